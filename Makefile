@@ -1,0 +1,40 @@
+# make demo   set up, build the demo bundle, link three notes, write a page
+# make test   set up and run the tests
+# make check  format, lint, types and tests
+# make bench  accuracy and speed tables (needs the data folder beside the repository)
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test lint check bench clean
+
+demo: $(VENV)/ready
+	$(BIN)/medlink demo -o out/demo
+
+test: $(VENV)/ready-dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/ready-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+check: lint test
+
+bench: $(VENV)/ready-dev
+	PYTHON=$(BIN)/python sh benchmarks/run.sh
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "medlink needs Python 3.11 or newer; name one with: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/ready: $(VENV)/bin/python setup.cfg constraints.txt
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[cpu]"
+	touch $@
+
+$(VENV)/ready-dev: $(VENV)/ready
+	$(BIN)/python -m pip install -q -c constraints.txt -e ".[cpu,dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist out *.egg-info

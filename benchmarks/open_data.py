@@ -1,0 +1,140 @@
+"""Dictionaries and mentions of the public benchmarks, read from the data folder beside the repository.
+
+``DATA`` is that folder (``MEDLINK_DATA`` overrides it). Mentions come as :class:`Query`: text, right concept ids, language.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+import random
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from open_names import names_of_mesh, obograph, ssslm, translations
+
+DATA = Path(os.environ.get("MEDLINK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+TERMINOLOGIES = DATA / "terminologies"
+BENCHMARKS = DATA / "benchmarks"
+
+DictionaryRow = tuple[str, str, str]  # concept id, name, language
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A mention with its right concept ids."""
+
+    text: str
+    gold: frozenset[str]
+    language: str
+
+
+def hpo_dictionary() -> list[DictionaryRow]:
+    """English, Spanish and German names of HPO."""
+    rows = {(c, n, la) for c, n, la, _ in obograph(TERMINOLOGIES / "hpo/hp.v2024-08-13.json.gz") if c.startswith("HP:")}
+    ids = {concept for concept, _, _ in rows}
+    rows |= {(c, n, la) for c, n, la, _ in translations(TERMINOLOGIES) if c in ids}
+    return sorted(rows)
+
+
+def mesh_dictionary() -> list[DictionaryRow]:
+    """English names by MeSH id: MeSH itself, and the names of DOID and MONDO concepts that refer to it."""
+    rows = {(c, n, la) for c, n, la, _ in names_of_mesh(TERMINOLOGIES)}
+    with gzip.open(TERMINOLOGIES / "doid/doid-2018-07-05.json.gz", "rt", encoding="utf-8") as file:
+        for node in json.load(file)["graphs"][0]["nodes"]:
+            meta = node.get("meta", {})
+            if meta.get("deprecated") or not node.get("lbl"):
+                continue
+            synonyms = [s["val"] for s in meta.get("synonyms", []) if s["pred"] == "hasExactSynonym"]
+            for xref in meta.get("xrefs", []):
+                if xref["val"].startswith("MESH:"):
+                    rows |= {(xref["val"], name, "en") for name in [node["lbl"], *synonyms]}
+    names: dict[str, set[str]] = defaultdict(set)
+    by_label: dict[str, set[str]] = defaultdict(set)
+    for concept, name, _, is_label in ssslm(TERMINOLOGIES / "names/phenotype.ssslm.tsv.gz"):
+        names[concept].add(name)
+        if is_label:
+            by_label[name.lower()].add(concept)
+    with open(TERMINOLOGIES / "mappings/mondo_exactmatch_mesh.sssom.tsv", encoding="utf-8") as file:
+        for row in csv.DictReader((line for line in file if not line.startswith("#")), delimiter="\t"):
+            mesh, label = row["object_id"].upper(), row["subject_label"]
+            rows.add((mesh, label, "en"))
+            for concept in by_label[label.lower()] | {row["subject_id"]}:
+                rows |= {(mesh, name, "en") for name in names[concept]}
+    return sorted((c, " ".join(n.split()), la) for c, n, la in rows)
+
+
+def _pubtator(path: Path, types: tuple[str, ...] = ()) -> Iterator[Query]:
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            fields = line.rstrip("\n").split("\t")
+            if len(fields) >= 6 and (not types or fields[4] in types):
+                ids = re.split(r"[|+]", fields[5].replace("MESH:", ""))
+                gold = frozenset(f"MESH:{i}" if re.fullmatch(r"[DC]\d+", i) else i for i in ids)
+                yield Query(fields[3], gold, "en")
+
+
+def ncbi(part: str) -> list[Query]:
+    """NCBI-disease mentions of ``train`` or ``develop``."""
+    return list(_pubtator(BENCHMARKS / f"ncbi_disease/NCBI{part}set_corpus.txt"))
+
+
+def bc5cdr(part: str, types: tuple[str, ...] = ("Disease",)) -> list[Query]:
+    """BC5CDR mentions of ``Training`` or ``Development``."""
+    return list(_pubtator(BENCHMARKS / f"bc5cdr/CDR_{part}Set.PubTator.txt", types))
+
+
+def distemist() -> list[Query]:
+    """DisTEMIST mentions with an HPO code (Spanish)."""
+    path = BENCHMARKS / "distemist/distemist_subtrack2_training1_linking_crossmappings.tsv"
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return [
+        Query(row["span"], frozenset(re.split(r"[+,;| ]+", row["hpo_code"])), "es")
+        for row in rows
+        if row["hpo_code"] != "None"
+    ]
+
+
+def german_terms() -> list[Query]:
+    """German terms with HPO ids, single terms and short phrases of two."""
+    found = []
+    for name in ("70cases_gemini_v1", "small_v1"):
+        for row in json.loads((BENCHMARKS / f"german_terms/{name}.json").read_text("utf-8")):
+            found.append(Query(row["text"], frozenset(row["expected_hpo_ids"]), "de"))
+    return found
+
+
+def in_dictionary(queries: list[Query], dictionary: list[DictionaryRow]) -> list[Query]:
+    """Queries with a right concept that the dictionary has."""
+    known = {concept for concept, _, _ in dictionary}
+    return [query for query in queries if query.gold & known]
+
+
+def misspell(text: str, rng: random.Random) -> str:
+    """One typing error: a letter lost, doubled, swapped with the next, or replaced."""
+    places = [i for i in range(1, len(text) - 1) if text[i].isalpha() and text[i + 1].isalpha()]
+    if not places:
+        return text
+    i = rng.choice(places)
+    kind = rng.randrange(4)
+    if kind == 0:
+        return text[:i] + text[i + 1 :]
+    if kind == 1:
+        return text[:i] + text[i] + text[i:]
+    if kind == 2:
+        return text[:i] + text[i + 1] + text[i] + text[i + 2 :]
+    return text[:i] + rng.choice("abcdefghijklmnopqrstuvwxyz") + text[i + 1 :]
+
+
+def write_dictionary(rows: list[DictionaryRow], path: Path) -> Path:
+    """Write a dictionary as a table that ``medlink kb build --table`` reads."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write("concept_id\tname\tlanguage\n")
+        file.writelines(f"{concept}\t{' '.join(name.split())}\t{language}\n" for concept, name, language in rows)
+    return path

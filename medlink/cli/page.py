@@ -1,0 +1,98 @@
+"""One self-contained HTML page with linked notes: displaCy spans and a card for each concept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from pathlib import Path
+
+from spacy import displacy
+from spacy.tokens import Doc
+
+from medlink.kb import KnowledgeBase
+
+_COLOURS = {
+    "Disease": "#f4c7c3",
+    "Symptom": "#fde2b5",
+    "Finding": "#fff3b0",
+    "Procedure": "#cfe8cf",
+    "Drug": "#cfdff5",
+    "Anatomy": "#e3d4f0",
+    "Laboratory test": "#cdeceb",
+    "NIL": "#e4e4e4",
+}
+_STYLE = """
+body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
+section{margin-bottom:3rem}.entities{white-space:pre-wrap;line-height:2.2!important}
+mark.entity{line-height:1.2!important}.entity a{color:inherit;text-decoration:none}
+.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(17rem,1fr));gap:.8rem}
+.card{border:1px solid #ccc;border-radius:.4rem;padding:.7rem;font-size:.9rem}
+.card:target{outline:3px solid #36c}.card h3{margin:0 0 .3rem;font-size:1rem}
+.card dl{margin:0;display:grid;grid-template-columns:auto 1fr;gap:0 .5rem}.card dt{color:#666}.card dd{margin:0}
+"""
+_TITLES = {"de": "Deutsch", "en": "English", "es": "Español"}
+
+
+def _note(doc: Doc, language: str) -> str:
+    entities = []
+    for span in doc.ents:
+        candidates = span._.medlink["candidates"]
+        nil = span._.medlink["nil"]
+        label = "NIL" if nil else (candidates[0]["semantic_types"] or ["concept"])[0]
+        # displaCy puts kb_id into a link; it escapes nothing itself
+        entities.append(
+            {
+                "start": span.start_char,
+                "end": span.end_char,
+                "label": escape(label),
+                "kb_id": "" if nil else escape(candidates[0]["concept_id"]),
+                "kb_url": "#" if nil else f"#{escape(language)}-{escape(candidates[0]['concept_id'])}",
+            }
+        )
+    data = {"text": doc.text, "ents": entities, "title": None}
+    return displacy.render(data, style="ent", manual=True, page=False, jupyter=False, options={"colors": _COLOURS})
+
+
+def _card(kb: KnowledgeBase, concept_id: str, language: str, score: float, matched: str) -> str:
+    concept = kb.get(concept_id)
+    if concept is None:
+        return ""
+    parents = kb.preferred_names(kb.parents(concept_id), language)
+    rows = [
+        ("id", concept_id),
+        ("type", ", ".join(sorted({t.semantic_type for t in concept.semantic_types}))),
+        ("is a", ", ".join(parents.values())),
+    ]
+    for tag in sorted({name.language for name in concept.names}):
+        rows.append((tag, "; ".join(name.text for name in concept.names if name.language == tag)))
+    rows += [("definition", definition.text) for definition in concept.definitions]
+    rows.append(("matched", f"{matched} ({score:.2f})"))
+    title = kb.preferred_name(concept_id, language) or concept_id
+    body = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in rows if value)
+    return f'<article class="card" id="{escape(language)}-{escape(concept_id)}"><h3>{escape(title)}</h3><dl>{body}</dl></article>'
+
+
+def write_page(path: Path, docs: Mapping[str, Doc], kb: KnowledgeBase) -> Path:
+    """Write the page: for each language the note with its mentions marked, and a card for each linked concept."""
+    parts = []
+    for language, doc in docs.items():
+        cards: dict[str, str] = {}
+        for span in doc.ents:
+            link = span._.medlink
+            if not link["nil"]:
+                best = link["candidates"][0]
+                cards.setdefault(
+                    best["concept_id"], _card(kb, best["concept_id"], language, best["score"], best["name"])
+                )
+        parts.append(
+            f'<section lang="{escape(language)}"><h2>{escape(_TITLES.get(language, language))}</h2>'
+            f'{_note(doc, language)}<h3>{len(cards)} concepts</h3><div class="cards">{"".join(cards.values())}</div></section>'
+        )
+    page = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>medlink: linked notes</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
+        f"<body><h1>Linked notes</h1>{''.join(parts)}</body></html>\n"
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+    return path

@@ -1,0 +1,103 @@
+"""Memory-mapped arrays and string tables in a folder: what every part of the index is stored in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.errors import BundleError
+
+Array = NDArray[Any]
+
+
+def save_array(folder: Path, name: str, array: Array) -> None:
+    """Write one array as ``name.npy``."""
+    np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+
+
+def open_array(folder: Path, name: str) -> Array:
+    """Memory-map ``name.npy``, read-only; nothing is read until it is used.
+
+    Raises:
+        BundleError: the file is missing or is no array.
+    """
+    path = folder / f"{name}.npy"
+    try:
+        # An empty array cannot be mapped.
+        array: Array = np.load(path, mmap_mode="r" if path.stat().st_size > 128 else None, allow_pickle=False)
+        # A plain view: NumPy's memmap class makes every slice ten times slower.
+        return array.view(np.ndarray)
+    except FileNotFoundError:
+        raise BundleError(
+            "a file of the index is missing", path=path, remedy="build the index again with 'medlink index build'"
+        ) from None
+    except (ValueError, OSError, EOFError) as error:
+        raise BundleError(
+            f"a file of the index is damaged: {error}", path=path, remedy="build the index again"
+        ) from error
+
+
+class Strings:
+    """A list of strings, memory-mapped: UTF-8 bytes and offsets.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> Strings.save(folder, "names", ["Ödem", "", "liver"])
+    >>> strings = Strings(folder, "names")
+    >>> len(strings), strings[0], strings[1], strings[2]
+    (3, 'Ödem', '', 'liver')
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._bytes = open_array(folder, f"{name}.bytes")
+        self._ends = open_array(folder, f"{name}.ends")
+
+    @staticmethod
+    def save(folder: Path, name: str, strings: Iterable[str]) -> None:
+        """Write strings under ``name``."""
+        encoded = [string.encode("utf-8") for string in strings]
+        save_array(folder, f"{name}.bytes", np.frombuffer(b"".join(encoded), dtype=np.uint8))
+        save_array(folder, f"{name}.ends", np.cumsum([0, *map(len, encoded)], dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, index: int) -> str:
+        raw: bytes = self._bytes[self._ends[index] : self._ends[index + 1]].tobytes()
+        return raw.decode("utf-8")
+
+
+def save_groups(folder: Path, name: str, groups: Sequence[Sequence[int]], dtype: type = np.int32) -> None:
+    """Write lists of numbers one after the other (compressed rows)."""
+    save_array(folder, f"{name}.values", np.fromiter((v for group in groups for v in group), dtype=dtype))
+    save_array(folder, f"{name}.ends", np.cumsum([0, *map(len, groups)], dtype=np.int64))
+
+
+class Groups:
+    """Lists of numbers, memory-mapped: ``groups[i]`` is an array.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> save_groups(folder, "g", [[3, 1], [], [2]])
+    >>> [Groups(folder, "g")[i].tolist() for i in range(3)]
+    [[3, 1], [], [2]]
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.values = open_array(folder, f"{name}.values")
+        self.ends = open_array(folder, f"{name}.ends")
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    def __getitem__(self, index: int) -> Array:
+        group: Array = self.values[self.ends[index] : self.ends[index + 1]]
+        return group
+
+    def owners(self) -> Array:
+        """For each value the group it stands in."""
+        return np.repeat(np.arange(len(self)), np.diff(self.ends))

@@ -1,0 +1,179 @@
+"""The bundle: knowledge base, index and encoder that belong together, in one folder.
+
+``manifest.json`` binds the parts by content hash and fingerprint. It is written last and replaced whole, so a build
+that is killed leaves either the old bundle or one that says that it is incomplete.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from medlink import __version__
+from medlink.errors import BundleError, ConfigError
+from medlink.index.concept_index import ConceptIndex
+from medlink.kb import KnowledgeBase
+from medlink.models import Encoder, load_encoder
+
+FORMAT = 1
+MANIFEST, KB, INDEX, ENCODER = "manifest.json", "kb.sqlite", "index", "encoder"
+
+
+def _remedy(folder: Path) -> str:
+    return f"run 'medlink index build {folder}'"
+
+
+def build_bundle(
+    folder: str | Path,
+    *,
+    kb: str | Path | None = None,
+    encoder: str | Path = "builtin",
+    calibration: dict[str, Any] | None = None,
+    kind: str | None = None,
+    threads: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Bundle:
+    """Build index and encoder of a bundle from its knowledge base, or renew them.
+
+    Args:
+        folder: the bundle; made when it does not exist.
+        kb: knowledge base to copy in; without it ``folder/kb.sqlite`` is used.
+        encoder: name for :func:`medlink.models.load_encoder`.
+        calibration: weights that turn the evidence for a candidate into a score; kept in the manifest.
+        kind: ``flat`` or ``hnsw``; chosen by size when not given.
+        threads: threads that build the graph of ``hnsw``; one gives the same graph every time.
+        progress: called with names embedded so far and their total.
+
+    Returns:
+        The bundle, opened.
+
+    Raises:
+        BundleError: there is no knowledge base.
+        ConfigError: the folder cannot be written, or the knowledge base has no names.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for left_over in folder.glob("*.new"):
+            shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink()
+        if kb is not None and Path(kb).resolve() != (folder / KB).resolve():
+            KnowledgeBase(kb).close()  # refuse what is no knowledge base before the old one is touched
+            shutil.copyfile(kb, folder / f"{KB}.new")
+            (folder / MANIFEST).unlink(missing_ok=True)
+            os.replace(folder / f"{KB}.new", folder / KB)
+        if not (folder / KB).exists():
+            raise BundleError(
+                "no knowledge base in the bundle",
+                path=folder / KB,
+                remedy=f"run 'medlink kb build {folder / KB} ...' first, or name one with --kb",
+            )
+        model = load_encoder(encoder)
+        with KnowledgeBase(folder / KB) as store:
+            ConceptIndex.build(
+                folder / f"{INDEX}.new",
+                store.iter_names(),
+                model,
+                semantic_types=store.iter_semantic_types(),
+                kind=kind,
+                threads=threads,
+                progress=progress,
+            )
+            model.save(folder / f"{ENCODER}.new")
+            manifest = {
+                "format": FORMAT,
+                "medlink": __version__,
+                "kb": {
+                    "schema_version": store.schema_version,
+                    "content_hash": store.content_hash,
+                    "sources": [{"name": s.name, "version": s.version} for s in store.sources()],
+                },
+                "encoder": {"fingerprint": model.fingerprint, "dimension": model.dimension},
+                "calibration": calibration or {},
+            }
+        (folder / MANIFEST).unlink(missing_ok=True)
+        for part in (INDEX, ENCODER):
+            shutil.rmtree(folder / part, ignore_errors=True)
+            os.replace(folder / f"{part}.new", folder / part)
+        draft = folder / f"{MANIFEST}.new"
+        draft.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        os.replace(draft, folder / MANIFEST)
+    except OSError as error:
+        raise ConfigError(f"the bundle cannot be written: {error.strerror}", path=error.filename or folder) from error
+    return Bundle(folder)
+
+
+class Bundle:
+    """A deployment in one folder, opened by memory-mapping; nothing in it is ever written.
+
+    Args:
+        folder: a folder made by :func:`build_bundle`.
+
+    Raises:
+        BundleError: a part is missing or does not belong to the others; the message names it.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            raise BundleError("no such bundle", path=self.folder, remedy="name a folder made by 'medlink index build'")
+        path = self.folder / MANIFEST
+        try:
+            self.manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            kb_hash = self.manifest["kb"]["content_hash"]
+            fingerprint = self.manifest["encoder"]["fingerprint"]
+        except FileNotFoundError:
+            raise BundleError(
+                "the bundle is incomplete: it has no manifest.json", path=self.folder, remedy=_remedy(self.folder)
+            ) from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise BundleError(f"not a bundle manifest: {error}", path=path, remedy=_remedy(self.folder)) from error
+        if self.manifest.get("format") != FORMAT:
+            raise BundleError(
+                f"bundle of format {self.manifest.get('format')}, this medlink reads {FORMAT}",
+                path=path,
+                remedy=_remedy(self.folder),
+            )
+        self.kb = KnowledgeBase(self.folder / KB)
+        if self.kb.content_hash != kb_hash:
+            raise BundleError(
+                "the knowledge base is not the one the index was built from",
+                path=self.folder / KB,
+                remedy=_remedy(self.folder),
+            )
+        self.index = ConceptIndex(self.folder / INDEX)
+        if self.index.manifest["encoder"] != fingerprint:
+            raise BundleError(
+                "the index was built with another encoder than the manifest names",
+                path=self.folder / INDEX,
+                remedy=_remedy(self.folder),
+            )
+
+    def __reduce__(self) -> tuple[type[Bundle], tuple[Path]]:
+        return Bundle, (self.folder,)
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """The encoder, loaded and checked against the manifest when it is first needed."""
+        encoder = load_encoder(self.folder / ENCODER)
+        if encoder.fingerprint != self.manifest["encoder"]["fingerprint"]:
+            raise BundleError(
+                "the encoder is not the one the index was built with",
+                path=self.folder / ENCODER,
+                remedy=_remedy(self.folder),
+            )
+        return encoder
+
+    @property
+    def versions(self) -> dict[str, Any]:
+        """What a link depends on: written beside every result."""
+        return {
+            "medlink": __version__,
+            "sources": {s["name"]: s["version"] for s in self.manifest["kb"]["sources"]},
+            "kb": self.manifest["kb"]["content_hash"],
+            "encoder": self.manifest["encoder"]["fingerprint"],
+        }

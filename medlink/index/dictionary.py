@@ -1,0 +1,149 @@
+"""Exact and inflected lookup of names, and longest matches in running text, by one memory-mapped trie."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import marisa_trie
+
+from medlink.errors import BundleError
+from medlink.index.arrays import Groups, save_groups
+from medlink.index.names import NameTable
+from medlink.text import Token, is_inflection, language_rules, match_form, match_tokens, normalise, variants
+
+_TRIE = "forms.marisa"
+_LONGEST = 16  # words of the longest name that is looked for in running text
+# What may stand between two words of one mention: a blank, one line end, hyphens, slashes, apostrophes.
+_INSIDE = re.compile(r"(?:[^\S\n]|-|–|/|')*\n?(?:[^\S\n]|-|–|/|')*")
+_COMMA = re.compile(r"\s*,\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A stretch of text, by character offsets, that is a name in its inflected form."""
+
+    start: int
+    end: int
+    language: str
+    words: int
+    rows: tuple[int, ...]
+
+
+class NameDictionary:
+    """Inflected forms of all names, each language by its own rules.
+
+    A key is ``language:form `` with a blank behind every word, so that a prefix of the key always ends with a word.
+
+    Args:
+        folder: folder that :meth:`build` filled.
+        names: the table of names it was built from.
+    """
+
+    def __init__(self, folder: Path, names: NameTable) -> None:
+        self._trie = marisa_trie.Trie()
+        path = folder / _TRIE
+        try:
+            self._trie.mmap(str(path))
+        except (OSError, RuntimeError) as error:
+            raise BundleError(
+                f"the dictionary cannot be read: {error}", path=path, remedy="build the index again"
+            ) from error
+        self._rows = Groups(folder, "form_rows")
+        self._names = names
+
+    @classmethod
+    def build(cls, folder: Path, names: NameTable) -> NameDictionary:
+        """Fill a folder from a table of names."""
+        rows: dict[str, set[int]] = defaultdict(set)
+        for row in range(len(names)):
+            for entry in names.entries(row):
+                form = match_form(entry.text, entry.language)
+                if form:
+                    rows[f"{entry.language}:{form} "].add(row)
+        trie = marisa_trie.Trie(sorted(rows))
+        trie.save(str(folder / _TRIE))
+        by_id = sorted((trie.key_id(key), sorted(found)) for key, found in rows.items())
+        save_groups(folder, "form_rows", [found for _, found in by_id])
+        return cls(folder, names)
+
+    def lookup(self, text: str, language: str | None = None) -> dict[int, str]:
+        """Rows of a mention with their route: ``exact`` (in any language) or ``inflected`` (in its own).
+
+        Args:
+            text: the mention.
+            language: BCP 47 tag; without it the rules of every language are tried.
+        """
+        exact = set(variants(text, language))
+        found: dict[int, str] = {}
+        for tag in self._names.languages:
+            key = self._trie.get(f"{tag}:{match_form(text, tag)} ")
+            if key is None:
+                continue
+            own = language is None or language.split("-")[0] == tag.split("-")[0]
+            for row in self._rows[key].tolist():
+                if self._names.norms[row] in exact:
+                    found[row] = "exact"
+                elif own and any(
+                    entry.language == tag and is_inflection(text, entry.text, tag) for entry in self._names.entries(row)
+                ):
+                    found.setdefault(row, "inflected")
+        return found
+
+    def find(self, text: str, language: str) -> list[Match]:
+        """Every name in a text, at each place the longest per language; they may overlap.
+
+        A mention does not cross a punctuation mark, but for a comma before a word such as *type* or *Stadium*. Words may
+        be inflected, not derived (:func:`medlink.text.is_inflection`).
+
+        Args:
+            text: running text.
+            language: BCP 47 tag whose names are looked for, by that language's rules.
+
+        Returns:
+            Matches in the order of their start.
+        """
+        if not self._trie.has_keys_with_prefix(f"{language}:"):
+            return []
+        tokens = match_tokens(text, language)
+        found: list[Match] = []
+        for i, token in enumerate(tokens):
+            if i and tokens[i - 1].start == token.start:
+                continue  # the inside of one word ("t 2" of T2) starts no name
+            window = self._window(text, tokens, i, language)
+            prefixes = self._trie.prefixes(f"{language}:" + "".join(f"{part.text} " for part in window))
+            for key in reversed(prefixes):
+                count = key.count(" ")
+                last = window[count - 1]
+                if i + count < len(tokens) and tokens[i + count].start == last.start:
+                    continue  # ends inside a word
+                rows = self._inflected(text[token.start : last.end], self._rows[self._trie[key]].tolist(), language)
+                if rows:
+                    found.append(Match(token.start, last.end, language, count, rows))
+                    break
+        return found
+
+    @staticmethod
+    def _window(text: str, tokens: list[Token], start: int, language: str) -> list[Token]:
+        """Words from ``start`` on that one mention may hold."""
+        rules = language_rules(language)
+        end = start + 1
+        while end < min(len(tokens), start + _LONGEST):
+            gap = text[tokens[end - 1].end : tokens[end].start]
+            if tokens[end].start != tokens[end - 1].start and not _INSIDE.fullmatch(gap):
+                word = normalise(text[tokens[end].start : tokens[end].end])
+                if not (_COMMA.fullmatch(gap) and rules and word in rules.numeral_cues):
+                    break
+            end += 1
+        return tokens[start:end]
+
+    def _inflected(self, text: str, rows: list[int], language: str) -> tuple[int, ...]:
+        norm = normalise(text)
+        return tuple(
+            row
+            for row in rows
+            if self._names.norms[row] == norm
+            or any(e.language == language and is_inflection(text, e.text, language) for e in self._names.entries(row))
+        )

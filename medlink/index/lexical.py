@@ -1,0 +1,118 @@
+"""Lexical candidates: TF-IDF cosine over hashed character n-grams, by memory-mapped postings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.index.arrays import Array, open_array, save_array
+from medlink.index.names import NameTable, Selection
+from medlink.ngrams import buckets, hash_ngrams
+
+SIZES = (2, 3, 4)
+_CHUNK = 20_000
+_BUDGET = 60_000  # postings read for one mention; the n-grams that most names share are left out first
+_LEAST = 4  # n-grams that always count, however common
+
+
+def _bags(texts: Sequence[str], size: int) -> tuple[Array, Array]:
+    bags = hash_ngrams(texts, SIZES, words=False)
+    return bags.indptr, buckets(bags.hashes, size)
+
+
+class LexicalIndex:
+    """Names by their character n-grams.
+
+    Term weight is ``(1 + log tf) * idf`` with ``idf = 1 + log((1 + n) / (1 + df))``, as in scikit-learn's
+    ``TfidfTransformer(sublinear_tf=True)``; the score of a name is the cosine.
+
+    Args:
+        folder: folder that :meth:`build` filled.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._ends = open_array(folder, "posting_ends")
+        self._rows = open_array(folder, "posting_rows")
+        self._weights = open_array(folder, "posting_weights")
+        self._idf = open_array(folder, "posting_idf")
+        self._size = len(self._idf)
+        self._count = int(open_array(folder, "posting_count")[0])
+
+    @classmethod
+    def build(cls, folder: Path, names: NameTable) -> LexicalIndex:
+        """Fill a folder from a table of names; needs about 12 bytes for every n-gram of every name."""
+        from scipy.sparse import csr_matrix, vstack
+
+        count = len(names)
+        size = 1 << max(14, min(20, int(np.ceil(np.log2(max(2, count * 8))))))
+        parts = []
+        for start in range(0, count, _CHUNK):
+            indptr, cols = _bags([names.norms[i] for i in range(start, min(count, start + _CHUNK))], size)
+            part = csr_matrix((np.ones(len(cols), np.float32), cols.astype(np.int32), indptr), (len(indptr) - 1, size))
+            part.sum_duplicates()
+            parts.append(part)
+        matrix = vstack(parts, format="csr") if parts else csr_matrix((0, size), dtype=np.float32)
+        frequency = np.bincount(matrix.indices, minlength=size)
+        idf = (1 + np.log((1 + count) / (1 + frequency))).astype(np.float32)
+        matrix.data = (1 + np.log(matrix.data)) * idf[matrix.indices]
+        norms = np.sqrt(np.bincount(np.repeat(np.arange(count), np.diff(matrix.indptr)), matrix.data**2, count))
+        matrix.data /= np.repeat(np.maximum(norms, 1e-12), np.diff(matrix.indptr)).astype(np.float32)
+        postings = matrix.tocsc()
+        postings.sort_indices()
+        save_array(folder, "posting_ends", postings.indptr.astype(np.int64))
+        save_array(folder, "posting_rows", postings.indices.astype(np.int32))
+        save_array(folder, "posting_weights", postings.data.astype(np.float32))
+        save_array(folder, "posting_idf", idf)
+        save_array(folder, "posting_count", np.array([count]))
+        return cls(folder)
+
+    def search(
+        self, texts: Sequence[str], k: int, selection: Selection | None = None
+    ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Names most alike by their n-grams.
+
+        Args:
+            texts: n mentions.
+            k: names wanted for each.
+            selection: names that may come back; the others are left out before the best are taken.
+
+        Returns:
+            For each mention row numbers and cosines, best first, ties by row; fewer than k where fewer share an n-gram.
+        """
+        indptr, cols = _bags(texts, self._size)
+        return [self._one(cols[indptr[i] : indptr[i + 1]], k, selection) for i in range(len(texts))]
+
+    def _one(self, cols: Array, k: int, selection: Selection | None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        grams, counts = np.unique(cols, return_counts=True)
+        weights = (1 + np.log(counts)) * self._idf[grams]
+        length = float(np.sqrt((weights**2).sum())) or 1.0
+        starts, stops = self._ends[grams], self._ends[grams + 1]
+        order = np.argsort(stops - starts, kind="stable")
+        read = np.cumsum((stops - starts)[order])
+        order = order[(read <= _BUDGET) | (np.arange(len(order)) < _LEAST)]
+        rows = [self._rows[starts[i] : stops[i]] for i in order]
+        if not rows or not sum(map(len, rows)):
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        found = np.concatenate(rows)
+        scored = np.concatenate(
+            [self._weights[starts[i] : stops[i]] * np.float32(weights[i] / length) for i in order]
+        )
+        if selection is not None:
+            kept = selection.rows[found]
+            found, scored = found[kept], scored[kept]
+        if len(found) * 20 > self._count:
+            scores = np.bincount(found, scored, self._count)
+            rows_ = np.flatnonzero(scores)
+            values = scores[rows_]
+        else:
+            rows_, inverse = np.unique(found, return_inverse=True)
+            values = np.bincount(inverse, scored)
+        if len(rows_) > k:
+            # everything as good as the k-th stays until ties are broken by row
+            kept = values >= np.partition(values, -k)[-k]
+            rows_, values = rows_[kept], values[kept]
+        best = np.lexsort((rows_, -values))[:k]
+        return rows_[best].astype(np.int64), np.minimum(values[best], 1).astype(np.float32)

@@ -1,0 +1,66 @@
+"""The demo bundle: medlink's own small terminology, built where the user asked or, once, in the cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+import platformdirs
+
+from medlink import __version__
+from medlink.index import Bundle, build_bundle
+from medlink.kb import Input, build_kb
+from medlink.linking.join import default_join
+from medlink.models.encoders import builtin_folder
+
+BUNDLE_VARIABLE = "MEDLINK_BUNDLE"
+"""Environment variable that names the bundle of components that were given none."""
+NOTE_LANGUAGES = ("de", "en", "es")
+
+
+def demo_folder() -> Path:
+    """Folder with the demo terminology and notes inside the package."""
+    return Path(str(resources.files("medlink"))) / "resources" / "demo"
+
+
+def demo_notes() -> dict[str, str]:
+    """The three demo notes by language."""
+    return {la: (demo_folder() / "notes" / f"{la}.txt").read_text("utf-8") for la in NOTE_LANGUAGES}
+
+
+def build_demo_bundle(folder: str | Path) -> Bundle:
+    """Build the demo bundle into a folder."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    build_kb(folder / "kb.sqlite", [Input("table", demo_folder() / "terminology.tsv", {"source": "DEMO"})])
+    return build_bundle(folder, calibration=default_join().to_dict())
+
+
+def demo_bundle() -> Path:
+    """The demo bundle in the user's cache folder, built when it is not there yet (a few seconds).
+
+    Its folder name carries a hash of what it is built from, so another version of medlink builds its own.
+    """
+    digest = hashlib.sha256(__version__.encode())
+    for path in (demo_folder() / "terminology.tsv", builtin_folder() / "model.safetensors"):
+        digest.update(path.read_bytes())
+    digest.update(repr(default_join()).encode())
+    home = platformdirs.user_cache_path("medlink")
+    folder = home / f"demo-{digest.hexdigest()[:16]}"
+    if (folder / "manifest.json").exists():
+        return folder
+    home.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix="demo-", suffix=".new", dir=home))
+    try:
+        build_demo_bundle(draft)
+        os.replace(draft, folder)
+    except OSError:
+        # another process may have been quicker
+        shutil.rmtree(draft, ignore_errors=True)
+        if not (folder / "manifest.json").exists():
+            raise
+    return folder

@@ -1,0 +1,170 @@
+"""The evidence for each candidate name, gathered by all routes at once and written as numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz import fuzz, process
+from rapidfuzz.distance import JaroWinkler
+
+from medlink.index import ConceptIndex
+from medlink.index.names import Selection
+from medlink.models import Encoder
+from medlink.text import normalise, numerals
+
+FEATURES = (
+    "exact",
+    "inflected",
+    "cosine",
+    "cosine_squared",
+    "cosine_gap",
+    "concept_cosine",
+    "concept_cosine_squared",
+    "ratio",
+    "token_sort",
+    "token_set",
+    "compact",
+    "prefix",
+    "numbers_differ",
+    "length",
+    "more_words",
+)
+"""Names of the columns of :attr:`Evidence.features`, in order.
+
+``exact`` and ``inflected`` say that the forms are the same; ``cosine`` is that of the name's embedding, ``cosine_gap``
+what it lacks to the best name of the mention, ``concept_cosine`` that of the mean embedding of all names of the concept;
+``ratio``, ``token_sort``, ``token_set`` and ``prefix`` are rapidfuzz's and Jaro-Winkler's likeness of the strings,
+``compact`` that of the strings without blanks (German compounds); ``numbers_differ`` that they speak of other numbers;
+``length`` the logarithm of the ratio of their lengths, without sign, ``more_words`` that of their numbers of words.
+"""
+
+_WIDTH = 24  # names that the lexical and the dense route bring each
+_MAYBE_NUMBER = re.compile(r"\d|\b[ivx]+\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Candidate names of a batch of mentions, one row per pair of mention and name.
+
+    ``mention (p,)`` counts up; ``row (p,)`` is the name; ``features (p, len(FEATURES))``; ``route (p,)`` says how the
+    name was found first.
+    """
+
+    mention: NDArray[np.int64]
+    row: NDArray[np.int64]
+    features: NDArray[np.float32]
+    route: list[str]
+
+
+@lru_cache(maxsize=65_536)
+def _numbers(norm: str) -> frozenset[str]:
+    return numerals(norm) if _MAYBE_NUMBER.search(norm) else frozenset()
+
+
+def gather(
+    index: ConceptIndex,
+    encoder: Encoder,
+    texts: Sequence[str],
+    languages: Sequence[str | None],
+    selection: Selection | None = None,
+    *,
+    width: int = _WIDTH,
+) -> Evidence:
+    """Find candidate names for distinct mentions and measure each pair.
+
+    Routes: exact and inflected lookup, ``width`` names by n-grams, ``width`` by embedding. Every pair gets every
+    measure, whatever route found it.
+
+    Args:
+        index: the concept index.
+        encoder: the encoder the index was built with.
+        texts: n mentions.
+        languages: their languages, ``None`` where not known.
+        selection: names that may be candidates.
+        width: names that the lexical and the dense route bring each.
+    """
+    vectors = encoder.encode(texts)
+    dense_rows, dense_scores = index.dense.search(vectors, width, selection)
+    lexical = index.lexical.search(texts, width, selection)
+    norms = [normalise(text) for text in texts]
+    pairs: list[tuple[int, int, str, float]] = []  # mention, row, route, cosine or nan
+    for i, text in enumerate(texts):
+        routes: dict[int, str] = {
+            row: route
+            for row, route in index.dictionary.lookup(text, languages[i]).items()
+            if selection is None or selection.rows[row]
+        }
+        for row in lexical[i][0].tolist():
+            routes.setdefault(row, "lexical")
+        cosines: dict[int, float] = {}
+        if vectors[i].any():
+            for row, score in zip(dense_rows[i].tolist(), dense_scores[i].tolist(), strict=True):
+                if row >= 0:
+                    routes.setdefault(row, "dense")
+                    cosines[row] = score
+        pairs += ((i, row, routes[row], cosines.get(row, math.nan)) for row in sorted(routes))
+    mention = np.array([pair[0] for pair in pairs], dtype=np.int64)
+    row = np.array([pair[1] for pair in pairs], dtype=np.int64)
+    route = [pair[2] for pair in pairs]
+    cosine = np.array([pair[3] for pair in pairs], dtype=np.float32)
+    unknown = np.isnan(cosine)
+    cosine[unknown] = np.einsum("ij,ij->i", index.dense.vectors(row[unknown]), vectors[mention[unknown]])
+    concept_cosine = index.concept_cosines(row, mention, vectors, selection)
+    features = _measure(index, norms, mention, row, route, cosine, concept_cosine)
+    return Evidence(mention, row, features, route)
+
+
+def _measure(
+    index: ConceptIndex,
+    norms: Sequence[str],
+    mention: NDArray[np.int64],
+    row: NDArray[np.int64],
+    route: Sequence[str],
+    cosine: NDArray[np.float32],
+    concept_cosine: NDArray[np.float32],
+) -> NDArray[np.float32]:
+    """Columns of FEATURES for every pair."""
+    queries = [norms[i] for i in mention.tolist()]
+    names = [index.names.norms[i] for i in row.tolist()]
+    out = np.zeros((len(queries), len(FEATURES)), dtype=np.float32)
+    if not queries:
+        return out
+    column = {name: i for i, name in enumerate(FEATURES)}
+
+    def paired(one: Sequence[str], other: Sequence[str], scorer: object) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = process.cpdist(one, other, scorer=scorer, dtype=np.float32)  # type: ignore[call-overload]  # scorers are untyped
+        return found
+
+    out[:, column["exact"]] = [found == "exact" for found in route]
+    out[:, column["inflected"]] = [found == "inflected" for found in route]
+    out[:, column["cosine"]] = cosine
+    out[:, column["cosine_squared"]] = np.maximum(cosine, 0) ** 2
+    best = np.full(len(norms), -1, dtype=np.float32)
+    np.maximum.at(best, mention, cosine)
+    out[:, column["cosine_gap"]] = cosine - best[mention]
+    out[:, column["concept_cosine"]] = concept_cosine
+    out[:, column["concept_cosine_squared"]] = np.maximum(concept_cosine, 0) ** 2
+    out[:, column["ratio"]] = paired(queries, names, fuzz.ratio) / 100
+    out[:, column["token_sort"]] = paired(queries, names, fuzz.token_sort_ratio) / 100
+    out[:, column["token_set"]] = paired(queries, names, fuzz.token_set_ratio) / 100
+    out[:, column["compact"]] = (
+        paired([q.replace(" ", "") for q in queries], [n.replace(" ", "") for n in names], fuzz.ratio) / 100
+    )
+    out[:, column["prefix"]] = paired(queries, names, JaroWinkler.normalized_similarity)
+    wanted = [_numbers(norm) for norm in norms]
+    out[:, column["numbers_differ"]] = [
+        wanted[i] != _numbers(name) for i, name in zip(mention.tolist(), names, strict=True)
+    ]
+    letters, counts = (
+        np.array([[max(1, measure(q)), max(1, measure(n))] for q, n in zip(queries, names, strict=True)])
+        for measure in (len, lambda text: text.count(" ") + 1)
+    )
+    out[:, column["length"]] = np.abs(np.log(letters[:, 0] / letters[:, 1]))
+    out[:, column["more_words"]] = np.log(counts[:, 1] / counts[:, 0])
+    return out

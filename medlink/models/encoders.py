@@ -1,0 +1,123 @@
+"""``load_encoder``: one door to every encoder, built in, from a folder, or by a hub name the user gave."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.errors import EncoderError
+from medlink.models.static import StaticEncoder, is_static
+
+BUILTIN = "builtin"
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+class Encoder(Protocol):
+    """What the index and the linker need of an encoder."""
+
+    @property
+    def dimension(self) -> int:
+        """Width of the embeddings."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that decides the embeddings."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed n texts: ``(n, dimension)`` float32 unit vectors."""
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model folder."""
+
+
+class TransformerEncoder:
+    """A sentence-transformers model behind the :class:`Encoder` protocol.
+
+    Args:
+        name: model folder, or hub model name.
+        device: torch device; the default is a GPU where there is one.
+        batch_size: names embedded at a time.
+    """
+
+    def __init__(self, name: str | Path, *, device: str | None = None, batch_size: int = 128) -> None:
+        from sentence_transformers import SentenceTransformer
+
+        local = Path(name).exists()
+        try:
+            self._model = SentenceTransformer(
+                str(name), device=device, local_files_only=local, trust_remote_code=False
+            )
+        except Exception as error:  # the library raises many kinds for one cause: no model of that name
+            raise EncoderError(
+                f"no sentence-transformers model could be loaded from {str(name)!r}: {error}",
+                remedy="name 'builtin', a model folder, or a hub model that this machine can reach",
+            ) from error
+        self._batch_size = batch_size
+
+    @property
+    def dimension(self) -> int:
+        """Width of the embeddings."""
+        return int(self._model.get_embedding_dimension() or 0)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of every weight, of the kinds of modules and of the vocabulary size."""
+        digest = hashlib.sha256()
+        for module in self._model:
+            digest.update(type(module).__name__.encode())
+        for name, tensor in sorted(self._model.state_dict().items()):
+            digest.update(name.encode())
+            digest.update(tensor.detach().cpu().contiguous().view(-1).float().numpy().tobytes())
+        return digest.hexdigest()[:32]
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed n texts: ``(n, dimension)`` float32 unit vectors."""
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        vectors = self._model.encode(
+            list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
+        )
+        return np.asarray(vectors, dtype=np.float32)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model folder with safetensors weights."""
+        self._model.save(str(folder), safe_serialization=True)
+        return Path(folder)
+
+
+def builtin_folder() -> Path:
+    """Folder of the encoder that ships with medlink."""
+    return _ROOT / "resources" / "encoder"
+
+
+def load_encoder(name: str | Path = BUILTIN, *, device: str | None = None) -> Encoder:
+    """Open an encoder.
+
+    Args:
+        name: ``"builtin"``, a model folder, or the name of a hub model such as ``FremyCompany/BioLORD-2023-M``.
+            Only a name that is no folder is ever looked up on the hub.
+        device: torch device for a transformer; a static encoder always runs on the CPU.
+
+    Returns:
+        A static encoder (NumPy alone) or a sentence-transformers model.
+
+    Raises:
+        EncoderError: nothing usable stands at that place.
+
+    >>> load_encoder().encode(["Herzinfarkt"]).shape
+    (1, 256)
+    """
+    folder = builtin_folder() if name == BUILTIN else Path(name)
+    if folder.is_dir():
+        return StaticEncoder.load(folder) if is_static(folder) else TransformerEncoder(folder, device=device)
+    text = str(name)
+    if text.startswith((".", "/", "~")) or text.count("/") > 1 or "\\" in text:
+        raise EncoderError(
+            "no such encoder folder", path=name, remedy="name 'builtin', a model folder, or a hub model"
+        )
+    return TransformerEncoder(text, device=device)

@@ -1,0 +1,1 @@
+"""spaCy components: ``medlink_mentions`` finds mentions, ``biolord_linker`` links them."""

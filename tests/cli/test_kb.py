@@ -1,0 +1,268 @@
+"""``medlink kb``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from medlink.cli.kb import kb
+from medlink.errors import MedlinkError
+
+TABLE = """\
+concept_id\tname\tlanguage\ttype\tdefinition\tparent\tsemantic_type
+H:1\tdisease\ten\tpreferred\tA state that harms.\t\tDisease
+H:1\tKrankheit\tde\tpreferred\t\t\t
+H:2\tseizure\ten\tpreferred\tA burst.\tH:1|H:3\tDisease
+H:2\tKrampfanfall\tde\tpreferred\t\t\t
+H:2\tfit\ten\tlay\t\t\t
+H:3\tsymptom\ten\tpreferred\t\tH:1\tSymptom
+"""
+OBO = '[Term]\nid: X:1\nname: cyst\nsynonym: "sac" EXACT []\nxref: UMLS:C1\n'
+GRAPH = {"graphs": [{"nodes": [{"id": "http://purl.obolibrary.org/obo/G_1", "lbl": "graph", "type": "CLASS"}]}]}
+BABELON = "subject_id\tpredicate_id\ttranslation_language\ttranslation_value\nX:1\trdfs:label\tde\tZyste\n"
+
+
+def conso(cui: str, text: str, *, lat: str = "ENG", sab: str = "A", tty: str = "PT", suppress: str = "N") -> str:
+    return f"{cui}|{lat}|P|L|PF|S|Y|A||||{sab}|{tty}|1|{text}|0|{suppress}||\n"
+
+
+UMLS = (
+    conso("C1", "plain")
+    + conso("C2", "andere", lat="GER", sab="B")
+    + conso("C3", "suppressed", suppress="O")
+    + conso("C4", "short", tty="AB")
+)
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(kb, [str(arg) for arg in args], catch_exceptions=False)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    (tmp_path / "house.tsv").write_text(TABLE, "utf-8")
+    return tmp_path / "house.tsv"
+
+
+@pytest.fixture
+def built(table: Path, tmp_path: Path) -> Path:
+    assert run("build", tmp_path / "kb.sqlite", "--table", table).exit_code == 0
+    return tmp_path / "kb.sqlite"
+
+
+@pytest.fixture
+def umls(tmp_path: Path) -> Path:
+    (tmp_path / "META").mkdir()
+    (tmp_path / "META" / "MRCONSO.RRF").write_text(UMLS, "utf-8")
+    return tmp_path / "META"
+
+
+def rf2(folder: Path, concept: str, term: str, module: str) -> Path:
+    folder.mkdir()
+    head = "id\teffectiveTime\tactive\tmoduleId\t"
+    (folder / f"sct2_Concept_Snapshot_{module}_20260101.txt").write_text(
+        f"{head}definitionStatusId\n{concept}\t20260101\t1\t0\t0\n"
+    )
+    (folder / f"sct2_Description_Snapshot-en_{module}_20260101.txt").write_text(
+        f"{head}conceptId\tlanguageCode\ttypeId\tterm\tcaseSignificanceId\n"
+        f"{concept}1\t20260101\t1\t0\t{concept}\ten\t900000000000013009\t{term}\t0\n"
+    )
+    return folder
+
+
+def names(path: Path) -> set[str]:
+    from medlink.kb import KnowledgeBase
+
+    with KnowledgeBase(path) as opened:
+        return {name.text for name in opened.iter_names()}
+
+
+def test_every_input(table: Path, umls: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.obo").write_text(OBO)
+    (tmp_path / "g.json").write_text(json.dumps(GRAPH))
+    (tmp_path / "x-de.babelon.tsv").write_text(BABELON)
+    (tmp_path / "more.csv").write_text("id,name\nM:1,more\n")
+    rf2(tmp_path / "international", "7", "seven", "INT")
+    rf2(tmp_path / "national", "8", "eight", "DE")
+    out = tmp_path / "kb.sqlite"
+    result = run(
+        "build", out, "--umls", umls, "--snomed", tmp_path / "international", "--snomed", tmp_path / "national",
+        "--obo", tmp_path / "x.obo", "--obograph", tmp_path / "g.json", "--babelon", tmp_path / "x-de.babelon.tsv",
+        "--table", table, "--table", tmp_path / "more.csv",
+    )  # fmt: skip
+    assert result.exit_code == 0
+    assert f"wrote {out} in " in result.stdout
+    assert "left out: 1 suppressed row" in result.stdout
+    assert "note: " in result.stdout
+    assert (
+        "house: 3 concepts, names de 2, en 4, 2 definitions, 3 semantic types, 3 relations, 0 mappings" in result.stdout
+    )
+    assert {"plain", "seven", "eight", "cyst", "graph", "Zyste", "seizure", "more"} <= names(out)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], {"plain", "andere", "short"}),
+        (["--languages", "de"], {"andere"}),
+        (["--languages", "en, GER"], {"plain", "andere", "short"}),
+        (["--sources", "B"], {"andere"}),
+        (["--term-types", "AB,XX"], {"short"}),
+        (["--include-suppressed"], {"plain", "andere", "short", "suppressed"}),
+    ],
+)
+def test_filters(options: list[str], expected: set[str], umls: Path, tmp_path: Path) -> None:
+    assert run("build", tmp_path / "kb", "--umls", umls, *options).exit_code == 0
+    assert names(tmp_path / "kb") == expected
+
+
+def test_max_bad_share(table: Path, tmp_path: Path) -> None:
+    table.write_text(TABLE + "H:1\tshort\n" * 10, "utf-8")
+    with pytest.raises(MedlinkError, match="10 of 16 rows cannot be used"):
+        run("build", tmp_path / "kb", "--table", table)
+    result = run("build", tmp_path / "kb", "--table", table, "--max-bad-share", "0.7")
+    assert "bad rows: 10 column count" in result.stdout
+    assert f"{table}:8: column count (2 columns, 7 expected)" in result.stdout
+
+
+def test_output_folder_and_json(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "bundle").mkdir()
+    result = run("build", tmp_path / "bundle", "--table", table, "--json")
+    report = json.loads(result.stdout)
+    assert report["path"] == str(tmp_path / "bundle" / "kb.sqlite")
+    assert report["sources"][0]["names"] == {"de": 2, "en": 4}
+
+
+@pytest.mark.parametrize(("option", "shown"), [("--progress", True), ("--no-progress", False), (None, False)])
+def test_progress(option: str | None, shown: bool, table: Path, tmp_path: Path) -> None:
+    result = run("build", tmp_path / "kb", "--table", table, *([option] if option else []))
+    assert ("indexing" in result.stderr) == shown
+    assert "indexing" not in result.stdout
+
+
+def test_build_refuses(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(MedlinkError, match="no release is given"):
+        run("build", tmp_path / "kb")
+    with pytest.raises(MedlinkError, match="--sources, --term-types, --include-suppressed is for UMLS"):
+        run("build", tmp_path / "kb", "--table", table, "--sources", "A", "--term-types", "PT", "--include-suppressed")
+    with pytest.raises(MedlinkError, match="is not replaced"):
+        run("build", table, "--table", table)
+    result = run("build", tmp_path / "kb", "--tabel", table)
+    assert result.exit_code == 2
+    assert "No such option" in result.stderr
+
+
+def test_info(built: Path) -> None:
+    text = run("info", built).stdout
+    assert "3 concepts, 6 names, 2 definitions, 3 semantic_types".replace("_", " ") in text
+    assert "names by language: de 2, en 4" in text
+    assert "house: 3 concepts" in text
+    about = json.loads(run("info", built, "--json").stdout)
+    assert (about["concepts"], about["schema_version"], len(about["content_hash"])) == (3, 1, 64)
+    assert about["sources"][0]["name"] == "house"
+    assert run("info", built.parent).stdout == text  # a folder that holds kb.sqlite
+
+
+def test_search(built: Path) -> None:
+    assert run("search", built, "kramp").stdout == "H:2\tde\tKrampfanfall  = seizure\n"
+    assert run("search", built, "kramp", "--language", "de").stdout == "H:2\tde\tKrampfanfall\n"
+    assert run("search", built, "kramp", "--language", "en").stdout == ""
+    assert len(run("search", built, "s").stdout.splitlines()) == 2
+    assert len(run("search", built, "s", "--limit", "1").stdout.splitlines()) == 1
+    (hit,) = json.loads(run("search", built, "fit", "--json").stdout)
+    assert hit == {
+        "concept_id": "H:2",
+        "name": "fit",
+        "language": "en",
+        "type": "lay",
+        "source": "house",
+        "preferred_name": "seizure",
+    }
+    nothing = run("search", built, "xyz")
+    assert (nothing.stdout, nothing.stderr) == ("", "no name matches 'xyz'\n")
+    assert run("search", built, "x", "--limit", "0").exit_code == 2
+
+
+def test_show(built: Path) -> None:
+    assert run("show", built, "H:2").stdout == (
+        "H:2  seizure  (house)\n"
+        "semantic type: Disease\n"
+        "definition (en): A burst.\n"
+        "parents:\n"
+        "  H:1  disease\n"
+        "  H:3  symptom\n"
+        "    H:1  disease  (see above)\n"
+        "names:\n"
+        "  de: Krampfanfall*\n"
+        "  en: seizure*; fit\n"
+    )
+    german = run("show", built, "H:2", "--language", "de", "--depth", "1").stdout
+    assert "H:2  Krampfanfall" in german
+    assert "  H:1  Krankheit\n  H:3  symptom\nnames" in german
+    assert "parents" not in run("show", built, "H:2", "--depth", "0").stdout
+    view = json.loads(run("show", built, "H:2", "--json").stdout)
+    assert view["ancestors"] == [
+        {"concept_id": "H:1", "depth": 1, "preferred_name": "disease"},
+        {"concept_id": "H:3", "depth": 1, "preferred_name": "symptom"},
+    ]
+    assert view["names"][0] == {"text": "Krampfanfall", "language": "de", "type": "preferred", "preferred": True}
+    assert view["definitions"] == [{"text": "A burst.", "language": "en"}]
+    assert json.loads(run("show", built, "H:2", "--json", "--depth", "0").stdout)["ancestors"] == []
+    with pytest.raises(MedlinkError, match="there is no concept 'H:9'"):
+        run("show", built, "H:9")
+
+
+def test_show_maps(tmp_path: Path) -> None:
+    (tmp_path / "x.obo").write_text(OBO + "xref: UMLS:C2\nxref: MESH:D1\n")
+    run("build", tmp_path / "kb", "--obo", tmp_path / "x.obo")
+    assert run("show", tmp_path / "kb", "X:1").stdout.endswith("maps:\n  MESH: D1\n  UMLS: C1, C2\n")
+    maps = json.loads(run("show", tmp_path / "kb", "X:1", "--json").stdout)["mappings"]
+    assert maps[0] == {"system": "MESH", "code": "D1", "type": "xref"}
+
+
+@pytest.mark.parametrize("command", [["info"], ["search", "x"], ["show", "x"]])
+def test_no_knowledge_base(command: list[str], tmp_path: Path) -> None:
+    with pytest.raises(MedlinkError, match="there is no knowledge base"):
+        run(command[0], tmp_path / "nowhere", *command[1:])
+
+
+def test_error_is_one_line(tmp_path: Path) -> None:
+    """Through the real entry point: a message and exit code 1, no traceback."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from medlink.cli.main import main; main()", "kb", "info", str(tmp_path / "nowhere")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("medlink: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_everything_has_help() -> None:
+    def walk(command: Any) -> None:
+        assert command.help, command.name
+        for option in command.params:
+            assert getattr(option, "help", None) or option.param_type_name == "argument", (
+                f"{command.name} {option.name}"
+            )
+        for inner in getattr(command, "commands", {}).values():
+            walk(inner)
+
+    assert set(kb.commands) == {"build", "info", "search", "show"}
+    walk(kb)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = "import sys, medlink.cli.kb; print([m for m in ('sqlalchemy', 'medlink.kb', 'tqdm') if m in sys.modules])"
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env)
+    assert done.stdout == "[]\n"
