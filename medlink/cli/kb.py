@@ -1,0 +1,296 @@
+"""``medlink kb``: build a knowledge base, describe it, search it, show a concept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from medlink.errors import ConfigError
+
+if TYPE_CHECKING:
+    from medlink.kb import BuildReport, ConceptView, KnowledgeBase
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+_language = click.option("--language", metavar="TAG", help="Language of the names, such as de; all when left out.")
+
+
+def _listed(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str] | None:
+    """Values parted by commas."""
+    return None if value is None else [part.strip() for part in value.split(",") if part.strip()]
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def kb() -> None:
+    """Build a knowledge base from release files, search it, show a concept.
+
+    KB is a knowledge base file, or a bundle folder that holds kb.sqlite.
+    """
+
+
+def _release(name: str, text: str) -> Callable[[F], F]:
+    return click.option(name, multiple=True, type=click.Path(path_type=Path), help=f"{text} May be repeated.")
+
+
+@kb.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@_release("--umls", "META folder of a UMLS release (RRF).")
+@_release("--snomed", "Folder of a SNOMED CT release (RF2 snapshot); further ones are read as its extensions.")
+@_release("--obo", "Ontology as an OBO text file.")
+@_release("--obograph", "Ontology as an OBO-graphs JSON file.")
+@_release("--table", "House list: TSV or CSV with concept_id, name and optionally language, type, definition, parent.")
+@_release("--babelon", "Translations (Babelon TSV) of concepts from the other inputs.")
+@click.option("--languages", callback=_listed, metavar="TAGS", help="Keep these languages only, such as en,de,es.")
+@click.option(
+    "--sources", callback=_listed, metavar="SABS", help="UMLS: keep these sources only, such as MSH,SNOMEDCT_US."
+)
+@click.option(
+    "--term-types", callback=_listed, metavar="TTYS", help="UMLS: keep names of these types only, such as PT,SY."
+)
+@click.option("--include-suppressed", is_flag=True, help="UMLS: take in suppressed rows too.")
+@click.option(
+    "--max-bad-share",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="Stop when a larger share of a file's rows cannot be used; 0 stops at the first.",
+)
+@click.option("--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only.")
+@_as_json
+def build(
+    out: Path,
+    *,
+    umls: tuple[Path, ...],
+    snomed: tuple[Path, ...],
+    obo: tuple[Path, ...],
+    obograph: tuple[Path, ...],
+    table: tuple[Path, ...],
+    babelon: tuple[Path, ...],
+    languages: list[str] | None,
+    sources: list[str] | None,
+    term_types: list[str] | None,
+    include_suppressed: bool,
+    max_bad_share: float,
+    progress: bool | None,
+    as_json: bool,
+) -> None:
+    """Build the knowledge base OUT from release files.
+
+    OUT is a file, or a folder in which kb.sqlite is written. An existing knowledge base is replaced when the new one
+    is complete, anything else is left alone. Where inputs disagree, the order is: UMLS, SNOMED CT, OBO, OBO-graphs,
+    tables, translations.
+    """
+    from medlink.kb import Input, build_kb
+
+    options: dict[str, Any] = {"sources": sources, "term_types": term_types}
+    options = {key: value for key, value in options.items() if value is not None}
+    if include_suppressed:
+        options["include_suppressed"] = True
+    if options and not umls:
+        names = ", ".join("--" + key.replace("_", "-") for key in options)
+        raise ConfigError(f"{names} is for UMLS, and there is no --umls", remedy="add --umls META or leave it out")
+    inputs = [Input("rrf", path, options) for path in umls]
+    if snomed:
+        inputs.append(Input("rf2", snomed[0], {"extensions": snomed[1:]}))
+    inputs += [Input("obo", path) for path in obo]
+    inputs += [Input("obograph", path) for path in obograph]
+    inputs += [Input("table", path) for path in table]
+    inputs += [Input("babelon", path) for path in babelon]
+    if not inputs:
+        raise ConfigError("no release is given", remedy="name at least one, for example --obograph hp.json.gz")
+    target = out / "kb.sqlite" if out.is_dir() else out
+    report = build_kb(target, inputs, languages=languages, max_bad_share=max_bad_share, progress=progress)
+    click.echo(_json(report.to_dict()) if as_json else "\n".join(_report(report)))
+
+
+@kb.command()
+@click.argument("kb_path", metavar="KB", type=click.Path(path_type=Path))
+@_as_json
+def info(kb_path: Path, as_json: bool) -> None:
+    """Describe the knowledge base KB: sources, versions, languages, counts."""
+    from medlink.kb import KnowledgeBase
+
+    with KnowledgeBase(kb_path) as opened:
+        counts = opened.counts()
+        sources = opened.sources()
+        if as_json:
+            about = {"path": str(opened.path), "schema_version": opened.schema_version}
+            listed = [
+                {
+                    "name": source.name,
+                    "version": source.version,
+                    "title": source.title,
+                    **counts["sources"][source.name],
+                }
+                for source in sources
+            ]
+            total = {key: value for key, value in counts.items() if key != "sources"}
+            click.echo(_json({**about, "content_hash": opened.content_hash, **total, "sources": listed}))
+            return
+        click.echo(f"{opened.path}\nschema {opened.schema_version}, content {opened.content_hash[:16]}")
+        click.echo(
+            ", ".join(
+                f"{counts[kind]:,} {kind.replace('_', ' ')}"
+                for kind in ("concepts", "names", "definitions", "semantic_types", "relations", "mappings")
+            )
+        )
+        click.echo("names by language: " + _by_language(counts["names_by_language"]))
+        for source in sources:
+            held = counts["sources"][source.name]
+            version = f" {source.version}" if source.version else ""
+            click.echo(f"  {source.name}{version}: {held['concepts']:,} concepts, names {_by_language(held['names'])}")
+
+
+@kb.command()
+@click.argument("kb_path", metavar="KB", type=click.Path(path_type=Path))
+@click.argument("text")
+@_language
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="How many names at most.")
+@_as_json
+def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: bool) -> None:
+    """Search the names of KB for TEXT, whose last word may be a beginning."""
+    from medlink.kb import KnowledgeBase
+
+    with KnowledgeBase(kb_path) as opened:
+        found = opened.search(text, limit, language)
+        preferred = opened.preferred_names([name.concept_id for name in found], language)
+        if as_json:
+            rows = [
+                {
+                    "concept_id": name.concept_id,
+                    "name": name.text,
+                    "language": name.language,
+                    "type": name.type,
+                    "source": name.source,
+                    "preferred_name": preferred[name.concept_id],
+                }
+                for name in found
+            ]
+            click.echo(_json(rows))
+            return
+        if not found:
+            click.echo(f"no name matches {text!r}", err=True)
+        for name in found:
+            shown = preferred[name.concept_id]
+            also = "" if shown == name.text else f"  = {shown}"
+            click.echo(f"{name.concept_id}\t{name.language or '-'}\t{name.text}{also}")
+
+
+@kb.command()
+@click.argument("kb_path", metavar="KB", type=click.Path(path_type=Path))
+@click.argument("concept_id", metavar="ID")
+@click.option("--language", metavar="TAG", help="Language in which concepts are named where they have a name in it.")
+@click.option("--depth", type=click.IntRange(0), default=8, show_default=True, help="Levels of parents shown.")
+@_as_json
+def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_json: bool) -> None:
+    """Show the concept ID of KB: parents as a tree, names by language, definitions, semantic types, maps."""
+    from medlink.errors import InputError
+    from medlink.kb import KnowledgeBase
+
+    with KnowledgeBase(kb_path) as opened:
+        view = opened.get(concept_id)
+        if view is None:
+            raise InputError(
+                f"there is no concept {concept_id!r}", path=opened.path, remedy="find its id with: medlink kb search"
+            )
+        if as_json:
+            click.echo(_json(_concept(opened, view, language, depth)))
+        else:
+            click.echo("\n".join(_page(opened, view, language, depth)))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def _by_language(names: dict[str, int]) -> str:
+    return ", ".join(f"{tag or '-'} {count:,}" for tag, count in names.items()) or "none"
+
+
+def _report(report: BuildReport) -> Iterator[str]:
+    for given in report.inputs:
+        yield f"{given.format} {given.path}: {given.rows:,} rows"
+        for reason, count in given.skipped.items():
+            yield f"  left out: {count:,} {reason}"
+        for kind, count in given.bad.items():
+            yield f"  bad rows: {count:,} {kind}"
+        for problem in given.problems:
+            yield f"    {problem}"
+        for note in given.notes:
+            yield f"  note: {note}"
+    for entry in report.sources:
+        version = f" {entry.source.version}" if entry.source.version else ""
+        yield (
+            f"{entry.source.name}{version}: {entry.concepts:,} concepts, names {_by_language(entry.names)}, "
+            f"{entry.definitions:,} definitions, {entry.semantic_types:,} semantic types, "
+            f"{entry.relations:,} relations, {entry.mappings:,} mappings"
+        )
+    yield f"wrote {report.path} in {report.seconds:.1f} s"
+
+
+def _walk(opened: KnowledgeBase, concept_id: str, depth: int) -> Iterator[tuple[int, str, bool]]:
+    """The concepts above one, depth first: level, id, and whether it was already shown with all that is above it."""
+    shown: set[str] = {concept_id}
+    waiting = [(1, parent) for parent in reversed(opened.parents(concept_id))] if depth else []
+    while waiting:
+        level, current = waiting.pop()
+        again = current in shown
+        yield level, current, again
+        shown.add(current)
+        if not again and level < depth:
+            waiting += [(level + 1, parent) for parent in reversed(opened.parents(current))]
+
+
+def _concept(opened: KnowledgeBase, view: ConceptView, language: str | None, depth: int) -> dict[str, Any]:
+    ancestors = opened.ancestors(view.concept_id, depth) if depth else []
+    shown = opened.preferred_names([concept_id for concept_id, _ in ancestors], language)
+    return {
+        "concept_id": view.concept_id,
+        "source": view.source,
+        "preferred_name": opened.preferred_name(view.concept_id, language),
+        "ancestors": [
+            {"concept_id": concept_id, "depth": level, "preferred_name": shown.get(concept_id)}
+            for concept_id, level in ancestors
+        ],
+        "names": [
+            {"text": name.text, "language": name.language, "type": name.type, "preferred": name.preferred}
+            for name in view.names
+        ],
+        "definitions": [{"text": item.text, "language": item.language} for item in view.definitions],
+        "semantic_types": [{"semantic_type": item.semantic_type, "code": item.code} for item in view.semantic_types],
+        "mappings": [{"system": item.system, "code": item.code, "type": item.type} for item in view.mappings],
+    }
+
+
+def _page(opened: KnowledgeBase, view: ConceptView, language: str | None, depth: int) -> Iterator[str]:
+    yield f"{view.concept_id}  {opened.preferred_name(view.concept_id, language)}  ({view.source})"
+    types = sorted({item.semantic_type + (f" ({item.code})" if item.code else "") for item in view.semantic_types})
+    if types:
+        yield "semantic type: " + ", ".join(types)
+    for item in view.definitions:
+        yield f"definition ({item.language or '-'}): {item.text}"
+    above = list(_walk(opened, view.concept_id, depth))
+    shown = opened.preferred_names([concept_id for _, concept_id, _ in above], language)
+    if above:
+        yield "parents:"
+    for level, concept_id, again in above:
+        yield "  " * level + f"{concept_id}  {shown.get(concept_id, '')}" + ("  (see above)" if again else "")
+    yield "names:"
+    for tag in dict.fromkeys(name.language for name in view.names):
+        texts: dict[str, str] = {}
+        for name in view.names:
+            if name.language == tag:
+                texts.setdefault(name.text, "*" if name.preferred else "")
+        yield f"  {tag or '-'}: " + "; ".join(text + mark for text, mark in texts.items())
+    if view.mappings:
+        yield "maps:"
+    systems: dict[str, dict[str, None]] = {}
+    for mapped in view.mappings:
+        systems.setdefault(mapped.system, {})[mapped.code] = None
+    for system, codes in systems.items():
+        yield f"  {system}: " + ", ".join(codes)

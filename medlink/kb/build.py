@@ -1,0 +1,314 @@
+"""Building a knowledge base file from release files."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+from sqlalchemy import Connection, create_engine, event, func, insert, select
+from sqlalchemy.exc import DatabaseError
+from sqlalchemy.pool import NullPool
+
+from medlink.errors import ConfigError, InputError, KnowledgeBaseError
+from medlink.kb import schema
+from medlink.kb.babelon import read_babelon
+from medlink.kb.intake import Problem, Problems, input_files
+from medlink.kb.languages import language_filter
+from medlink.kb.loader import MAX_INPUTS, Loader
+from medlink.kb.obo import read_obo
+from medlink.kb.obograph import read_obograph
+from medlink.kb.rf2 import read_rf2
+from medlink.kb.rrf import read_rrf
+from medlink.kb.table import read_table
+from medlink.kb.workfolder import work_folder
+from medlink.records import Record, Source
+
+Format = Literal["rrf", "rf2", "obo", "obograph", "babelon", "table"]
+
+READERS: dict[str, Callable[..., Iterator[Record]]] = {
+    "rrf": read_rrf,
+    "rf2": read_rf2,
+    "obo": read_obo,
+    "obograph": read_obograph,
+    "babelon": read_babelon,
+    "table": read_table,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One release to take in.
+
+    Attributes:
+        format: ``rrf``, ``rf2``, ``obo``, ``obograph``, ``babelon`` or ``table``.
+        path: its file or folder.
+        options: keyword arguments of its reader, such as ``{"sources": ["MSH"]}``.
+    """
+
+    format: Format
+    path: str | PathLike[str]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCounts:
+    """What a knowledge base holds of one source."""
+
+    source: Source
+    concepts: int
+    names: dict[str, int]
+    definitions: int
+    semantic_types: int
+    relations: int
+    mappings: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputReport:
+    """What became of one input: rows read, bad rows by kind, rows left out by reason, first bad rows, remarks."""
+
+    format: str
+    path: str
+    rows: int
+    bad: dict[str, int]
+    skipped: dict[str, int]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What :func:`build_kb` did."""
+
+    path: str
+    content_hash: str
+    sources: tuple[SourceCounts, ...]
+    inputs: tuple[InputReport, ...]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+
+def build_kb(
+    out: str | PathLike[str],
+    inputs: Sequence[Input],
+    *,
+    languages: Iterable[str] | None = None,
+    max_bad_share: float = 0.01,
+    progress: bool | None = False,
+) -> BuildReport:
+    """Build a knowledge base from release files.
+
+    The file is built in a hidden folder beside ``out`` and renamed when it is complete: until then, and
+    whatever happens, ``out`` stays as it was. A build that was killed leaves its folder behind; the next build
+    of the same ``out`` removes it. Memory does not grow with the input, except for what a reader says of itself.
+
+    Where two inputs disagree on a concept's preferred name or source, the earlier one wins. Translations,
+    relations and the like of concepts that no input brings are left out and counted.
+
+    Args:
+        out: the file to write; an existing one is replaced only when it is a knowledge base.
+        inputs: what to take in, in order of precedence.
+        languages: keep names and definitions of these languages only (``de`` keeps ``de-at`` too); a concept
+            that is left without a name is dropped.
+        max_bad_share: share of bad rows in one file above which the load stops (see ``Problems``).
+        progress: a progress bar on standard error: ``True`` always, ``False`` never, ``None`` on a terminal.
+
+    Returns:
+        Counts of each source and what became of each input.
+
+    Raises:
+        ConfigError: an option, a format or a language is unknown.
+        InputError: an input cannot be used.
+        KnowledgeBaseError: ``out`` cannot be written, or is something else than a knowledge base.
+    """
+    began = time.perf_counter()
+    wanted = language_filter(languages)
+    target = Path(out).absolute()
+    records = [_reader(given, languages=wanted) for given in inputs]
+    if not inputs or len(inputs) > MAX_INPUTS:
+        raise ConfigError(f"{len(inputs)} inputs", remedy=f"give between 1 and {MAX_INPUTS} release files")
+    _check_target(target)
+    with work_folder(target) as folder, _progress(inputs, progress) as (advance, step):
+        problems = [Problems(max_bad_share, advance) for _ in inputs]
+        new = folder / "kb.sqlite"
+        try:
+            with _connect(new, folder / "staging.sqlite") as connection:
+                loader = Loader(connection, wanted)
+                for number, (read, found) in enumerate(zip(records, problems, strict=True)):
+                    step(f"reading {inputs[number].path}")
+                    loader.take(read(problems=found), number, found)
+                skipped: list[Counter[str]] = [found.skipped for found in problems]
+                digest = loader.finish(skipped, step)
+                counts = count_sources(connection, tuple(loader.sources.values()))
+                if not any(entry.concepts for entry in counts):
+                    raise InputError("no concept with a name was found in the inputs", remedy="check the filters")
+                _write_meta(connection, digest, counts)
+            with open(new, "rb") as handle:
+                os.fsync(handle.fileno())
+            os.replace(new, target)
+        except (OSError, sqlite3.Error, DatabaseError) as error:
+            reason = getattr(error, "orig", None) or getattr(error, "strerror", None) or error
+            raise KnowledgeBaseError(
+                f"cannot be written: {reason}", path=target, remedy="check the rights and the space on the disk"
+            ) from error
+    reports = (
+        InputReport(
+            given.format,
+            str(given.path),
+            found.rows,
+            dict(sorted(found.bad.items())),
+            dict(sorted(found.skipped.items())),
+            tuple(found.examples),
+            tuple(found.notes),
+        )
+        for given, found in zip(inputs, problems, strict=True)
+    )
+    return BuildReport(str(target), digest, counts, tuple(reports), round(time.perf_counter() - began, 3))
+
+
+def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record]]:
+    reader = READERS.get(given.format)
+    if reader is None:
+        raise ConfigError(f"unknown format {given.format!r}", remedy=f"use one of {', '.join(READERS)}")
+    known = [name for name in list(inspect.signature(reader).parameters)[1:] if name not in ("problems", "languages")]
+    for option in given.options:
+        if option not in known:
+            raise ConfigError(
+                f"format {given.format} has no option {option!r}", remedy=f"use one of {', '.join(known)}"
+            )
+    extra = dict(given.options)
+    if "languages" in inspect.signature(reader).parameters:
+        extra["languages"] = languages
+    return partial(reader, given.path, **extra)
+
+
+def _check_target(target: Path) -> None:
+    if target.is_dir():
+        raise KnowledgeBaseError("is a folder", path=target, remedy="name a file, such as kb.sqlite in it")
+    if not target.exists():
+        return
+    try:
+        with open(target, "rb") as handle:
+            head = handle.read(16)
+        if head == b"SQLite format 3\x00":
+            connection = sqlite3.connect(f"{target.as_uri()}?mode=ro", uri=True)
+            try:
+                sql = str(select(schema.meta.c.value).where(schema.meta.c.key == "application"))
+                row = connection.execute(sql, {"key_1": "application"}).fetchone()
+            finally:
+                connection.close()
+            if row and row[0] == schema.APPLICATION:
+                return
+    except sqlite3.Error:
+        pass
+    except OSError as error:
+        raise KnowledgeBaseError(
+            f"cannot be read: {error.strerror}", path=target, remedy="check its rights or name another file"
+        ) from error
+    raise KnowledgeBaseError(
+        "exists and is no medlink knowledge base, so it is not replaced",
+        path=target,
+        remedy="name another file, or delete this one yourself",
+    )
+
+
+@contextmanager
+def _connect(new: Path, staging: Path) -> Iterator[Connection]:
+    engine = create_engine(f"sqlite:///{new}", poolclass=NullPool)
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: Any) -> None:
+        # Nothing here needs to survive a crash: the file counts only once it is renamed.
+        connection.execute("ATTACH DATABASE ? AS staging", (str(staging),))
+        for name in ("main", "staging"):
+            for setting in ("journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE", "cache_size=-65536"):
+                connection.execute(f"PRAGMA {name}.{setting}")
+
+    try:
+        with engine.begin() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def count_sources(connection: Connection, sources: tuple[Source, ...]) -> tuple[SourceCounts, ...]:
+    """Counts of each source in the final tables."""
+    ids: dict[str, int] = {}
+    languages: dict[str, str] = {}
+    for number, name, tags in connection.execute(
+        select(schema.source.c.id, schema.source.c.name, schema.source.c.languages)
+    ):
+        ids[name], languages[name] = number, tags
+
+    def per_source(table: Any) -> dict[int, int]:
+        column = table.c.source_id
+        return {row[0]: row[1] for row in connection.execute(select(column, func.count()).group_by(column))}
+
+    name = schema.name.c
+    names: dict[int, dict[str, int]] = {}
+    for number, language, count in connection.execute(
+        select(name.source_id, name.language, func.count())
+        .group_by(name.source_id, name.language)
+        .order_by(name.source_id, name.language)
+    ):
+        names.setdefault(number, {})[language] = count
+    tables = [
+        per_source(table)
+        for table in (schema.concept, schema.definition, schema.semantic_type, schema.relation, schema.mapping)
+    ]
+    counts = []
+    for record in sources:
+        number = ids[record.name]
+        concepts, definitions, semantic_types, relations, mappings = (table.get(number, 0) for table in tables)
+        tags = tuple(tag for tag in languages[record.name].split(",") if tag)
+        counts.append(
+            SourceCounts(
+                Source(record.name, record.version, record.title, tags),
+                concepts,
+                names.get(number, {}),
+                definitions,
+                semantic_types,
+                relations,
+                mappings,
+            )
+        )
+    return tuple(counts)
+
+
+def _write_meta(connection: Connection, digest: str, counts: tuple[SourceCounts, ...]) -> None:
+    values = {
+        "application": schema.APPLICATION,
+        "schema_version": str(schema.SCHEMA_VERSION),
+        "content_hash": digest,
+        # Counting millions of rows takes seconds, opening a knowledge base must not.
+        "counts": json.dumps([asdict(entry) for entry in counts], ensure_ascii=False, sort_keys=True),
+    }
+    connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in values.items()])
+
+
+@contextmanager
+def _progress(
+    inputs: Sequence[Input], shown: bool | None
+) -> Iterator[tuple[Callable[[int], object] | None, Callable[[str], object]]]:
+    if shown is False:
+        yield None, lambda text: None
+        return
+    from tqdm import tqdm
+
+    total = sum(input_files(given.path) for given in inputs)
+    with tqdm(total=total, unit="B", unit_scale=True, disable=None if shown is None else False) as bar:
+        yield bar.update, bar.set_description

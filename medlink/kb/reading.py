@@ -1,0 +1,116 @@
+"""One read-only connection to a knowledge base file for each thread of each process."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Executable, create_engine
+from sqlalchemy.exc import DatabaseError, ResourceClosedError
+from sqlalchemy.pool import NullPool
+
+from medlink.errors import KnowledgeBaseError
+
+REMEDY = "build it again with: medlink kb build"
+_PART = 1_000
+
+
+class Reader:
+    """Runs SQLAlchemy Core statements on a file, read-only.
+
+    Connections open on first use and belong to one thread of one process: after a fork, or in another thread,
+    a new one is opened. Pickling keeps the path only.
+
+    Args:
+        path: the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._local = threading.local()
+        self._closed = False
+        # Connections of a parent process: not ours to close, and dropping them would close them.
+        self._inherited: list[Any] = []
+        # Weak, so that the connection of a thread goes with the thread.
+        self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._process = os.getpid()
+
+    def __reduce__(self) -> tuple[type[Reader], tuple[Path]]:
+        return Reader, (self.path,)
+
+    def connection(self) -> Connection:
+        """The connection of this thread and process.
+
+        Raises:
+            KnowledgeBaseError: the reader was closed, or the file cannot be opened.
+        """
+        if self._closed:
+            raise KnowledgeBaseError("the knowledge base is closed", path=self.path, remedy="open it again")
+        held: tuple[int, Connection] | None = getattr(self._local, "held", None)
+        if held is not None and held[0] == os.getpid():
+            return held[1]
+        if held is not None:
+            self._inherited.append(held)
+        if self._process != os.getpid():
+            self._inherited.extend(self._open)
+            self._open, self._process = weakref.WeakSet(), os.getpid()
+        connection = _engine(self.path).connect()
+        self._local.held = (os.getpid(), connection)
+        self._open.add(connection)
+        return connection
+
+    def rows(self, statement: Executable, **values: Any) -> list[Any]:
+        """All rows of a statement.
+
+        Raises:
+            KnowledgeBaseError: the file is damaged or no knowledge base.
+        """
+        try:
+            return list(self.connection().execute(statement, values))
+        except (DatabaseError, sqlite3.Error) as error:
+            raise self.damaged(error) from error
+
+    def stream(self, statement: Executable, **values: Any) -> Iterator[Any]:
+        """Rows of a statement, a few at a time.
+
+        Raises:
+            KnowledgeBaseError: the file is damaged, or was closed while rows were read.
+        """
+        try:
+            for part in self.connection().execute(statement, values).partitions(_PART):
+                yield from part
+        except (DatabaseError, sqlite3.Error, ResourceClosedError) as error:
+            raise self.damaged(error) from error
+
+    def damaged(self, error: Exception) -> KnowledgeBaseError:
+        """What to raise where SQLite cannot read the file."""
+        reason = str(getattr(error, "orig", None) or error)
+        return KnowledgeBaseError(f"cannot be read as a knowledge base: {reason}", path=self.path, remedy=REMEDY)
+
+    def close(self) -> None:
+        """Close the connections of this process."""
+        self._closed = True
+        if self._process == os.getpid():
+            for connection in list(self._open):
+                connection.close()
+
+
+def _engine(path: Path) -> Engine:
+    # immutable: the file is never changed in place, so SQLite needs no locks and reads it on any file system.
+    uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+
+    def connect() -> sqlite3.Connection:
+        # Closing from another thread is allowed; queries never cross threads (see Reader).
+        connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
+        connection.execute("PRAGMA mmap_size=1073741824")
+        connection.execute("PRAGMA query_only=ON")
+        return connection
+
+    return create_engine(
+        "sqlite://", creator=connect, poolclass=NullPool, isolation_level="AUTOCOMMIT", query_cache_size=200
+    )

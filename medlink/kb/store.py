@@ -1,0 +1,358 @@
+"""Reading a knowledge base file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as MappingType
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from medlink.errors import KnowledgeBaseError
+from medlink.kb import queries
+from medlink.kb.languages import language_tag
+from medlink.kb.reading import REMEDY, Reader
+from medlink.kb.schema import APPLICATION, SCHEMA_VERSION
+from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
+from medlink.text import normalise, variants
+
+
+@dataclass(frozen=True, slots=True)
+class ConceptView:
+    """A concept with all that its source says of it; ``names`` are ordered by language, preferred first."""
+
+    concept_id: str
+    source: str
+    preferred_name: str
+    names: tuple[Name, ...]
+    definitions: tuple[Definition, ...]
+    semantic_types: tuple[SemanticType, ...]
+    mappings: tuple[Mapping, ...]
+
+
+class KnowledgeBase:
+    """Concepts, their names and what binds them, read from one SQLite file.
+
+    Opening takes milliseconds at any size. The file is opened read-only, by any number of processes and
+    threads at once: each thread of each process has a connection of its own, and a pickled knowledge base
+    opens its file again where it is unpickled. A language asked for includes its regions (``de`` finds
+    ``de-at``); ``None`` asks for all.
+
+    Args:
+        path: a file that :func:`~medlink.kb.build_kb` wrote, or a folder with such a file named ``kb.sqlite``.
+
+    Raises:
+        KnowledgeBaseError: there is no such file, it is no knowledge base, or it has another schema version.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        given = Path(path).absolute()
+        self.path = given / "kb.sqlite" if given.is_dir() else given
+        if not self.path.is_file():
+            raise KnowledgeBaseError("there is no knowledge base", path=self.path, remedy=REMEDY)
+        self._reader = Reader(self.path)
+        self._meta: dict[str, str] = dict(map(tuple, self._reader.rows(queries.META)))
+        if self._meta.get("application") != APPLICATION:
+            raise KnowledgeBaseError("is no medlink knowledge base", path=self.path, remedy=REMEDY)
+        if self._meta.get("schema_version") != str(SCHEMA_VERSION):
+            raise KnowledgeBaseError(
+                f"has schema version {self._meta.get('schema_version')}, this medlink reads {SCHEMA_VERSION}",
+                path=self.path,
+                remedy=REMEDY,
+            )
+
+    def __reduce__(self) -> tuple[type[KnowledgeBase], tuple[Path]]:
+        return KnowledgeBase, (self.path,)
+
+    def __repr__(self) -> str:
+        return f"KnowledgeBase({str(self.path)!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __contains__(self, concept_id: object) -> bool:
+        return isinstance(concept_id, str) and bool(self._reader.rows(queries.CONCEPT, concept_id=concept_id))
+
+    def __len__(self) -> int:
+        return int(self.counts()["concepts"])
+
+    def close(self) -> None:
+        """Close the connections of this process; any use afterwards is an error."""
+        self._reader.close()
+
+    @property
+    def schema_version(self) -> int:
+        """Version of the tables."""
+        return int(self._meta["schema_version"])
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 over all names with their concepts, languages, types and sources: the same for the same content."""
+        return self._meta["content_hash"]
+
+    @cached_property
+    def _counts(self) -> list[dict[str, Any]]:
+        counts: list[dict[str, Any]] = json.loads(self._meta["counts"])
+        return counts
+
+    def sources(self) -> list[Source]:
+        """The sources, in the order in which they were loaded, each with the languages of its names."""
+        return [
+            Source(name, version, title, tuple(tag for tag in tags.split(",") if tag))
+            for name, version, title, tags in self._reader.rows(queries.SOURCES)
+        ]
+
+    def languages(self) -> list[str]:
+        """Languages of the names, by tag; ``""`` where there are names without one."""
+        return sorted(self.counts()["names_by_language"])
+
+    def counts(self) -> dict[str, Any]:
+        """Numbers of ``concepts``, ``names``, ``definitions``, ``semantic_types``, ``relations`` and ``mappings``.
+
+        ``names_by_language`` holds the names of each language; ``sources`` the same counts for each source, where
+        ``names`` is by language. They were counted when the file was built.
+        """
+        kinds = ("concepts", "definitions", "semantic_types", "relations", "mappings")
+        total: dict[str, Any] = {kind: sum(entry[kind] for entry in self._counts) for kind in kinds}
+        by_language: dict[str, int] = {}
+        for entry in self._counts:
+            for language, count in entry["names"].items():
+                by_language[language] = by_language.get(language, 0) + count
+        total["names"] = sum(by_language.values())
+        total["names_by_language"] = dict(sorted(by_language.items()))
+        total["sources"] = {
+            entry["source"]["name"]: {**{kind: entry[kind] for kind in kinds}, "names": entry["names"]}
+            for entry in self._counts
+        }
+        return total
+
+    def get(self, concept_id: str) -> ConceptView | None:
+        """All about one concept, ``None`` where there is no such id."""
+        rows = self._reader.rows(queries.CONCEPT, concept_id=concept_id)
+        if not rows:
+            return None
+        names = tuple(self.names(concept_id))
+        return ConceptView(
+            concept_id,
+            rows[0][1],
+            _choose({name.language: name.text for name in names if name.preferred}, None) or "",
+            names,
+            tuple(self.definitions(concept_id)),
+            tuple(self.semantic_types(concept_id)),
+            tuple(self.mappings(concept_id)),
+        )
+
+    def names(self, concept_id: str) -> list[Name]:
+        """Names of a concept by language, the preferred one of each language first."""
+        return [_name(row) for row in self._reader.rows(queries.NAMES, concept_id=concept_id)]
+
+    def preferred_name(self, concept_id: str, language: str | None = None) -> str | None:
+        """The name to show for a concept.
+
+        Args:
+            concept_id: its id.
+            language: the language wished for.
+
+        Returns:
+            The preferred name in ``language``, else in the same language without or with another region, else
+            in English, else in the first other language by tag; ``None`` where there is no such concept.
+        """
+        return self.preferred_names([concept_id], language).get(concept_id)
+
+    def preferred_names(self, concept_ids: Iterable[str], language: str | None = None) -> dict[str, str]:
+        """As :meth:`preferred_name`, for many concepts in one query; unknown ids are left out."""
+        asked = list(dict.fromkeys(concept_ids))
+        by_concept: dict[str, dict[str, str]] = {}
+        for concept_id, tag, text in self._reader.rows(queries.PREFERRED, concept_ids=json.dumps(asked)):
+            by_concept.setdefault(concept_id, {})[tag] = text
+        tag = _tag(language)
+        chosen = {concept_id: _choose(by_concept.get(concept_id, {}), tag or None) for concept_id in asked}
+        return {concept_id: text for concept_id, text in chosen.items() if text is not None}
+
+    def lookup(self, name: str, language: str | None = None) -> list[Name]:
+        """Names that are written like ``name`` but for case, accents, hyphens and the like.
+
+        Compared is ``medlink.text.normalise``, and German transcriptions (ae for ä) by ``medlink.text.variants``.
+
+        Args:
+            name: what was written.
+            language: the language of names to look among.
+
+        Returns:
+            The names, those of the plain form first, then by concept, language and text.
+
+        >>> kb.lookup("krampfanfaelle", "de")  # doctest: +SKIP
+        [Name(concept_id='HP:0001250', text='Krampfanfälle', language='de', ...)]
+        """
+        tag = _tag(language)
+        forms = [form for form in variants(name, tag or None) if form]
+        if not forms:
+            return []
+        rows = self._reader.rows(queries.LOOKUP, forms=json.dumps(forms), plain=forms[0], language=tag)
+        return [_name(row) for row in rows]
+
+    def search(self, text: str, limit: int = 10, language: str | None = None) -> list[Name]:
+        """Names that contain all words of ``text``, as found while it is typed: the last word may be a beginning.
+
+        Args:
+            text: what was typed; no character of it has a special meaning.
+            limit: how many names at most.
+            language: the language of names to look among.
+
+        Returns:
+            Names: those equal to the text, then those beginning with it, then those that contain its words;
+            shorter before longer.
+        """
+        plain = normalise(text)
+        if not plain or limit < 1:
+            return []
+        queries_by_form = [_full_text(form) for form in variants(text, _tag(language) or None)]
+        rows = self._reader.rows(
+            queries.SEARCH,
+            query=" OR ".join(dict.fromkeys(f"({query})" for query in queries_by_form)),
+            plain=plain,
+            end=plain + "\U0010ffff",
+            language=_tag(language),
+            limit=limit,
+        )
+        return [_name(row) for row in rows]
+
+    def parents(self, concept_id: str) -> list[str]:
+        """Ids of the concepts that this one is a kind of."""
+        return [row[0] for row in self._reader.rows(queries.PARENTS, concept_id=concept_id)]
+
+    def children(self, concept_id: str) -> list[str]:
+        """Ids of the concepts that are a kind of this one."""
+        return [row[0] for row in self._reader.rows(queries.CHILDREN, concept_id=concept_id)]
+
+    def ancestors(self, concept_id: str, max_depth: int = 64) -> list[tuple[str, int]]:
+        """Ids of all concepts above this one with their distance, nearest first.
+
+        Args:
+            concept_id: where to begin; it is not part of the result, also where the source has a cycle.
+            max_depth: how many steps up at most.
+
+        Returns:
+            Pairs of id and number of steps on the shortest way.
+        """
+        rows = self._reader.rows(queries.ANCESTORS, concept_id=concept_id, limit=max_depth)
+        return [(row[0], row[1]) for row in rows]
+
+    def definitions(self, concept_id: str) -> list[Definition]:
+        """Definitions of a concept."""
+        return [Definition(*row) for row in self._reader.rows(queries.DEFINITIONS, concept_id=concept_id)]
+
+    def semantic_types(self, concept_id: str) -> list[SemanticType]:
+        """Semantic types of a concept."""
+        return [SemanticType(*row) for row in self._reader.rows(queries.SEMANTIC_TYPES, concept_id=concept_id)]
+
+    def mappings(self, concept_id: str) -> list[Mapping]:
+        """Codes of a concept in other systems."""
+        return [Mapping(*row) for row in self._reader.rows(queries.MAPPINGS, concept_id=concept_id)]
+
+    def mapped(self, system: str, code: str) -> list[str]:
+        """Ids of the concepts that map to a code of another system."""
+        return [row[0] for row in self._reader.rows(queries.MAPPED, system=system, code=code)]
+
+    def relations(self, concept_id: str) -> list[Relation]:
+        """Relations in which a concept is head or tail."""
+        return [Relation(*row) for row in self._reader.rows(queries.RELATIONS, concept_id=concept_id)]
+
+    def iter_names(
+        self,
+        *,
+        languages: Iterable[str] | None = None,
+        sources: Iterable[str] | None = None,
+        semantic_types: Iterable[str] | None = None,
+    ) -> Iterator[Name]:
+        """Names, lazily, by (concept_id, language, not preferred, text).
+
+        Args:
+            languages: of these languages only.
+            sources: of these sources only.
+            semantic_types: of concepts with one of these semantic types (name or code) only.
+        """
+        statement = queries.all_names(_tags(languages), _listed(sources), _listed(semantic_types))
+        return map(_name, self._reader.stream(statement))
+
+    def iter_concepts(
+        self, *, sources: Iterable[str] | None = None, semantic_types: Iterable[str] | None = None
+    ) -> Iterator[Concept]:
+        """Concepts, lazily, by id; filters as for :meth:`iter_names`."""
+        statement = queries.all_concepts(_listed(sources), _listed(semantic_types))
+        return (Concept(*row) for row in self._reader.stream(statement))
+
+    def iter_relations(
+        self,
+        *,
+        types: Iterable[str] | None = None,
+        sources: Iterable[str] | None = None,
+        semantic_types: Iterable[str] | None = None,
+    ) -> Iterator[Relation]:
+        """Relations, lazily, by (head, type, tail); ``semantic_types`` are those of the head."""
+        statement = queries.all_relations(_listed(types), _listed(sources), _listed(semantic_types))
+        return (Relation(*row) for row in self._reader.stream(statement))
+
+    def iter_definitions(
+        self, *, languages: Iterable[str] | None = None, sources: Iterable[str] | None = None
+    ) -> Iterator[Definition]:
+        """Definitions, lazily, by concept."""
+        statement = queries.all_definitions(_tags(languages), _listed(sources))
+        return (Definition(*row) for row in self._reader.stream(statement))
+
+    def iter_semantic_types(self, *, sources: Iterable[str] | None = None) -> Iterator[SemanticType]:
+        """Semantic types, lazily, by concept."""
+        statement = queries.all_semantic_types(_listed(sources))
+        return (SemanticType(*row) for row in self._reader.stream(statement))
+
+    def iter_mappings(self, *, systems: Iterable[str] | None = None) -> Iterator[Mapping]:
+        """Mappings, lazily, by concept."""
+        return (Mapping(*row) for row in self._reader.stream(queries.all_mappings(_listed(systems))))
+
+
+def _name(row: Any) -> Name:
+    return Name(row[0], row[1], row[2], row[3], row[4], bool(row[5]))
+
+
+def _tag(language: str | None) -> str:
+    return "" if language is None else language_tag(language) or language.lower()
+
+
+def _tags(languages: Iterable[str] | None) -> list[str] | None:
+    listed = _listed(languages)
+    return None if listed is None else [_tag(language) for language in listed]
+
+
+def _listed(values: Iterable[str] | None) -> list[str] | None:
+    """A filter as a list; a single string is one value, not its letters."""
+    return [values] if isinstance(values, str) else None if values is None else list(values)
+
+
+def _choose(by_language: MappingType[str, str], language: str | None) -> str | None:
+    """The preferred name to show: see :meth:`KnowledgeBase.preferred_name`."""
+
+    def distance(tag: str) -> tuple[int, str]:
+        base = tag.partition("-")[0]
+        if language is not None and tag == language:
+            return 0, tag
+        if language is not None and base == language.partition("-")[0]:
+            return 1, tag
+        return (2 if tag == "en" else 3 if base == "en" else 4), tag
+
+    best = min(by_language, key=distance, default=None)
+    return None if best is None else by_language[best]
+
+
+def _full_text(form: str) -> str:
+    """An FTS5 query for all words of a normalised text: each quoted, the last one a prefix."""
+    words = ['"' + word.replace('"', '""') + '"' for word in form.split()]
+    return " AND ".join(words) + "*"

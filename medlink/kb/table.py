@@ -1,0 +1,134 @@
+"""Reader of plain tables: a house list in TSV or CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from os import PathLike
+
+from medlink.errors import ConfigError, InputError
+from medlink.kb.intake import LineFile, Problems, read_header, read_quoted
+from medlink.kb.languages import language_tag
+from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType, Source
+
+_COLUMNS = {
+    "concept_id": "concept_id",
+    "id": "concept_id",
+    "name": "name",
+    "language": "language",
+    "type": "type",
+    "definition": "definition",
+    "parent": "parent",
+    "semantic_type": "semantic_type",
+}
+_ENDINGS = (".gz", ".tsv", ".csv", ".txt")
+
+
+def stem(path: str | PathLike[str]) -> str:
+    """Name of a file without its folder and its table endings.
+
+    >>> stem("lists/house.tsv.gz")
+    'house'
+    """
+    name = str(path).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    while any(name.lower().endswith(ending) and len(name) > len(ending) for ending in _ENDINGS):
+        name = name.rsplit(".", 1)[0]
+    return name
+
+
+def read_table(
+    path: str | PathLike[str],
+    *,
+    source: str | None = None,
+    version: str = "",
+    title: str = "",
+    language: str = "",
+    problems: Problems | None = None,
+) -> Iterator[Record]:
+    """Read a table with one name in each row.
+
+    Columns are found by their header: ``concept_id`` (or ``id``) and ``name``, and optionally ``language``,
+    ``type``, ``definition``, ``parent`` and ``semantic_type``; the last two may hold several values parted by
+    ``|``. Other columns are left out with a note. A file with tabs in its header is TSV and has no quoting;
+    otherwise it is CSV with ``,`` or ``;`` and the usual quoting. A row of type ``preferred`` sets the preferred
+    name of its language; when none says so the first name of the language is preferred.
+
+    Memory grows with the number of distinct ids (each is announced once), not with the rows.
+
+    Args:
+        path: the file, plain or ``.gz``.
+        source: name of the source; the file's name without endings when left out.
+        version: version of the source.
+        title: title of the source.
+        language: language of rows that name none.
+        problems: where bad rows are counted.
+
+    Yields:
+        The source, then concepts, names, definitions, ``isa`` relations and semantic types.
+
+    Raises:
+        InputError: the file cannot be read, lacks a column, or too many rows are bad.
+        ConfigError: ``language`` is no known language.
+    """
+    problems = problems or Problems()
+    default = language_tag(language) if language else ""
+    if default is None:
+        raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as de")
+    name = source or stem(path)
+    yield Source(name, version, title or name)
+    lines = LineFile(path, problems)
+    header, rows = _open(lines)
+    at = {_COLUMNS[column]: index for index, column in enumerate(header) if column in _COLUMNS}
+    missing = [column for column in ("concept_id", "name") if column not in at]
+    if missing:
+        raise InputError(
+            f"looked for the columns concept_id (or id) and name; found {', '.join(header)[:300]}",
+            path=lines.path,
+            line=1,
+            remedy=f"name the columns in the first line; {' and '.join(missing)} must be there",
+        )
+    unused = [column for column in header if column not in _COLUMNS]
+    if unused:
+        problems.notes.append(f"{lines.path}: columns left out: {', '.join(unused)[:300]}")
+
+    seen: set[str] = set()
+    for line, cells in rows:
+
+        def cell(column: str, cells: list[str] = cells) -> str:
+            index = at.get(column)
+            return "" if index is None else cells[index].strip()
+
+        concept_id, text = cell("concept_id"), cell("name")
+        if not concept_id or not text:
+            lines.bad("empty id or name", line)
+            continue
+        tag = language_tag(cell("language")) if cell("language") else default
+        if tag is None:
+            lines.bad("unknown language", line, repr(cell("language"))[:40])
+            continue
+        if concept_id not in seen:
+            seen.add(concept_id)
+            yield Concept(concept_id, name)
+        kind = cell("type") or "synonym"
+        yield Name(concept_id, text, tag, kind, name, kind == "preferred")
+        if cell("definition"):
+            yield Definition(concept_id, cell("definition"), tag, name)
+        for parent in _several(cell("parent")):
+            yield Relation(concept_id, "isa", parent, name)
+        for semantic_type in _several(cell("semantic_type")):
+            yield SemanticType(concept_id, semantic_type, "", name)
+
+
+def _several(cell: str) -> list[str]:
+    return [part.strip() for part in cell.split("|") if part.strip()]
+
+
+def _open(lines: LineFile) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """Header, in lower case, and rows of a TSV or CSV file."""
+    first = next(iter(LineFile(lines.path, Problems(1.0))), None)
+    header = "" if first is None else first[1]
+    if "\t" in header or lines.path.name.lower().removesuffix(".gz").endswith(".tsv"):
+        names, rows = read_header(lines, [])
+        return [column.lower() for column in names], rows
+    separator = ";" if header.count(";") > header.count(",") else ","
+    names, rows = read_quoted(lines, separator)
+    return [column.lower() for column in names], rows
