@@ -2,9 +2,10 @@
 
     python benchmarks/fit_join.py --held-out held_out.tsv --work FOLDER -o medlink/resources/linking/join.json
 
-Training mentions: the train parts of NCBI-disease and BC5CDR against the MeSH dictionary; German and Spanish HPO names
-that the encoder was not trained on (``open_names.py --held-out``), against an HPO dictionary without them; names of both
-dictionaries with one typing error, against the dictionary without that spelling. No development mention is looked at.
+Training mentions: the train parts of NCBI-disease and BC5CDR against the MeSH dictionary; German and Spanish HPO
+names that the encoder was not trained on (``open_names.py --held-out``), against an HPO dictionary without them;
+names of both dictionaries with one typing error, against the dictionary without that spelling. No development
+mention is looked at.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from medlink.kb import Input, build_kb
 from medlink.linking.fit import Example, fit, join_tables, tabulate
 from medlink.text import normalise
 
-_TYPING_ERRORS = 300
+_TYPING_ERRORS = 750
 
 
 def _examples(queries: list[Query]) -> list[Example]:
@@ -43,7 +44,9 @@ def main(held_out: Path, work: Path, encoder: str, out: Path, seed: int) -> None
     work.mkdir(parents=True, exist_ok=True)
     hpo, mesh = hpo_dictionary(), mesh_dictionary()
     with open(held_out, encoding="utf-8", newline="") as file:
-        hidden = {(row["name"], row["language"]) for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)}
+        hidden = {
+            (row["name"], row["language"]) for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        }
     shown = [row for row in hpo if (" ".join(row[1].split()), row[2]) not in hidden]
     translated = [Query(n, frozenset({c}), la) for c, n, la in hpo if (" ".join(n.split()), la) in hidden]
     parts = []

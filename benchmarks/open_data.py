@@ -1,6 +1,7 @@
 """Dictionaries and mentions of the public benchmarks, read from the data folder beside the repository.
 
-``DATA`` is that folder (``MEDLINK_DATA`` overrides it). Mentions come as :class:`Query`: text, right concept ids, language.
+``DATA`` is that folder (``MEDLINK_DATA`` overrides it). Mentions come as :class:`Query`: text, right concept ids and
+language.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def names_of_mesh(folder: Path) -> Iterator[Row]:
         yield f"MESH:{concept}", name, "en", True
     with open(folder / "mesh/gilda_mesh_mappings.tsv", encoding="utf-8") as file:
         for line in file:
-            _, mesh, name, system, code, other = line.rstrip("\n").split("\t")[:6]
+            _, mesh, name, system, _, other = line.rstrip("\n").split("\t")[:6]
             if system in ("CHEBI", "DOID"):
                 yield f"MESH:{mesh}", name, "en", True
                 yield f"MESH:{mesh}", other, "en", False
@@ -129,14 +129,14 @@ def main(terminologies: Path, out: Path, held_out: Path | None) -> None:
     names: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
     held: list[tuple[str, str, str]] = []
     for concept, name, language, _ in rows:
-        name = " ".join(name.split())
-        if not normalise(name):
+        text = " ".join(name.split())
+        if not normalise(text):
             continue
         group = groups.find(concept)
         if held_out and language != "en" and zlib.crc32(f"{concept} {language}".encode()) % 20 == 0:
-            held.append((group, name, language))
+            held.append((group, text, language))
         else:
-            names[group].setdefault((normalise(name), language), name)
+            names[group].setdefault((normalise(text), language), text)
     with open(out, "w", encoding="utf-8", newline="") as file:
         file.write("concept_id\tname\tlanguage\n")
         for group in sorted(names):

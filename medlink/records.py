@@ -7,7 +7,7 @@ Languages are BCP 47 tags in lower case (``de``, ``en``, ``es``; ``""`` where a 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -108,7 +108,16 @@ class Candidate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return {**asdict(self), "semantic_types": list(self.semantic_types)}
+        return {
+            "concept_id": self.concept_id,
+            "preferred_name": self.preferred_name,
+            "score": self.score,
+            "name": self.name,
+            "language": self.language,
+            "route": self.route,
+            "source": self.source,
+            "semantic_types": list(self.semantic_types),
+        }
 
 
 @dataclass(frozen=True, slots=True)

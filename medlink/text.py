@@ -11,11 +11,10 @@ What depends on a language stands in ``resources/language/*.json`` with its sour
 from __future__ import annotations
 
 import json
-import os
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import resources
 
 import Stemmer
@@ -58,7 +57,7 @@ class Token:
     text: str
 
 
-@lru_cache(maxsize=None)
+@cache
 def language_rules(language: str) -> LanguageRules | None:
     """Rules of ``language`` (BCP 47; a region is ignored), ``None`` where the house has none.
 
@@ -67,7 +66,7 @@ def language_rules(language: str) -> LanguageRules | None:
     >>> language_rules("fr") is None
     True
     """
-    base = language.split("-")[0].lower()
+    base = language.partition("-")[0].lower()
     if base not in LANGUAGES:
         return None
     raw = json.loads(resources.files("medlink").joinpath(f"resources/language/{base}.json").read_text("utf-8"))
@@ -81,7 +80,7 @@ def language_rules(language: str) -> LanguageRules | None:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _greek_names() -> dict[int, str]:
     """Greek letters to their Latin names, taken from the Unicode names themselves."""
     table: dict[int, str] = {}
@@ -146,12 +145,7 @@ def variants(text: str, language: str | None = None) -> list[str]:
     plain = normalise(text)
     found = [plain]
     for tag in LANGUAGES if language is None else (language,):
-        rules = language_rules(tag)
-        if rules is None:
-            continue
-        other = plain
-        for old, new in rules.transcriptions:
-            other = other.replace(old, new)
+        other = _plain_spelling(plain, language_rules(tag))
         if other not in found:
             found.append(other)
     return found
@@ -176,8 +170,7 @@ def _stem(word: str, language: str) -> str:
     rules = language_rules(language)
     if rules is None or len(word) < 4 or not word.isalpha():
         return word
-    for old, new in rules.transcriptions:
-        word = word.replace(old, new)
+    word = _plain_spelling(word, rules)
     for pattern, to in rules.endings:
         word = pattern.sub(to, word)
     return _strip_accents(str(_stemmer(rules.stemmer).stemWord(word)))
@@ -237,6 +230,13 @@ def match_form(text: str, language: str) -> str:
     return " ".join(match_words(text, language))
 
 
+def _plain_spelling(word: str, rules: LanguageRules | None) -> str:
+    """A word with its umlauts neither marked nor written out."""
+    for old, new in rules.transcriptions if rules else ():
+        word = word.replace(old, new)
+    return word
+
+
 def is_inflection(one: str, other: str, language: str) -> bool:
     """Whether two strings with the same inflected form differ by inflection alone.
 
@@ -256,9 +256,12 @@ def is_inflection(one: str, other: str, language: str) -> bool:
         return False
     for a, b in zip(words_one, words_other, strict=True):
         if a != b and (_roman_value(a) or a) != (_roman_value(b) or b):
-            shared = len(os.path.commonprefix([a, b]))
+            left, right = _plain_spelling(a, rules), _plain_spelling(b, rules)
+            shared = next(
+                (i for i, (c, d) in enumerate(zip(left, right, strict=False)) if c != d), min(len(left), len(right))
+            )
             # an ending may begin inside the shared part: zystE and zystEN share the e of the ending
-            if not any(a[i:] in endings and b[i:] in endings for i in range(max(3, shared - 2), shared + 1)):
+            if not any(left[i:] in endings and right[i:] in endings for i in range(max(3, shared - 2), shared + 1)):
                 return False
     return True
 

@@ -80,7 +80,7 @@ def link(
         for _ in islice(notes, output.done):
             pass
         bar = tqdm(desc="notes", unit=" notes", initial=output.done, disable=None if out else True)
-        while batch := list(islice(notes, _BATCH * processes)):
+        while batch := [_bounded(note) for note in islice(notes, _BATCH * processes)]:
             problems += [note for note in batch if note.problem]
             lines = run.link([note for note in batch if not note.problem])
             counts["notes"] += len(batch)
@@ -100,6 +100,15 @@ def link(
     )
     for note in problems[:_SHOWN]:
         click.echo(f"  {note.note_id}: {note.problem}", err=True)
+
+
+def _bounded(note: Note) -> Note:
+    """A note that is too long for the pipeline, as a problem."""
+    from medlink.spacy_components.pipeline import MAX_LENGTH
+
+    if len(note.text) <= MAX_LENGTH:
+        return note
+    return Note(note.note_id, problem=f"{len(note.text):,} characters, {MAX_LENGTH:,} at most")
 
 
 def _split(text: str) -> list[str]:
@@ -198,7 +207,7 @@ class _Output:
                 )
             self.done, size = state["notes"], state["bytes"]
         try:
-            self._file = open(self._part, "r+" if size else "w", encoding="utf-8", newline="")
+            self._file = self._part.open("r+" if size else "w", encoding="utf-8", newline="")
             self._file.seek(size)
             self._file.truncate()
         except OSError as error:

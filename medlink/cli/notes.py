@@ -122,6 +122,10 @@ def _lines(lines: Iterator[bytes] | BinaryIO, source: str, fields: Fields) -> It
             yield Note(place, problem=f"no field {fields.text!r} with a text")
             continue
         language = row.get(fields.language)
-        yield Note(
-            str(row.get(fields.note_id, place)), row[fields.text], language if isinstance(language, str) else None
-        )
+        note_id = str(row.get(fields.note_id, place))
+        try:
+            row[fields.text].encode("utf-8")
+        except UnicodeEncodeError as error:
+            yield Note(note_id, problem=f"half a surrogate pair at character {error.start}")
+            continue
+        yield Note(note_id, row[fields.text], language if isinstance(language, str) else None)

@@ -69,7 +69,8 @@ def _card(kb: KnowledgeBase, concept_id: str, language: str, score: float, match
     rows.append(("matched", f"{matched} ({score:.2f})"))
     title = kb.preferred_name(concept_id, language) or concept_id
     body = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in rows if value)
-    return f'<article class="card" id="{escape(language)}-{escape(concept_id)}"><h3>{escape(title)}</h3><dl>{body}</dl></article>'
+    anchor = f"{escape(language)}-{escape(concept_id)}"
+    return f'<article class="card" id="{anchor}"><h3>{escape(title)}</h3><dl>{body}</dl></article>'
 
 
 def write_page(path: Path, docs: Mapping[str, Doc], kb: KnowledgeBase) -> Path:
@@ -86,7 +87,8 @@ def write_page(path: Path, docs: Mapping[str, Doc], kb: KnowledgeBase) -> Path:
                 )
         parts.append(
             f'<section lang="{escape(language)}"><h2>{escape(_TITLES.get(language, language))}</h2>'
-            f'{_note(doc, language)}<h3>{len(cards)} concepts</h3><div class="cards">{"".join(cards.values())}</div></section>'
+            f"{_note(doc, language)}<h3>{len(cards)} concepts</h3>"
+            f'<div class="cards">{"".join(cards.values())}</div></section>'
         )
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>medlink: linked notes</title>'

@@ -1,6 +1,7 @@
 """The concept index: exact and inflected forms, character n-grams, and embeddings of every name."""
 
 from medlink.index.bundle import Bundle, build_bundle
-from medlink.index.concept_index import ConceptIndex, Filter
+from medlink.index.concept_index import ConceptIndex
+from medlink.index.names import Filter
 
 __all__ = ["Bundle", "ConceptIndex", "Filter", "build_bundle"]

@@ -76,7 +76,8 @@ def build_bundle(
         with KnowledgeBase(folder / KB) as store:
             ConceptIndex.build(
                 folder / f"{INDEX}.new",
-                store.iter_names(),
+                # a fully specified name carries its tag ("All (finding)"), which nobody writes
+                (name for name in store.iter_names() if name.type != "fsn"),
                 model,
                 semantic_types=store.iter_semantic_types(),
                 kind=kind,

@@ -99,9 +99,7 @@ class DenseIndex:
         if kind == "flat":
             return faiss.IndexFlatIP(dimension)
         if kind == "hnsw":
-            index = faiss.IndexHNSWSQ(
-                dimension, faiss.ScalarQuantizer.QT_fp16, _LINKS, faiss.METRIC_INNER_PRODUCT
-            )
+            index = faiss.IndexHNSWSQ(dimension, faiss.ScalarQuantizer.QT_fp16, _LINKS, faiss.METRIC_INNER_PRODUCT)
             index.hnsw.efConstruction = _BUILD_WIDTH
             index.is_trained = True
             return index

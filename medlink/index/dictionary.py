@@ -95,8 +95,8 @@ class NameDictionary:
     def find(self, text: str, language: str) -> list[Match]:
         """Every name in a text, at each place the longest per language; they may overlap.
 
-        A mention does not cross a punctuation mark, but for a comma before a word such as *type* or *Stadium*. Words may
-        be inflected, not derived (:func:`medlink.text.is_inflection`).
+        A mention does not cross a punctuation mark, but for a comma before a word such as *type* or *Stadium*. Words
+        may be inflected, not derived (:func:`medlink.text.is_inflection`).
 
         Args:
             text: running text.
@@ -105,14 +105,15 @@ class NameDictionary:
         Returns:
             Matches in the order of their start.
         """
-        if not self._trie.has_keys_with_prefix(f"{language}:"):
+        if language not in self._names.languages:
             return []
         tokens = match_tokens(text, language)
+        ends = self._runs(text, tokens, language)
         found: list[Match] = []
         for i, token in enumerate(tokens):
             if i and tokens[i - 1].start == token.start:
                 continue  # the inside of one word ("t 2" of T2) starts no name
-            window = self._window(text, tokens, i, language)
+            window = tokens[i : min(ends[i], i + _LONGEST)]
             prefixes = self._trie.prefixes(f"{language}:" + "".join(f"{part.text} " for part in window))
             for key in reversed(prefixes):
                 count = key.count(" ")
@@ -126,18 +127,19 @@ class NameDictionary:
         return found
 
     @staticmethod
-    def _window(text: str, tokens: list[Token], start: int, language: str) -> list[Token]:
-        """Words from ``start`` on that one mention may hold."""
+    def _runs(text: str, tokens: list[Token], language: str) -> list[int]:
+        """For each word the end of the run of words, from it on, that one mention may hold."""
         rules = language_rules(language)
-        end = start + 1
-        while end < min(len(tokens), start + _LONGEST):
-            gap = text[tokens[end - 1].end : tokens[end].start]
-            if tokens[end].start != tokens[end - 1].start and not _INSIDE.fullmatch(gap):
-                word = normalise(text[tokens[end].start : tokens[end].end])
-                if not (_COMMA.fullmatch(gap) and rules and word in rules.numeral_cues):
-                    break
-            end += 1
-        return tokens[start:end]
+        cues = rules.numeral_cues if rules else frozenset()
+        ends = [len(tokens)] * len(tokens)
+        for i in range(len(tokens) - 2, -1, -1):
+            one, other = tokens[i], tokens[i + 1]
+            gap = text[one.end : other.start]
+            joined = one.start == other.start or gap in (" ", "-") or _INSIDE.fullmatch(gap) is not None
+            if not joined and _COMMA.fullmatch(gap):
+                joined = normalise(text[other.start : other.end]) in cues
+            ends[i] = ends[i + 1] if joined else i + 1
+        return ends
 
     def _inflected(self, text: str, rows: list[int], language: str) -> tuple[int, ...]:
         norm = normalise(text)

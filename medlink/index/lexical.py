@@ -97,9 +97,7 @@ class LexicalIndex:
         if not rows or not sum(map(len, rows)):
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
         found = np.concatenate(rows)
-        scored = np.concatenate(
-            [self._weights[starts[i] : stops[i]] * np.float32(weights[i] / length) for i in order]
-        )
+        scored = np.concatenate([self._weights[starts[i] : stops[i]] * np.float32(weights[i] / length) for i in order])
         if selection is not None:
             kept = selection.rows[found]
             found, scored = found[kept], scored[kept]

@@ -63,7 +63,7 @@ class NameTable:
         self._rows = open_array(folder, "row_ends")
         self._types = Groups(folder, "concept_types")
         self.languages, self.sources, self.semantic_types = (
-            list(Strings(folder, name)) for name in ("languages", "sources", "semantic_types")
+            [*Strings(folder, name)] for name in ("languages", "sources", "semantic_types")
         )
 
     def __len__(self) -> int:

@@ -25,10 +25,11 @@ def work_folder(target: Path) -> Iterator[Path]:
     system released with the process, tells them from those of a build that runs now.
 
     Raises:
-        KnowledgeBaseError: the folder of ``target`` does not exist or cannot be written to.
+        KnowledgeBaseError: the folder of ``target`` cannot be made or written to.
     """
     prefix = f".{target.name}.building-"
     try:
+        target.parent.mkdir(parents=True, exist_ok=True)
         for left in target.parent.glob(f"{prefix}*"):
             _remove_if_left(left)
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=target.parent))

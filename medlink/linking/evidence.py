@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz import fuzz, process
-from rapidfuzz.distance import JaroWinkler
+from rapidfuzz.distance import OSA, JaroWinkler
 
 from medlink.index import ConceptIndex
 from medlink.index.names import Selection
@@ -31,20 +31,25 @@ FEATURES = (
     "token_set",
     "compact",
     "prefix",
+    "spelling",
     "numbers_differ",
     "length",
     "more_words",
 )
 """Names of the columns of :attr:`Evidence.features`, in order.
 
-``exact`` and ``inflected`` say that the forms are the same; ``cosine`` is that of the name's embedding, ``cosine_gap``
-what it lacks to the best name of the mention, ``concept_cosine`` that of the mean embedding of all names of the concept;
-``ratio``, ``token_sort``, ``token_set`` and ``prefix`` are rapidfuzz's and Jaro-Winkler's likeness of the strings,
-``compact`` that of the strings without blanks (German compounds); ``numbers_differ`` that they speak of other numbers;
-``length`` the logarithm of the ratio of their lengths, without sign, ``more_words`` that of their numbers of words.
+``exact`` and ``inflected`` say that the forms are the same; ``cosine`` is that of the name's embedding,
+``cosine_gap`` what it lacks to the best name of the mention, ``concept_cosine`` that of the mean embedding of all
+names of the concept; ``ratio``, ``token_sort``, ``token_set`` and ``prefix`` are rapidfuzz's and Jaro-Winkler's
+likeness of the strings, ``spelling`` is above 0 only where optimal string alignment leaves a typing error's
+distance; ``compact`` that of the strings without blanks (German compounds); ``numbers_differ`` that they speak of
+other numbers; ``length`` the logarithm of the ratio of their lengths, without sign, ``more_words`` that of their
+numbers of words.
 """
 
 _WIDTH = 24  # names that the lexical and the dense route bring each
+# Share of letters from which on two strings may be one with a typing error (one error in five letters).
+_ALIKE = 0.8
 _MAYBE_NUMBER = re.compile(r"\d|\b[ivx]+\b")
 
 
@@ -90,10 +95,10 @@ def gather(
         width: names that the lexical and the dense route bring each.
     """
     vectors = encoder.encode(texts)
-    dense_rows, dense_scores = index.dense.search(vectors, width, selection)
+    dense_rows, _ = index.dense.search(vectors, width, selection)
     lexical = index.lexical.search(texts, width, selection)
     norms = [normalise(text) for text in texts]
-    pairs: list[tuple[int, int, str, float]] = []  # mention, row, route, cosine or nan
+    pairs: list[tuple[int, int, str]] = []  # mention, row, route
     for i, text in enumerate(texts):
         routes: dict[int, str] = {
             row: route
@@ -102,19 +107,16 @@ def gather(
         }
         for row in lexical[i][0].tolist():
             routes.setdefault(row, "lexical")
-        cosines: dict[int, float] = {}
         if vectors[i].any():
-            for row, score in zip(dense_rows[i].tolist(), dense_scores[i].tolist(), strict=True):
+            for row in dense_rows[i].tolist():
                 if row >= 0:
                     routes.setdefault(row, "dense")
-                    cosines[row] = score
-        pairs += ((i, row, routes[row], cosines.get(row, math.nan)) for row in sorted(routes))
+        pairs += ((i, row, routes[row]) for row in sorted(routes))
     mention = np.array([pair[0] for pair in pairs], dtype=np.int64)
     row = np.array([pair[1] for pair in pairs], dtype=np.int64)
     route = [pair[2] for pair in pairs]
-    cosine = np.array([pair[3] for pair in pairs], dtype=np.float32)
-    unknown = np.isnan(cosine)
-    cosine[unknown] = np.einsum("ij,ij->i", index.dense.vectors(row[unknown]), vectors[mention[unknown]])
+    # Faiss rounds its scores differently for another number of queries; pair by pair they are always the same.
+    cosine = np.einsum("ij,ij->i", index.dense.vectors(row), vectors[mention])
     concept_cosine = index.concept_cosines(row, mention, vectors, selection)
     features = _measure(index, norms, mention, row, route, cosine, concept_cosine)
     return Evidence(mention, row, features, route)
@@ -137,8 +139,8 @@ def _measure(
         return out
     column = {name: i for i, name in enumerate(FEATURES)}
 
-    def paired(one: Sequence[str], other: Sequence[str], scorer: object) -> NDArray[np.float32]:
-        found: NDArray[np.float32] = process.cpdist(one, other, scorer=scorer, dtype=np.float32)  # type: ignore[call-overload]  # scorers are untyped
+    def paired(one: Sequence[str], other: Sequence[str], scorer: Any) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = process.cpdist(one, other, scorer=scorer, dtype=np.float32)
         return found
 
     out[:, column["exact"]] = [found == "exact" for found in route]
@@ -157,6 +159,8 @@ def _measure(
         paired([q.replace(" ", "") for q in queries], [n.replace(" ", "") for n in names], fuzz.ratio) / 100
     )
     out[:, column["prefix"]] = paired(queries, names, JaroWinkler.normalized_similarity)
+    alike = paired(queries, names, OSA.normalized_similarity)
+    out[:, column["spelling"]] = np.maximum(0, (alike - _ALIKE) / (1 - _ALIKE))
     wanted = [_numbers(norm) for norm in norms]
     out[:, column["numbers_differ"]] = [
         wanted[i] != _numbers(name) for i, name in zip(mention.tolist(), names, strict=True)

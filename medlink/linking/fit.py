@@ -15,7 +15,7 @@ from medlink.linking.evidence import FEATURES, gather
 from medlink.linking.join import Join
 
 _BATCH = 256
-# Mentions without a concept in the dictionary for each one with: what real notes hold is not known; a third is cautious.
+# Mentions without a concept in the dictionary for each one with. What notes hold is not known; a third is cautious.
 _NIL_SHARE = 1 / 3
 
 
@@ -30,8 +30,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Evidence of many examples: pairs of example and name, grouped by example; ``gold`` marks names of a right
-    concept."""
+    """Evidence of many examples: pairs of example and name, grouped by example.
+
+    ``gold`` marks the names of a right concept.
+    """
 
     example: NDArray[np.int64]
     features: NDArray[np.float32]
@@ -108,7 +110,9 @@ def fit(table: Table, *, decay: float = 1e-3) -> Join:
 
     w = minimize(loss, np.zeros(len(FEATURES)), jac=True, method="L-BFGS-B").x
     rank = x @ w
-    best = np.array([start + int(np.argmax(part)) for start, part in zip(starts, np.split(rank, starts[1:]), strict=True)])
+    best = np.array(
+        [start + int(np.argmax(part)) for start, part in zip(starts, np.split(rank, starts[1:]), strict=True)]
+    )
     top, right_ = rank[best], table.gold[best]
     weight = np.ones(len(top))
     # What the score must tell apart is also a mention whose concept the dictionary lacks: the same examples once more

@@ -1,8 +1,8 @@
 """The join: one score from all evidence.
 
-A linear model over :data:`medlink.linking.evidence.FEATURES`, fitted by :mod:`medlink.linking.fit` on training mentions,
-ranks the names; a logistic curve on top turns the rank score of the best name into the share of such links that were
-right on training mentions.
+A linear model over :data:`medlink.linking.evidence.FEATURES`, fitted by :mod:`medlink.linking.fit` on training
+mentions, ranks the names; a logistic curve on top turns the rank score of the best name into the share of such links
+that were right on training mentions.
 """
 
 from __future__ import annotations

@@ -23,6 +23,10 @@ _BATCH = 256
 _CONTEXT_TEMPERATURE = 0.05
 
 
+# number of a distinct mention, and the shares of the concepts of its name
+_Key = tuple[int, tuple[tuple[int, float], ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Mention:
     """A stretch of text to link.
@@ -112,12 +116,17 @@ class Linker:
         for start in range(0, len(ordered), _BATCH):
             found += self._find(ordered[start : start + _BATCH])
         shares = self._shares(keys, contexts, distinct, found)
+        numbers = [distinct[key] for key in keys]
+        # Mentions of one key differ in their candidates only where their contexts share out the score differently.
+        wanted = {(n, tuple(shares.get(i, {}).items())): i for i, n in enumerate(numbers)}
+        ranked = {which: self._candidates(found[which[0]], dict(which[1]), k) for which in wanted}
+        named = self._preferred_names({which: keys[i][1] for which, i in wanted.items()}, ranked)
         links = []
         for i, mention in enumerate(asked):
-            candidates = self._candidates(found[distinct[keys[i]]], shares.get(i, {}), k)
+            candidates = named[numbers[i], tuple(shares.get(i, {}).items())]
             nil = not candidates or candidates[0].score < self.threshold
-            links.append(Link(mention.text, tuple(candidates), nil, mention.expanded))
-        return self._with_preferred_names(links, [key[1] for key in keys])
+            links.append(Link(mention.text, candidates, nil, mention.expanded))
+        return links
 
     def _find(self, keys: Sequence[tuple[str, str | None]]) -> list[list[_Found]]:
         """Concepts of each mention by their best name, best first."""
@@ -178,18 +187,23 @@ class Linker:
         return shares
 
     def _candidates(self, found: list[_Found], shares: dict[int, float], k: int) -> list[Candidate]:
+        """The best k concepts with their scores; preferred names are filled in later, for all mentions at once."""
         names = self.index.names
         # Concepts that share the best name stand first, in the order of their shares; all others keep their rank.
-        ordered = sorted(found[: max(k, len(shares))], key=lambda f: (-round(f.rank, 9), -shares.get(f.concept, 0), f.concept))
+        ordered = sorted(
+            found[: max(k, len(shares))],
+            key=lambda f: (-round(f.rank, 9), -shares.get(f.concept, 0), f.concept),
+        )[:k]
+        scores = self.join.score(np.array([one.rank for one in ordered])).tolist()
         out: list[Candidate] = []
-        for one in ordered[:k]:
-            score = float(self.join.score(np.array([one.rank]))[0]) * shares.get(one.concept, 1.0)
+        for one, score in zip(ordered, scores, strict=True):
+            shared = score * shares.get(one.concept, 1.0)
             out.append(
                 Candidate(
                     concept_id=names.concept_ids[one.concept],
                     preferred_name="",
                     # what ranks lower is never the likelier link, however many concepts share the best name
-                    score=round(min(score, out[-1].score if out else 1.0), 6),
+                    score=round(min(shared, out[-1].score if out else 1.0), 6),
                     name=one.entry.text,
                     language=one.entry.language,
                     route=one.route,
@@ -199,18 +213,17 @@ class Linker:
             )
         return out
 
-    def _with_preferred_names(self, links: list[Link], languages: Sequence[str | None]) -> list[Link]:
-        """Fill in the preferred names, one query per language for all links."""
-        wanted: dict[str | None, set[str]] = {}
-        for link, language in zip(links, languages, strict=True):
-            wanted.setdefault(language, set()).update(c.concept_id for c in link.candidates)
-        named = {language: self.kb.preferred_names(sorted(ids), language) for language, ids in wanted.items()}
-        return [
-            replace(
-                link,
-                candidates=tuple(
-                    replace(c, preferred_name=named[language].get(c.concept_id, c.name)) for c in link.candidates
-                ),
+    def _preferred_names(
+        self, languages: dict[_Key, str | None], ranked: dict[_Key, list[Candidate]]
+    ) -> dict[_Key, tuple[Candidate, ...]]:
+        """Candidates with their preferred names, one query per language for all of them."""
+        ids: dict[str | None, set[str]] = {}
+        for which, candidates in ranked.items():
+            ids.setdefault(languages[which], set()).update(c.concept_id for c in candidates)
+        named = {language: self.kb.preferred_names(sorted(wanted), language) for language, wanted in ids.items()}
+        return {
+            which: tuple(
+                replace(c, preferred_name=named[languages[which]].get(c.concept_id, c.name)) for c in candidates
             )
-            for link, language in zip(links, languages, strict=True)
-        ]
+            for which, candidates in ranked.items()
+        }

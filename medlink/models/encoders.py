@@ -49,9 +49,7 @@ class TransformerEncoder:
 
         local = Path(name).exists()
         try:
-            self._model = SentenceTransformer(
-                str(name), device=device, local_files_only=local, trust_remote_code=False
-            )
+            self._model = SentenceTransformer(str(name), device=device, local_files_only=local, trust_remote_code=False)
         except Exception as error:  # the library raises many kinds for one cause: no model of that name
             raise EncoderError(
                 f"no sentence-transformers model could be loaded from {str(name)!r}: {error}",
@@ -117,7 +115,5 @@ def load_encoder(name: str | Path = BUILTIN, *, device: str | None = None) -> En
         return StaticEncoder.load(folder) if is_static(folder) else TransformerEncoder(folder, device=device)
     text = str(name)
     if text.startswith((".", "/", "~")) or text.count("/") > 1 or "\\" in text:
-        raise EncoderError(
-            "no such encoder folder", path=name, remedy="name 'builtin', a model folder, or a hub model"
-        )
+        raise EncoderError("no such encoder folder", path=name, remedy="name 'builtin', a model folder, or a hub model")
     return TransformerEncoder(text, device=device)

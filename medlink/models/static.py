@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -83,10 +84,9 @@ def quantise(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.f
     return np.rint(table / safe[:, None]).astype(np.int8), safe.astype(np.float32)
 
 
-def gelu(x: NDArray[np.float32]) -> NDArray[np.float32]:
+def gelu(x: NDArray[Any]) -> NDArray[Any]:
     """Gaussian error linear unit, tanh form (Hendrycks and Gimpel 2016, section 2), the one torch trains with."""
-    inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x**3)
-    return np.float32(0.5) * x * (1 + np.tanh(inner))
+    return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
 
 
 class StaticEncoder:
@@ -109,7 +109,8 @@ class StaticEncoder:
         self.config = config
         self.folder = folder
         self.tensors = tensors
-        self._weights = {k: np.asarray(v, dtype=np.float32) for k, v in tensors.items() if k != "table"}
+        # The layers run in double precision: rounded to single in the end, an embedding does not depend on its batch.
+        self._weights = {k: np.asarray(v, dtype=np.float64) for k, v in tensors.items() if k != "table"}
 
     @property
     def dimension(self) -> int:
@@ -148,10 +149,10 @@ class StaticEncoder:
         used, local = np.unique(rows, return_inverse=True)
         vectors = self.tensors["table"][used].astype(np.float32)
         bags = csr_matrix(
-            (self._weights["scale"][rows], local.astype(np.int32), indptr), shape=(len(texts), max(1, len(used)))
+            (self.tensors["scale"][rows], local.astype(np.int32), indptr), shape=(len(texts), max(1, len(used)))
         )
         x = (bags @ vectors) if len(used) else np.zeros((len(texts), self.dimension), np.float32)
-        x = (x / np.maximum(counts, 1)[:, None]).astype(np.float32)
+        x = x / np.maximum(counts, 1)[:, None]
         w = self._weights
         centred = x - x.mean(axis=1, keepdims=True)
         normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + _NORM_EPSILON)
@@ -193,7 +194,7 @@ class StaticEncoder:
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
-        folder = Path(folder)
+        folder = _weights_folder(Path(folder))
         try:
             config = StaticConfig.from_dict(json.loads((folder / CONFIG_FILE).read_text("utf-8")))
             tensors = load_file(folder / WEIGHTS_FILE)
@@ -204,13 +205,23 @@ class StaticEncoder:
         return cls(config, tensors, folder)
 
 
-def is_static(folder: Path) -> bool:
-    """Whether a model folder holds a static encoder: its ``modules.json`` names our module and no other."""
+def _modules(folder: Path) -> list[tuple[str, str]]:
+    """Class path and subfolder of each module of a sentence-transformers folder; empty for any other folder."""
     try:
         modules = json.loads((folder / "modules.json").read_text("utf-8"))
-        return [module["type"] for module in modules] == [MODULE_PATH]
+        return [(module["type"], module["path"]) for module in modules]
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return []
+
+
+def is_static(folder: Path) -> bool:
+    """Whether a model folder holds a static encoder: its ``modules.json`` names our module and no other."""
+    return [kind for kind, _ in _modules(folder)] == [MODULE_PATH]
+
+
+def _weights_folder(folder: Path) -> Path:
+    """Where the two files lie: sentence-transformers saves a module into a folder of its own."""
+    return folder / _modules(folder)[0][1] if is_static(folder) else folder
 
 
 def write_json(path: Path, data: Any) -> None:

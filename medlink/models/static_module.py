@@ -29,7 +29,7 @@ class StaticEmbedding(Module):
     config_file_name = CONFIG_FILE
 
     def __init__(self, config: StaticConfig) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's Module is untyped
         self.shape = config
         d, h = config.dimension, config.hidden
         self.table = torch.nn.Embedding(config.rows, d)
@@ -63,9 +63,7 @@ class StaticEmbedding(Module):
         # functional.embedding_bag would skip the padding too, but takes no per-sample weights together with a mean
         x = torch.bmm(mask.unsqueeze(1), self.table(features["input_ids"])).squeeze(1)
         x = x * self.shape.probes / counts.clamp(min=1)
-        y = functional.normalize(
-            x + self.down(functional.gelu(self.up(self.norm(x)), approximate="tanh")), dim=-1
-        )
+        y = functional.normalize(x + self.down(functional.gelu(self.up(self.norm(x)), approximate="tanh")), dim=-1)
         features["sentence_embedding"] = y * (counts > 0)
         return features
 
@@ -76,7 +74,9 @@ class StaticEmbedding(Module):
         StaticEncoder(self.shape, {"table": codes, "scale": scale, **state}).save_weights(Path(output_path))
 
     @classmethod
-    def load(cls, model_name_or_path: str, subfolder: str = "", **_: Any) -> StaticEmbedding:
+    def load(  # type: ignore[override]  # a static encoder needs none of the hub's options
+        cls, model_name_or_path: str, subfolder: str = "", **_: Any
+    ) -> StaticEmbedding:
         """Read the folder of a static encoder."""
         encoder = StaticEncoder.load(Path(model_name_or_path) / subfolder)
         module = cls(encoder.config)

@@ -97,11 +97,26 @@ class _LazyAdam:
         table[used] -= rate * scaled
 
 
+class _Head(torch.nn.Module):
+    """The residual feed-forward net on top of the mean."""
+
+    def __init__(self, dimension: int, hidden: int) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(dimension)
+        self.up = torch.nn.Linear(dimension, hidden)
+        self.down = torch.nn.Linear(hidden, dimension)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``(n, d)`` to ``(n, d)``, not yet of unit length."""
+        change: Tensor = self.down(functional.gelu(self.up(self.norm(x)), approximate="tanh"))
+        return x + change
+
+
 class _Data:
     """Names as features, grouped by concept."""
 
     def __init__(self, names: Sequence[Name], config: StaticConfig) -> None:
-        ordered = sorted(set((n.concept_id, n.language, n.text) for n in names))
+        ordered = sorted({(n.concept_id, n.language, n.text) for n in names})
         ids = [concept for concept, _, _ in ordered]
         self.concept = np.unique(ids, return_inverse=True)[1]
         self.text = [text for _, _, text in ordered]
@@ -152,18 +167,12 @@ class StaticTrainer:
         generator = torch.Generator().manual_seed(self.recipe.seed)
         d, h = self.config.dimension, self.config.hidden
         self.table = torch.randn(self.config.rows, d, generator=generator) * 0.1
-        self.net = torch.nn.ModuleDict(
-            {"norm": torch.nn.LayerNorm(d), "up": torch.nn.Linear(d, h), "down": torch.nn.Linear(h, d)}
-        )
+        self.net = _Head(d, h)
         with torch.no_grad():
-            self.net["up"].weight.copy_(torch.randn(h, d, generator=generator) * d**-0.5)
-            self.net["down"].weight.zero_()
-            for layer in ("up", "down"):
-                self.net[layer].bias.zero_()
-
-    def _head(self, x: Tensor) -> Tensor:
-        y = x + self.net["down"](functional.gelu(self.net["up"](self.net["norm"](x)), approximate="tanh"))
-        return functional.normalize(y, dim=-1)
+            self.net.up.weight.copy_(torch.randn(h, d, generator=generator) * d**-0.5)
+            self.net.down.weight.zero_()
+            self.net.up.bias.zero_()
+            self.net.down.bias.zero_()
 
     def _embed(self, names: NDArray[np.int64], dropout: float, rng: np.random.Generator) -> tuple[Tensor, Tensor, Any]:
         rows, lengths = self.data.bag(names)
@@ -183,15 +192,17 @@ class StaticTrainer:
             mode="sum",
             per_sample_weights=torch.from_numpy(weights),
         )
-        return self._head(x), vectors, index
+        return functional.normalize(self.net(x), dim=-1), vectors, index
 
     def _anchors(self) -> NDArray[np.int64]:
         """Names of concepts with several, those of small languages more than once."""
         data = self.data
         anchors = np.flatnonzero(data.sizes[data.concept] > 1)
         counts = np.bincount(data.language[anchors])
-        times = np.sqrt(counts.max() / np.maximum(counts, 1)).round().astype(np.int64).clip(1, self.recipe.language_boost)
-        return np.repeat(anchors, times[data.language[anchors]])
+        times = (
+            np.sqrt(counts.max() / np.maximum(counts, 1)).round().astype(np.int64).clip(1, self.recipe.language_boost)
+        )
+        return np.asarray(np.repeat(anchors, times[data.language[anchors]]))
 
     def _epoch(self, epoch: int, rng: np.random.Generator) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Batches of pairs of names: each name of a concept with several is an anchor once per epoch."""
@@ -230,9 +241,7 @@ class StaticTrainer:
         index.train(vectors)
         index.add(vectors)
         k = self.recipe.hard_neighbours
-        near = np.concatenate(
-            [index.search(vectors[i : i + 8192], 4 * k)[1] for i in range(0, len(vectors), 8192)]
-        )
+        near = np.concatenate([index.search(vectors[i : i + 8192], 4 * k)[1] for i in range(0, len(vectors), 8192)])
         concept = self.data.concept[anchors]
         taken = np.zeros(len(anchors), dtype=bool)
         order: list[int] = []
@@ -249,7 +258,7 @@ class StaticTrainer:
                     order.append(int(j))
                     if len(seen) > k:
                         break
-        return anchors[np.array(order)]
+        return np.asarray(anchors[np.array(order)])
 
     def train(self) -> StaticEncoder:
         """Run the recipe; same names, same recipe and same number of threads give the same encoder."""
@@ -274,7 +283,7 @@ class StaticTrainer:
                         remedy="lower the learning rate or raise the temperature",
                     )
                 dense.zero_grad()
-                loss.backward()
+                torch.autograd.backward(loss)
                 dense.param_groups[0]["lr"] = max(rate, 1e-6)
                 dense.step()
                 if leaf.grad is not None:

@@ -29,6 +29,9 @@ class Abbreviations:
         self._detector.matcher.remove("parenthesis")
         inside = {"ORTH": {"NOT_IN": ["(", ")"]}, "OP": f"{{1,{_LONGEST}}}"}
         self._detector.matcher.add("parenthesis", [[{"ORTH": "("}, inside, {"ORTH": ")"}]])
+        # spaCy warns of a matcher without patterns, which this one is in every note without an abbreviation; no token
+        # is two words.
+        self._detector.global_matcher.add("no token", [[{"ORTH": "no token"}]])
 
     def long_forms(self, doc: Doc) -> dict[tuple[int, int], str]:
         """Long forms by the token offsets of their short forms."""

@@ -4,8 +4,7 @@ spaCy imports this module whenever it looks a factory up, in every program of it
 Faiss and SQLAlchemy. The components are imported when one is made.
 """
 
-from __future__ import annotations
-
+# No 'from __future__ import annotations' here: spaCy checks a configuration against the real types of these signatures.
 from typing import TYPE_CHECKING
 
 from spacy.language import Language
@@ -39,7 +38,7 @@ def make_mention_finder(
     semantic_types: list[str],
     abbreviations: bool,
     spans_key: str,
-) -> MentionFinder:
+) -> "MentionFinder":
     """Make ``medlink_mentions``."""
     from medlink.spacy_components.mentions import MentionFinder
 
@@ -83,7 +82,7 @@ def make_linker(
     semantic_types: list[str],
     abbreviations: bool,
     spans_key: str | None,
-) -> BiolordLinker:
+) -> "BiolordLinker":
     """Make ``biolord_linker``."""
     from medlink.spacy_components.linker import BiolordLinker
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from spacy.tokens import Doc, Span, SpanGroup
-from spacy.util import minibatch
 from spacy.vocab import Vocab
 
 from medlink.errors import ConfigError
@@ -14,19 +14,20 @@ from medlink.linking import Linker, Mention
 from medlink.records import Link
 from medlink.spacy_components.abbreviations import Abbreviations
 from medlink.spacy_components.factories import SPANS_KEY
-from medlink.spacy_components.settings import Component, around
+from medlink.spacy_components.settings import Component
 
 NIL = "NIL"
 """``kb_id_`` of a mention that no concept fits, as in spaCy's own entity linker."""
 
+_AROUND = 200  # characters of context on each side
 Place = tuple[int, int]  # token offsets
 
 
 class BiolordLinker(Component):
     """Link entities and spans to concepts.
 
-    Sets ``kb_id_`` of every linked span, ``span._.kb_ents`` (id and score of the candidates that reach the threshold, as
-    scispaCy's linker does) and ``span._.medlink`` (the whole :class:`~medlink.records.Link` as plain data).
+    Sets ``kb_id_`` of every linked span, ``span._.kb_ents`` (id and score of the candidates that reach the threshold,
+    as scispaCy's linker does) and ``span._.medlink`` (the whole :class:`~medlink.records.Link` as plain data).
 
     Args:
         vocab: vocabulary of the pipeline.
@@ -92,8 +93,8 @@ class BiolordLinker(Component):
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Link documents in batches: a mention that several of them share is linked once."""
-        for docs in minibatch(stream, size=batch_size):
-            batch = list(docs)
+        documents = iter(stream)
+        while batch := list(islice(documents, batch_size)):
             self.set_annotations(batch, self.predict(batch))
             yield from batch
 
@@ -103,13 +104,14 @@ class BiolordLinker(Component):
         mentions: list[Mention] = []
         contexts: list[str] = []
         for doc in docs:
+            text = doc.text  # made anew by spaCy at every call
             long_forms = self._abbreviations.long_forms(doc) if self._abbreviations is not None else {}
             found = sorted({(span.start, span.end) for span in self._spans(doc)})
             places.append(found)
             for start, end in found:
                 span = doc[start:end]
                 mentions.append(Mention(span.text, self.language, long_forms.get((start, end))))
-                contexts.append(around(doc, span.start_char, span.end_char))
+                contexts.append(text[max(0, span.start_char - _AROUND) : span.end_char + _AROUND])
         links = iter(self.linker.link(mentions, contexts, k=self.settings["k"]))
         return [{place: next(links) for place in found} for found in places]
 
@@ -138,12 +140,8 @@ class BiolordLinker(Component):
 
     def _linked(self, span: Span, links: dict[Place, Link]) -> Span:
         link = links[span.start, span.end]
-        out = Span(
-            span.doc, span.start, span.end, label=span.label, kb_id=link.concept_id or NIL, span_id=span.id
-        )
-        reached: list[Any] = [
-            (c.concept_id, c.score) for c in link.candidates if c.score >= self.settings["threshold"]
-        ]
+        out = Span(span.doc, span.start, span.end, label=span.label, kb_id=link.concept_id or NIL, span_id=span.id)
+        reached: list[Any] = [(c.concept_id, c.score) for c in link.candidates if c.score >= self.settings["threshold"]]
         out._.kb_ents = reached
         out._.medlink = link.to_dict()
         return out

@@ -78,14 +78,15 @@ class MentionFinder(Component):
 
     def predict(self, doc: Doc) -> list[Span]:
         """Mentions of a document, without overlap, in order."""
+        text = doc.text  # made anew by spaCy at every call
         places: list[_Place] = []
         languages = [self.language]
         if self.settings["other_languages"]:
             languages += [la for la in self.bundle.index.names.languages if la != self.language]
         for language in languages:
             own = language == self.language
-            for match in self.bundle.index.dictionary.find(doc.text, language):
-                span = self._span(doc, match, own)
+            for match in self.bundle.index.dictionary.find(text, language):
+                span = self._span(doc, text[match.start : match.end], match, own)
                 if span is not None:
                     places.append(_Place(span, own))
         if self._abbreviations is not None:
@@ -101,9 +102,8 @@ class MentionFinder(Component):
         if not doc.ents:
             doc.set_ents(spans)
 
-    def _span(self, doc: Doc, match: Match, own: bool) -> Span | None:
-        """The span of a match, ``None`` where it is no mention."""
-        text = doc.text[match.start : match.end]
+    def _span(self, doc: Doc, text: str, match: Match, own: bool) -> Span | None:
+        """The span of a match and its text, ``None`` where it is no mention."""
         letters = sum(map(str.isalpha, text))
         if not letters or (match.words == 1 and letters == 1 and len(text) == 1):
             return None

@@ -7,11 +7,29 @@ from typing import Any
 
 import spacy
 from spacy.language import Language
+from spacy.tokenizer import Tokenizer
 from spacy.util import compile_infix_regex, compile_prefix_regex
 
+from medlink.errors import ConfigError
+
 _GLUED = r"(?<=\w)[.,:;/()\-–]+(?=[^\W\d])|(?<=[.,:;])(?=[^\W\d])"
+_LEADING = r"[\-–•*]"
 MAX_LENGTH = 20_000_000
 """Characters of the longest note; spaCy's own limit is meant for parsers, which are not in this pipeline."""
+
+
+def _tokenizer(nlp: Language) -> Tokenizer:
+    """The language's tokeniser, parting glued words too.
+
+    Notes lose blanks behind punctuation ("dose.,ALLERGIES") and put marks before words ("-Nierenzyste"); a mention must
+    not take the marks with it.
+    """
+    tokenizer = nlp.tokenizer
+    if not isinstance(tokenizer, Tokenizer):
+        raise ConfigError(f"language {nlp.lang!r} has a tokeniser of its own, which medlink does not know")
+    tokenizer.infix_finditer = compile_infix_regex([*(nlp.Defaults.infixes or ()), _GLUED]).finditer
+    tokenizer.prefix_search = compile_prefix_regex([*(nlp.Defaults.prefixes or ()), _LEADING]).search
+    return tokenizer
 
 
 def build_pipeline(bundle: str | Path, language: str, **linker: Any) -> Language:
@@ -23,11 +41,8 @@ def build_pipeline(bundle: str | Path, language: str, **linker: Any) -> Language
         linker: configuration of ``biolord_linker``; ``semantic_types`` also holds for the mentions.
     """
     nlp = spacy.blank(language)
-    # Notes lose blanks behind punctuation ("dose.,ALLERGIES"); a mention must not take the marks with it.
-    infixes = compile_infix_regex([*nlp.Defaults.infixes, _GLUED])
-    nlp.tokenizer.infix_finditer = infixes.finditer
-    nlp.tokenizer.prefix_search = compile_prefix_regex([*nlp.Defaults.prefixes, r"[\-–•*]"]).search
     nlp.max_length = MAX_LENGTH
+    nlp.tokenizer = _tokenizer(nlp)
     mentions = {"bundle": str(bundle), "semantic_types": list(linker.get("semantic_types", ()))}
     nlp.add_pipe("medlink_mentions", config=mentions)
     nlp.add_pipe("biolord_linker", config={"bundle": str(bundle), **linker})

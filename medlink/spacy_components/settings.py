@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
-from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from medlink.errors import BundleError
@@ -95,8 +94,3 @@ class Component:
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
         """Read what :meth:`to_disk` wrote and check it."""
         return self.from_bytes((Path(path) / _FILE).read_bytes())
-
-
-def around(doc: Doc, start: int, end: int, width: int = 200) -> str:
-    """The text around a stretch, by character offsets."""
-    return doc.text[max(0, start - width) : end + width]

@@ -269,7 +269,7 @@ def test_foreign_database_is_not_replaced(house: Path, tmp_path: Path) -> None:
 def test_unwritable_output(house: Path, tmp_path: Path) -> None:
     with pytest.raises(KnowledgeBaseError, match="is a folder"):
         build_kb(tmp_path, [Input("table", house)])
-    for out in (tmp_path / "nowhere" / "kb", house / "kb", Path("/proc/kb.sqlite")):
+    for out in (house / "kb", house / "deep" / "kb", Path("/proc/kb.sqlite")):
         with pytest.raises(KnowledgeBaseError, match="cannot be written"):
             build_kb(out, [Input("table", house)])
 
@@ -302,3 +302,8 @@ def test_progress(progress: bool | None, shown: bool, house: Path, tmp_path: Pat
     out, err = capsys.readouterr()
     assert out == ""
     assert ("indexing" in err) == shown
+
+
+def test_the_folder_of_the_output_is_made(house: Path, tmp_path: Path) -> None:
+    build_kb(tmp_path / "new" / "deep" / "kb.sqlite", [Input("table", house)])
+    assert KnowledgeBase(tmp_path / "new" / "deep" / "kb.sqlite").lookup("seizure")

@@ -1,0 +1,198 @@
+"""``medlink link``: what goes in, what comes out, and what a bad note costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from medlink.cli.main import app
+from medlink.errors import ConfigError, InputError, MedlinkError
+from medlink.index import Bundle
+from medlink.linking.demo import demo_notes
+
+
+def run(*args: object, text: str | bytes | None = None) -> Result:
+    result = CliRunner().invoke(app, ["link", *map(str, args)], input=text)
+    if isinstance(result.exception, MedlinkError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "notes"
+    (folder / "deep").mkdir(parents=True)
+    for language, note in demo_notes().items():
+        (folder / f"{language}.txt").write_text(note, encoding="utf-8")
+    (folder / "deep" / "more.jsonl").write_text(
+        json.dumps({"id": "n1", "text": "Paciente con fiebre y tos desde hace tres días."})
+        + "\n\n"
+        + json.dumps({"text": "Husten", "language": "de"})
+        + "\n",
+        encoding="utf-8",
+    )
+    (folder / "image.png").write_bytes(b"\x89PNG")
+    return folder
+
+
+def test_files_folders_and_jsonl(demo_path: Path, notes: Path, tmp_path: Path, demo: Bundle) -> None:
+    out = tmp_path / "out.jsonl"
+    result = run(demo_path, notes, "-o", out)
+    found = lines(out)
+    assert "5 notes" in result.stderr
+    assert not list(tmp_path.glob("out.jsonl.part*"))
+    by_note: dict[str, set[str]] = {}
+    for line in found:
+        by_note.setdefault(Path(str(line["note"])).name, set()).add(str(line["language"]))
+        assert line["versions"] == demo.versions
+        if str(line["note"]).endswith(".txt"):
+            text = Path(str(line["note"])).read_text("utf-8")
+            assert text[line["start"] : line["end"]] == line["text"]  # type: ignore[misc]
+    assert by_note == {"de.txt": {"de"}, "en.txt": {"en"}, "es.txt": {"es"}, "n1": {"es"}, "more.jsonl:3": {"de"}}
+    first = found[0]
+    assert first["candidates"][0]["concept_id"] == first["concept_id"]  # type: ignore[index]
+    assert (first["nil"], first["expanded"]) == (False, None)
+    assert isinstance(first["score"], float)
+
+
+def test_standard_input_and_output(demo_path: Path) -> None:
+    whole = run(demo_path, "-", "--language", "en", text="He has a fever.\nAnd a cough.\n")
+    assert [(r["text"], r["start"], r["note"]) for r in map(json.loads, whole.stdout.splitlines())] == [
+        ("fever", 9, "-"),
+        ("cough", 22, "-"),
+    ]
+    rows = '{"text": "fever"}\n{"text": "cough"}\n'
+    each = run(demo_path, "-", "--language", "en", text=rows)
+    assert [json.loads(line)["note"] for line in each.stdout.splitlines()] == ["-:1", "-:2"]
+
+
+def test_each_option_changes_the_output(demo_path: Path, tmp_path: Path) -> None:
+    text = json.dumps({"text": "heart attack, aspirin and MS", "body": "Fieber", "id": "a", "key": "b", "tongue": "es"})
+
+    def rows(*options: object) -> list[dict[str, object]]:
+        return [json.loads(line) for line in run(demo_path, "-", *options, text=text + "\n").stdout.splitlines()]
+
+    base = rows()
+    assert {r["language"] for r in base} == {"en"}
+    assert {r["note"] for r in base} == {"a"}
+    assert all(len(r["candidates"]) == 1 for r in rows("--k", 1))  # type: ignore[arg-type]
+    assert all(r["nil"] for r in rows("--threshold", 1))
+    assert [r["text"] for r in rows("--semantic-types", "Drug")] == ["aspirin"]
+    assert rows("--sources", "DEMO") == base
+    assert [r["text"] for r in rows("--text-field", "body")] == ["Fieber"]
+    assert {r["note"] for r in rows("--id-field", "key")} == {"b"}
+    assert {r["language"] for r in rows("--language-field", "tongue")} == {"es"}
+    assert {r["language"] for r in rows("--language", "de")} == {"de"}
+    assert rows("--processes", 2) == base
+    with pytest.raises(ConfigError, match="no source 'X'"):
+        rows("--sources", "X")
+    out = tmp_path / "o.jsonl"
+    run(demo_path, "-", "-o", out, text=text + "\n")
+    assert lines(out) == base
+
+
+def test_strange_notes_cost_only_themselves(demo_path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "n"
+    folder.mkdir()
+    (folder / "a_latin.txt").write_bytes("Frau Müller hat Fieber".encode("latin-1"))
+    (folder / "b_empty.txt").write_text("")
+    (folder / "c_emoji.txt").write_text("😀🫀" * 40, encoding="utf-8")
+    (folder / "d_control.txt").write_text("\x00\x01\x1b fever \x7f", encoding="utf-8")
+    (folder / "e_rtl.txt").write_text("المريض fever السعال", encoding="utf-8")
+    (folder / "f_bom.txt").write_bytes(b"\xef\xbb\xbffever")
+    (folder / "g.jsonl").write_bytes(
+        b'{"text": "fever"}\n{"broken"\n{"text": 3}\n[]\n\xff\n'
+        b'{"other": "Geheimnis"}\n{"text": ""}\n{"text": "\\ud800 fever"}\n'
+    )
+    out = tmp_path / "out.jsonl"
+    result = run(demo_path, folder, "--language", "en", "-o", out)
+    found = {Path(str(r["note"])).name for r in lines(out)}
+    assert found == {"d_control.txt", "e_rtl.txt", "f_bom.txt", "g.jsonl:1"}
+    assert "7 notes could not be read" in result.stderr
+    assert "a_latin.txt: not UTF-8 at byte 6" in result.stderr
+    assert "g.jsonl:2: not JSON" in result.stderr
+    assert "g.jsonl:3: no field 'text' with a text" in result.stderr
+    # the words of a note stay in the note
+    assert "Müller" not in result.stderr
+    assert "Geheimnis" not in result.stderr
+
+
+def test_a_note_that_is_too_long(demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medlink.spacy_components.pipeline.MAX_LENGTH", 10)
+    (tmp_path / "a.txt").write_text("fever and cough")
+    (tmp_path / "b.txt").write_text("fever")
+    result = run(demo_path, tmp_path / "a.txt", tmp_path / "b.txt", "--language", "en")
+    assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == ["fever"]
+    assert "a.txt: 15 characters, 10 at most" in result.stderr
+
+
+def test_inputs_that_are_not_there(demo_path: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"nothing: no such file or folder"):
+        run(demo_path, tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="found no file"):
+        run(demo_path, tmp_path / "empty")
+    (tmp_path / "empty" / "scan.pdf").write_bytes(b"%PDF")
+    with pytest.raises(InputError, match=r"looked for \.jsonl, \.ndjson, \.text, \.txt, found \.pdf"):
+        run(demo_path, tmp_path / "empty")
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"bad\.txt: no note could be read"):
+        run(demo_path, bad)
+    with pytest.raises(ConfigError, match="the output cannot be written"):
+        run(demo_path, "-", "-o", tmp_path / "no" / "out.jsonl", text="x")
+    with pytest.raises(ConfigError, match="--resume needs --out"):
+        run(demo_path, "-", "--resume", text="x")
+    with pytest.raises(ConfigError, match="spaCy has no language 'zzz'"):
+        run(demo_path, "-", "--language", "zzz", text="x")
+
+
+def test_the_old_output_stays_when_a_run_fails(demo_path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.jsonl"
+    out.write_text("old\n")
+    bad = tmp_path / "bad.txt"
+    bad.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError):
+        run(demo_path, bad, "-o", out)
+    assert out.read_text() == "old\n"
+
+
+def test_resume_after_a_kill(demo_path: Path, tmp_path: Path) -> None:
+    source = tmp_path / "notes.jsonl"
+    source.write_text(
+        "".join(json.dumps({"text": f"fever and cough {i}"}) + "\n" for i in range(3000)), encoding="utf-8"
+    )
+    whole, out = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    run(demo_path, source, "--language", "en", "-o", whole)
+    command = [sys.executable, "-c", "from medlink.cli.main import main; main()", "link", str(demo_path), str(source)]
+    command += ["--language", "en", "-o", str(out)]
+    child = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=os.environ)
+    state = tmp_path / "out.jsonl.part.json"
+    for _ in range(1200):
+        if state.exists() or child.poll() is not None:
+            break
+        time.sleep(0.05)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    assert not out.exists()
+    done = json.loads(state.read_text())["notes"]
+    assert 0 < done < 3000
+    with pytest.raises(ConfigError, match="unfinished run had other inputs, options or another bundle"):
+        run(demo_path, source, "--language", "en", "--k", 2, "-o", out, "--resume")
+    result = run(demo_path, source, "--language", "en", "-o", out, "--resume")
+    assert f"{3000 - done} notes" in result.stderr
+    assert out.read_bytes() == whole.read_bytes()
+    assert not state.exists()

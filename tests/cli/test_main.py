@@ -1,0 +1,149 @@
+"""The command line as a whole: help, start-up, errors, demo, index and train."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+import medlink
+from medlink.cli.main import COMMANDS, app, main
+from medlink.index import Bundle
+from medlink.kb import KnowledgeBase
+from medlink.models import StaticEncoder
+from tests.index.test_bundle import small_kb
+
+
+def walk(command: click.Command, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], click.Command]]:
+    found = [(path, command)]
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            child = command.get_command(context, name)
+            assert child is not None
+            found += walk(child, (*path, name))
+    return found
+
+
+EVERY = walk(app, ("medlink",))
+
+
+@pytest.mark.parametrize(("path", "command"), EVERY, ids=lambda x: " ".join(x) if isinstance(x, tuple) else "")
+def test_every_command_and_option_has_help(path: tuple[str, ...], command: click.Command) -> None:
+    assert command.help
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{path}: {parameter.name}"
+    result = CliRunner().invoke(app, [*path[1:], "--help"])
+    assert result.exit_code == 0
+
+
+def test_every_command_is_in_the_docs() -> None:
+    root = Path(medlink.__file__).parents[1]
+    docs = "\n".join(p.read_text("utf-8") for p in [root / "README.md", *sorted((root / "docs").glob("*.md"))])
+    for path, command in EVERY:
+        if not isinstance(command, click.Group):
+            assert " ".join(path) in docs, f"{' '.join(path)} is in no document"
+
+
+def test_listing_commands_imports_none_of_them() -> None:
+    code = (
+        "import sys; from medlink.cli.main import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "heavy = {'numpy', 'torch', 'spacy', 'faiss', 'sqlalchemy', 'scipy', 'sentence_transformers'}\n"
+        "print('heavy:', sorted(heavy & set(sys.modules)))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert "heavy: []" in out
+    assert set(re.findall(r"^  (\w+)  ", out.split("Commands:")[1], re.MULTILINE)) == set(COMMANDS)
+
+
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["index", "info", "missing"])
+    assert stop.value.code == 1
+    printed = capsys.readouterr().err
+    assert printed == ("medlink: missing: no such bundle. Remedy: name a folder made by 'medlink index build'.\n")
+    assert CliRunner().invoke(app, ["nothing"]).exit_code == 2
+    assert medlink.__version__ in CliRunner().invoke(app, ["--version"]).output
+
+
+def test_demo(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["demo", "-o", str(tmp_path)], catch_exceptions=False)
+    assert result.exit_code == 0
+    for language in ("de", "en", "es"):
+        assert re.search(rf"^{language}: \d+ mentions$", result.output, re.MULTILINE)
+    assert re.search(
+        r"^Wasser in den Beinen +DEMO:\d{4} +\w+ +0\.\d{3}  exact: Wasser in den Beinen \[de, DEMO\]",
+        result.output,
+        re.MULTILINE,
+    )
+    assert "as long form" in result.output
+    page = (tmp_path / "notes.html").read_text("utf-8")
+    assert str((tmp_path / "notes.html").resolve()) in result.output
+    # nothing is fetched when the page is opened
+    assert not re.search(r"<(script|link|img|iframe)\b|src=|url\(|https?://(?!www\.w3\.org)", page)
+    anchors = set(re.findall(r'href="#([^"]+)"', page))
+    assert len(anchors) > 80
+    assert anchors <= set(re.findall(r'<article class="card" id="([^"]+)"', page))
+    assert all(f'lang="{la}"' in page for la in ("de", "en", "es"))
+
+
+def test_page_escapes_what_a_note_says(demo_path: Path, tmp_path: Path) -> None:
+    from medlink.cli.page import write_page
+    from medlink.spacy_components.pipeline import build_pipeline
+
+    doc = build_pipeline(demo_path, "en")("<script>alert(1)</script> fever & cough")
+    with KnowledgeBase(demo_path) as kb:
+        page = write_page(tmp_path / "p.html", {"en": doc}, kb).read_text("utf-8")
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_index_build_and_info(tmp_path: Path) -> None:
+    kb = small_kb(tmp_path / "kb.sqlite")
+    build = ["index", "build", str(tmp_path / "b"), "--kb", str(kb)]
+    runner = CliRunner()
+    result = runner.invoke(app, build, catch_exceptions=False)
+    assert "2 names of 2 concepts, 2 distinct, flat index of 256 dimensions" in result.output
+    info = json.loads(runner.invoke(app, ["index", "info", str(tmp_path / "b")]).stdout)
+    assert info["index"]["kind"] == "flat"
+    assert info["kb"] == Bundle(tmp_path / "b").kb.content_hash
+    runner.invoke(app, [*build[:3], "--kind", "hnsw", "--threads", "2", "--encoder", "builtin"], catch_exceptions=False)
+    assert Bundle(tmp_path / "b").index.manifest["kind"] == "hnsw"
+
+
+def test_train_static(tmp_path: Path) -> None:
+    table = tmp_path / "names.tsv"
+    table.write_text(
+        "concept_id\tname\tlanguage\n"
+        + "".join(f"C:{i}\t{w} {i}\t{la}\n" for i in range(6) for w, la in (("kidney", "en"), ("Niere", "de"))),
+        encoding="utf-8",
+    )
+    runner = CliRunner()
+    kb = tmp_path / "kb.sqlite"
+    runner.invoke(app, ["kb", "build", str(kb), "--table", str(table)], catch_exceptions=False)
+
+    def train(name: str, *options: str) -> str:
+        result = runner.invoke(
+            app,
+            ["train", "static", str(kb), "-o", str(tmp_path / name), "--epochs", "2", *options],
+            catch_exceptions=False,
+        )
+        assert result.exit_code == 0, result.output
+        return StaticEncoder.load(tmp_path / name).fingerprint
+
+    base = train("a")
+    assert train("again") == base
+    for options in (("--seed", "2"), ("--epochs", "1"), ("--batch-size", "4"), ("--hard-epochs", "0")):
+        assert train("other", *options) != base, options
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.doc").write_text("mine")
+    with pytest.raises(medlink.MedlinkError, match="not empty and holds no encoder"):
+        runner.invoke(app, ["train", "static", str(kb), "-o", str(tmp_path / "full")], catch_exceptions=False)

@@ -1,0 +1,46 @@
+"""Memory-mapped arrays and strings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medlink.errors import BundleError
+from medlink.index.arrays import Groups, Strings, open_array, save_array, save_groups
+
+
+@given(st.lists(st.text(max_size=20), max_size=8))
+def test_strings_come_back(tmp_path_factory: pytest.TempPathFactory, strings: list[str]) -> None:
+    folder = tmp_path_factory.mktemp("strings")
+    strings = [s.encode("utf-8", "ignore").decode("utf-8") for s in strings]
+    Strings.save(folder, "s", strings)
+    assert list(Strings(folder, "s")) == strings
+
+
+def test_groups_know_their_owners(tmp_path: Path) -> None:
+    save_groups(tmp_path, "g", [[5, 6], [], [7]])
+    assert Groups(tmp_path, "g").owners().tolist() == [0, 0, 2]
+
+
+def test_arrays_are_mapped_and_read_only(tmp_path: Path) -> None:
+    save_array(tmp_path, "a", np.arange(1000))
+    array = open_array(tmp_path, "a")
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = 1
+    save_array(tmp_path, "empty", np.zeros(0))
+    assert open_array(tmp_path, "empty").shape == (0,)
+
+
+def test_missing_damaged_or_pickled_arrays(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="missing"):
+        open_array(tmp_path, "a")
+    (tmp_path / "a.npy").write_bytes(b"not an array" * 20)
+    with pytest.raises(BundleError, match="damaged"):
+        open_array(tmp_path, "a")
+    np.save(tmp_path / "p.npy", np.array([{"x": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(BundleError, match="damaged"):
+        open_array(tmp_path, "p")

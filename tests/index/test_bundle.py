@@ -1,0 +1,160 @@
+"""The bundle: what belongs together, and what does not."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import BundleError, ConfigError, KnowledgeBaseError
+from medlink.index import Bundle, build_bundle
+from medlink.kb import Input, build_kb
+from medlink.linking import Linker
+from medlink.models import load_encoder
+from tests.models.test_static import random_encoder
+
+
+def small_kb(path: Path, name: str = "fever") -> Path:
+    table = path.with_suffix(".tsv")
+    table.write_text(f"concept_id\tname\tlanguage\nX:1\t{name}\ten\nX:2\tcough\ten\n", encoding="utf-8")
+    build_kb(path, [Input("table", table)])
+    return path
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    build_bundle(tmp_path / "bundle", kb=small_kb(tmp_path / "kb.sqlite"))
+    return tmp_path / "bundle"
+
+
+def test_the_parts_and_their_binding(bundle: Path) -> None:
+    opened = Bundle(bundle)
+    assert sorted(p.name for p in bundle.iterdir()) == ["encoder", "index", "kb.sqlite", "manifest.json"]
+    assert opened.versions["kb"] == opened.kb.content_hash
+    assert opened.encoder.fingerprint == load_encoder().fingerprint == opened.versions["encoder"]
+    again = pickle.loads(pickle.dumps(opened))  # noqa: S301  # our own bytes
+    assert again.folder == opened.folder
+
+
+def test_another_knowledge_base_is_refused(bundle: Path, tmp_path: Path) -> None:
+    shutil.copy(small_kb(tmp_path / "other.sqlite", "pain"), bundle / "kb.sqlite")
+    with pytest.raises(BundleError, match=r"kb\.sqlite: the knowledge base is not the one.*medlink index build"):
+        Bundle(bundle)
+    build_bundle(bundle)  # the remedy mends it
+    assert Linker(bundle).link(["pain"])[0].concept_id == "X:1"
+
+
+def test_another_encoder_is_refused(bundle: Path) -> None:
+    config = load_encoder().config  # type: ignore[attr-defined]  # the built-in one is static
+    random_encoder(config).save(bundle / "encoder")
+    with pytest.raises(BundleError, match="the encoder is not the one"):
+        _ = Bundle(bundle).encoder
+
+
+def test_another_index_is_refused(bundle: Path, tmp_path: Path) -> None:
+    random_encoder(load_encoder().config).save(tmp_path / "e")  # type: ignore[attr-defined]
+    build_bundle(tmp_path / "other", kb=bundle / "kb.sqlite", encoder=tmp_path / "e")
+    shutil.rmtree(bundle / "index")
+    shutil.copytree(tmp_path / "other" / "index", bundle / "index")
+    with pytest.raises(BundleError, match="built with another encoder"):
+        Bundle(bundle)
+
+
+def test_missing_parts(bundle: Path, tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="no such bundle"):
+        Bundle(tmp_path / "nothing")
+    manifest = (bundle / "manifest.json").read_text()
+    (bundle / "manifest.json").write_text(json.dumps({**json.loads(manifest), "format": 7}))
+    with pytest.raises(BundleError, match="bundle of format 7"):
+        Bundle(bundle)
+    (bundle / "manifest.json").write_text("[]")
+    with pytest.raises(BundleError, match="not a bundle manifest"):
+        Bundle(bundle)
+    (bundle / "manifest.json").unlink()
+    with pytest.raises(BundleError, match="incomplete: it has no manifest"):
+        Bundle(bundle)
+    (bundle / "kb.sqlite").unlink()
+    with pytest.raises(BundleError, match=r"no knowledge base in the bundle.*medlink kb build"):
+        build_bundle(bundle)
+
+
+def test_what_is_no_knowledge_base_leaves_the_old_one(bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "junk").write_text("junk")
+    with pytest.raises(KnowledgeBaseError):
+        build_bundle(bundle, kb=tmp_path / "junk")
+    assert Bundle(bundle).kb.lookup("fever")
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="the bundle cannot be written"):
+        build_bundle(tmp_path / "file" / "bundle")
+
+
+def test_calibration_of_another_version_is_refused(bundle: Path) -> None:
+    build_bundle(bundle, calibration={"weights": {"magic": 1}, "slope": 1, "offset": 0})
+    with pytest.raises(BundleError, match="calibration is of another version"):
+        Linker(bundle)
+
+
+_SLOW = """
+import sys, time
+from medlink.index import bundle
+class Slow:
+    def __init__(self, inner): self.inner = inner
+    def __getattr__(self, name): return getattr(self.inner, name)
+    def encode(self, texts):
+        print("encoding", flush=True); time.sleep(60)
+load = bundle.load_encoder
+bundle.load_encoder = lambda name: Slow(load(name))
+bundle.build_bundle(sys.argv[1])
+"""
+
+
+def test_a_build_that_is_killed_leaves_the_old_bundle(bundle: Path) -> None:
+    before = Linker(bundle).link(["fever"])
+    child = subprocess.Popen([sys.executable, "-c", _SLOW, str(bundle)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"encoding\n"
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    assert Linker(bundle).link(["fever"]) == before
+    assert (bundle / "index.new").exists()
+    build_bundle(bundle)
+    assert not (bundle / "index.new").exists()
+
+
+def _link(folder: str) -> list[str | None]:
+    return [link.concept_id for link in Linker(folder).link(["fever", "coughing"] * 200)]
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_many_processes_read_one_bundle(bundle: Path, start: str) -> None:
+    here = _link(str(bundle))
+    with multiprocessing.get_context(start).Pool(4) as pool:
+        results = pool.map_async(_link, [str(bundle)] * 8).get(timeout=120)
+    assert all(found == here for found in results)
+
+
+def test_reading_writes_nothing(bundle: Path) -> None:
+    def state() -> dict[str, tuple[int, int]]:
+        return {str(p): (p.stat().st_mtime_ns, p.stat().st_size) for p in bundle.rglob("*")}
+
+    before = state()
+    time.sleep(0.01)
+    _link(str(bundle))
+    assert state() == before
+    for path in [*bundle.rglob("*"), bundle]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    assert _link(str(bundle))
+    for path in [bundle, *bundle.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)

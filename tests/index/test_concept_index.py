@@ -1,0 +1,176 @@
+"""The index as a whole on a small table of names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medlink.errors import BundleError, ConfigError
+from medlink.index import ConceptIndex, Filter
+from medlink.models import load_encoder
+from medlink.records import Name, SemanticType
+
+NAMES = [
+    Name("C:1", "Diabetes mellitus Typ 2", "de", "preferred", "HOUSE", True),
+    Name("C:1", "type 2 diabetes mellitus", "en", "preferred", "HOUSE", True),
+    Name("C:1", "T2DM", "en", "abbreviation", "HOUSE"),
+    Name("C:2", "Diabetes mellitus Typ 1", "de", "preferred", "HOUSE", True),
+    Name("C:2", "type 1 diabetes mellitus", "en", "preferred", "OTHER", True),
+    Name("C:3", "multiple sclerosis", "en", "preferred", "HOUSE", True),
+    Name("C:3", "MS", "en", "abbreviation", "HOUSE"),
+    Name("C:4", "mitral stenosis", "en", "preferred", "OTHER", True),
+    Name("C:4", "MS", "en", "abbreviation", "OTHER"),
+    Name("C:4", "Mitralklappenstenosen", "de", "preferred", "HOUSE", True),
+    Name("C:5", "…", "en", "preferred", "HOUSE", True),
+]
+TYPES = [SemanticType("C:1", "Disease"), SemanticType("C:4", "Heart"), SemanticType("C:4", "Disease")]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> ConceptIndex:
+    return ConceptIndex.build(
+        tmp_path_factory.mktemp("index"), NAMES, load_encoder(), semantic_types=TYPES, kind="flat"
+    )
+
+
+def rows_of(index: ConceptIndex, *texts: str) -> set[int]:
+    norms = list(index.names.norms)
+    return {norms.index(text) for text in texts}
+
+
+def test_one_row_for_each_distinct_name(index: ConceptIndex) -> None:
+    assert len(index) == 9  # MS is one row, the name without a letter is none
+    shared = next(iter(rows_of(index, "ms")))
+    entries = index.names.entries(shared)
+    assert [index.names.concept_ids[e.concept] for e in entries] == ["C:3", "C:4"]
+    assert index.manifest["names"] == 10
+    assert index.manifest["concepts"] == 4
+
+
+def test_lookup_exact_and_inflected(index: ConceptIndex) -> None:
+    lookup = index.dictionary.lookup
+    assert lookup("diabetes mellitus TYP 2", "de") == dict.fromkeys(rows_of(index, "diabetes mellitus typ 2"), "exact")
+    assert lookup("Diabetes mellitus Typ II", "de") == dict.fromkeys(
+        rows_of(index, "diabetes mellitus typ 2"), "inflected"
+    )
+    assert lookup("Mitralklappenstenose", "de") == dict.fromkeys(rows_of(index, "mitralklappenstenosen"), "inflected")
+    assert lookup("Mitralklappenstenose", "en") == {}  # inflected by German rules only
+    assert lookup("multiple sclerosis", "de") == dict.fromkeys(rows_of(index, "multiple sclerosis"), "exact")
+    assert lookup("multiple sclerosis") == dict.fromkeys(rows_of(index, "multiple sclerosis"), "exact")
+    assert lookup("", "en") == lookup("nothing like it", "en") == {}
+
+
+def test_longest_match_in_running_text(index: ConceptIndex) -> None:
+    text = "Bek. Diabetes mellitus, Typ II; Mitralklappenstenose. Diabetes\n\nmellitus Typ 2"
+    found = [text[m.start : m.end] for m in index.dictionary.find(text, "de")]
+    assert found == ["Diabetes mellitus, Typ II", "Mitralklappenstenose"]
+    wrapped = index.dictionary.find("type 2\ndiabetes mellitus and T2DM, T2DMX", "en")
+    assert [(m.start, m.end, m.words) for m in wrapped] == [(0, 24, 4), (29, 33, 3)]
+    assert index.dictionary.find("Typ 2", "fr") == []
+
+
+def test_lexical_cosines_against_a_naive_tfidf(index: ConceptIndex) -> None:
+    from collections import Counter
+
+    from medlink.index.lexical import SIZES
+    from medlink.ngrams import buckets, hash_ngrams
+
+    norms = list(index.names.norms)
+    size = len(index.lexical._idf)
+
+    def grams(text: str) -> Counter[int]:
+        return Counter(buckets(hash_ngrams([text], SIZES, words=False).hashes, size).tolist())
+
+    bags = [grams(norm) for norm in norms]
+    frequency = Counter(gram for bag in bags for gram in bag)
+
+    def weigh(bag: Counter[int]) -> dict[int, float]:
+        raw = {g: (1 + np.log(c)) * (1 + np.log((1 + len(norms)) / (1 + frequency[g]))) for g, c in bag.items()}
+        length = np.sqrt(sum(w * w for w in raw.values()))
+        return {g: w / length for g, w in raw.items()}
+
+    query = weigh(grams("type 2 diabetis"))
+    wanted = {i: sum(query.get(g, 0) * w for g, w in weigh(bag).items()) for i, bag in enumerate(bags)}
+    rows, scores = index.lexical.search(["type 2 diabetis"], 20)[0]
+    assert rows.tolist() == sorted((i for i in wanted if wanted[i] > 0), key=lambda i: (-wanted[i], i))
+    np.testing.assert_allclose(scores, [wanted[i] for i in rows.tolist()], atol=1e-5)
+    assert index.lexical.search(["", "ž"], 3)[0][0].size == 0
+
+
+def test_filters_act_inside_the_search(index: ConceptIndex) -> None:
+    query = load_encoder().encode(["Diabetes mellitus Typ 2"])
+    for wanted, norms in (
+        (
+            Filter(languages=("en",), semantic_types=("Disease",)),
+            {"t2dm", "type 2 diabetes mellitus", "ms", "mitral stenosis"},
+        ),
+        (Filter(sources=("OTHER",)), {"type 1 diabetes mellitus", "mitral stenosis", "ms"}),
+        (Filter(semantic_types=("Heart",), languages=("de",)), {"mitralklappenstenosen"}),
+    ):
+        rows, _ = index.search(query, 10, wanted)
+        assert {index.names.norms[row] for row in rows[0].tolist() if row >= 0} == norms
+        lexical = index.lexical.search(["mitral type"], 10, index.select(wanted))[0][0]
+        assert {index.names.norms[row] for row in lexical.tolist()} <= norms
+    chosen = index.select(Filter(sources=("OTHER",)))
+    shared = next(iter(rows_of(index, "ms")))
+    assert [index.names.concept_ids[e.concept] for e in index.names.entries(shared, chosen)] == ["C:4"]
+    assert index.select(Filter()) is None
+    with pytest.raises(ConfigError, match=r"no language 'fr' in this index\. Remedy: known: de, en"):
+        index.select(Filter(languages=("fr",)))
+    with pytest.raises(ConfigError, match="no semantic type 'Diseases'"):
+        index.select(Filter(semantic_types=("Diseases",)))
+
+
+def test_concept_cosines_are_those_of_the_mean_name(index: ConceptIndex) -> None:
+    encoder = load_encoder()
+    query = encoder.encode(["sclerosis"])
+    row = next(iter(rows_of(index, "ms")))
+
+    def mean(*texts: str) -> np.ndarray:
+        total = encoder.encode(texts).sum(axis=0)
+        return total / np.linalg.norm(total)
+
+    both = [
+        query[0] @ mean("multiple sclerosis", "MS"),
+        query[0] @ mean("mitral stenosis", "MS", "Mitralklappenstenosen"),
+    ]
+    got = index.concept_cosines(np.array([row]), np.array([0]), query)
+    assert float(got[0]) == pytest.approx(max(both), abs=2e-3)
+    other = index.concept_cosines(np.array([row]), np.array([0]), query, index.select(Filter(sources=("OTHER",))))
+    assert float(other[0]) == pytest.approx(both[1], abs=2e-3)
+
+
+def test_same_input_same_files(tmp_path: Path) -> None:
+    for name, given in (("a", NAMES), ("b", NAMES[::-1])):
+        ConceptIndex.build(tmp_path / name, given, load_encoder(), semantic_types=TYPES, kind="hnsw")
+    for path in sorted((tmp_path / "a").iterdir()):
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    ConceptIndex.build(folder, NAMES, load_encoder())
+    vectors = folder / "vectors.faiss"
+    vectors.write_bytes(vectors.read_bytes()[:-1])
+    with pytest.raises(BundleError, match=r"vectors\.faiss: a file of the index has \d+ bytes, \d+ were written"):
+        ConceptIndex(folder)
+    vectors.unlink()
+    with pytest.raises(BundleError, match=r"vectors\.faiss: a file of the index is missing"):
+        ConceptIndex(folder)
+    manifest = json.loads((folder / "index.json").read_text())
+    (folder / "index.json").write_text(json.dumps({**manifest, "format": 99}))
+    with pytest.raises(BundleError, match="index of format 99"):
+        ConceptIndex(folder)
+    (folder / "index.json").write_text("{")
+    with pytest.raises(BundleError, match="not the manifest"):
+        ConceptIndex(folder)
+    with pytest.raises(BundleError, match="no index here"):
+        ConceptIndex(tmp_path)
+
+
+def test_nothing_to_index(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no names to index"):
+        ConceptIndex.build(tmp_path, [Name("C:1", "…")], load_encoder())

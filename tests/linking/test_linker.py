@@ -1,0 +1,177 @@
+"""From mentions to ranked concepts, on the demo bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import medlink
+from medlink import Link, Linker, Mention
+from medlink.errors import BundleError, ConfigError
+from medlink.index import Bundle
+from tests.index.test_bundle import small_kb
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "preferred"),
+    [
+        ("heart attack", "en", "myocardial infarction"),
+        ("Herzinfarkt", "de", "Myokardinfarkt"),
+        ("ataque al corazón", "es", "infarto agudo de miocardio"),
+        ("Type II diabetes mellitus", "en", "type 2 diabetes mellitus"),
+        ("pleural effusions", "en", "pleural effusion"),
+    ],
+)
+def test_synonyms_in_three_languages(linker: Linker, text: str, language: str, preferred: str) -> None:
+    (link,) = linker.link([Mention(text, language)])
+    assert not link.nil
+    assert link.candidates[0].preferred_name == preferred
+    assert link.concept_id == link.candidates[0].concept_id
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "wanted", "route"),
+    [
+        ("Herzinfarkt", "de", "Herzinfarkt", "exact"),
+        ("HERZINFARKT", "de", "Herzinfarkt", "exact"),
+        ("Synkopen", "de", "Synkope", "inflected"),
+        ("Herzinfarct", "de", "Herzinfarkt", "lexical"),
+        ("pneumnoia", "en", "pneumonia", "lexical"),
+    ],
+)
+def test_which_name_matched_and_how(linker: Linker, text: str, language: str, wanted: str, route: str) -> None:
+    best = linker.link([Mention(text, language)])[0].candidates[0]
+    assert (best.name, best.route) == (wanted, route)
+
+
+def test_numbers_keep_concepts_apart(linker: Linker) -> None:
+    for one, other in (("type 1 diabetes", "type 2 diabetes"), ("Diabetes mellitus Typ I", "Diabetes mellitus Typ II")):
+        first, second = linker.link([one, other])
+        assert first.concept_id != second.concept_id
+
+
+def test_every_mention_gets_its_link_in_order(linker: Linker) -> None:
+    texts = ["Fieber", "Husten", "Fieber", "", "😀", "Fieber"]
+    links = linker.link([Mention(text, "de") for text in texts])
+    assert [link.mention for link in links] == texts
+    assert links[0] == links[2] == links[5]
+    assert links[3].nil
+    assert links[3].candidates == ()
+    assert links[4].nil
+    assert linker.link([]) == []
+
+
+def test_scores_are_ordered_and_within_bounds(linker: Linker) -> None:
+    for link in linker.link(["chest pain", "qqqq", "MS", "left", "kidney disease"], k=8):
+        scores = [c.score for c in link.candidates]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 <= s <= 1 for s in scores)
+        ids = [c.concept_id for c in link.candidates]
+        assert len(set(ids)) == len(ids) <= 8
+
+
+def test_nonsense_and_strange_acronyms_are_nil(linker: Linker) -> None:
+    for link in linker.link(["qwrtz", "XKCD", "the weather was fine", "lorem ipsum dolor sit amet"]):
+        assert link.nil, link
+        assert link.concept_id is None
+
+
+def test_a_batch_gives_what_single_calls_give(linker: Linker) -> None:
+    texts = ["Herzinfarct", "MS", "dolor torácico", "T2DM", "x", "Fieber und Husten", "renal failure"] * 60
+    assert linker.link(texts) == [linker.link([text])[0] for text in texts[:7]] * 60
+
+
+def test_same_result_from_another_linker(demo: Bundle, linker: Linker) -> None:
+    texts = ["Herzinfarct", "MS", "dolor torácico"]
+    assert Linker(demo).link(texts) == linker.link(texts)
+
+
+def test_a_shared_name_shares_the_score(linker: Linker) -> None:
+    (link,) = linker.link([Mention("MS", "en")])
+    first, second = link.candidates[:2]
+    assert {first.preferred_name, second.preferred_name} == {"multiple sclerosis", "mitral stenosis"}
+    assert first.score == second.score < 0.5
+    assert first.concept_id < second.concept_id
+    assert link.nil
+
+
+@pytest.mark.parametrize(
+    ("context", "preferred"),
+    [
+        (
+            "MS: relapsing demyelination, neurology, lesions in brain and spinal cord, optic neuritis",
+            "multiple sclerosis",
+        ),
+        ("MS with a diastolic murmur; echo: valve area 1.2 cm2, enlarged left atrium", "mitral stenosis"),
+    ],
+)
+def test_context_decides_between_concepts_of_one_name(linker: Linker, context: str, preferred: str) -> None:
+    (link,) = linker.link([Mention("MS", "en")], [context])
+    assert link.candidates[0].preferred_name == preferred
+    assert link.candidates[0].score > linker.link([Mention("MS", "en")])[0].candidates[0].score
+    # a mention with one meaning does not change
+    assert linker.link(["heart attack"], [context]) == linker.link(["heart attack"])
+
+
+def test_an_abbreviation_links_as_its_long_form(linker: Linker) -> None:
+    plain, expanded = linker.link([Mention("MS", "en"), Mention("MS", "en", "mitral stenosis")])
+    assert plain.concept_id is None
+    assert expanded.candidates[0].preferred_name == "mitral stenosis"
+    assert (expanded.mention, expanded.expanded) == ("MS", "mitral stenosis")
+
+
+def test_each_option_changes_the_result(demo: Bundle, linker: Linker) -> None:
+    (base,) = linker.link(["Herzinfarkt"])
+    assert Linker(demo, threshold=1.0).link(["Herzinfarkt"])[0].nil
+    assert (
+        Linker(demo, language="es").link(["Herzinfarkt"])[0].candidates[0].preferred_name
+        != base.candidates[0].preferred_name
+    )
+    assert {c.language for c in Linker(demo, languages=["es"]).link(["Herzinfarkt"])[0].candidates} == {"es"}
+    drugs = Linker(demo, semantic_types=["Drug"]).link(["Herzinfarkt"])[0].candidates
+    assert {c.semantic_types for c in drugs} == {("Drug",)}
+    assert len(linker.link(["Herzinfarkt"], k=1)[0].candidates) == 1
+    with pytest.raises(ConfigError, match="no source 'HPO'"):
+        Linker(demo, sources=["HPO"])
+    assert Linker(demo, sources=["DEMO"]).link(["Herzinfarkt"]) == [base]
+
+
+def test_wrong_values(demo: Bundle, linker: Linker) -> None:
+    with pytest.raises(ConfigError, match=r"threshold 1\.5 is outside"):
+        Linker(demo, threshold=1.5)
+    with pytest.raises(ConfigError, match="k is 0"):
+        linker.link(["x"], k=0)
+    with pytest.raises(ConfigError, match="1 contexts for 2 mentions"):
+        linker.link(["x", "y"], ["z"])
+
+
+def test_load(demo_path: Path, tmp_path: Path) -> None:
+    linker = medlink.load(demo_path, language="de")
+    link = linker.link(["Fieber"])[0]
+    assert isinstance(link, Link)
+    assert link.to_dict()["candidates"][0]["preferred_name"] == "Fieber"
+    with pytest.raises(BundleError):
+        medlink.load(tmp_path)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = medlink.nothing  # type: ignore[attr-defined]
+
+
+def test_each_distinct_mention_is_embedded_once(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    encode = type(demo.encoder).encode
+
+    def counting(self: object, texts: list[str]) -> object:
+        seen.extend(texts)
+        return encode(self, texts)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(demo.encoder), "encode", counting)
+    Linker(demo).link(["fever", "cough", "fever"] * 300)
+    assert sorted(seen) == ["cough", "fever"]
+
+
+def test_a_knowledge_base_of_two_names(tmp_path: Path) -> None:
+    bundle = medlink.build_bundle(tmp_path / "b", kb=small_kb(tmp_path / "kb.sqlite"))
+    link = Linker(bundle).link(["fever"], k=50)[0]
+    assert link.concept_id == "X:1"
+    assert len(link.candidates) == 2

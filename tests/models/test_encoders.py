@@ -1,0 +1,65 @@
+"""``load_encoder`` on a real, if tiny, transformer, and on names that lead nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medlink.errors import EncoderError
+from medlink.models import load_encoder
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of two layers with random weights, saved as a sentence-transformers folder."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    folder = tmp_path_factory.mktemp("tiny")
+    letters = [chr(c) for c in range(97, 123)]
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
+    torch.manual_seed(0)
+    BertModel(
+        BertConfig(
+            vocab_size=len(vocabulary),
+            hidden_size=16,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=16,
+            max_position_embeddings=32,
+        )
+    ).save_pretrained(folder / "bert")
+    BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder / "bert")
+    body = Transformer(str(folder / "bert"))
+    SentenceTransformer(modules=[body, Pooling(16)]).save(str(folder / "model"))
+    return folder / "model"
+
+
+def test_a_transformer_folder(tiny: Path, tmp_path: Path) -> None:
+    encoder = load_encoder(tiny, device="cpu")
+    vectors = encoder.encode(["kidney", "liver", "kidney"])
+    assert vectors.shape == (3, encoder.dimension) == (3, 16)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(vectors[0], vectors[2], atol=1e-6)
+    assert encoder.encode([]).shape == (0, 16)
+    encoder.save(tmp_path / "copy")
+    assert not list((tmp_path / "copy").rglob("*.bin"))
+    copy = load_encoder(tmp_path / "copy")
+    assert copy.fingerprint == encoder.fingerprint
+    np.testing.assert_allclose(copy.encode(["liver"]), vectors[1:2], atol=1e-6)
+
+
+def test_names_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    for name in ("./missing", str(tmp_path / "missing"), "a/b/c"):
+        with pytest.raises(EncoderError, match="no such encoder folder"):
+            load_encoder(name)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(EncoderError, match="no sentence-transformers model"):
+        load_encoder(tmp_path / "empty")

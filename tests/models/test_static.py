@@ -1,0 +1,160 @@
+"""The static encoder: its arithmetic, its files, and the module that sentence-transformers loads."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medlink.errors import EncoderError
+from medlink.models import StaticConfig, StaticEncoder, load_encoder
+from medlink.models.static import features, gelu, is_static, quantise
+from medlink.ngrams import buckets, hash_ngrams
+
+CONFIG = StaticConfig(rows=97, dimension=6, hidden=5)
+
+
+def random_encoder(config: StaticConfig = CONFIG, seed: int = 0) -> StaticEncoder:
+    rng = np.random.default_rng(seed)
+    d, h = config.dimension, config.hidden
+    codes, scale = quantise(rng.standard_normal((config.rows, d)).astype(np.float32))
+    shapes = {
+        "norm.weight": (d,),
+        "norm.bias": (d,),
+        "up.weight": (h, d),
+        "up.bias": (h,),
+        "down.weight": (d, h),
+        "down.bias": (d,),
+    }
+    weights = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    return StaticEncoder(config, {"table": codes, "scale": scale, **weights})
+
+
+def naive(encoder: StaticEncoder, text: str) -> list[float]:
+    """The formula of the module's docstring, one number at a time."""
+    w = {k: np.asarray(v, dtype=np.float64) for k, v in encoder.tensors.items()}
+    c = encoder.config
+    hashes = hash_ngrams([text], c.sizes).hashes
+    if not len(hashes):
+        return [0.0] * c.dimension
+    x = [0.0] * c.dimension
+    for one in hashes:
+        for probe in range(c.probes):
+            row = int(buckets(np.array([one]), c.rows, probe)[0])
+            for j in range(c.dimension):
+                x[j] += w["table"][row, j] * w["scale"][row] / len(hashes)
+    mean = sum(x) / len(x)
+    deviation = math.sqrt(sum((v - mean) ** 2 for v in x) / len(x) + 1e-5)
+    normed = [(v - mean) / deviation * g + b for v, g, b in zip(x, w["norm.weight"], w["norm.bias"], strict=True)]
+    up = [
+        sum(a * v for a, v in zip(row, normed, strict=True)) + b
+        for row, b in zip(w["up.weight"], w["up.bias"], strict=True)
+    ]
+    act = [0.5 * u * (1 + math.tanh(math.sqrt(2 / math.pi) * (u + 0.044715 * u**3))) for u in up]
+    down = [
+        sum(a * v for a, v in zip(row, act, strict=True)) + b
+        for row, b in zip(w["down.weight"], w["down.bias"], strict=True)
+    ]
+    y = [a + b for a, b in zip(x, down, strict=True)]
+    length = math.sqrt(sum(v * v for v in y))
+    return [v / length for v in y]
+
+
+def test_same_numbers_as_the_formula() -> None:
+    encoder = random_encoder()
+    texts = ["Herzinfarkt", "", "type 2 diabetes", "x", "…"]
+    got = encoder.encode(texts)
+    assert got.dtype == np.float32
+    np.testing.assert_allclose(got, [naive(encoder, text) for text in texts], atol=1e-5)
+    assert encoder.encode([]).shape == (0, 6)
+
+
+def test_the_batch_does_not_count() -> None:
+    encoder = random_encoder()
+    texts = [f"name {i}" for i in range(50)]
+    np.testing.assert_allclose(encoder.encode(texts), np.concatenate([encoder.encode([t]) for t in texts]), atol=1e-6)
+
+
+def test_features_pair_the_probes() -> None:
+    indptr, rows = features(["ab", ""], CONFIG)
+    hashes = hash_ngrams(["ab"], CONFIG.sizes).hashes
+    assert indptr.tolist() == [0, 2 * len(hashes), 2 * len(hashes)]
+    assert rows[0::2].tolist() == buckets(hashes, 97, 0).tolist()
+    assert rows[1::2].tolist() == buckets(hashes, 97, 1).tolist()
+
+
+def test_quantise_is_within_half_a_step() -> None:
+    table = np.random.default_rng(1).standard_normal((40, 8)).astype(np.float32)
+    table[3] = 0
+    codes, scale = quantise(table)
+    assert np.abs(codes * scale[:, None] - table).max() <= scale.max() / 2 + 1e-7
+    assert gelu(np.array([0.0], dtype=np.float32))[0] == 0
+
+
+def test_round_trip_and_fingerprint(tmp_path: Path) -> None:
+    encoder = random_encoder()
+    encoder.save(tmp_path / "e")
+    again = StaticEncoder.load(tmp_path / "e")
+    assert again.fingerprint == encoder.fingerprint != random_encoder(seed=1).fingerprint
+    np.testing.assert_array_equal(again.encode(["Fieber"]), encoder.encode(["Fieber"]))
+    assert is_static(tmp_path / "e")
+    assert not is_static(tmp_path)
+
+
+def test_sentence_transformers_computes_the_same(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    from medlink.models.static_module import StaticEmbedding
+
+    encoder = random_encoder()
+    encoder.save(tmp_path / "e")
+    texts = ["Herzinfarkt", "", "dolor torácico", "β-Blocker"]
+    # the class path is medlink's own installed module: nothing remote is run
+    model = SentenceTransformer(str(tmp_path / "e"), trust_remote_code=True)
+    np.testing.assert_allclose(model.encode(texts), encoder.encode(texts), atol=1e-6)
+    assert model.get_embedding_dimension() == 6
+    assert model.max_seq_length == CONFIG.max_chars
+    model.save(str(tmp_path / "again"))
+    assert is_static(tmp_path / "again")
+    np.testing.assert_allclose(load_encoder(tmp_path / "again").encode(texts), encoder.encode(texts), atol=1e-6)
+    by_module = SentenceTransformer(modules=[StaticEmbedding.load(str(tmp_path / "e"))])
+    np.testing.assert_allclose(by_module.encode(texts), encoder.encode(texts), atol=1e-6)
+
+
+def test_damaged_folders(tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match="no such encoder folder"):
+        load_encoder(tmp_path / "nothing")
+    random_encoder().save(tmp_path / "e")
+    weights = tmp_path / "e" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(EncoderError, match="cannot be read"):
+        load_encoder(tmp_path / "e")
+    weights.unlink()
+    with pytest.raises(EncoderError, match="missing"):
+        load_encoder(tmp_path / "e")
+    (tmp_path / "e" / "config.json").write_text(json.dumps({"rows": 3}))
+    with pytest.raises(EncoderError, match="not a configuration"):
+        load_encoder(tmp_path / "e")
+
+
+def test_wrong_tensors_are_refused() -> None:
+    encoder = random_encoder()
+    with pytest.raises(EncoderError, match=r"weights are missing: up\.bias"):
+        StaticEncoder(CONFIG, {k: v for k, v in encoder.tensors.items() if k != "up.bias"})
+    with pytest.raises(EncoderError, match="table of shape"):
+        StaticEncoder(StaticConfig(rows=50, dimension=6, hidden=5), encoder.tensors)
+
+
+def test_builtin_encoder_speaks_three_languages() -> None:
+    encoder = load_encoder()
+    folder = Path(str(getattr(encoder, "folder", "")))
+    assert sum(p.stat().st_size for p in folder.iterdir()) < 25_000_000
+    assert encoder.dimension == 256
+    near, far = "myocardial infarction", "ingrown toenail"
+    for mention in ("heart attack", "Herzinfarkt", "infarto de miocardio"):
+        a, b, c = encoder.encode([mention, near, far])
+        assert a @ b > a @ c + 0.3
+    assert "Training data" in (folder / "README.md").read_text("utf-8")

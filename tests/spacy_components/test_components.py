@@ -1,0 +1,304 @@
+"""The two components in real pipelines: annotations, options, batches, processes, and every way to save."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin, Span
+
+from medlink.errors import BundleError, ConfigError
+from medlink.index import Bundle, build_bundle
+from medlink.linking.demo import BUNDLE_VARIABLE, demo_notes
+from medlink.spacy_components.pipeline import build_pipeline
+from tests.index.test_bundle import small_kb
+
+
+def make(lang: str, demo_path: Path, /, **config: object) -> Language:
+    nlp = spacy.blank(lang)
+    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path)})
+    nlp.add_pipe("biolord_linker", config={"bundle": str(demo_path), **config})
+    return nlp
+
+
+def facts(doc: Doc) -> list[str]:
+    """All annotations as JSON: transport between processes turns lists into tuples."""
+    found = [(s.text, s.start_char, s.end_char, s.kb_id_, s._.kb_ents, s._.medlink) for s in doc.ents]
+    return [json.dumps(one) for one in found]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "wanted"),
+    [
+        (
+            "de",
+            "Patient mit Herzinfarkt und Pleuraergüssen.",
+            {"Herzinfarkt": "Myokardinfarkt", "Pleuraergüssen": "Pleuraerguss"},
+        ),
+        ("en", "Heart attacks and type II diabetes.", {"Heart attacks": "myocardial infarction"}),
+        ("es", "Presenta fiebre e infartos de miocardio.", {"fiebre": "fiebre"}),
+    ],
+)
+def test_mentions_are_linked(demo_path: Path, language: str, text: str, wanted: dict[str, str]) -> None:
+    doc = make(language, demo_path)(text)
+    found = {span.text: span for span in doc.ents}
+    for mention, name in wanted.items():
+        span = found[mention]
+        best = span._.medlink["candidates"][0]
+        assert best["preferred_name"] == name
+        assert span.kb_id_ == best["concept_id"] == span._.kb_ents[0][0]
+        assert span._.kb_ents[0][1] == best["score"]
+    assert [s.kb_id_ for s in doc.spans["medlink"]] == [s.kb_id_ for s in doc.ents]
+    json.dumps([span._.medlink for span in doc.ents])
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_demo_notes(demo_path: Path, language: str) -> None:
+    doc = make(language, demo_path)(demo_notes()[language])
+    linked = [span for span in doc.ents if span.kb_id_ != "NIL"]
+    assert len(linked) >= 40
+    expanded = {s.text: s._.medlink["expanded"] for s in doc.ents if s._.medlink["expanded"]}
+    assert expanded, "each note explains an abbreviation"
+
+
+def test_stop_words_and_short_words_are_no_mentions(demo_path: Path) -> None:
+    found = {s.text for s in make("en", demo_path)("He has ms and MS; as well as AS, or pt or PT. A be it.").ents}
+    assert found == {"MS", "AS", "PT"}
+
+
+def test_mention_finder_leaves_other_entities(demo_path: Path) -> None:
+    nlp = spacy.blank("en")
+    ruler = nlp.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": "PROBLEM", "pattern": "heart attack"}])  # type: ignore[attr-defined]
+    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path)})
+    nlp.add_pipe("biolord_linker", config={"bundle": str(demo_path)})
+    doc = nlp("A heart attack with fever.")
+    assert [(s.text, s.label_) for s in doc.ents] == [("heart attack", "PROBLEM")]
+    assert doc.ents[0].kb_id_.startswith("DEMO:")
+    assert [s.text for s in doc.spans["medlink"]] == ["heart attack", "fever"]
+    assert all(s._.medlink is not None for s in doc.spans["medlink"])
+
+
+def test_a_span_group_of_ones_own(demo_path: Path) -> None:
+    @Language.component("test_own_spans")
+    def own(doc: Doc) -> Doc:
+        doc.spans["own"] = [Span(doc, 1, 3, label="X"), Span(doc, 2, 3, label="Y")]
+        return doc
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("test_own_spans")
+    nlp.add_pipe("biolord_linker", config={"bundle": str(demo_path), "spans_key": "own"})
+    doc = nlp("severe chest pain")
+    assert [(s.text, s.label_, s.kb_id_ != "NIL") for s in doc.spans["own"]] == [
+        ("chest pain", "X", True),
+        ("pain", "Y", True),
+    ]
+    wrong = spacy.blank("en")
+    wrong.add_pipe("biolord_linker", config={"bundle": str(demo_path), "spans_key": "owm"})
+    with pytest.raises(ConfigError, match="no span group 'owm'"):
+        wrong("chest pain")
+
+
+def test_abbreviations(demo_path: Path) -> None:
+    text = "Mitral stenosis (MS) was known. The MS is severe."
+    doc = make("en", demo_path)(text)
+    links = [(s.text, s._.medlink["candidates"][0]["preferred_name"], s._.medlink["expanded"]) for s in doc.ents]
+    assert links == [
+        ("Mitral stenosis", "mitral stenosis", None),
+        ("MS", "mitral stenosis", "Mitral stenosis"),
+        ("MS", "mitral stenosis", "Mitral stenosis"),
+    ]
+    assert all(s._.medlink["expanded"] is None for s in make("en", demo_path, abbreviations=False)(text).ents)
+
+
+def test_an_upstream_abbreviation_detector_is_used(demo_path: Path) -> None:
+    import scispacy.abbreviation  # noqa: F401  # registers its factory
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("abbreviation_detector")
+    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path)})
+    nlp.add_pipe("biolord_linker", config={"bundle": str(demo_path)})
+    doc = nlp("Mitral stenosis (MS) was known. The MS is severe.")
+    assert [s._.medlink["expanded"] for s in doc.ents] == [None, "Mitral stenosis", "Mitral stenosis"]
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("biolord_linker", {"treshold": 0.5}),
+        ("biolord_linker", {"k": "many"}),
+        ("biolord_linker", {"threshold": "high"}),
+        ("biolord_linker", {"semantic_types": "Drug"}),
+        ("medlink_mentions", {"spankey": "x"}),
+    ],
+)
+def test_unknown_or_wrong_options_are_refused(demo_path: Path, name: str, config: dict[str, object]) -> None:
+    with pytest.raises(Exception, match=next(iter(config))):
+        spacy.blank("en").add_pipe(name, config={"bundle": str(demo_path), **config})
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"k": 0}, "k is 0"),
+        ({"threshold": 2.0}, "threshold 2.0"),
+        ({"languages": ["fr"]}, "no language 'fr'"),
+        ({"semantic_types": ["Drugs"]}, "no semantic type 'Drugs'"),
+        ({"sources": ["UMLS"]}, "no source 'UMLS'"),
+    ],
+)
+def test_values_out_of_range_are_refused(demo_path: Path, config: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make("en", demo_path, **config)
+
+
+def test_each_option_changes_the_output(demo_path: Path) -> None:
+    text = "Mitral stenosis (MS), chest pain, heart attack, aspirin, Diabetes mellitus"
+    base = facts(make("en", demo_path)(text))
+    for config in (
+        {"k": 1},
+        {"threshold": 0.99},
+        {"language": "de"},
+        {"languages": ["es"]},
+        {"semantic_types": ["Drug"]},
+        {"abbreviations": False},
+    ):
+        assert facts(make("en", demo_path, **config)(text)) != base, config
+    assert facts(make("en", demo_path, sources=["DEMO"])(text)) == base
+
+    def mentions(**config: object) -> list[str]:
+        nlp = spacy.blank("en")
+        nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path), **config})
+        doc = nlp("Mitral stenosis (XYMS), chest pain, aspirin, Herzinsuffizienz")
+        return [s.text for s in doc.spans[str(config.get("spans_key", "medlink"))]]
+
+    assert mentions() == ["Mitral stenosis", "chest pain", "aspirin", "Herzinsuffizienz"]
+    assert mentions(other_languages=False) == ["Mitral stenosis", "chest pain", "aspirin"]
+    assert mentions(semantic_types=["Drug"]) == ["aspirin"]
+    assert mentions(language="de", other_languages=False) == ["aspirin", "Herzinsuffizienz"]
+    assert mentions(spans_key="other") == mentions()
+
+
+def test_batches_give_what_single_calls_give(demo_path: Path) -> None:
+    nlp = make("en", demo_path)
+    texts = ["chest pain", "", "MS and fever", "😀", "heart attack (HA). HA again"] * 9
+    assert [facts(doc) for doc in nlp.pipe(texts, batch_size=4)] == [facts(nlp(text)) for text in texts]
+
+
+def test_two_processes_after_the_parent_has_worked(demo_path: Path) -> None:
+    nlp = make("de", demo_path)
+    texts = [demo_notes()["de"], "Fieber", "Mitralklappenstenose (MS). MS bekannt."] * 4
+    here = [facts(doc) for doc in nlp.pipe(texts)]
+    there = [facts(doc) for doc in nlp.pipe(texts, n_process=2, batch_size=2)]
+    assert there == here
+
+
+def test_documents_survive_bytes_and_docbin(demo_path: Path) -> None:
+    nlp = make("en", demo_path)
+    doc = nlp("Mitral stenosis (MS) with chest pain")
+    again = Doc(nlp.vocab).from_bytes(doc.to_bytes())
+    stored = next(DocBin(store_user_data=True, docs=[doc]).get_docs(nlp.vocab))
+    for other in (again, stored):
+        assert facts(other) == facts(doc)
+
+
+def test_pipelines_survive_disk_bytes_and_pickle(demo_path: Path, tmp_path: Path) -> None:
+    nlp = make("es", demo_path, k=2, threshold=0.4)
+    text = "Infarto agudo de miocardio y fiebre"
+    wanted = facts(nlp(text))
+    nlp.to_disk(tmp_path / "model")
+    assert facts(spacy.load(tmp_path / "model")(text)) == wanted
+    assert facts(make("es", demo_path, k=2, threshold=0.4).from_bytes(nlp.to_bytes())(text)) == wanted
+    assert facts(pickle.loads(pickle.dumps(nlp))(text)) == wanted  # noqa: S301  # our own bytes
+
+
+def test_a_saved_pipeline_refuses_another_bundle(demo_path: Path, tmp_path: Path) -> None:
+    make("en", demo_path).to_disk(tmp_path / "model")
+    build_bundle(tmp_path / "other", kb=small_kb(tmp_path / "kb.sqlite"))
+    other = str(tmp_path / "other")
+    config = {"components": {"medlink_mentions": {"bundle": other}, "biolord_linker": {"bundle": other}}}
+    with pytest.raises(BundleError, match="was saved with another bundle: its kb differs"):
+        spacy.load(tmp_path / "model", config=config)
+
+
+def test_without_configuration(
+    demo_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(BUNDLE_VARIABLE, str(demo_path))
+    with caplog.at_level(logging.WARNING, logger="medlink"):
+        linker = spacy.blank("en").add_pipe("biolord_linker")
+        assert linker.bundle.folder == demo_path  # type: ignore[attr-defined]
+        assert not caplog.records
+        monkeypatch.delenv(BUNDLE_VARIABLE)
+        nlp = spacy.blank("en")
+        nlp.add_pipe("medlink_mentions")
+        nlp.add_pipe("biolord_linker")
+    assert "using the demo terminology" in caplog.text
+    assert "not for clinical use" in caplog.text
+    assert nlp("chest pain").ents[0].kb_id_.startswith("DEMO:")
+    with pytest.raises(BundleError, match="no such bundle"):
+        spacy.blank("en").add_pipe("biolord_linker", config={"bundle": "missing"})
+
+
+STRANGE = {
+    "empty": "",
+    "blank": " \n\t ",
+    "emoji": "😀🫀🩺" * 50,
+    "control": "chest\x00pain\x07 \x1bfever\x1b \u2028 cough",
+    "right to left": "המטופל סובל מחום fever عانى المريض من السعال",
+    "combining": "a\u0301\u0301\u0301fever" * 20,
+    "brackets": "(" * 300 + "fever" + ")" * 300,
+    "one word": "x" * 20_000,
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_strange_notes(demo_path: Path, kind: str, language: str) -> None:
+    text = STRANGE[kind]
+    doc = build_pipeline(demo_path, language)(text)
+    assert doc.text == text
+    if language == "en" and kind in ("control", "right to left"):
+        assert any("fever" in s.text for s in doc.ents)
+
+
+def test_a_note_of_five_megabytes(demo_path: Path) -> None:
+    filler = "Nothing else was noted by anyone on the ward that day, so they went on as planned. " * 60
+    page = demo_notes()["en"] + filler
+    text = page * (5_000_000 // len(page) + 1)
+    assert len(text) > 5_000_000
+    doc = build_pipeline(demo_path, "en")(text)
+    assert len(doc.ents) % (len(text) // len(page)) == 0
+    assert len(doc.ents) > 20_000
+
+
+def test_no_note_text_in_logs(
+    demo_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with caplog.at_level(logging.DEBUG):
+        make("en", demo_path)("Zebulon Quartermain has a heart attack")
+    printed = capfd.readouterr()
+    assert "Quartermain" not in caplog.text + printed.out + printed.err
+
+
+def test_factories_import_nothing_heavy() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, spacy; before = set(sys.modules); import medlink.spacy_components.factories;"
+        "print(sorted({m.split('.')[0] for m in set(sys.modules) - before} & {'faiss', 'sqlalchemy', 'sentence_transformers',"
+        " 'scispacy', 'scipy', 'marisa_trie'}))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_bundle_is_opened_by_path_in_the_component(demo: Bundle, demo_path: Path) -> None:
+    nlp = make("en", demo_path)
+    assert json.loads(nlp.get_pipe("biolord_linker").to_bytes()) == demo.versions  # type: ignore[attr-defined]

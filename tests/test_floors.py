@@ -1,0 +1,70 @@
+"""Rooms import only from lower floors; the same floor does not know itself."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import medlink
+
+ROOT = Path(medlink.__file__).parent
+FLOORS = {
+    "records": 0,
+    "errors": 0,
+    "text": 0,
+    "ngrams": 0,
+    "kb": 1,
+    "models": 1,
+    "index": 2,
+    "linking": 3,
+    "clustering": 3,
+    "evaluation": 4,
+    "spacy_components": 5,
+    "cli": 6,
+}
+# Floor 0 is files, not rooms: text forms stand below n-grams.
+WITHIN_FLOOR_0 = {("ngrams", "text")}
+
+
+def _room(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "medlink" and len(parts) > 1 else None
+
+
+def broken_floors(source: str, room: str) -> list[tuple[int, str]]:
+    """Lines of a file of ``room`` that import from its own floor or a higher one."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        modules = []
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports hide the floor"
+            modules = [node.module or ""]
+            if node.module == "medlink":
+                modules = [f"medlink.{alias.name}" for alias in node.names]
+        for module in modules:
+            other = _room(module)
+            if other is None or other.startswith("__") or other == room:
+                continue
+            assert other in FLOORS, f"{other} has no floor"
+            if FLOORS[other] >= FLOORS[room] and (room, other) not in WITHIN_FLOOR_0:
+                found.append((node.lineno, module))
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_down(path: Path) -> None:
+    room = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    if room == "__init__":
+        return
+    broken = broken_floors(path.read_text("utf-8"), room)
+    assert not broken, "\n".join(f"{path}:{line} imports {module}" for line, module in broken)
+
+
+def test_a_broken_floor_is_seen() -> None:
+    assert broken_floors("def f():\n    from medlink.cli import main\n", "kb") == [(2, "medlink.cli")]
+    assert broken_floors("from medlink import models\n", "kb") == [(1, "medlink.models")]
+    assert broken_floors("from medlink import __version__\nimport medlink.text\n", "kb") == []

@@ -1,0 +1,98 @@
+"""The whole way on real terminologies, notes and development mentions; skipped where the data is not at hand."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+
+import medlink
+from medlink.cli.main import app
+from medlink.index import Bundle
+from medlink.linking import Linker
+
+LANGUAGES = ("de", "en", "es")
+
+
+@pytest.fixture(scope="module")
+def hpo(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """HPO with its Spanish and German translations as a bundle, built by the commands."""
+    folder = tmp_path_factory.mktemp("hpo")
+    source = shared / "data" / "terminologies" / "hpo"
+    build = ["kb", "build", str(folder / "kb.sqlite"), "--obograph", str(source / "hp.v2024-08-13.json.gz")]
+    for name in ("hp-es.babelon.tsv", "hp-de.babelon.tsv", "hp-de.synonyms.tsv"):
+        build += ["--babelon", str(source / name)]
+    for command in (build, ["index", "build", str(folder)]):
+        assert CliRunner().invoke(app, command, catch_exceptions=False).exit_code == 0
+    return folder
+
+
+def test_one_bundle_in_three_languages(hpo: Path) -> None:
+    bundle = Bundle(hpo)
+    assert bundle.kb.counts()["names"] == 64_575
+    assert set(bundle.index.names.languages) == set(LANGUAGES)
+    assert bundle.index.manifest["kind"] == "hnsw"
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_note_is_linked(shared: Path, hpo: Path, language: str, tmp_path: Path) -> None:
+    notes = shared / "data" / "notes" / language
+    out = tmp_path / "links.jsonl"
+    result = CliRunner().invoke(app, ["link", str(hpo), str(notes), "-o", str(out)], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "could not be read" not in result.stderr
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    files = sorted(notes.glob("*.txt"))
+    linked = {row["note"] for row in rows}
+    assert len(linked) > 0.85 * len(files)
+    # found out for each note, not given
+    assert sum(row["language"] == language for row in rows) > 0.97 * len(rows)
+    texts = {str(path): path.read_bytes().decode("utf-8-sig") for path in files}
+    for row in rows:
+        assert texts[row["note"]][row["start"] : row["end"]] == row["text"]
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "concept_id"),
+    [
+        ("Pleuraergüssen", "de", "HP:0002202"),
+        ("Diabetes mellitus Typ II", "de", "HP:0005978"),
+        ("Dyspnö", "de", "HP:0002094"),
+        ("diabetes mellitus tipo 2", "es", "HP:0005978"),
+        ("vómitos", "es", "HP:0002013"),
+        ("hipercolesterolemia", "es", "HP:0003124"),
+        ("lymphadenopathies", "en", "HP:0002716"),
+        ("epistaxsis", "en", "HP:0000421"),
+    ],
+)
+def test_links_that_a_reader_expects(hpo: Path, text: str, language: str, concept_id: str) -> None:
+    assert Linker(hpo, language=language).link([text])[0].concept_id == concept_id
+
+
+@pytest.fixture(scope="module")
+def benchmarks() -> ModuleType:
+    """The benchmark of development accuracy, as ``make bench`` runs it."""
+    folder = str(Path(medlink.__file__).parents[1] / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        import accuracy  # type: ignore[import-not-found]  # not a package: scripts
+    finally:
+        sys.path.remove(folder)
+    module: ModuleType = accuracy
+    return module
+
+
+def test_the_join_earns_its_place(shared: Path, benchmarks: ModuleType, tmp_path: Path) -> None:
+    result = CliRunner().invoke(benchmarks.main, ["--work", str(tmp_path)], catch_exceptions=False)
+    assert result.exit_code == 0
+    rows = [line.strip("| ").split(" | ") for line in result.output.splitlines()[2:]]
+    assert len(rows) == 5
+    for title, language, _, _, *cells in rows:
+        exact, tfidf, dense, joined = (float(cell.split()[0]) for cell in cells)
+        assert joined >= max(exact, tfidf, dense), title
+        if language in ("de", "es"):
+            assert joined >= tfidf + 0.10, title
