@@ -23,7 +23,8 @@ from medlink.kb import Input, build_kb
 from medlink.linking.fit import Example, fit, join_tables, tabulate
 from medlink.text import normalise
 
-_TYPING_ERRORS = 750
+_TYPING_ERRORS = 1500
+_TYPING_WEIGHT = 0.2  # an invented error counts less than a mention that somebody wrote
 
 
 def _examples(queries: list[Query]) -> list[Example]:
@@ -63,9 +64,10 @@ def main(held_out: Path, work: Path, encoder: str, out: Path, seed: int) -> None
             wrong = misspell(text, rng)
             if normalise(wrong) not in known:
                 noisy.append(Query(wrong, frozenset({concept}), language))
-        examples = _examples(in_dictionary(queries, dictionary) + noisy)
+        examples = _examples(in_dictionary(queries, dictionary))
         parts.append(tabulate(bundle, examples))
-        click.echo(f"{name}: {len(examples)} mentions, {len(parts[-1].gold)} pairs", err=True)
+        parts.append(tabulate(bundle, _examples(noisy), _TYPING_WEIGHT))
+        click.echo(f"{name}: {len(examples)} mentions, {len(noisy)} typing errors", err=True)
     join = fit(join_tables(parts))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(join.to_dict(), indent=2) + "\n", encoding="utf-8")

@@ -26,7 +26,8 @@ It embeds names, not sentences. Languages: German, English and Spanish; other la
 ## Training data
 
 {names:,} names of {concepts:,} concepts ({languages}), joined by `benchmarks/open_names.py` on preferred labels and
-exact cross-references; broad and narrow synonyms and gene names left out; one German and Spanish label in twenty held out.
+exact cross-references; broad and narrow synonyms and gene names left out; one German and Spanish label in twenty held
+out.
 SHA-256 of the table: `{digest}`. No mention of any benchmark, no patient data, nothing of UMLS or SNOMED CT.
 
 | source | version | licence and attribution |

@@ -49,5 +49,6 @@ def load(bundle: str | Path, **options: Any) -> Linker:
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
+        return globals()[name]
     raise AttributeError(f"module 'medlink' has no attribute {name!r}")

@@ -45,7 +45,9 @@ class LanguageRules:
     numeral_cues: frozenset[str]
     endings: tuple[tuple[re.Pattern[str], str], ...]
     inflections: frozenset[str]
-    transcriptions: tuple[tuple[str, str], ...]
+    transcriptions: tuple[tuple[re.Pattern[str], str], ...]
+    letters: frozenset[str]
+    person_cues: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,9 @@ def language_rules(language: str) -> LanguageRules | None:
         numeral_cues=frozenset(raw["numeral_cues"]["value"]),
         endings=tuple((re.compile(pattern), to) for pattern, to in raw["endings"]["value"]),
         inflections=frozenset(raw["inflections"]["value"]),
-        transcriptions=tuple((old, new) for old, new in raw["transcriptions"]["value"]),
+        transcriptions=tuple((re.compile(pattern), to) for pattern, to in raw["transcriptions"]["value"]),
+        letters=frozenset(raw["letters"]["value"]),
+        person_cues=frozenset(raw["person_cues"]["value"]),
     )
 
 
@@ -135,7 +139,7 @@ def words(text: str) -> list[Token]:
 
 
 def variants(text: str, language: str | None = None) -> list[str]:
-    """Exact forms under which a name may also be written: today the German ae, oe, ue for umlauts.
+    """Exact forms under which a name may also be written (``transcriptions`` of the language's data file).
 
     The plain form comes first. With ``language=None`` the variants of every language are given.
 
@@ -231,9 +235,9 @@ def match_form(text: str, language: str) -> str:
 
 
 def _plain_spelling(word: str, rules: LanguageRules | None) -> str:
-    """A word with its umlauts neither marked nor written out."""
-    for old, new in rules.transcriptions if rules else ():
-        word = word.replace(old, new)
+    """A word in one of the spellings its language has for it (German: umlauts written out, c for k and z, ph for f)."""
+    for pattern, to in rules.transcriptions if rules else ():
+        word = pattern.sub(to, word)
     return word
 
 
@@ -264,6 +268,17 @@ def is_inflection(one: str, other: str, language: str) -> bool:
             if not any(left[i:] in endings and right[i:] in endings for i in range(max(3, shared - 2), shared + 1)):
                 return False
     return True
+
+
+def same_letters(one: str, other: str, language: str) -> bool:
+    """Whether two strings have the same letters that a language counts apart though the exact form folds them.
+
+    >>> same_letters("una pequeña", "Uña pequeña", "es"), same_letters("niño", "NIÑO", "es")
+    (False, True)
+    """
+    rules = language_rules(language)
+    folded = [unicodedata.normalize("NFC", text).casefold() for text in (one, other)]
+    return all(folded[0].count(c) == folded[1].count(c) for c in (rules.letters if rules else ()))
 
 
 def numerals(text: str, language: str = "") -> frozenset[str]:

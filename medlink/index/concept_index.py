@@ -149,7 +149,6 @@ class ConceptIndex:
     def concept_cosines(
         self,
         rows: NDArray[np.int64],
-        query: NDArray[np.int64],
         vectors: NDArray[np.float32],
         selection: Selection | None = None,
     ) -> NDArray[np.float32]:
@@ -157,8 +156,7 @@ class ConceptIndex:
 
         Args:
             rows: ``(p,)`` rows.
-            query: ``(p,)`` number of the query that each row is compared with.
-            vectors: ``(n, dimension)`` unit vectors of the queries.
+            vectors: ``(p, dimension)`` unit vectors, the query that each row is compared with.
             selection: names whose concepts count.
 
         Returns:
@@ -166,7 +164,7 @@ class ConceptIndex:
         """
         position, concept = self.names.concepts_of(rows, selection)
         means = self._concepts[concept].astype(np.float32)
-        cosines = np.einsum("ij,ij->i", means, vectors[query[position]])
+        cosines = np.einsum("ij,ij->i", means, vectors[position])
         out = np.full(len(rows), -1, dtype=np.float32)
         np.maximum.at(out, position, cosines)
         return out

@@ -18,7 +18,7 @@ FLAT_LIMIT = 50_000
 _FILE = "vectors.faiss"
 _LINKS = 32
 _BUILD_WIDTH = 80
-_SEARCH_WIDTH = 96
+_SEARCH_WIDTH = 64
 _SMALL = 10_000  # a selection of so few rows is searched exactly, whatever the kind
 
 

@@ -103,7 +103,8 @@ class LexicalIndex:
             found, scored = found[kept], scored[kept]
         if len(found) * 20 > self._count:
             scores = np.bincount(found, scored, self._count)
-            rows_ = np.flatnonzero(scores)
+            least = np.partition(scores, -k)[-k] if k < self._count else 0.0
+            rows_ = np.flatnonzero(scores >= least if least > 0 else scores)
             values = scores[rows_]
         else:
             rows_, inverse = np.unique(found, return_inverse=True)

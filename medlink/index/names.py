@@ -86,20 +86,29 @@ class NameTable:
     def entries(self, row: int, selection: Selection | None = None) -> list[Entry]:
         """Entries of a row, those of the selection alone when one is given."""
         return [
-            Entry(
-                row,
-                int(self._concept[i]),
-                self.texts[i],
-                self.languages[self._language[i]],
-                self.sources[self._source[i]],
-                bool(self._preferred[i]),
-            )
+            self.entry(row, i)
             for i in range(self._rows[row], self._rows[row + 1])
             if selection is None or selection.entries[i]
         ]
 
+    def entry(self, row: int, number: int) -> Entry:
+        """One entry of a row."""
+        return Entry(
+            row,
+            int(self._concept[number]),
+            self.texts[number],
+            self.languages[self._language[number]],
+            self.sources[self._source[number]],
+            bool(self._preferred[number]),
+        )
+
     def concepts_of(self, rows: Array, selection: Selection | None = None) -> tuple[Array, Array]:
         """Concepts of many rows: ``position (m,)`` in ``rows`` and ``concept (m,)``, those of the selection alone."""
+        position, entry = self.entries_of(rows, selection)
+        return position, self._concept[entry]
+
+    def entries_of(self, rows: Array, selection: Selection | None = None) -> tuple[Array, Array]:
+        """Entries of many rows: ``position (m,)`` in ``rows`` and number of the entry ``(m,)``."""
         starts = self._rows[rows]
         counts = self._rows[np.asarray(rows) + 1] - starts
         position = np.repeat(np.arange(len(rows)), counts)
@@ -107,7 +116,11 @@ class NameTable:
         if selection is not None:
             kept = selection.entries[entry]
             position, entry = position[kept], entry[kept]
-        return position, self._concept[entry]
+        return position, entry
+
+    def columns(self, entry: Array) -> tuple[Array, Array, Array]:
+        """Concept, language code and whether it is preferred, of many entries."""
+        return self._concept[entry], self._language[entry], self._preferred[entry]
 
     def select(self, wanted: Filter) -> Selection | None:
         """Work out a filter; ``None`` when it restricts nothing.

@@ -24,6 +24,7 @@ FEATURES = (
     "cosine",
     "cosine_squared",
     "cosine_gap",
+    "nearest",
     "concept_cosine",
     "concept_cosine_squared",
     "ratio",
@@ -35,16 +36,18 @@ FEATURES = (
     "numbers_differ",
     "length",
     "more_words",
+    "fewer_words",
 )
 """Names of the columns of :attr:`Evidence.features`, in order.
 
 ``exact`` and ``inflected`` say that the forms are the same; ``cosine`` is that of the name's embedding,
-``cosine_gap`` what it lacks to the best name of the mention, ``concept_cosine`` that of the mean embedding of all
-names of the concept; ``ratio``, ``token_sort``, ``token_set`` and ``prefix`` are rapidfuzz's and Jaro-Winkler's
-likeness of the strings, ``spelling`` is above 0 only where optimal string alignment leaves a typing error's
-distance; ``compact`` that of the strings without blanks (German compounds); ``numbers_differ`` that they speak of
-other numbers; ``length`` the logarithm of the ratio of their lengths, without sign, ``more_words`` that of their
-numbers of words.
+``cosine_gap`` what it lacks to the best name of the mention, ``nearest`` that it is that best one,
+``concept_cosine`` that of the mean embedding of all names of the concept; ``ratio``, ``token_sort``, ``token_set``
+and ``prefix`` are rapidfuzz's and Jaro-Winkler's likeness of the strings, ``spelling`` is above 0 only where
+optimal string alignment leaves a typing error's distance; ``compact`` that of the strings without blanks (German
+compounds); ``numbers_differ`` that they speak of other numbers; ``length`` the logarithm of the ratio of their
+lengths, without sign, ``more_words`` and ``fewer_words`` that of their numbers of words, where the name has more or
+fewer.
 """
 
 _WIDTH = 24  # names that the lexical and the dense route bring each
@@ -84,7 +87,8 @@ def gather(
     """Find candidate names for distinct mentions and measure each pair.
 
     Routes: exact and inflected lookup, ``width`` names by n-grams, ``width`` by embedding. Every pair gets every
-    measure, whatever route found it.
+    measure, whatever route found it. A mention that is a name to the letter needs no other: for it a third of the
+    dense names are enough to show what else there is.
 
     Args:
         index: the concept index.
@@ -96,19 +100,26 @@ def gather(
     """
     vectors = encoder.encode(texts)
     dense_rows, _ = index.dense.search(vectors, width, selection)
-    lexical = index.lexical.search(texts, width, selection)
     norms = [normalise(text) for text in texts]
-    pairs: list[tuple[int, int, str]] = []  # mention, row, route
-    for i, text in enumerate(texts):
-        routes: dict[int, str] = {
+    forms = [
+        {
             row: route
-            for row, route in index.dictionary.lookup(text, languages[i]).items()
+            for row, route in index.dictionary.lookup(text, language).items()
             if selection is None or selection.rows[row]
         }
-        for row in lexical[i][0].tolist():
-            routes.setdefault(row, "lexical")
+        for text, language in zip(texts, languages, strict=True)
+    ]
+    exact = ["exact" in found.values() for found in forms]
+    lexical = iter(
+        index.lexical.search([t for t, known in zip(texts, exact, strict=True) if not known], width, selection)
+    )
+    pairs: list[tuple[int, int, str]] = []  # mention, row, route
+    for i, routes in enumerate(forms):
+        if not exact[i]:
+            for row in next(lexical)[0].tolist():
+                routes.setdefault(row, "lexical")
         if vectors[i].any():
-            for row in dense_rows[i].tolist():
+            for row in dense_rows[i, : width // 3 if exact[i] else width].tolist():
                 if row >= 0:
                     routes.setdefault(row, "dense")
         pairs += ((i, row, routes[row]) for row in sorted(routes))
@@ -116,8 +127,12 @@ def gather(
     row = np.array([pair[1] for pair in pairs], dtype=np.int64)
     route = [pair[2] for pair in pairs]
     # Faiss rounds its scores differently for another number of queries; pair by pair they are always the same.
-    cosine = np.einsum("ij,ij->i", index.dense.vectors(row), vectors[mention])
-    concept_cosine = index.concept_cosines(row, mention, vectors, selection)
+    found = index.dense.vectors(row)
+    asked = vectors[mention]
+    same = np.array([kind == "inflected" for kind in route], dtype=bool)
+    asked[same] = found[same]
+    cosine = np.einsum("ij,ij->i", found, asked)
+    concept_cosine = index.concept_cosines(row, asked, selection)
     features = _measure(index, norms, mention, row, route, cosine, concept_cosine)
     return Evidence(mention, row, features, route)
 
@@ -132,8 +147,12 @@ def _measure(
     concept_cosine: NDArray[np.float32],
 ) -> NDArray[np.float32]:
     """Columns of FEATURES for every pair."""
-    queries = [norms[i] for i in mention.tolist()]
     names = [index.names.norms[i] for i in row.tolist()]
+    # A name in another inflection is that name: its strings are compared as if it had been written so.
+    queries = [
+        name if found == "inflected" else norms[i]
+        for i, name, found in zip(mention.tolist(), names, route, strict=True)
+    ]
     out = np.zeros((len(queries), len(FEATURES)), dtype=np.float32)
     if not queries:
         return out
@@ -150,6 +169,7 @@ def _measure(
     best = np.full(len(norms), -1, dtype=np.float32)
     np.maximum.at(best, mention, cosine)
     out[:, column["cosine_gap"]] = cosine - best[mention]
+    out[:, column["nearest"]] = cosine == best[mention]
     out[:, column["concept_cosine"]] = concept_cosine
     out[:, column["concept_cosine_squared"]] = np.maximum(concept_cosine, 0) ** 2
     out[:, column["ratio"]] = paired(queries, names, fuzz.ratio) / 100
@@ -163,12 +183,15 @@ def _measure(
     out[:, column["spelling"]] = np.maximum(0, (alike - _ALIKE) / (1 - _ALIKE))
     wanted = [_numbers(norm) for norm in norms]
     out[:, column["numbers_differ"]] = [
-        wanted[i] != _numbers(name) for i, name in zip(mention.tolist(), names, strict=True)
+        kind != "inflected" and wanted[i] != _numbers(name)
+        for i, name, kind in zip(mention.tolist(), names, route, strict=True)
     ]
     letters, counts = (
         np.array([[max(1, measure(q)), max(1, measure(n))] for q, n in zip(queries, names, strict=True)])
         for measure in (len, lambda text: text.count(" ") + 1)
     )
     out[:, column["length"]] = np.abs(np.log(letters[:, 0] / letters[:, 1]))
-    out[:, column["more_words"]] = np.log(counts[:, 1] / counts[:, 0])
+    words = np.log(counts[:, 1] / counts[:, 0])
+    out[:, column["more_words"]] = np.maximum(words, 0)
+    out[:, column["fewer_words"]] = np.maximum(-words, 0)
     return out

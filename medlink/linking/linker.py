@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle, Filter
-from medlink.index.names import Entry, Selection
-from medlink.linking.evidence import Evidence, gather
+from medlink.index.names import Selection
+from medlink.linking.evidence import FEATURES, gather
 from medlink.linking.join import Join, default_join
 from medlink.records import Candidate, Link
 
 DEFAULT_THRESHOLD = 0.5
 _BATCH = 256
+_WIDTH = 24  # names that the lexical and the dense route bring each, at least
+_REMEMBERED = 8192  # distinct mentions whose concepts are kept for the next call
+# How much likelier a shared name means the concept that prefers it than one that has it as a synonym.
+_PREFERRED = 3.0
 # How much the context decides between concepts that share a name (divisor of cosines; an abbreviation's senses
 # usually differ by 0.1 to 0.3).
 _CONTEXT_TEMPERATURE = 0.05
@@ -41,11 +45,13 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The best name of one concept for one mention."""
+    """The best name of one concept for one mention, all in numbers of the index."""
 
     concept: int
     rank: float
-    entry: Entry
+    row: int
+    entry: int
+    preferred: bool
     route: str
 
 
@@ -81,6 +87,7 @@ class Linker:
         self._selection: Selection | None = self.index.select(
             Filter(tuple(sorted(languages)), tuple(sorted(sources)), tuple(sorted(semantic_types)))
         )
+        self._remembered: dict[bytes, list[_Found]] = {}
         calibration = self.bundle.manifest["calibration"]
         self.join = Join.from_dict(calibration) if calibration else default_join()
 
@@ -111,10 +118,7 @@ class Linker:
         asked = [m if isinstance(m, Mention) else Mention(m, self.language) for m in mentions]
         keys = [((m.expanded or m.text).strip(), m.language or self.language) for m in asked]
         distinct = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-        found: list[list[_Found]] = []
-        ordered = list(distinct)
-        for start in range(0, len(ordered), _BATCH):
-            found += self._find(ordered[start : start + _BATCH])
+        found = self._found(list(distinct), max(_WIDTH, 2 * k))
         shares = self._shares(keys, contexts, distinct, found)
         numbers = [distinct[key] for key in keys]
         # Mentions of one key differ in their candidates only where their contexts share out the score differently.
@@ -128,24 +132,59 @@ class Linker:
             links.append(Link(mention.text, candidates, nil, mention.expanded))
         return links
 
-    def _find(self, keys: Sequence[tuple[str, str | None]]) -> list[list[_Found]]:
+    def _found(self, keys: list[tuple[str, str | None]], width: int) -> list[list[_Found]]:
+        """Concepts of distinct mentions; those met lately are remembered.
+
+        Under a hash: what is kept between calls are numbers of the index, no word of a note.
+        """
+        digests = [
+            hashlib.blake2b(f"{width} {key[1]} {key[0]}".encode("utf-8", "surrogatepass")).digest() for key in keys
+        ]
+        found = {digest: self._remembered[digest] for digest in digests if digest in self._remembered}
+        new = {digest: key for digest, key in zip(digests, keys, strict=True) if digest not in found}
+        order = list(new)
+        for start in range(0, len(order), _BATCH):
+            batch = order[start : start + _BATCH]
+            for digest, one in zip(batch, self._find([new[digest] for digest in batch], width), strict=True):
+                found[digest] = one
+                self._remembered[digest] = one
+        while len(self._remembered) > _REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+        return [found[digest] for digest in digests]
+
+    def _find(self, keys: Sequence[tuple[str, str | None]], width: int) -> list[list[_Found]]:
         """Concepts of each mention by their best name, best first."""
         texts, languages = [key[0] for key in keys], [key[1] for key in keys]
-        evidence = gather(self.index, self.bundle.encoder, texts, languages, self._selection)
-        rank = self.join.rank(evidence.features)
-        ends = np.searchsorted(evidence.mention, np.arange(len(keys) + 1))
-        return [self._best(evidence, rank, int(ends[i]), int(ends[i + 1]), languages[i]) for i in range(len(keys))]
-
-    def _best(
-        self, evidence: Evidence, rank: NDArray[np.float64], start: int, end: int, language: str | None
-    ) -> list[_Found]:
-        best: dict[int, _Found] = {}
-        for i in sorted(range(start, end), key=lambda i: (-rank[i], evidence.row[i])):
-            entries = self.index.names.entries(int(evidence.row[i]), self._selection)
-            for entry in sorted(entries, key=lambda e: (e.language != language, not e.preferred, e.text, e.source)):
-                best.setdefault(entry.concept, _Found(entry.concept, float(rank[i]), entry, evidence.route[i]))
-        # concept numbers are in the order of concept ids
-        return sorted(best.values(), key=lambda f: (-round(f.rank, 9), f.concept))
+        evidence = gather(self.index, self.bundle.encoder, texts, languages, self._selection, width=width)
+        rank = np.round(self.join.rank(evidence.features), 9)
+        names = self.index.names
+        position, entry = names.entries_of(evidence.row, self._selection)
+        concept, code, preferred = names.columns(entry)
+        mention = evidence.mention[position]
+        exact = evidence.features[position, FEATURES.index("exact")] > 0
+        codes = {language: i for i, language in enumerate(names.languages)}
+        own = code == np.array([codes.get(language or "", -1) for language in languages])[mention]
+        # Of a concept's names the best counts; of equals one in the mention's language, then the preferred one. A name
+        # to the letter stands before any other. Entries are numbered by name, concept id, language and text.
+        order = np.lexsort((entry, ~preferred, ~own, -rank[position], ~exact, mention))
+        _, first = np.unique(mention[order] * (len(names.concept_ids) + 1) + concept[order], return_index=True)
+        best = order[np.sort(first)]
+        # equal ranks in the order of concept ids, which is that of concept numbers
+        best = best[np.lexsort((concept[best], -rank[position[best]], ~exact[best], mention[best]))]
+        found: list[list[_Found]] = [[] for _ in keys]
+        for i in best.tolist():
+            at = int(position[i])
+            found[int(mention[i])].append(
+                _Found(
+                    int(concept[i]),
+                    float(rank[at]),
+                    int(evidence.row[at]),
+                    int(entry[i]),
+                    bool(preferred[i]),
+                    evidence.route[at],
+                )
+            )
+        return found
 
     def _shares(
         self,
@@ -155,19 +194,17 @@ class Linker:
         found: list[list[_Found]],
     ) -> dict[int, dict[int, float]]:
         """For each mention whose best name belongs to several concepts: each concept's share of the score."""
-        tied: dict[int, list[int]] = {}
+        tied: dict[int, dict[int, float]] = {}
         for number, candidates in enumerate(found):
-            same = [c.concept for c in candidates if c.entry.row == candidates[0].entry.row]
-            if len(same) > 1:
-                tied[number] = same
+            holders = [c for c in candidates if c.row == candidates[0].row]
+            if len(holders) > 1:
+                # a name is first of all the name of the concept that prefers it
+                weights = {c.concept: _PREFERRED if c.preferred else 1.0 for c in holders}
+                tied[number] = {concept: weight / sum(weights.values()) for concept, weight in weights.items()}
         if not tied:
             return {}
         if contexts is None:
-            return {
-                i: {concept: 1 / len(tied[number]) for concept in tied[number]}
-                for i, key in enumerate(keys)
-                if (number := distinct[key]) in tied
-            }
+            return {i: tied[distinct[key]] for i, key in enumerate(keys) if distinct[key] in tied}
         wanted = [i for i, key in enumerate(keys) if distinct[key] in tied]
         # the mention itself says nothing about which of its concepts is meant
         around = self.bundle.encoder.encode([contexts[i].replace(keys[i][0], " ") for i in wanted])
@@ -182,32 +219,31 @@ class Linker:
         for vector, i in zip(around, wanted, strict=True):
             same = tied[distinct[keys[i]]]
             likeness = np.array([float(vectors[c] @ vector) for c in same]) / _CONTEXT_TEMPERATURE
-            weight = np.exp(likeness - likeness.max())
+            weight = np.exp(likeness - likeness.max()) * np.array(list(same.values()))
             shares[i] = dict(zip(same, (weight / weight.sum()).tolist(), strict=True))
         return shares
 
     def _candidates(self, found: list[_Found], shares: dict[int, float], k: int) -> list[Candidate]:
         """The best k concepts with their scores; preferred names are filled in later, for all mentions at once."""
         names = self.index.names
-        # Concepts that share the best name stand first, in the order of their shares; all others keep their rank.
-        ordered = sorted(
-            found[: max(k, len(shares))],
-            key=lambda f: (-round(f.rank, 9), -shares.get(f.concept, 0), f.concept),
-        )[:k]
+        # Concepts that share the best name stand first, in the order of their shares; all others keep their place.
+        holders = sorted((f for f in found if f.concept in shares), key=lambda f: (-shares[f.concept], f.concept))
+        ordered = [*holders, *(f for f in found if f.concept not in shares)][:k]
         scores = self.join.score(np.array([one.rank for one in ordered])).tolist()
         out: list[Candidate] = []
         for one, score in zip(ordered, scores, strict=True):
             shared = score * shares.get(one.concept, 1.0)
+            entry = names.entry(one.row, one.entry)
             out.append(
                 Candidate(
                     concept_id=names.concept_ids[one.concept],
                     preferred_name="",
                     # what ranks lower is never the likelier link, however many concepts share the best name
                     score=round(min(shared, out[-1].score if out else 1.0), 6),
-                    name=one.entry.text,
-                    language=one.entry.language,
+                    name=entry.text,
+                    language=entry.language,
                     route=one.route,
-                    source=one.entry.source,
+                    source=entry.source,
                     semantic_types=names.concept_types(one.concept),
                 )
             )

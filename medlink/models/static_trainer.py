@@ -38,9 +38,9 @@ class StaticRecipe:
     temperature: float = 0.04
     learning_rate: float = 2e-3
     warmup: float = 0.05
-    hard_epochs: int = 4
+    hard_epochs: int = 3
     hard_neighbours: int = 8
-    feature_dropout: float = 0.1
+    feature_dropout: float = 0.3
     language_boost: int = 4
     seed: int = 1
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from medlink.text import normalise
+
+_NO_PHRASE = re.compile(r"[\d()\[\]<>=;:.]")
 _LONGEST = 12  # tokens between the brackets
 
 
@@ -40,8 +44,33 @@ class Abbreviations:
         found: dict[tuple[int, int], str] = {}
         for short in doc._.abbreviations:
             if isinstance(short, dict):
-                found[short["short_start"], short["short_end"]] = short["long_text"]
+                place, text, long = (short["short_start"], short["short_end"]), short["short_text"], short["long_text"]
             else:
-                long: Any = short._.long_form
-                found[short.start, short.end] = long if isinstance(long, str) else long.text
+                form: Any = short._.long_form
+                place, text = (short.start, short.end), short.text
+                long = form if isinstance(form, str) else form.text
+            if plausible(text, long):
+                found[place] = long
         return found
+
+
+def plausible(short: str, long: str) -> bool:
+    """Whether a short form may stand for a long one: what the detector pairs in a note is often no abbreviation.
+
+    A short form has two upper-case letters; a long form is one phrase of letters, with at most two words for each
+    letter of the short form and one more, and begins as the short form does.
+
+    >>> plausible("COPD", "chronisch obstruktive Lungenerkrankung"), plausible("kg", "kg > P97")
+    (True, False)
+    >>> plausible("ALT", "AST) 17 Uli; GPT"), plausible("PEEP", "positiva al final de la espiración")
+    (False, True)
+    """
+    letters = sum(map(str.isalpha, short))
+    phrase = normalise(long)
+    return (
+        sum(map(str.isupper, short)) >= 2
+        and not _NO_PHRASE.search(long)
+        and len(long.split()) <= 2 * letters + 1
+        and bool(phrase)
+        and phrase[0] == normalise(short)[:1]
+    )

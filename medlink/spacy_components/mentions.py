@@ -13,12 +13,15 @@ from medlink.index import Filter
 from medlink.index.dictionary import Match
 from medlink.spacy_components.abbreviations import Abbreviations
 from medlink.spacy_components.settings import Component
+from medlink.text import language_rules, same_letters
 
 LABEL = "MENTION"
 # A name of so few letters is as a rule an abbreviation: it counts only in upper case.
 _SHORT = 3
 # A single word of another language's names must be so long, because short words mean other things elsewhere.
 _FOREIGN = 6
+# Characters before a mention in which a title is looked for.
+_TITLE = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,8 @@ class MentionFinder(Component):
             spans_key=spans_key,
         )
         self._stop_words = {word.casefold() for word in get_lang_class(vocab.lang).Defaults.stop_words}
+        rules = language_rules(self.language)
+        self._person_cues = rules.person_cues if rules else frozenset()
         self._abbreviations = Abbreviations(vocab) if abbreviations else None
         self._selection = self.bundle.index.select(Filter(semantic_types=tuple(self.settings["semantic_types"])))
 
@@ -86,6 +91,8 @@ class MentionFinder(Component):
         for language in languages:
             own = language == self.language
             for match in self.bundle.index.dictionary.find(text, language):
+                if self._names_a_person(text, match):
+                    continue
                 span = self._span(doc, text[match.start : match.end], match, own)
                 if span is not None:
                     places.append(_Place(span, own))
@@ -121,6 +128,22 @@ class MentionFinder(Component):
     def _spelt_so(self, row: int, text: str, language: str) -> bool:
         """Whether a row has a name that ``text`` may stand for: an upper-case name stands for upper-case text only."""
         for entry in self.bundle.index.names.entries(row, self._selection):
-            if entry.language == language and (text.isupper() or not entry.text.isupper()):
+            if (
+                entry.language == language
+                and (text.isupper() or not entry.text.isupper())
+                and same_letters(text, entry.text, language)
+            ):
                 return True
+        return False
+
+    def _names_a_person(self, text: str, match: Match) -> bool:
+        """Whether one capitalised word follows a title ("Frau Alzheimer", "Dr. med. Anna Alzheimer")."""
+        if match.words > 1 or not text[match.start].isupper() or text[match.start : match.end].isupper():
+            return False
+        before = text[max(0, match.start - _TITLE) : match.start].rpartition("\n")[2].split()
+        for word in reversed(before[-4:]):
+            if word in self._person_cues:
+                return True
+            if not word[0].isupper() or not word[-1].isalpha():
+                return False
         return False

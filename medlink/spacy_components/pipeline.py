@@ -12,7 +12,7 @@ from spacy.util import compile_infix_regex, compile_prefix_regex
 
 from medlink.errors import ConfigError
 
-_GLUED = r"(?<=\w)[.,:;/()\-–]+(?=[^\W\d])|(?<=[.,:;])(?=[^\W\d])"
+_GLUED = r"(?<=[^\W\d])[.,:;/()\-–]+(?=\w)|(?<=\w)[.,:;/()\-–]+(?=[^\W\d])|(?<=[.,:;])(?=[^\W\d])"
 _LEADING = r"[\-–•*]"
 MAX_LENGTH = 20_000_000
 """Characters of the longest note; spaCy's own limit is meant for parsers, which are not in this pipeline."""
@@ -29,6 +29,8 @@ def _tokenizer(nlp: Language) -> Tokenizer:
         raise ConfigError(f"language {nlp.lang!r} has a tokeniser of its own, which medlink does not know")
     tokenizer.infix_finditer = compile_infix_regex([*(nlp.Defaults.infixes or ()), _GLUED]).finditer
     tokenizer.prefix_search = compile_prefix_regex([*(nlp.Defaults.prefixes or ()), _LEADING]).search
+    # "pain.nan" is no address
+    tokenizer.url_match = None
     return tokenizer
 
 

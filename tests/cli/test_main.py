@@ -119,6 +119,9 @@ def test_index_build_and_info(tmp_path: Path) -> None:
     assert Bundle(tmp_path / "b").index.manifest["kind"] == "hnsw"
 
 
+MORE = (("--feature-dropout", "0.5"), ("--language-boost", "1"))
+
+
 def test_train_static(tmp_path: Path) -> None:
     table = tmp_path / "names.tsv"
     table.write_text(
@@ -141,8 +144,13 @@ def test_train_static(tmp_path: Path) -> None:
 
     base = train("a")
     assert train("again") == base
-    for options in (("--seed", "2"), ("--epochs", "1"), ("--batch-size", "4"), ("--hard-epochs", "0")):
+    for options in (("--seed", "2"), ("--epochs", "1"), ("--batch-size", "4"), ("--hard-epochs", "0"), *MORE):
         assert train("other", *options) != base, options
+    mean = runner.invoke(
+        app, ["train", "average", str(tmp_path / "a"), str(tmp_path / "other"), "-o", str(tmp_path / "mean")]
+    )
+    assert "the mean of 2" in mean.output
+    assert StaticEncoder.load(tmp_path / "mean").fingerprint not in (base, "")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.doc").write_text("mine")
     with pytest.raises(medlink.MedlinkError, match="not empty and holds no encoder"):

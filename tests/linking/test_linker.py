@@ -10,6 +10,7 @@ import medlink
 from medlink import Link, Linker, Mention
 from medlink.errors import BundleError, ConfigError
 from medlink.index import Bundle
+from medlink.kb import Input
 from tests.index.test_bundle import small_kb
 
 
@@ -36,7 +37,8 @@ def test_synonyms_in_three_languages(linker: Linker, text: str, language: str, p
         ("Herzinfarkt", "de", "Herzinfarkt", "exact"),
         ("HERZINFARKT", "de", "Herzinfarkt", "exact"),
         ("Synkopen", "de", "Synkope", "inflected"),
-        ("Herzinfarct", "de", "Herzinfarkt", "lexical"),
+        ("Herzinfarct", "de", "Herzinfarkt", "exact"),  # a spelling that German has
+        ("Herzinfarrkt", "de", "Herzinfarkt", "lexical"),
         ("pneumnoia", "en", "pneumonia", "lexical"),
     ],
 )
@@ -94,6 +96,21 @@ def test_a_shared_name_shares_the_score(linker: Linker) -> None:
     assert first.score == second.score < 0.5
     assert first.concept_id < second.concept_id
     assert link.nil
+
+
+def test_a_shared_name_is_first_of_all_its_preferred_concepts(tmp_path: Path) -> None:
+    table = tmp_path / "t.tsv"
+    table.write_text(
+        "concept_id\tname\tlanguage\ttype\nX:1\tdrowsiness\ten\tpreferred\nX:1\tsomnolence\ten\tsynonym\n"
+        "X:2\tsomnolence\ten\tpreferred\n",
+        encoding="utf-8",
+    )
+    medlink.build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
+    (link,) = Linker(medlink.build_bundle(tmp_path / "b", kb=tmp_path / "kb.sqlite"), language="en").link(
+        ["somnolence"]
+    )
+    assert [c.concept_id for c in link.candidates[:2]] == ["X:2", "X:1"]
+    assert link.candidates[0].score == pytest.approx(3 * link.candidates[1].score, abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +187,29 @@ def test_each_distinct_mention_is_embedded_once(demo: Bundle, monkeypatch: pytes
     assert sorted(seen) == ["cough", "fever"]
 
 
+def test_what_is_remembered_is_no_word_of_a_note(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medlink.linking.linker._REMEMBERED", 3)
+    linker = Linker(demo)
+    texts = ["Zebulon Quartermain", "fever", "cough", "Fieber", "fever"]
+    first = linker.link(texts)
+    assert linker.link(texts) == first
+    assert len(linker._remembered) == 3
+    assert all(isinstance(key, bytes) and b"Zebulon" not in key for key in linker._remembered)
+    assert "Zebulon" not in repr(linker._remembered)
+
+
 def test_a_knowledge_base_of_two_names(tmp_path: Path) -> None:
     bundle = medlink.build_bundle(tmp_path / "b", kb=small_kb(tmp_path / "kb.sqlite"))
     link = Linker(bundle).link(["fever"], k=50)[0]
     assert link.concept_id == "X:1"
     assert len(link.candidates) == 2
+
+
+def test_a_name_to_the_letter_beats_every_other(demo: Bundle) -> None:
+    names = demo.index.names
+    rows = range(0, len(names), 37)
+    links = Linker(demo, threshold=0).link([names.surface(row) for row in rows])
+    for row, link in zip(rows, links, strict=True):
+        assert link.candidates[0].route == "exact"
+        holders = {names.concept_ids[entry.concept] for entry in names.entries(row)}
+        assert link.candidates[0].concept_id in holders

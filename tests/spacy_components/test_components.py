@@ -292,8 +292,8 @@ def test_factories_import_nothing_heavy() -> None:
 
     code = (
         "import sys, spacy; before = set(sys.modules); import medlink.spacy_components.factories;"
-        "print(sorted({m.split('.')[0] for m in set(sys.modules) - before} & {'faiss', 'sqlalchemy', 'sentence_transformers',"
-        " 'scispacy', 'scipy', 'marisa_trie'}))"
+        "new = {m.split('.')[0] for m in set(sys.modules) - before};"
+        "print(sorted(new & {'faiss', 'sqlalchemy', 'sentence_transformers', 'scispacy', 'scipy', 'marisa_trie'}))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
