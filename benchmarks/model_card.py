@@ -25,10 +25,12 @@ It embeds names, not sentences. Languages: German, English and Spanish; other la
 
 ## Training data
 
-{names:,} names of {concepts:,} concepts ({languages}), joined by `benchmarks/open_names.py` on preferred labels and
-exact cross-references; broad and narrow synonyms and gene names left out; one German and Spanish label in twenty held
-out.
-SHA-256 of the table: `{digest}`. No mention of any benchmark, no patient data, nothing of UMLS or SNOMED CT.
+{names:,} names of {concepts:,} concepts
+({languages}),
+joined by `benchmarks/open_names.py` on preferred labels and exact cross-references; broad and narrow synonyms and gene
+names left out; one German and Spanish label in twenty held out.
+SHA-256 of the table: `{digest}`.
+No mention of any benchmark, no patient data, nothing of UMLS or SNOMED CT.
 
 | source | version | licence and attribution |
 |---|---|---|
@@ -42,7 +44,7 @@ SHA-256 of the table: `{digest}`. No mention of any benchmark, no patient data, 
 | Medical Subject Headings | 2020 | courtesy of the U.S. National Library of Medicine |
 | Mappings of MeSH names to ChEBI and DOID | Gilda | BSD 2-clause; ChEBI names CC-BY 4.0 |
 
-Names were normalised, hashed and averaged; no terminology can be read back from the weights.
+The weights hold vectors of hashed n-grams, no names.
 
 ## Recipe
 

@@ -14,6 +14,7 @@ from medlink.text import (
     match_tokens,
     normalise,
     numerals,
+    same_letters,
     variants,
     words,
 )
@@ -66,6 +67,8 @@ def test_meaning_counts(one: str, other: str) -> None:
         ("Pleuraergüsse", "Pleuraerguß", "de"),
         ("Ödeme", "Oedem", "de"),
         ("Stadium IV", "Stadium 4", "de"),
+        ("Cholecystitis", "Cholezystitis", "de"),
+        ("Encephalopathien", "Enzefalopathie", "de"),
         ("infecciones", "infección", "es"),
         ("operacion", "operaciones", "es"),
         ("lesiones óseas", "lesion osea", "es"),
@@ -106,9 +109,18 @@ def test_numerals() -> None:
     assert numerals("kidney", "en") == frozenset()
 
 
+def test_letters_that_are_no_accents() -> None:
+    assert not same_letters("una pequeña", "uña pequeña", "es")
+    assert same_letters("infeccion", "infección", "es")
+    assert same_letters("pequen\u0303a", "pequeña", "es")
+    assert same_letters("una", "uña", "en")
+
+
 def test_umlauts_written_out() -> None:
     assert "krampfanfalle" in variants("Krampfanfaelle", "de")
     assert variants("Krampfanfaelle", "en") == ["krampfanfaelle"]
+    assert variants("LAE", "de") == ["lae"]
+    assert match_form("LAE", "de") != match_form("LA", "de")
     assert match_form("Oesophagusvarizen", "de") == match_form("Ösophagusvarizen", "de")
 
 

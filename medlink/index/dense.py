@@ -19,6 +19,7 @@ _FILE = "vectors.faiss"
 _LINKS = 32
 _BUILD_WIDTH = 80
 _SEARCH_WIDTH = 64
+_FEW = 8  # rows that half the width finds as well
 _SMALL = 10_000  # a selection of so few rows is searched exactly, whatever the kind
 
 
@@ -155,7 +156,7 @@ class DenseIndex:
             scores, rows = self._gpu.search(vectors, k)
             return rows, scores
         if self.kind == "hnsw" and (selection is None or selection.count > _SMALL):
-            width = max(_SEARCH_WIDTH, 2 * k)
+            width = max(_SEARCH_WIDTH if k > _FEW else _SEARCH_WIDTH // 2, 2 * k)
             parameters = faiss.SearchParametersHNSW(efSearch=width)
             if selector is not None:
                 parameters.sel = selector

@@ -12,9 +12,10 @@ import marisa_trie
 from medlink.errors import BundleError
 from medlink.index.arrays import Groups, save_groups
 from medlink.index.names import NameTable
-from medlink.text import Token, is_inflection, language_rules, match_form, match_tokens, normalise, variants
+from medlink.text import Token, is_inflection, language_rules, match_form, match_tokens, normalise
 
 _TRIE = "forms.marisa"
+_EXACT = "=:"  # begins the key of an exact form, which has no language
 _LONGEST = 16  # words of the longest name that is looked for in running text
 # What may stand between two words of one mention: a blank, one line end, hyphens, slashes, apostrophes.
 _INSIDE = re.compile(r"(?:[^\S\n]|-|–|/|')*\n?(?:[^\S\n]|-|–|/|')*")
@@ -35,7 +36,8 @@ class Match:
 class NameDictionary:
     """Inflected forms of all names, each language by its own rules.
 
-    A key is ``language:form `` with a blank behind every word, so that a prefix of the key always ends with a word.
+    The key of an inflected form is ``language:form `` with a blank behind every word, so that a prefix of the key
+    always ends with a word; that of an exact form is ``=:form``.
 
     Args:
         folder: folder that :meth:`build` filled.
@@ -59,6 +61,7 @@ class NameDictionary:
         """Fill a folder from a table of names."""
         rows: dict[str, set[int]] = defaultdict(set)
         for row in range(len(names)):
+            rows[_EXACT + names.norms[row]].add(row)
             for entry in names.entries(row):
                 form = match_form(entry.text, entry.language)
                 if form:
@@ -76,21 +79,20 @@ class NameDictionary:
             text: the mention.
             language: BCP 47 tag; without it the rules of every language are tried.
         """
-        exact = set(variants(text, language))
-        found: dict[int, str] = {}
+        found = dict.fromkeys(self._rows_of(_EXACT + normalise(text)), "exact")
         for tag in self._names.languages:
-            key = self._trie.get(f"{tag}:{match_form(text, tag)} ")
-            if key is None:
+            if language is not None and language.partition("-")[0] != tag.partition("-")[0]:
                 continue
-            own = language is None or language.split("-")[0] == tag.split("-")[0]
-            for row in self._rows[key].tolist():
-                if self._names.norms[row] in exact:
-                    found[row] = "exact"
-                elif own and any(
+            for row in self._rows_of(f"{tag}:{match_form(text, tag)} "):
+                if row not in found and any(
                     entry.language == tag and is_inflection(text, entry.text, tag) for entry in self._names.entries(row)
                 ):
-                    found.setdefault(row, "inflected")
+                    found[row] = "inflected"
         return found
+
+    def _rows_of(self, key: str) -> list[int]:
+        number = self._trie.get(key)
+        return [] if number is None else self._rows[number].tolist()
 
     def find(self, text: str, language: str) -> list[Match]:
         """Every name in a text, at each place the longest per language; they may overlap.

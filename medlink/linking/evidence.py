@@ -98,8 +98,6 @@ def gather(
         selection: names that may be candidates.
         width: names that the lexical and the dense route bring each.
     """
-    vectors = encoder.encode(texts)
-    dense_rows, _ = index.dense.search(vectors, width, selection)
     norms = [normalise(text) for text in texts]
     forms = [
         {
@@ -109,17 +107,26 @@ def gather(
         }
         for text, language in zip(texts, languages, strict=True)
     ]
-    exact = ["exact" in found.values() for found in forms]
+    # a mention that is a name has the embedding of that name, which the index holds already
+    same = [next((row for row, route in sorted(found.items()) if route == "exact"), None) for found in forms]
+    exact = [row is not None for row in same]
+    known = np.array(exact, dtype=bool)
+    vectors = np.empty((len(texts), index.dense.dimension), dtype=np.float32)
+    vectors[known] = index.dense.vectors(np.array([row for row in same if row is not None], dtype=np.int64))
+    vectors[~known] = encoder.encode([text for text, yes in zip(texts, exact, strict=True) if not yes])
+    narrow = iter(index.dense.search(vectors[known], width // 3, selection)[0].tolist())
+    wide = iter(index.dense.search(vectors[~known], width, selection)[0].tolist())
     lexical = iter(
-        index.lexical.search([t for t, known in zip(texts, exact, strict=True) if not known], width, selection)
+        index.lexical.search([text for text, yes in zip(texts, exact, strict=True) if not yes], width, selection)
     )
     pairs: list[tuple[int, int, str]] = []  # mention, row, route
     for i, routes in enumerate(forms):
         if not exact[i]:
             for row in next(lexical)[0].tolist():
                 routes.setdefault(row, "lexical")
+        near = next(narrow if exact[i] else wide)
         if vectors[i].any():
-            for row in dense_rows[i, : width // 3 if exact[i] else width].tolist():
+            for row in near:
                 if row >= 0:
                     routes.setdefault(row, "dense")
         pairs += ((i, row, routes[row]) for row in sorted(routes))
@@ -129,8 +136,8 @@ def gather(
     # Faiss rounds its scores differently for another number of queries; pair by pair they are always the same.
     found = index.dense.vectors(row)
     asked = vectors[mention]
-    same = np.array([kind == "inflected" for kind in route], dtype=bool)
-    asked[same] = found[same]
+    inflected = np.array([kind == "inflected" for kind in route], dtype=bool)
+    asked[inflected] = found[inflected]
     cosine = np.einsum("ij,ij->i", found, asked)
     concept_cosine = index.concept_cosines(row, asked, selection)
     features = _measure(index, norms, mention, row, route, cosine, concept_cosine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -25,10 +25,6 @@ _PREFERRED = 3.0
 # How much the context decides between concepts that share a name (divisor of cosines; an abbreviation's senses
 # usually differ by 0.1 to 0.3).
 _CONTEXT_TEMPERATURE = 0.05
-
-
-# number of a distinct mention, and the shares of the concepts of its name
-_Key = tuple[int, tuple[tuple[int, float], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +118,19 @@ class Linker:
         shares = self._shares(keys, contexts, distinct, found)
         numbers = [distinct[key] for key in keys]
         # Mentions of one key differ in their candidates only where their contexts share out the score differently.
-        wanted = {(n, tuple(shares.get(i, {}).items())): i for i, n in enumerate(numbers)}
-        ranked = {which: self._candidates(found[which[0]], dict(which[1]), k) for which in wanted}
-        named = self._preferred_names({which: keys[i][1] for which, i in wanted.items()}, ranked)
+        wanted = {(n, tuple(shares.get(i, {}).items())): keys[i][1] for i, n in enumerate(numbers)}
+        ordered = {which: self._ordered(found[which[0]], dict(which[1]), k) for which in wanted}
+        ids: dict[str | None, set[int]] = {}
+        for which, language in wanted.items():
+            ids.setdefault(language, set()).update(one.concept for one in ordered[which])
+        preferred = {
+            language: self.kb.preferred_names([self.index.names.concept_ids[c] for c in sorted(concepts)], language)
+            for language, concepts in ids.items()
+        }
+        named = {
+            which: self._candidates(ordered[which], dict(which[1]), preferred[language])
+            for which, language in wanted.items()
+        }
         links = []
         for i, mention in enumerate(asked):
             candidates = named[numbers[i], tuple(shares.get(i, {}).items())]
@@ -223,43 +229,35 @@ class Linker:
             shares[i] = dict(zip(same, (weight / weight.sum()).tolist(), strict=True))
         return shares
 
-    def _candidates(self, found: list[_Found], shares: dict[int, float], k: int) -> list[Candidate]:
-        """The best k concepts with their scores; preferred names are filled in later, for all mentions at once."""
-        names = self.index.names
-        # Concepts that share the best name stand first, in the order of their shares; all others keep their place.
+    def _ordered(self, found: list[_Found], shares: dict[int, float], k: int) -> list[_Found]:
+        """The best k: concepts that share the best name first, in the order of their shares; all others as they are."""
+        if not shares:
+            return found[:k]
         holders = sorted((f for f in found if f.concept in shares), key=lambda f: (-shares[f.concept], f.concept))
-        ordered = [*holders, *(f for f in found if f.concept not in shares)][:k]
+        return [*holders, *(f for f in found if f.concept not in shares)][:k]
+
+    def _candidates(
+        self, ordered: list[_Found], shares: dict[int, float], preferred: dict[str, str]
+    ) -> tuple[Candidate, ...]:
+        """Candidates with their scores."""
+        names = self.index.names
         scores = self.join.score(np.array([one.rank for one in ordered])).tolist()
         out: list[Candidate] = []
         for one, score in zip(ordered, scores, strict=True):
-            shared = score * shares.get(one.concept, 1.0)
             entry = names.entry(one.row, one.entry)
+            concept_id = names.concept_ids[one.concept]
+            # what ranks lower is never the likelier link, however many concepts share the best name
+            bounded = min(score * shares.get(one.concept, 1.0), out[-1].score if out else 1.0)
             out.append(
                 Candidate(
-                    concept_id=names.concept_ids[one.concept],
-                    preferred_name="",
-                    # what ranks lower is never the likelier link, however many concepts share the best name
-                    score=round(min(shared, out[-1].score if out else 1.0), 6),
-                    name=entry.text,
-                    language=entry.language,
-                    route=one.route,
-                    source=entry.source,
-                    semantic_types=names.concept_types(one.concept),
+                    concept_id,
+                    preferred.get(concept_id, entry.text),
+                    round(bounded, 6),
+                    entry.text,
+                    entry.language,
+                    one.route,
+                    entry.source,
+                    names.concept_types(one.concept),
                 )
             )
-        return out
-
-    def _preferred_names(
-        self, languages: dict[_Key, str | None], ranked: dict[_Key, list[Candidate]]
-    ) -> dict[_Key, tuple[Candidate, ...]]:
-        """Candidates with their preferred names, one query per language for all of them."""
-        ids: dict[str | None, set[str]] = {}
-        for which, candidates in ranked.items():
-            ids.setdefault(languages[which], set()).update(c.concept_id for c in candidates)
-        named = {language: self.kb.preferred_names(sorted(wanted), language) for language, wanted in ids.items()}
-        return {
-            which: tuple(
-                replace(c, preferred_name=named[languages[which]].get(c.concept_id, c.name)) for c in candidates
-            )
-            for which, candidates in ranked.items()
-        }
+        return tuple(out)

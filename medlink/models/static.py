@@ -178,10 +178,12 @@ class StaticEncoder:
 
     def save_weights(self, folder: Path) -> None:
         """Write only configuration and weights: what one module of a larger model folder needs."""
-        from safetensors.numpy import save_file
+        from safetensors.numpy import save
 
         folder.mkdir(parents=True, exist_ok=True)
-        save_file({k: np.ascontiguousarray(v) for k, v in self.tensors.items()}, folder / WEIGHTS_FILE)
+        # written here: the library's own save_file makes a file that only its owner can read
+        weights = save({k: np.ascontiguousarray(v) for k, v in self.tensors.items()})
+        (folder / WEIGHTS_FILE).write_bytes(weights)
         write_json(folder / CONFIG_FILE, self.config.to_dict())
 
     @classmethod

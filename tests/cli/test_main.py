@@ -119,14 +119,14 @@ def test_index_build_and_info(tmp_path: Path) -> None:
     assert Bundle(tmp_path / "b").index.manifest["kind"] == "hnsw"
 
 
+TRAINED = (("kidney", "en"), ("renal", "en"), ("nephros", "en"), ("reins", "en"), ("ren", "en"), ("Niere", "de"))
 MORE = (("--feature-dropout", "0.5"), ("--language-boost", "1"))
 
 
 def test_train_static(tmp_path: Path) -> None:
     table = tmp_path / "names.tsv"
     table.write_text(
-        "concept_id\tname\tlanguage\n"
-        + "".join(f"C:{i}\t{w} {i}\t{la}\n" for i in range(6) for w, la in (("kidney", "en"), ("Niere", "de"))),
+        "concept_id\tname\tlanguage\n" + "".join(f"C:{i}\t{w} {i}\t{la}\n" for i in range(6) for w, la in TRAINED),
         encoding="utf-8",
     )
     runner = CliRunner()

@@ -37,7 +37,7 @@ def test_synonyms_in_three_languages(linker: Linker, text: str, language: str, p
         ("Herzinfarkt", "de", "Herzinfarkt", "exact"),
         ("HERZINFARKT", "de", "Herzinfarkt", "exact"),
         ("Synkopen", "de", "Synkope", "inflected"),
-        ("Herzinfarct", "de", "Herzinfarkt", "exact"),  # a spelling that German has
+        ("Herzinfarct", "de", "Herzinfarkt", "inflected"),  # a spelling that German has
         ("Herzinfarrkt", "de", "Herzinfarkt", "lexical"),
         ("pneumnoia", "en", "pneumonia", "lexical"),
     ],
@@ -183,8 +183,11 @@ def test_each_distinct_mention_is_embedded_once(demo: Bundle, monkeypatch: pytes
         return encode(self, texts)  # type: ignore[arg-type]
 
     monkeypatch.setattr(type(demo.encoder), "encode", counting)
-    Linker(demo).link(["fever", "cough", "fever"] * 300)
-    assert sorted(seen) == ["cough", "fever"]
+    linker = Linker(demo)
+    linker.link(["feverr", "coughh", "fever", "feverr"] * 300)
+    linker.link(["feverr"])
+    # what is a name already has its embedding in the index
+    assert sorted(seen) == ["coughh", "feverr"]
 
 
 def test_what_is_remembered_is_no_word_of_a_note(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:

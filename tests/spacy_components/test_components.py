@@ -14,6 +14,7 @@ from spacy.tokens import Doc, DocBin, Span
 
 from medlink.errors import BundleError, ConfigError
 from medlink.index import Bundle, build_bundle
+from medlink.kb import Input, build_kb
 from medlink.linking.demo import BUNDLE_VARIABLE, demo_notes
 from medlink.spacy_components.pipeline import build_pipeline
 from tests.index.test_bundle import small_kb
@@ -69,6 +70,35 @@ def test_demo_notes(demo_path: Path, language: str) -> None:
 def test_stop_words_and_short_words_are_no_mentions(demo_path: Path) -> None:
     found = {s.text for s in make("en", demo_path)("He has ms and MS; as well as AS, or pt or PT. A be it.").ents}
     assert found == {"MS", "AS", "PT"}
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "wanted"),
+    [
+        ("de", "Patientin Amanda Asthma klagt über Asthma.", ["Asthma"]),
+        ("de", "Frau Dr. Fieber sah kein Fieber. Asthma seit 2010.", ["Fieber", "Asthma"]),
+        ("en", "Mrs. Gout has gout. Gout since May.", ["gout", "Gout"]),
+        ("es", "Sra. Fiebre con fiebre.", ["fiebre"]),
+    ],
+)
+def test_names_of_persons_are_no_mentions(demo_path: Path, language: str, text: str, wanted: list[str]) -> None:
+    doc = make(language, demo_path)(text)
+    assert [s.text for s in doc.ents] == wanted
+
+
+def test_a_letter_of_its_own_is_no_accent(tmp_path: Path) -> None:
+    table = tmp_path / "t.tsv"
+    table.write_text("concept_id\tname\tlanguage\nX:1\tuña pequeña\tes\nX:2\tinfección\tes\n", encoding="utf-8")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
+    build_bundle(tmp_path / "b", kb=tmp_path / "kb.sqlite")
+    doc = make("es", tmp_path / "b")("Hay una pequeña perforación. Uña pequeña e infeccion.")
+    assert [s.text for s in doc.ents] == ["Uña pequeña", "infeccion"]
+
+
+def test_glued_punctuation_stays_outside(demo_path: Path) -> None:
+    text = "reflux.,7 fever.orthopedic dose.,COUGH:, gout/asthma -anemia 1.5 p.o."
+    doc = build_pipeline(demo_path, "en")(text)
+    assert [s.text for s in doc.ents] == ["reflux", "fever", "COUGH", "gout", "asthma", "anemia"]
 
 
 def test_mention_finder_leaves_other_entities(demo_path: Path) -> None:
