@@ -31,7 +31,11 @@ _PLUS = re.compile(r"(?<=[^\W_])\+(?![^\W_])")
 _MARKS = re.compile("[^\\w\\s\ue000\ue001]|_")
 _SPELT = 5  # letters of the shortest word that may be written in another spelling
 _SPACE = re.compile(r"\s+")
-_WORD = re.compile(rf"\d+(?:[.,]\d+)+|[^\W_]+(?:[{_APOSTROPHE}][^\W_]+)*(?:\+(?![^\W_]))?")
+# Letters may be followed by combining marks (decomposed text) and by what no reader sees (soft hyphen, zero width).
+_INVISIBLE = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
+_UNSEEN = re.compile(f"[{_INVISIBLE}]")
+_LETTERS = rf"(?:[^\W_][\u0300-\u036f{_INVISIBLE}]*)+"
+_WORD = re.compile(rf"\d+(?:[.,]\d+)+|{_LETTERS}(?:[{_APOSTROPHE}]{_LETTERS})*(?:\+(?![^\W_]))?")
 _DIGIT_EDGE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 _ROMAN = re.compile(r"(?=[ivx])x{0,3}(?:ix|iv|v?i{0,3})")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -127,6 +131,7 @@ def normalise(text: str) -> str:
     """
     text = unicodedata.normalize("NFKC", text)
     if not text.isascii():
+        text = _UNSEEN.sub("", text)
         text = text.translate(_greek_names())
         text = _APOSTROPHES.sub("'", text)
     text = text.casefold()

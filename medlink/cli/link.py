@@ -14,8 +14,10 @@ from typing import Any, TextIO
 
 import click
 
-from medlink.cli.notes import Fields, Note, find_inputs, read_notes
+from medlink.cli.notes import STANDARD_INPUT, Fields, Note, find_inputs, read_notes
 from medlink.errors import ConfigError, InputError
+from medlink.kb.languages import language_tag
+from medlink.text import LANGUAGES
 
 _BATCH = 64  # notes that are linked together; what a kill costs at most, for each process
 _SHOWN = 5  # unreadable notes that are named
@@ -30,8 +32,8 @@ _SHOWN = 5  # unreadable notes that are named
 @click.option(
     "--threshold", default=0.5, show_default=True, type=click.FloatRange(0, 1), help="Score below which it is NIL."
 )
-@click.option("--semantic-types", default="", help="Only concepts of these semantic types, joined by commas.")
-@click.option("--sources", default="", help="Only names of these sources, joined by commas.")
+@click.option("--semantic-types", multiple=True, help="Only concepts of this semantic type; may be repeated.")
+@click.option("--sources", multiple=True, help="Only names of this source; may be repeated.")
 @click.option("--text-field", default="text", show_default=True, help="JSONL field with the text.")
 @click.option("--id-field", default="id", show_default=True, help="JSONL field with the id of the note.")
 @click.option("--language-field", default="language", show_default=True, help="JSONL field with the language.")
@@ -44,8 +46,8 @@ def link(
     language: str | None,
     k: int,
     threshold: float,
-    semantic_types: str,
-    sources: str,
+    semantic_types: tuple[str, ...],
+    sources: tuple[str, ...],
     text_field: str,
     id_field: str,
     language_field: str,
@@ -62,16 +64,19 @@ def link(
     from medlink.index import Bundle
 
     inputs = find_inputs(paths)
+    _check_output(out, inputs, resume)
     opened = Bundle(bundle)
     options = {
         "k": k,
         "threshold": threshold,
-        "semantic_types": _split(semantic_types),
-        "sources": _split(sources),
+        "semantic_types": list(semantic_types),
+        "sources": list(sources),
     }
     run = _Run(opened, options, language, processes)
     job = hashlib.sha256(
-        json.dumps([inputs, options, language, opened.versions, text_field, id_field], sort_keys=True).encode()
+        json.dumps(
+            [_state(inputs), options, language, opened.versions, text_field, id_field, language_field], sort_keys=True
+        ).encode()
     ).hexdigest()
     notes = read_notes(inputs, Fields(text_field, id_field, language_field))
     problems: list[Note] = []
@@ -91,7 +96,7 @@ def link(
             output.commit(len(batch))
             bar.update(len(batch))
         bar.close()
-        if counts["notes"] and len(problems) == counts["notes"]:
+        if output.done and len(problems) == output.done:
             raise InputError(f"no note could be read; the first: {problems[0].problem}", path=problems[0].note_id)
     click.echo(
         f"{counts['notes']} notes, {counts['mentions']} mentions, {counts['linked']} linked"
@@ -111,16 +116,33 @@ def _bounded(note: Note) -> Note:
     return Note(note.note_id, problem=f"{len(note.text):,} characters, {MAX_LENGTH:,} at most")
 
 
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+def _check_output(out: Path | None, inputs: list[str], resume: bool) -> None:
+    """Refuse before the work what would lose it, or the notes."""
+    if out is None:
+        return
+    if out.is_dir():
+        raise ConfigError("the output is a folder", path=out, remedy="name a file")
+    if out.resolve() in {Path(given).resolve() for given in inputs if given != STANDARD_INPUT}:
+        raise ConfigError(
+            "the output is one of the inputs", path=out, remedy="write it outside the folder of the notes"
+        )
+    if resume and STANDARD_INPUT in inputs:
+        raise ConfigError("standard input cannot be resumed", remedy="put the notes into a file")
+
+
+def _state(inputs: list[str]) -> list[tuple[str, int, int]]:
+    """Inputs with size and time of change: a run is resumed on the notes that it began with."""
+    facts = []
+    for given in inputs:
+        status = None if given == STANDARD_INPUT else Path(given).stat()
+        facts.append((given, status.st_size, status.st_mtime_ns) if status else (given, 0, 0))
+    return facts
 
 
 class _Run:
     """Pipelines by language, made when a note needs one."""
 
     def __init__(self, bundle: Any, options: dict[str, Any], language: str | None, processes: int) -> None:
-        from medlink.text import LANGUAGES
-
         self._bundle, self._options, self._processes = bundle, options, processes
         self._language = language
         self._languages = sorted(set(LANGUAGES) & set(bundle.index.names.languages)) or ["en"]
@@ -131,7 +153,9 @@ class _Run:
         """Lines of the notes, in their order."""
         by_language: dict[str, list[int]] = {}
         for i, note in enumerate(notes):
-            by_language.setdefault(self._language or note.language or self._detect(note.text), []).append(i)
+            by_language.setdefault(self._language or self._known(note.language) or self._detect(note.text), []).append(
+                i
+            )
         found: dict[int, list[dict[str, Any]]] = {}
         for language, places in by_language.items():
             texts = [notes[i].text for i in places]
@@ -140,6 +164,12 @@ class _Run:
                 found[i] = [self._line(notes[i], language, span) for span in doc.ents]
         for i in range(len(notes)):
             yield from found[i]
+
+    @staticmethod
+    def _known(language: str | None) -> str | None:
+        """The language that a note names, ``None`` where medlink has no rules for it: it is then found out."""
+        base = (language_tag(language or "") or "").partition("-")[0]
+        return base if base in LANGUAGES else None
 
     def _line(self, note: Note, language: str, span: Any) -> dict[str, Any]:
         result = span._.medlink

@@ -89,10 +89,14 @@ def _whole(raw: bytes, note_id: str) -> Note:
 
 
 def _standard_input(stream: BinaryIO, fields: Fields) -> Iterator[Note]:
-    first = stream.readline()
+    first = b""
+    for line in stream:
+        first += line
+        if line.strip():
+            break
     try:
-        is_lines = isinstance(json.loads(first), dict)
-    except ValueError:
+        is_lines = isinstance(json.loads(first.decode("utf-8-sig")), dict)
+    except (ValueError, RecursionError):
         is_lines = False
     if is_lines:
         yield from _lines(_chain(first, stream), STANDARD_INPUT, fields)
@@ -101,7 +105,7 @@ def _standard_input(stream: BinaryIO, fields: Fields) -> Iterator[Note]:
 
 
 def _chain(first: bytes, rest: BinaryIO) -> Iterator[bytes]:
-    yield first
+    yield from first.splitlines(keepends=True)
     yield from rest
 
 
@@ -111,11 +115,11 @@ def _lines(lines: Iterator[bytes] | BinaryIO, source: str, fields: Fields) -> It
             continue
         place = f"{source}:{number}"
         try:
-            row = json.loads(line.decode("utf-8"))
+            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
         except UnicodeDecodeError as error:
             yield Note(place, problem=f"not UTF-8 at byte {error.start}")
             continue
-        except ValueError:
+        except (ValueError, RecursionError):
             yield Note(place, problem="not JSON")
             continue
         if not isinstance(row, dict) or not isinstance(row.get(fields.text), str):

@@ -57,23 +57,24 @@ def build_bundle(
         ConfigError: the folder cannot be written, or the knowledge base has no names.
     """
     folder = Path(folder)
+    model = load_encoder(encoder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for left_over in folder.glob("*.new"):
-            shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink()
-        if kb is not None and Path(kb).resolve() != (folder / KB).resolve():
-            KnowledgeBase(kb).close()  # refuse what is no knowledge base before the old one is touched
-            shutil.copyfile(kb, folder / f"{KB}.new")
-            (folder / MANIFEST).unlink(missing_ok=True)
-            os.replace(folder / f"{KB}.new", folder / KB)
-        if not (folder / KB).exists():
+        _refuse_foreign(folder)
+        for name in (KB, INDEX, ENCODER, MANIFEST):
+            _remove(folder / f"{name}.new")
+        source = folder / KB
+        if kb is not None and Path(kb).resolve() != source.resolve():
+            KnowledgeBase(kb).close()  # refuse what is no knowledge base
+            source = folder / f"{KB}.new"
+            shutil.copyfile(kb, source)
+        if not source.exists():
             raise BundleError(
                 "no knowledge base in the bundle",
-                path=folder / KB,
-                remedy=f"run 'medlink kb build {folder / KB} ...' first, or name one with --kb",
+                path=source,
+                remedy=f"run 'medlink kb build {source} ...' first, or name one with --kb",
             )
-        model = load_encoder(encoder)
-        with KnowledgeBase(folder / KB) as store:
+        with KnowledgeBase(source) as store:
             ConceptIndex.build(
                 folder / f"{INDEX}.new",
                 # a fully specified name carries its tag ("All (finding)"), which nobody writes
@@ -96,16 +97,32 @@ def build_bundle(
                 "encoder": {"fingerprint": model.fingerprint, "dimension": model.dimension},
                 "calibration": calibration or {},
             }
-        (folder / MANIFEST).unlink(missing_ok=True)
-        for part in (INDEX, ENCODER):
-            shutil.rmtree(folder / part, ignore_errors=True)
-            os.replace(folder / f"{part}.new", folder / part)
         draft = folder / f"{MANIFEST}.new"
         draft.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-        os.replace(draft, folder / MANIFEST)
+        # Everything is there; from here on it is renames. Without its manifest a bundle says that it is incomplete.
+        (folder / MANIFEST).unlink(missing_ok=True)
+        for name in (KB, INDEX, ENCODER, MANIFEST):
+            if (folder / f"{name}.new").exists():
+                _remove(folder / name)
+                os.replace(folder / f"{name}.new", folder / name)
     except OSError as error:
         raise ConfigError(f"the bundle cannot be written: {error.strerror}", path=error.filename or folder) from error
     return Bundle(folder)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Refuse to replace an ``index`` or ``encoder`` folder that no build of a bundle made."""
+    for name, sign in ((INDEX, "index.json"), (ENCODER, "modules.json")):
+        path = folder / name
+        if path.exists() and not (path / sign).exists() and (not path.is_dir() or any(path.iterdir())):
+            raise ConfigError(f"the bundle's place for its {name} is taken", path=path, remedy="name another folder")
 
 
 class Bundle:
@@ -119,7 +136,8 @@ class Bundle:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        # the encoder is opened later, perhaps from another working folder
+        self.folder = Path(folder).absolute()
         if not self.folder.is_dir():
             raise BundleError("no such bundle", path=self.folder, remedy="name a folder made by 'medlink index build'")
         path = self.folder / MANIFEST
@@ -160,6 +178,8 @@ class Bundle:
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder, loaded and checked against the manifest when it is first needed."""
+        if not (self.folder / ENCODER).is_dir():
+            raise BundleError("the bundle has no encoder", path=self.folder / ENCODER, remedy=_remedy(self.folder))
         encoder = load_encoder(self.folder / ENCODER)
         if encoder.fingerprint != self.manifest["encoder"]["fingerprint"]:
             raise BundleError(

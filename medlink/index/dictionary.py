@@ -19,6 +19,7 @@ _EXACT = "=:"  # begins the key of an exact form, which has no language
 _LONGEST = 16  # words of the longest name that is looked for in running text
 # What may stand between two words of one mention: a blank, one line end, hyphens, slashes, apostrophes.
 _INSIDE = re.compile(r"(?:[^\S\n]|-|–|/|')*\n?(?:[^\S\n]|-|–|/|')*")
+_WIDEST = 20  # characters between two words of one mention
 _COMMA = re.compile(r"\s*,\s*")
 
 
@@ -137,7 +138,11 @@ class NameDictionary:
         for i in range(len(tokens) - 2, -1, -1):
             one, other = tokens[i], tokens[i + 1]
             gap = text[one.end : other.start]
-            joined = one.start == other.start or gap in (" ", "-") or _INSIDE.fullmatch(gap) is not None
+            joined = (
+                one.start == other.start
+                or gap in (" ", "-")
+                or (len(gap) <= _WIDEST and _INSIDE.fullmatch(gap) is not None)
+            )
             if not joined and _COMMA.fullmatch(gap):
                 joined = normalise(text[other.start : other.end]) in cues
             ends[i] = ends[i + 1] if joined else i + 1

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
 from medlink.index.arrays import Array, Groups, Strings, open_array, save_array, save_groups
+from medlink.kb.languages import language_tag
 from medlink.records import Name, SemanticType
 from medlink.text import normalise
 
@@ -132,7 +133,7 @@ class NameTable:
             return None
         mask = np.ones(self.entry_count, dtype=bool)
         if wanted.languages:
-            mask &= np.isin(self._language, self._codes("language", wanted.languages, self.languages))
+            mask &= np.isin(self._language, self._language_codes(wanted.languages))
         if wanted.sources:
             mask &= np.isin(self._source, self._codes("source", wanted.sources, self.sources))
         if wanted.semantic_types:
@@ -144,6 +145,16 @@ class NameTable:
         sums = np.concatenate([[0], np.cumsum(mask)])
         rows = sums[self._rows[1:]] > sums[self._rows[:-1]]
         return Selection(mask, rows, int(rows.sum()))
+
+    def _language_codes(self, wanted: tuple[str, ...]) -> list[int]:
+        """Codes of languages with their regions; a name whose language is not stated belongs to every language."""
+        tags = [language_tag(language) or language for language in wanted]
+        found = {tag: [i for i, k in enumerate(self.languages) if k == tag or k.startswith(f"{tag}-")] for tag in tags}
+        untagged = [i for i, known in enumerate(self.languages) if not known]
+        missing = next((tag for tag, codes in found.items() if not codes), None)
+        if missing is not None and not untagged:
+            self._codes("language", (missing,), self.languages)
+        return [*untagged, *(code for codes in found.values() for code in codes)]
 
     @staticmethod
     def _codes(kind: str, wanted: tuple[str, ...], known: list[str]) -> list[int]:

@@ -169,10 +169,10 @@ class Loader:
             step: told the name of each step as it begins.
 
         Returns:
-            The content hash: SHA-256 over the names in stored order.
+            The content hash: SHA-256 over the names and semantic types in stored order, which is what an index holds.
         """
         step("sorting names")
-        digest = self._finish_names(skipped)
+        hashed = self._finish_names(skipped)
         for table in (schema.definition, schema.semantic_type, schema.relation, schema.mapping):
             step(f"sorting {table.name}s")
             self._finish_table(table, skipped)
@@ -184,9 +184,13 @@ class Loader:
         for index in schema.indexes:
             index.create(self.connection)
         self._finish_sources()
-        return digest
+        types = schema.semantic_type.c
+        for row in _rows(self.connection.execute(select(types.concept_id, types.semantic_type).order_by(types.id))):
+            hashed.update("\x1f".join(row).encode())
+            hashed.update(b"\n")
+        return str(hashed.hexdigest())
 
-    def _finish_names(self, skipped: list[Counter[str]]) -> str:
+    def _finish_names(self, skipped: list[Counter[str]]) -> Any:
         staged = schema.staged_name.c
         names = self.connection.execute(
             select(staged.concept_id, staged.language, staged.key, staged.text, staged.type, staged.source_id).order_by(
@@ -225,7 +229,7 @@ class Loader:
             concept = next(concepts, None)
         into_concept.flush()
         into_name.flush()
-        return hashed.hexdigest()
+        return hashed
 
     def _finish_table(self, table: Table, skipped: list[Counter[str]]) -> None:
         waiting = schema.staged[table.name]

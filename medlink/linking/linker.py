@@ -12,6 +12,7 @@ import numpy as np
 from medlink.errors import ConfigError
 from medlink.index import Bundle, Filter
 from medlink.index.names import Selection
+from medlink.kb.languages import language_tag
 from medlink.linking.evidence import FEATURES, gather
 from medlink.linking.join import Join, default_join
 from medlink.records import Candidate, Link
@@ -37,6 +38,16 @@ class Mention:
     text: str
     language: str | None = None
     expanded: str | None = None
+
+
+def _tag(language: str | None) -> str | None:
+    """A language as the knowledge base writes it (``DE``, ``de_AT`` and ``ger`` are ``de``, ``de-at`` and ``de``)."""
+    if not language:
+        return None
+    known = language_tag(language)
+    if known is None:
+        raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag such as de, en or es")
+    return known
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +90,7 @@ class Linker:
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.kb, self.index = self.bundle.kb, self.bundle.index
         self.threshold = threshold
-        self.language = language
+        self.language = _tag(language)
         self._selection: Selection | None = self.index.select(
             Filter(tuple(sorted(languages)), tuple(sorted(sources)), tuple(sorted(semantic_types)))
         )
@@ -111,8 +122,10 @@ class Linker:
             raise ConfigError(f"k is {k}, at least 1 expected")
         if contexts is not None and len(contexts) != len(mentions):
             raise ConfigError(f"{len(contexts)} contexts for {len(mentions)} mentions")
+        if isinstance(mentions, str):
+            raise ConfigError("a list of mentions is expected, not one string")
         asked = [m if isinstance(m, Mention) else Mention(m, self.language) for m in mentions]
-        keys = [((m.expanded or m.text).strip(), m.language or self.language) for m in asked]
+        keys = [((m.expanded or m.text).strip(), _tag(m.language) or self.language) for m in asked]
         distinct = {key: i for i, key in enumerate(dict.fromkeys(keys))}
         found = self._found(list(distinct), max(_WIDTH, 2 * k))
         shares = self._shares(keys, contexts, distinct, found)
@@ -168,8 +181,9 @@ class Linker:
         concept, code, preferred = names.columns(entry)
         mention = evidence.mention[position]
         exact = evidence.features[position, FEATURES.index("exact")] > 0
-        codes = {language: i for i, language in enumerate(names.languages)}
-        own = code == np.array([codes.get(language or "", -1) for language in languages])[mention]
+        bases = [language.partition("-")[0] for language in names.languages]
+        same = np.array([[base == (la or "").partition("-")[0] for base in bases] for la in languages], dtype=bool)
+        own = same[mention, code]
         # Of a concept's names the best counts; of equals one in the mention's language, then the preferred one. A name
         # to the letter stands before any other. Entries are numbered by name, concept id, language and text.
         order = np.lexsort((entry, ~preferred, ~own, -rank[position], ~exact, mention))
@@ -216,15 +230,17 @@ class Linker:
         around = self.bundle.encoder.encode([contexts[i].replace(keys[i][0], " ") for i in wanted])
         concepts = sorted({concept for same in tied.values() for concept in same})
         ids = [self.index.names.concept_ids[c] for c in concepts]
-        labels: dict[int, str] = {}
-        for language in sorted({keys[i][1] or "" for i in wanted}):
+        languages = sorted({keys[i][1] or "" for i in wanted})
+        labels: list[str] = []
+        for language in languages:
             named = self.kb.preferred_names(ids, language or None)
-            labels.update({c: named.get(i, i) for c, i in zip(concepts, ids, strict=True)})
-        vectors = dict(zip(concepts, self.bundle.encoder.encode([labels[c] for c in concepts]), strict=True))
+            labels += [named.get(concept_id, concept_id) for concept_id in ids]
+        places = [(language, concept) for language in languages for concept in concepts]
+        vectors = dict(zip(places, self.bundle.encoder.encode(labels), strict=True))
         shares: dict[int, dict[int, float]] = {}
         for vector, i in zip(around, wanted, strict=True):
             same = tied[distinct[keys[i]]]
-            likeness = np.array([float(vectors[c] @ vector) for c in same]) / _CONTEXT_TEMPERATURE
+            likeness = np.array([float(vectors[keys[i][1] or "", c] @ vector) for c in same]) / _CONTEXT_TEMPERATURE
             weight = np.exp(likeness - likeness.max()) * np.array(list(same.values()))
             shares[i] = dict(zip(same, (weight / weight.sum()).tolist(), strict=True))
         return shares

@@ -119,9 +119,11 @@ class BiolordLinker(Component):
         """Write the links of :meth:`predict`."""
         for doc, found in zip(docs, links, strict=True):
             if self.settings["spans_key"] is None:
-                doc.set_ents([self._linked(span, found) for span in doc.ents])
+                doc.set_ents([self._linked(span, found) for span in doc.ents], default="unmodified")
             for key in self._keys(doc):
-                doc.spans[key] = SpanGroup(doc, name=key, spans=[self._linked(span, found) for span in doc.spans[key]])
+                old = doc.spans[key]
+                linked = [self._linked(span, found) for span in old]
+                doc.spans[key] = SpanGroup(doc, name=key, attrs=dict(old.attrs), spans=linked)
 
     def _keys(self, doc: Doc) -> list[str]:
         key = self.settings["spans_key"]

@@ -89,7 +89,8 @@ class MentionFinder(Component):
         if self.settings["other_languages"]:
             languages += [la for la in self.bundle.index.names.languages if la != self.language]
         for language in languages:
-            own = language == self.language
+            # a name whose language is not stated, or of another region, is one of the note's own
+            own = not language or language.partition("-")[0] == self.language.partition("-")[0]
             for match in self.bundle.index.dictionary.find(text, language):
                 if self._names_a_person(text, match):
                     continue

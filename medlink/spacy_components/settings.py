@@ -13,6 +13,7 @@ from spacy.vocab import Vocab
 
 from medlink.errors import BundleError
 from medlink.index import Bundle
+from medlink.kb.languages import language_tag
 from medlink.linking.demo import BUNDLE_VARIABLE, demo_bundle
 
 logger = logging.getLogger("medlink")
@@ -52,7 +53,8 @@ class Component:
         self.vocab = vocab
         self.name = name
         self.settings = settings
-        self.language: str = settings["language"] or vocab.lang
+        given = settings["language"] or vocab.lang
+        self.language: str = language_tag(given) or given
         self.bundle = open_bundle(name, settings["bundle"])
         # Another process must open the same folder, whatever its environment says.
         self.settings["bundle"] = str(self.bundle.folder)

@@ -190,9 +190,37 @@ def test_resume_after_a_kill(demo_path: Path, tmp_path: Path) -> None:
     assert not out.exists()
     done = json.loads(state.read_text())["notes"]
     assert 0 < done < 3000
-    with pytest.raises(ConfigError, match="unfinished run had other inputs, options or another bundle"):
-        run(demo_path, source, "--language", "en", "--k", 2, "-o", out, "--resume")
+    for other in (("--k", 2), ("--language-field", "tongue")):
+        with pytest.raises(ConfigError, match="unfinished run had other inputs, options or another bundle"):
+            run(demo_path, source, "--language", "en", *other, "-o", out, "--resume")
     result = run(demo_path, source, "--language", "en", "-o", out, "--resume")
     assert f"{3000 - done} notes" in result.stderr
     assert out.read_bytes() == whole.read_bytes()
     assert not state.exists()
+
+
+def test_a_language_that_a_note_names(demo_path: Path) -> None:
+    """Any spelling of a known language serves; for any other the language is found out."""
+    notes = [{"text": "Patient hat Husten und Ödeme.", "language": la} for la in ("DE", "de_AT", "German", "vi", "")]
+    text = "".join(json.dumps(note) + "\n" for note in notes)
+    rows = [json.loads(line) for line in run(demo_path, "-", text=text).stdout.splitlines()]
+    assert [row["language"] for row in rows] == ["de"] * 10
+    assert {row["text"] for row in rows} == {"Husten", "Ödeme"}
+
+
+def test_byte_order_marks_and_deep_brackets(demo_path: Path, tmp_path: Path) -> None:
+    rows = b'\xef\xbb\xbf{"id": 7, "text": "fever"}\r\n' + b"[" * 200_000 + b'\r\n\n{"text": "cough"}'
+    (tmp_path / "n.jsonl").write_bytes(rows)
+    for source, given in ((tmp_path / "n.jsonl", None), ("-", rows), ("-", b"\n\n" + rows)):
+        result = run(demo_path, source, "--language", "en", text=given)
+        assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == ["fever", "cough"]
+        assert "1 notes could not be read" in result.stderr
+
+
+def test_outputs_that_would_lose_something(demo_path: Path, notes: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the output is a folder"):
+        run(demo_path, notes, "-o", notes)
+    with pytest.raises(ConfigError, match="the output is one of the inputs"):
+        run(demo_path, notes, "-o", notes / "deep" / "more.jsonl")
+    with pytest.raises(ConfigError, match="standard input cannot be resumed"):
+        run(demo_path, "-", "-o", tmp_path / "o.jsonl", "--resume", text="x")

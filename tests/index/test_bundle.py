@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from medlink.errors import BundleError, ConfigError, KnowledgeBaseError
+from medlink.errors import BundleError, ConfigError, EncoderError, KnowledgeBaseError
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker
@@ -103,6 +103,40 @@ def test_calibration_of_another_version_is_refused(bundle: Path) -> None:
     build_bundle(bundle, calibration={"weights": {"magic": 1}, "slope": 1, "offset": 0})
     with pytest.raises(BundleError, match="calibration is of another version"):
         Linker(bundle)
+
+
+def test_what_no_build_made_is_not_replaced(bundle: Path) -> None:
+    before = Linker(bundle).link(["fever"])
+    for name in ("keep.new", "terms.tsv.new"):
+        (bundle / name).write_text("mine")
+    with pytest.raises(EncoderError):
+        build_bundle(bundle, kb=small_kb(bundle.parent / "third.sqlite", "pain"), encoder="./nope")
+    assert Linker(bundle).link(["fever"]) == before
+    build_bundle(bundle)
+    assert (bundle / "keep.new").read_text() == (bundle / "terms.tsv.new").read_text() == "mine"
+    shutil.rmtree(bundle / "index")
+    (bundle / "index").mkdir()
+    (bundle / "index" / "thesis.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="the bundle's place for its index is taken"):
+        build_bundle(bundle)
+    assert (bundle / "index" / "thesis.txt").read_text() == "mine"
+
+
+def test_a_bundle_without_its_encoder_asks_no_hub(bundle: Path) -> None:
+    shutil.rmtree(bundle / "encoder")
+    with pytest.raises(BundleError, match="the bundle has no encoder"):
+        Linker(bundle).link(["feverr"])
+
+
+def test_changed_semantic_types_are_another_knowledge_base(tmp_path: Path) -> None:
+    for kind in ("Disease", "Symptom"):
+        table = tmp_path / "t.tsv"
+        table.write_text(f"concept_id\tname\tlanguage\tsemantic_type\nX:1\tfever\ten\t{kind}\n", encoding="utf-8")
+        build_kb(tmp_path / "b" / "kb.sqlite", [Input("table", table)])
+        if kind == "Disease":
+            build_bundle(tmp_path / "b")
+    with pytest.raises(BundleError, match="the knowledge base is not the one"):
+        Bundle(tmp_path / "b")
 
 
 _SLOW = """

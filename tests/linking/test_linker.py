@@ -216,3 +216,42 @@ def test_a_name_to_the_letter_beats_every_other(demo: Bundle) -> None:
         assert link.candidates[0].route == "exact"
         holders = {names.concept_ids[entry.concept] for entry in names.entries(row)}
         assert link.candidates[0].concept_id in holders
+
+
+def test_a_batch_of_languages_with_contexts_gives_what_single_calls_give(linker: Linker) -> None:
+    asked = [
+        (Mention("AD", "de"), "Demenz, Gedächtnis"),
+        (Mention("AD", "es"), "piel y eccema"),
+        (Mention("MS", "en"), "gait"),
+    ]
+    together = linker.link([m for m, _ in asked], [c for _, c in asked])
+    assert together == [linker.link([m], [c])[0] for m, c in asked]
+
+
+def test_languages_in_any_spelling(demo: Bundle) -> None:
+    linker = Linker(demo)
+    wanted = linker.link([Mention("Synkopen", "de")])[0].candidates
+    for tag in ("DE", "de_AT", "ger"):
+        assert linker.link([Mention("Synkopen", tag)])[0].candidates[0].route == "inflected"
+        assert linker.link([Mention("Synkopen", tag)])[0].candidates[0].concept_id == wanted[0].concept_id
+    with pytest.raises(ConfigError, match="unknown language 'German'"):
+        linker.link([Mention("x", "German")])
+    with pytest.raises(ConfigError, match="a list of mentions is expected"):
+        linker.link("Herzinfarkt")
+
+
+def test_regions_and_names_without_a_language(tmp_path: Path) -> None:
+    table = tmp_path / "t.tsv"
+    table.write_text("concept_id\tname\tlanguage\nX:1\tMarille\tde-AT\nX:2\tGicht\t\nX:3\tgout\ten\n", encoding="utf-8")
+    medlink.build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
+    bundle = medlink.build_bundle(tmp_path / "b", kb=tmp_path / "kb.sqlite")
+    german = Linker(bundle, language="de", languages=["de"], threshold=0)
+    assert {c.concept_id for c in german.link(["Gicht"], k=9)[0].candidates} == {"X:1", "X:2"}
+    assert {c.concept_id for c in Linker(bundle, languages=["DE-at"]).link(["x"], k=9)[0].candidates} == {"X:1", "X:2"}
+
+
+def test_a_bundle_opened_by_a_relative_path(demo_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(demo_path.parent)
+    linker = medlink.load(demo_path.name)
+    monkeypatch.chdir(tmp_path)
+    assert linker.link(["Herzinfarrkt"])[0].candidates

@@ -95,6 +95,29 @@ def test_a_letter_of_its_own_is_no_accent(tmp_path: Path) -> None:
     assert [s.text for s in doc.ents] == ["Uña pequeña", "infeccion"]
 
 
+def test_decomposed_and_invisible_characters(demo_path: Path) -> None:
+    import unicodedata
+
+    text = demo_notes()["de"]
+    wanted = [(s.text, s.kb_id_) for s in make("de", demo_path)(text).ents]
+    doc = make("de", demo_path)(unicodedata.normalize("NFD", text))
+    assert [(unicodedata.normalize("NFC", s.text), s.kb_id_) for s in doc.ents] == wanted
+    soft = make("de", demo_path)("Herz\u00adin\u00adfarkt und Übel\u00adkeit")
+    assert [s._.medlink["candidates"][0]["route"] for s in soft.ents] == ["exact", "exact"]
+
+
+def test_names_without_a_language_are_the_notes_own(tmp_path: Path) -> None:
+    table = tmp_path / "t.tsv"
+    table.write_text("concept_id\tname\nX:1\tALS\nX:2\tGicht\nX:3\tÖdem\n", encoding="utf-8")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
+    build_bundle(tmp_path / "b", kb=tmp_path / "kb.sqlite")
+    assert [s.text for s in make("de", tmp_path / "b")("Bekannte ALS, Gicht und Ödem.").ents] == [
+        "ALS",
+        "Gicht",
+        "Ödem",
+    ]
+
+
 def test_glued_punctuation_stays_outside(demo_path: Path) -> None:
     text = "reflux.,7 fever.orthopedic dose.,COUGH:, gout/asthma -anemia 1.5 p.o."
     doc = build_pipeline(demo_path, "en")(text)
