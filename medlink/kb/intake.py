@@ -174,7 +174,7 @@ class LineFile:
                 raw.seek(0)
                 if packed:
                     with gzip.GzipFile(fileobj=raw) as unpacked:
-                        yield from self._lines(unpacked, raw)  # type: ignore[arg-type]
+                        yield from self._lines(unpacked, raw)  # type: ignore[arg-type]  # a GzipFile reads as a raw stream does
                 else:
                     yield from self._lines(raw, raw)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -104,11 +104,11 @@ indexes = (
 
 # The search index holds the normalised form, so that what is typed meets names under the same rules as lookup.
 # It keeps no copy of the names (external content); prefixes of two and three letters are indexed for typing-ahead.
-create_search = DDL(  # type: ignore[no-untyped-call]
+create_search = DDL(  # type: ignore[no-untyped-call]  # SQLAlchemy leaves DDL untyped
     "CREATE VIRTUAL TABLE name_search USING fts5("
     "normal, content='name', content_rowid='id', tokenize='unicode61 remove_diacritics 2', prefix='2 3')"
 )
-fill_search = DDL("INSERT INTO name_search(name_search) VALUES('rebuild')")  # type: ignore[no-untyped-call]
+fill_search = DDL("INSERT INTO name_search(name_search) VALUES('rebuild')")  # type: ignore[no-untyped-call]  # SQLAlchemy leaves DDL untyped
 name_search = Table(
     "name_search",
     MetaData(),

@@ -14,7 +14,7 @@ from medlink.errors import KnowledgeBaseError
 try:
     import fcntl
 except ImportError:  # not on Windows, where left-overs then stay until they are deleted by hand
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None  # type: ignore[assignment]  # Windows has no such module
 
 
 @contextmanager
