@@ -27,7 +27,8 @@ class LexicalIndex:
     """Names by their character n-grams.
 
     Term weight is ``(1 + log tf) * idf`` with ``idf = 1 + log((1 + n) / (1 + df))``, as in scikit-learn's
-    ``TfidfTransformer(sublinear_tf=True)``; the score of a name is the cosine.
+    ``TfidfTransformer(sublinear_tf=True)``; the score of a name is the cosine. Where the n-grams of a mention have more
+    postings than can be read quickly, those that most names share are left out of it.
 
     Args:
         folder: folder that :meth:`build` filled.
