@@ -39,6 +39,7 @@ _WORD = re.compile(rf"\d+(?:[.,]\d+)+|{_LETTERS}(?:[{_APOSTROPHE}]{_LETTERS})*(?
 _DIGIT_EDGE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 _ROMAN = re.compile(r"(?=[ivx])x{0,3}(?:ix|iv|v?i{0,3})")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_MAYBE_NUMBER = re.compile(r"\d|\b[ivx]+\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +296,15 @@ def same_letters(one: str, other: str, language: str) -> bool:
     rules = language_rules(language)
     folded = [unicodedata.normalize("NFC", text).casefold() for text in (one, other)]
     return all(folded[0].count(c) == folded[1].count(c) for c in (rules.letters if rules else ()))
+
+
+def may_speak_of_numbers(norm: str) -> bool:
+    """Whether an exact form has a digit or a word that looks like a roman numeral: quicker than :func:`numerals`.
+
+    >>> may_speak_of_numbers("cin 3"), may_speak_of_numbers("factor viii"), may_speak_of_numbers("anemia")
+    (True, True, False)
+    """
+    return _MAYBE_NUMBER.search(norm) is not None
 
 
 def numerals(text: str, language: str = "") -> frozenset[str]:

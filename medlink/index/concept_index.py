@@ -16,13 +16,17 @@ from medlink.index.dense import DenseIndex
 from medlink.index.dictionary import NameDictionary
 from medlink.index.lexical import LexicalIndex
 from medlink.index.names import Filter, NameTable, Selection
+from medlink.index.selfjoin import nearest
 from medlink.models import Encoder
 from medlink.records import Name, SemanticType
 
-FORMAT = 1
+FORMAT = 2
 """Version of the folder layout."""
+NEAR = 8
+"""Nearest other names that are kept for every name."""
 _MANIFEST = "index.json"
 _CONCEPTS = "concept_vectors"
+_NEAR = "near"
 _CHUNK = 4096
 _REBUILD = "build the index again with 'medlink index build'"
 
@@ -30,7 +34,8 @@ _REBUILD = "build the index again with 'medlink index build'"
 class ConceptIndex:
     """A saved index, opened by memory-mapping: nothing is parsed, and processes share its pages.
 
-    One row per distinct name (after :func:`medlink.text.normalise`); a row belongs to one or more concepts.
+    One row per distinct name (after :func:`medlink.text.normalise`); a row belongs to one or more concepts. ``near
+    (rows, NEAR)`` holds the nearest other names of each name by embedding, best first, -1 where there are fewer.
 
     Args:
         folder: a folder written by :meth:`build`.
@@ -61,7 +66,12 @@ class ConceptIndex:
                 f"{len(self.names)} names but {len(self.dense)} vectors", path=self.folder, remedy=_REBUILD
             )
         self._concepts = open_array(self.folder, _CONCEPTS)
+        self.near = open_array(self.folder, _NEAR)
         self._selections: dict[Filter, Selection | None] = {}
+
+    def __reduce__(self) -> tuple[type[ConceptIndex], tuple[Path]]:
+        # another process opens the files for itself and shares their pages
+        return ConceptIndex, (self.folder.absolute(),)
 
     @staticmethod
     def _read_manifest(folder: Path) -> dict[str, Any]:
@@ -122,6 +132,7 @@ class ConceptIndex:
         kind = kind or DenseIndex.choose(len(table))
         DenseIndex.build(folder, vectors, kind, threads=threads)
         save_array(folder, _CONCEPTS, _concept_vectors(table, vectors))
+        save_array(folder, _NEAR, nearest(vectors, NEAR)[0].astype(np.int32))
         manifest = {
             "format": FORMAT,
             "kind": kind,
@@ -168,6 +179,25 @@ class ConceptIndex:
         out = np.full(len(rows), -1, dtype=np.float32)
         np.maximum.at(out, position, cosines)
         return out
+
+    def nearest(self, rows: NDArray[np.int64], k: int, selection: Selection | None = None) -> NDArray[np.int64]:
+        """The nearest other names of names, by embedding.
+
+        Args:
+            rows: ``(n,)`` rows.
+            k: rows wanted for each.
+            selection: rows that may come back.
+
+        Returns:
+            ``(n, k)`` or fewer columns, best first, -1 where there are fewer: kept ones where they are enough, else
+            searched for.
+        """
+        if selection is None and k <= NEAR:
+            kept: NDArray[np.int64] = self.near[rows, :k].astype(np.int64)
+            return kept
+        found = self.dense.search(self.dense.vectors(rows), k + 1, selection)[0]
+        itself_last = np.argsort(found == rows[:, None], axis=1, kind="stable")
+        return np.take_along_axis(found, itself_last, axis=1)[:, :k]
 
     def search(
         self, vectors: NDArray[np.float32], k: int = 10, wanted: Filter | None = None

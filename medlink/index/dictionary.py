@@ -73,14 +73,15 @@ class NameDictionary:
         save_groups(folder, "form_rows", [found for _, found in by_id])
         return cls(folder, names)
 
-    def lookup(self, text: str, language: str | None = None) -> dict[int, str]:
+    def lookup(self, text: str, language: str | None = None, *, norm: str | None = None) -> dict[int, str]:
         """Rows of a mention with their route: ``exact`` (in any language) or ``inflected`` (in its own).
 
         Args:
             text: the mention.
             language: BCP 47 tag; without it the rules of every language are tried.
+            norm: its exact form, where the caller has it.
         """
-        found = dict.fromkeys(self._rows_of(_EXACT + normalise(text)), "exact")
+        found = dict.fromkeys(self._rows_of(_EXACT + (normalise(text) if norm is None else norm)), "exact")
         for tag in self._names.languages:
             if language is not None and language.partition("-")[0] != tag.partition("-")[0]:
                 continue

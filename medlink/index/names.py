@@ -13,7 +13,7 @@ from medlink.errors import ConfigError
 from medlink.index.arrays import Array, Groups, Strings, open_array, save_array, save_groups
 from medlink.kb.languages import language_tag
 from medlink.records import Name, SemanticType
-from medlink.text import normalise
+from medlink.text import may_speak_of_numbers, normalise
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ class Selection:
 class NameTable:
     """Names, memory-mapped.
 
+    ``numbered (rows,)`` marks the names whose numbers have to be looked at when a mention is compared with them.
+
     Args:
         folder: folder that :meth:`build` filled.
     """
@@ -62,6 +64,7 @@ class NameTable:
         self._source = open_array(folder, "entry_source")
         self._preferred = open_array(folder, "entry_preferred")
         self._rows = open_array(folder, "row_ends")
+        self.numbered = open_array(folder, "row_numbered")
         self._types = Groups(folder, "concept_types")
         self.languages, self.sources, self.semantic_types = (
             [*Strings(folder, name)] for name in ("languages", "sources", "semantic_types")
@@ -122,6 +125,14 @@ class NameTable:
     def columns(self, entry: Array) -> tuple[Array, Array, Array]:
         """Concept, language code and whether it is preferred, of many entries."""
         return self._concept[entry], self._language[entry], self._preferred[entry]
+
+    def origins(self, entry: Array) -> tuple[list[str], list[str]]:
+        """Languages and sources of many entries."""
+        languages, sources = self.languages, self.sources
+        return (
+            [languages[code] for code in self._language[entry].tolist()],
+            [sources[code] for code in self._source[entry].tolist()],
+        )
 
     def select(self, wanted: Filter) -> Selection | None:
         """Work out a filter; ``None`` when it restricts nothing.
@@ -197,6 +208,8 @@ class NameTable:
         starts = [i for i, entry in enumerate(entries) if i == 0 or entries[i - 1][0] != entry[0]]
         Strings.save(folder, "norms", (entries[i][0] for i in starts))
         save_array(folder, "row_ends", np.array([*starts, len(entries)], dtype=np.int64))
+        numbered = np.fromiter((may_speak_of_numbers(entries[i][0]) for i in starts), dtype=bool)
+        save_array(folder, "row_numbered", numbered)
         columns: dict[str, Array] = {
             "entry_concept": np.fromiter((number[e[1]] for e in entries), dtype=np.int32),
             "entry_language": np.fromiter((languages.index(e[2]) for e in entries), dtype=np.uint8),

@@ -13,6 +13,7 @@ import platformdirs
 
 from medlink import __version__
 from medlink.index import Bundle, build_bundle
+from medlink.index.concept_index import FORMAT as INDEX_FORMAT
 from medlink.kb import Input, build_kb
 from medlink.linking.join import default_join
 from medlink.models.encoders import builtin_folder
@@ -45,7 +46,7 @@ def demo_bundle() -> Path:
 
     Its folder name carries a hash of what it is built from, so another version of medlink builds its own.
     """
-    digest = hashlib.sha256(__version__.encode())
+    digest = hashlib.sha256(f"{__version__} {INDEX_FORMAT}".encode())
     for path in (demo_folder() / "terminology.tsv", builtin_folder() / "model.safetensors"):
         digest.update(path.read_bytes())
     digest.update(repr(default_join()).encode())

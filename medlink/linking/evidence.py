@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +15,7 @@ from rapidfuzz.distance import OSA, JaroWinkler
 from medlink.index import ConceptIndex
 from medlink.index.names import Selection
 from medlink.models import Encoder
-from medlink.text import normalise, numerals
+from medlink.text import may_speak_of_numbers, normalise, numerals
 
 FEATURES = (
     "exact",
@@ -50,10 +49,13 @@ lengths, without sign, ``more_words`` and ``fewer_words`` that of their numbers 
 fewer.
 """
 
+ROUTES = ("exact", "inflected", "lexical", "dense")
+"""How a name was found, in the order in which the routes are told apart: the first that found it is named."""
+
+_EXACT, _INFLECTED, _LEXICAL, _DENSE = range(len(ROUTES))
 _WIDTH = 24  # names that the lexical and the dense route bring each
 # Share of letters from which on two strings may be one with a typing error (one error in five letters).
 _ALIKE = 0.8
-_MAYBE_NUMBER = re.compile(r"\d|\b[ivx]+\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +63,16 @@ class Evidence:
     """Candidate names of a batch of mentions, one row per pair of mention and name.
 
     ``mention (p,)`` counts up; ``row (p,)`` is the name; ``features (p, len(FEATURES))``; ``route (p,)`` says how the
-    name was found first.
+    name was found first, as a number in :data:`ROUTES`.
     """
 
     mention: NDArray[np.int64]
     row: NDArray[np.int64]
     features: NDArray[np.float32]
-    route: list[str]
+    route: NDArray[np.int64]
 
 
-@lru_cache(maxsize=65_536)
-def _numbers(norm: str) -> frozenset[str]:
-    return numerals(norm) if _MAYBE_NUMBER.search(norm) else frozenset()
+_numbers = lru_cache(maxsize=65_536)(numerals)
 
 
 def gather(
@@ -87,8 +87,8 @@ def gather(
     """Find candidate names for distinct mentions and measure each pair.
 
     Routes: exact and inflected lookup, ``width`` names by n-grams, ``width`` by embedding. Every pair gets every
-    measure, whatever route found it. A mention that is a name to the letter needs no other: for it a third of the
-    dense names are enough to show what else there is.
+    measure, whatever route found it. A mention that is a name, to the letter or in another inflection, needs no
+    search: the index keeps the nearest names of every name, which show what else there is.
 
     Args:
         index: the concept index.
@@ -99,49 +99,63 @@ def gather(
         width: names that the lexical and the dense route bring each.
     """
     norms = [normalise(text) for text in texts]
-    forms = [
-        {
-            row: route
-            for row, route in index.dictionary.lookup(text, language).items()
-            if selection is None or selection.rows[row]
-        }
-        for text, language in zip(texts, languages, strict=True)
-    ]
-    # a mention that is a name has the embedding of that name, which the index holds already
-    same = [next((row for row, route in sorted(found.items()) if route == "exact"), None) for found in forms]
-    exact = [row is not None for row in same]
-    known = np.array(exact, dtype=bool)
+    mention: list[int] = []
+    row: list[int] = []
+    route: list[int] = []
+    same = np.full(len(texts), -1, dtype=np.int64)
+    for i, (text, language, norm) in enumerate(zip(texts, languages, norms, strict=True)):
+        found = index.dictionary.lookup(text, language, norm=norm)
+        if selection is not None:
+            found = {at: kind for at, kind in found.items() if selection.rows[at]}
+        if found:
+            # what is one name to the letter and another in another inflection is the first
+            same[i] = min(found, key=lambda at: (found[at] != "exact", at))
+            mention += [i] * len(found)
+            row += found
+            route += [_EXACT if kind == "exact" else _INFLECTED for kind in found.values()]
+    named, unnamed = np.flatnonzero(same >= 0), np.flatnonzero(same < 0)
     vectors = np.empty((len(texts), index.dense.dimension), dtype=np.float32)
-    vectors[known] = index.dense.vectors(np.array([row for row in same if row is not None], dtype=np.int64))
-    vectors[~known] = encoder.encode([text for text, yes in zip(texts, exact, strict=True) if not yes])
-    narrow = iter(index.dense.search(vectors[known], width // 3, selection)[0].tolist())
-    wide = iter(index.dense.search(vectors[~known], width, selection)[0].tolist())
-    lexical = iter(
-        index.lexical.search([text for text, yes in zip(texts, exact, strict=True) if not yes], width, selection)
-    )
-    pairs: list[tuple[int, int, str]] = []  # mention, row, route
-    for i, routes in enumerate(forms):
-        if not exact[i]:
-            for row in next(lexical)[0].tolist():
-                routes.setdefault(row, "lexical")
-        near = next(narrow if exact[i] else wide)
-        if vectors[i].any():
-            for row in near:
-                if row >= 0:
-                    routes.setdefault(row, "dense")
-        pairs += ((i, row, routes[row]) for row in sorted(routes))
-    mention = np.array([pair[0] for pair in pairs], dtype=np.int64)
-    row = np.array([pair[1] for pair in pairs], dtype=np.int64)
-    route = [pair[2] for pair in pairs]
+    vectors[named] = index.dense.vectors(same[named])
+    others = [texts[i] for i in unnamed.tolist()]
+    vectors[unnamed] = encoder.encode(others)
+    parts = [(np.array(mention, np.int64), np.array(row, np.int64), np.array(route, np.int64))]
+    for place, (rows, _) in zip(unnamed.tolist(), index.lexical.search(others, width, selection), strict=True):
+        parts.append((np.full(len(rows), place), rows, np.full(len(rows), _LEXICAL)))
+    embedded = unnamed[vectors[unnamed].any(axis=1)]  # what has no letter has no embedding
+    for places, rows in (
+        (embedded, index.dense.search(vectors[embedded], width, selection)[0]),
+        (named, index.nearest(same[named], width // 3, selection)),
+    ):
+        at = np.repeat(places, rows.shape[1])
+        kept = rows.ravel() >= 0
+        parts.append((at[kept], rows.ravel()[kept].astype(np.int64), np.full(int(kept.sum()), _DENSE)))
+    pairs = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    return _measured(index, norms, vectors, pairs[0], pairs[1], pairs[2], selection)
+
+
+def _measured(
+    index: ConceptIndex,
+    norms: Sequence[str],
+    vectors: NDArray[np.float32],
+    mention: NDArray[np.int64],
+    row: NDArray[np.int64],
+    route: NDArray[np.int64],
+    selection: Selection | None,
+) -> Evidence:
+    """The pairs in order, each once by its first route, with their measures."""
+    order = np.lexsort((route, row, mention))
+    mention, row, route = mention[order], row[order], route[order]
+    first = np.ones(len(row), dtype=bool)
+    first[1:] = (np.diff(mention) != 0) | (np.diff(row) != 0)
+    mention, row, route = mention[first], row[first], route[first]
     # Faiss rounds its scores differently for another number of queries; pair by pair they are always the same.
     found = index.dense.vectors(row)
     asked = vectors[mention]
-    inflected = np.array([kind == "inflected" for kind in route], dtype=bool)
+    inflected = route == _INFLECTED
     asked[inflected] = found[inflected]
     cosine = np.einsum("ij,ij->i", found, asked)
     concept_cosine = index.concept_cosines(row, asked, selection)
-    features = _measure(index, norms, mention, row, route, cosine, concept_cosine)
-    return Evidence(mention, row, features, route)
+    return Evidence(mention, row, _measure(index, norms, mention, row, route, cosine, concept_cosine), route)
 
 
 def _measure(
@@ -149,17 +163,16 @@ def _measure(
     norms: Sequence[str],
     mention: NDArray[np.int64],
     row: NDArray[np.int64],
-    route: Sequence[str],
+    route: NDArray[np.int64],
     cosine: NDArray[np.float32],
     concept_cosine: NDArray[np.float32],
 ) -> NDArray[np.float32]:
     """Columns of FEATURES for every pair."""
-    names = [index.names.norms[i] for i in row.tolist()]
+    names = index.names.norms.many(row)
+    queries = [norms[i] for i in mention.tolist()]
     # A name in another inflection is that name: its strings are compared as if it had been written so.
-    queries = [
-        name if found == "inflected" else norms[i]
-        for i, name, found in zip(mention.tolist(), names, route, strict=True)
-    ]
+    for i in np.flatnonzero(route == _INFLECTED).tolist():
+        queries[i] = names[i]
     out = np.zeros((len(queries), len(FEATURES)), dtype=np.float32)
     if not queries:
         return out
@@ -169,8 +182,8 @@ def _measure(
         found: NDArray[np.float32] = process.cpdist(one, other, scorer=scorer, dtype=np.float32)
         return found
 
-    out[:, column["exact"]] = [found == "exact" for found in route]
-    out[:, column["inflected"]] = [found == "inflected" for found in route]
+    out[:, column["exact"]] = route == _EXACT
+    out[:, column["inflected"]] = route == _INFLECTED
     out[:, column["cosine"]] = cosine
     out[:, column["cosine_squared"]] = np.maximum(cosine, 0) ** 2
     best = np.full(len(norms), -1, dtype=np.float32)
@@ -188,17 +201,16 @@ def _measure(
     out[:, column["prefix"]] = paired(queries, names, JaroWinkler.normalized_similarity)
     alike = paired(queries, names, OSA.normalized_similarity)
     out[:, column["spelling"]] = np.maximum(0, (alike - _ALIKE) / (1 - _ALIKE))
-    wanted = [_numbers(norm) for norm in norms]
-    out[:, column["numbers_differ"]] = [
-        kind != "inflected" and wanted[i] != _numbers(name)
-        for i, name, kind in zip(mention.tolist(), names, route, strict=True)
-    ]
+    mention_numbered = np.array([may_speak_of_numbers(norm) for norm in norms], dtype=bool)
+    maybe = (index.names.numbered[row] | mention_numbered[mention]) & (route != _INFLECTED)
+    for i in np.flatnonzero(maybe).tolist():
+        out[i, column["numbers_differ"]] = _numbers(queries[i]) != _numbers(names[i])
     letters, counts = (
-        np.array([[max(1, measure(q)), max(1, measure(n))] for q, n in zip(queries, names, strict=True)])
+        np.array([[max(1, measure(text)) for text in texts] for texts in (queries, names)])
         for measure in (len, lambda text: text.count(" ") + 1)
     )
-    out[:, column["length"]] = np.abs(np.log(letters[:, 0] / letters[:, 1]))
-    words = np.log(counts[:, 1] / counts[:, 0])
+    out[:, column["length"]] = np.abs(np.log(letters[0] / letters[1]))
+    words = np.log(counts[1] / counts[0])
     out[:, column["more_words"]] = np.maximum(words, 0)
     out[:, column["fewer_words"]] = np.maximum(-words, 0)
     return out

@@ -17,6 +17,7 @@ from medlink.linking.join import Join
 _BATCH = 256
 # Mentions without a concept in the dictionary for each one with. What notes hold is not known; a third is cautious.
 _NIL_SHARE = 1 / 3
+_LEAST = 0.01  # share of the names in training that rank below what the curve holds for
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,13 @@ def join_tables(parts: Sequence[Table]) -> Table:
 
 
 def fit(table: Table, *, decay: float = 1e-3, nearest: float = 0.5) -> Join:
-    """Fit ranking weights, then the curve of the score.
+    """Fit ranking weights, then the curves of the score.
 
     Ranking: for each example with a right name among its candidates, minimise ``-log sum_gold softmax(w . x)`` (the
     marginal likelihood over right names; BioSyn, Sung et al. 2020, equation 8, with linear scores) plus
-    ``decay * |w|^2``. Curve: logistic regression of "the best name is right" on its rank score (Platt 1999), over the
-    examples and, with a third of their weight, the same examples without their right names.
+    ``decay * |w|^2``. Curves: logistic regression of "the best name is right" on its rank score (Platt 1999), over the
+    examples and, with a third of their weight, the same examples without their right names; one curve where the best
+    name is the mention itself (``exact`` or ``inflected``), one where it is not.
 
     Args:
         table: the evidence.
@@ -99,7 +101,6 @@ def fit(table: Table, *, decay: float = 1e-3, nearest: float = 0.5) -> Join:
     used = has_gold[group]
     share_of = table.weight[starts] * has_gold
     share_of = share_of / max(share_of.sum(), 1e-12)
-    without = np.where(table.gold, -np.inf, 0.0)
     x = table.features.astype(np.float64)
     x[:, FEATURES.index("nearest")] = 0  # its weight is given, not fitted
 
@@ -119,23 +120,37 @@ def fit(table: Table, *, decay: float = 1e-3, nearest: float = 0.5) -> Join:
     w = minimize(loss, np.zeros(len(FEATURES)), jac=True, method="L-BFGS-B").x
     w[FEATURES.index("nearest")] = nearest
     rank = table.features.astype(np.float64) @ w
-    best = np.array(
-        [start + int(np.argmax(part)) for start, part in zip(starts, np.split(rank, starts[1:]), strict=True)]
-    )
-    top, right_ = rank[best], table.gold[best]
-    weight = table.weight[starts]
+    exact, inflected = (table.features[:, FEATURES.index(kind)] > 0 for kind in ("exact", "inflected"))
+    named = exact | inflected
+    top, right_, named_, weight = [], [], [], []
     # What the score must tell apart is also a mention whose concept the dictionary lacks: the same examples once more
     # with their right names taken away.
-    hidden = np.maximum.reduceat(rank + without, starts)
-    kept = np.isfinite(hidden) & has_gold
-    hidden = hidden[kept]
-    top = np.concatenate([top, hidden])
-    right_ = np.concatenate([right_, np.zeros(len(hidden), dtype=bool)])
-    weight = np.concatenate([weight, weight[kept] * _NIL_SHARE])
+    for keep, share in ((np.ones(len(rank), dtype=bool), 1.0), (~table.gold & used, _NIL_SHARE)):
+        where = np.flatnonzero(keep)
+        # as the linker orders them: a name to the letter first
+        best = where[np.lexsort((where, -rank[where], ~exact[where], group[where]))]
+        best = best[np.diff(group[best], prepend=-1) != 0]
+        top.append(rank[best])
+        right_.append(table.gold[best])
+        named_.append(named[best])
+        weight.append(table.weight[best] * share)
+    truth = (np.concatenate(top), np.concatenate(right_), np.concatenate(weight))
+    is_named = np.concatenate(named_)
+    curves = [_curve(*(column[at] for column in truth)) for at in (~is_named, is_named)]
+    least = float(np.quantile(truth[0][is_named], _LEAST)) if is_named.any() else 0.0
+    return Join(tuple(round(float(v), 4) for v in w), *curves[0], *curves[1], round(least, 4))
 
-    def curve(p: NDArray[np.float64]) -> float:
-        z = p[0] * top + p[1]
-        return float(np.logaddexp(0, np.where(right_, -z, z)) @ weight / weight.sum() + 1e-6 * p @ p)
 
-    slope, offset = minimize(curve, np.array([1.0, 0.0]), method="Nelder-Mead").x
-    return Join(tuple(round(float(v), 4) for v in w), round(max(float(slope), 1e-3), 4), round(float(offset), 4))
+def _curve(rank: NDArray[np.float64], right: NDArray[np.bool_], weight: NDArray[np.float64]) -> tuple[float, float]:
+    """Slope and offset of the share of right names by rank score; with nothing to fit on, nearly a flat one."""
+
+    share = weight / max(weight.sum(), 1e-12)
+
+    def loss(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        z = p[0] * rank + p[1]
+        value = np.logaddexp(0, np.where(right, -z, z)) @ share + 1e-6 * p @ p
+        pull = (1 / (1 + np.exp(-z)) - right) * share
+        return float(value), np.array([pull @ rank, pull.sum()]) + 2e-6 * p
+
+    slope, offset = minimize(loss, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B").x
+    return round(max(float(slope), 1e-3), 4), round(float(offset), 4)

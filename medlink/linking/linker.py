@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from medlink.errors import ConfigError
 from medlink.index import Bundle, Filter
 from medlink.index.names import Selection
 from medlink.kb.languages import language_tag
-from medlink.linking.evidence import FEATURES, gather
+from medlink.linking.evidence import FEATURES, ROUTES, gather
 from medlink.linking.join import Join, default_join
 from medlink.records import Candidate, Link
 
@@ -21,6 +22,7 @@ DEFAULT_THRESHOLD = 0.5
 _BATCH = 256
 _WIDTH = 24  # names that the lexical and the dense route bring each, at least
 _REMEMBERED = 8192  # distinct mentions whose concepts are kept for the next call
+_SHOWN = 65_536  # concepts whose id, preferred name and types are kept, for each language
 # How much likelier a shared name means the concept that prefers it than one that has it as a synonym.
 _PREFERRED = 3.0
 # How much the context decides between concepts that share a name (divisor of cosines; an abbreviation's senses
@@ -59,7 +61,13 @@ class _Found:
     row: int
     entry: int
     preferred: bool
-    route: str
+    route: int
+
+
+# Number of a distinct mention, and how the concepts that share its name share the score.
+_Wanted = tuple[int, tuple[tuple[int, float], ...]]
+# Id, preferred name and semantic types of a concept.
+_Shown = tuple[str, str | None, tuple[str, ...]]
 
 
 class Linker:
@@ -95,6 +103,7 @@ class Linker:
             Filter(tuple(sorted(languages)), tuple(sorted(sources)), tuple(sorted(semantic_types)))
         )
         self._remembered: dict[bytes, list[_Found]] = {}
+        self._shown: dict[str | None, dict[int, _Shown]] = {}
         calibration = self.bundle.manifest["calibration"]
         self.join = Join.from_dict(calibration) if calibration else default_join()
 
@@ -132,18 +141,7 @@ class Linker:
         numbers = [distinct[key] for key in keys]
         # Mentions of one key differ in their candidates only where their contexts share out the score differently.
         wanted = {(n, tuple(shares.get(i, {}).items())): keys[i][1] for i, n in enumerate(numbers)}
-        ordered = {which: self._ordered(found[which[0]], dict(which[1]), k) for which in wanted}
-        ids: dict[str | None, set[int]] = {}
-        for which, language in wanted.items():
-            ids.setdefault(language, set()).update(one.concept for one in ordered[which])
-        preferred = {
-            language: self.kb.preferred_names([self.index.names.concept_ids[c] for c in sorted(concepts)], language)
-            for language, concepts in ids.items()
-        }
-        named = {
-            which: self._candidates(ordered[which], dict(which[1]), preferred[language])
-            for which, language in wanted.items()
-        }
+        named = self._candidates({which: self._ordered(found[which[0]], dict(which[1]), k) for which in wanted}, wanted)
         links = []
         for i, mention in enumerate(asked):
             candidates = named[numbers[i], tuple(shares.get(i, {}).items())]
@@ -191,19 +189,11 @@ class Linker:
         best = order[np.sort(first)]
         # equal ranks in the order of concept ids, which is that of concept numbers
         best = best[np.lexsort((concept[best], -rank[position[best]], ~exact[best], mention[best]))]
+        at = position[best]
+        columns = (concept[best], rank[at], evidence.row[at], entry[best], preferred[best], evidence.route[at])
         found: list[list[_Found]] = [[] for _ in keys]
-        for i in best.tolist():
-            at = int(position[i])
-            found[int(mention[i])].append(
-                _Found(
-                    int(concept[i]),
-                    float(rank[at]),
-                    int(evidence.row[at]),
-                    int(entry[i]),
-                    bool(preferred[i]),
-                    evidence.route[at],
-                )
-            )
+        for i, *values in zip(mention[best].tolist(), *(column.tolist() for column in columns), strict=True):
+            found[i].append(_Found(*values))
         return found
 
     def _shares(
@@ -253,27 +243,53 @@ class Linker:
         return [*holders, *(f for f in found if f.concept not in shares)][:k]
 
     def _candidates(
-        self, ordered: list[_Found], shares: dict[int, float], preferred: dict[str, str]
-    ) -> tuple[Candidate, ...]:
-        """Candidates with their scores."""
+        self, ordered: Mapping[_Wanted, list[_Found]], languages: Mapping[_Wanted, str | None]
+    ) -> dict[_Wanted, tuple[Candidate, ...]]:
+        """Candidates with their scores and names, of all wanted lists at once."""
+        flat = [one for found in ordered.values() for one in found]
         names = self.index.names
-        scores = self.join.score(np.array([one.rank for one in ordered])).tolist()
-        out: list[Candidate] = []
-        for one, score in zip(ordered, scores, strict=True):
-            entry = names.entry(one.row, one.entry)
-            concept_id = names.concept_ids[one.concept]
-            # what ranks lower is never the likelier link, however many concepts share the best name
-            bounded = min(score * shares.get(one.concept, 1.0), out[-1].score if out else 1.0)
-            out.append(
-                Candidate(
-                    concept_id,
-                    preferred.get(concept_id, entry.text),
-                    round(bounded, 6),
-                    entry.text,
-                    entry.language,
-                    one.route,
-                    entry.source,
-                    names.concept_types(one.concept),
+        entries = np.array([one.entry for one in flat], dtype=np.int64)
+        named = np.array([ROUTES[one.route] in ("exact", "inflected") for one in flat], dtype=bool)
+        scores = self.join.score(np.array([one.rank for one in flat]), named).tolist()
+        described = iter(zip(flat, scores, names.texts.many(entries), *names.origins(entries), strict=True))
+        concepts: dict[str | None, set[int]] = {}
+        for which, found in ordered.items():
+            concepts.setdefault(languages[which], set()).update(one.concept for one in found)
+        shown = {language: self._show(wanted, language) for language, wanted in concepts.items()}
+        out: dict[_Wanted, tuple[Candidate, ...]] = {}
+        for which, found in ordered.items():
+            shares, show = dict(which[1]), shown[languages[which]]
+            candidates, ceiling = [], 1.0
+            for one, score, text, language, source in islice(described, len(found)):
+                concept_id, preferred, types = show[one.concept]
+                # what ranks lower is never the likelier link, however many concepts share the best name
+                ceiling = min(score * shares.get(one.concept, 1.0), ceiling)
+                candidates.append(
+                    Candidate(
+                        concept_id,
+                        text if preferred is None else preferred,
+                        round(ceiling, 6),
+                        text,
+                        language,
+                        ROUTES[one.route],
+                        source,
+                        types,
+                    )
                 )
-            )
-        return tuple(out)
+            out[which] = tuple(candidates)
+        return out
+
+    def _show(self, concepts: set[int], language: str | None) -> dict[int, _Shown]:
+        """Id, preferred name and semantic types of concepts; those shown lately are remembered."""
+        remembered = self._shown.setdefault(language, {})
+        new = sorted(concepts - remembered.keys())
+        if new:
+            if len(remembered) + len(new) > _SHOWN:
+                remembered = {c: remembered[c] for c in concepts & remembered.keys()}
+                self._shown[language] = remembered
+            names = self.index.names
+            ids = names.concept_ids.many(np.array(new))
+            preferred = self.kb.preferred_names(ids, language)
+            for concept, concept_id in zip(new, ids, strict=True):
+                remembered[concept] = concept_id, preferred.get(concept_id), names.concept_types(concept)
+        return remembered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,28 @@ def test_one_row_for_each_distinct_name(index: ConceptIndex) -> None:
     assert [index.names.concept_ids[e.concept] for e in entries] == ["C:3", "C:4"]
     assert index.manifest["names"] == 10
     assert index.manifest["concepts"] == 4
+
+
+def test_nearest_other_names_are_kept(index: ConceptIndex) -> None:
+    vectors = index.dense.vectors(np.arange(len(index)))
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -2)
+    expected = np.argsort(-cosines, axis=1, kind="stable")
+    assert index.near[:, : len(index) - 1].tolist() == expected[:, : len(index) - 1].tolist()
+    rows = np.array([2, 0])
+    assert index.nearest(rows, 3).tolist() == expected[rows, :3].tolist()
+    assert index.nearest(rows, 9)[:, :8].tolist() == expected[rows, :8].tolist()  # more than are kept
+    german = index.select(Filter(languages=("de",)))
+    assert german is not None
+    assert {row for row in index.nearest(rows, 3, german).ravel().tolist() if row >= 0} <= set(
+        np.flatnonzero(german.rows)
+    )
+
+
+def test_a_pickled_index_is_opened_from_its_folder(index: ConceptIndex) -> None:
+    again = pickle.loads(pickle.dumps(index))  # noqa: S301 # its own bytes
+    assert again.folder == index.folder.absolute()
+    assert len(pickle.dumps(index)) < 1000
 
 
 def test_lookup_exact_and_inflected(index: ConceptIndex) -> None:

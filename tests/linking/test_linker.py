@@ -218,6 +218,15 @@ def test_a_name_to_the_letter_beats_every_other(demo: Bundle) -> None:
         assert link.candidates[0].concept_id in holders
 
 
+def test_every_name_of_one_concept_links_to_it(demo: Bundle, linker: Linker) -> None:
+    names = demo.index.names
+    entries = [names.entries(row) for row in range(len(demo.index))]
+    own = [of[0] for of in entries if len({entry.concept for entry in of}) == 1]
+    links = linker.link([Mention(entry.text, entry.language) for entry in own])
+    assert len(own) > 4900
+    assert [link.concept_id for link in links] == [names.concept_ids[entry.concept] for entry in own]
+
+
 def test_a_batch_of_languages_with_contexts_gives_what_single_calls_give(linker: Linker) -> None:
     asked = [
         (Mention("AD", "de"), "Demenz, Gedächtnis"),
