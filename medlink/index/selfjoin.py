@@ -154,7 +154,7 @@ class _Groups:
     ) -> None:
         """Write the lists of the members of groups ``queries``, whose neighbour groups are ``near`` and ``close``."""
         k = rows.shape[1]
-        own = np.einsum("nd,nd->n", distinct[queries], distinct[queries])
+        own = np.minimum(np.einsum("nd,nd->n", distinct[queries], distinct[queries]), 1)
         near = np.concatenate([queries[:, None], near], axis=1)
         close = np.concatenate([own[:, None], close], axis=1)
         # k + 1 of the own group, because a member is not its own neighbour.
@@ -239,6 +239,8 @@ def _ranked(vectors: NDArray[np.float32], queries: NDArray[np.int64], found: NDA
         len(queries),
         found.shape[1],
     )
+    # Rounding lifts some cosines above 1.
+    np.minimum(cosines, 1, out=cosines)
     cosines[found < 0] = -np.inf
     order = np.lexsort((found, -cosines), axis=1)[:, :k]
     found, cosines = np.take_along_axis(found, order, axis=1), np.take_along_axis(cosines, order, axis=1)

@@ -1,0 +1,209 @@
+"""``medlink evaluate``: the published protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_MANY = 1000  # thresholds; more are a slip of the keyboard
+_CHUNK = 8192
+
+
+@click.group()
+def evaluate() -> None:
+    """Measure encoders and clusterings by published protocols."""
+
+
+def _thresholds(context: click.Context, parameter: click.Parameter, value: str) -> list[float]:
+    """``START:STOP:STEP``, both ends included, as a list."""
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        start, stop, step = (Decimal(part) for part in value.split(":"))
+        if not (-1 <= start <= stop <= 1 and step > 0 and (stop - start) / step < _MANY):
+            raise ValueError
+    except (ValueError, InvalidOperation):
+        raise click.BadParameter(
+            f"{value!r} is not START:STOP:STEP with -1 <= START <= STOP <= 1, STEP > 0 and up to {_MANY} thresholds"
+        ) from None
+    return [float(start + i * step) for i in range(int((stop - start) / step) + 1)]
+
+
+@evaluate.command("clustering")
+@click.argument("names", type=click.Path(path_type=Path))
+@click.option(
+    "--encoder", default="builtin", show_default=True, help="'builtin', a model folder, or the name of a hub model."
+)
+@click.option(
+    "--neighbours",
+    default=50,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Nearest names that are looked at for each name.",
+)
+@click.option(
+    "--thresholds",
+    default="0.30:0.99:0.01",
+    show_default=True,
+    callback=_thresholds,
+    metavar="START:STOP:STEP",
+    help="Cosines above which a pair is predicted.",
+)
+@click.option("--sample", type=click.IntRange(min=2), help="Only so many names, or a few more, of whole concepts.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the sample.")
+@click.option("--plot", type=click.Path(path_type=Path), help="Precision-recall picture, .png or .svg.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Table with every threshold, TSV.")
+def clustering(
+    names: Path,
+    encoder: str,
+    neighbours: int,
+    thresholds: list[float],
+    sample: int | None,
+    seed: int,
+    plot: Path | None,
+    out: Path | None,
+) -> None:
+    """Find the threshold at which embeddings best keep the names of one concept together (CODER++, section 3).
+
+    NAMES is a knowledge base, a bundle, or a table with the columns concept_id, name and language.
+    """
+    from medlink.evaluation import sweep
+    from medlink.evaluation.names import read_names
+    from medlink.evaluation.plot import check_plot, write_plot
+    from medlink.models import load_encoder
+
+    if plot:
+        check_plot(plot)
+    if out:
+        _check_folder(out)
+    found = read_names(names)
+    if sample is not None:
+        found = found.sample(sample, seed)
+    model = load_encoder(encoder)
+    with _bar("names embedded") as show:
+        vectors = _encode(model.encode, found.texts, show)
+    with _bar("names compared") as show:
+        result = sweep(found.concepts, vectors, neighbours=neighbours, thresholds=thresholds, progress=show)
+    if out:
+        _write_table(out, result.to_dicts())
+    if plot:
+        write_plot(plot, {encoder if encoder == "builtin" else Path(encoder).name: result})
+    click.echo(
+        f"{result.names} names of {found.concept_count} concepts, {result.true_pairs} true pairs, "
+        f"{result.listed_true_pairs / result.true_pairs:.1%} of them among the {neighbours} nearest"
+    )
+    best = result.to_dicts()[result.best]
+    ratios = {"theta0": f"{best['threshold']:.4g}"} | {
+        short: f"{best[name]:.3f}" for short, name in (("P", "precision"), ("R", "recall"), ("F1", "f1"))
+    }
+    counts = {name.upper(): str(best[name]) for name in ("tp", "fp", "fn", "tn")}
+    _print_table([ratios | counts])
+
+
+@evaluate.command("partition")
+@click.argument("predicted", type=click.Path(path_type=Path))
+@click.argument("gold", type=click.Path(path_type=Path))
+def partition(predicted: Path, gold: Path) -> None:
+    """Measure the clusters in PREDICTED against the concepts in GOLD.
+
+    PREDICTED is a table with the columns term and cluster, such as 'medlink cluster' writes; GOLD is a knowledge base,
+    a bundle, or a table with the columns concept_id, name and language. Terms that are in one of them only are counted
+    and left out.
+    """
+    from medlink.errors import InputError
+    from medlink.evaluation import measure_partition
+    from medlink.evaluation.names import read_clusters, read_names
+
+    clusters, names = read_clusters(predicted), read_names(gold)
+    both = names.take(i for i, text in enumerate(names.texts) if text in clusters)
+    if not both:
+        raise InputError(f"none of its terms is a name in {gold}", path=predicted, remedy="give the names as they were")
+    found = measure_partition([clusters[text] for text in both.texts], both.concepts, both.languages)
+    click.echo(
+        f"{found.terms} terms in {found.clusters} clusters; "
+        f"{len(clusters) - len(both)} without a concept and {len(names) - len(both)} without a cluster left out"
+    )
+    across = "-" if found.cross_lingual_recall is None else f"{found.cross_lingual_recall:.3f}"
+    pairs = (found.pair_precision, found.pair_recall, found.pair_f1)
+    bcubed = (found.bcubed_precision, found.bcubed_recall, found.bcubed_f1)
+    rows = [
+        {"measure": name, "P": f"{p:.3f}", "R": f"{r:.3f}", "F1": f"{f1:.3f}"}
+        for name, (p, r, f1) in (("pairs", pairs), ("B-cubed", bcubed))
+    ]
+    _print_table([*rows, {"measure": "pairs of two languages", "P": "-", "R": across, "F1": "-"}])
+
+
+def _print_table(rows: list[dict[str, str]]) -> None:
+    """Rows under their header, columns aligned."""
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+    for line in lines:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on standard error, where that is a terminal."""
+    from tqdm import tqdm
+
+    with tqdm(desc=title, unit=" names", disable=None) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield show
+
+
+def _encode(
+    encode: Callable[[Sequence[str]], NDArray[np.float32]], texts: Sequence[str], show: Callable[[int, int], None]
+) -> NDArray[np.float32]:
+    """Embed texts part by part, so that the bar moves."""
+    import numpy as np
+
+    parts = []
+    for start in range(0, len(texts), _CHUNK):
+        parts.append(encode(texts[start : start + _CHUNK]))
+        show(min(start + _CHUNK, len(texts)), len(texts))
+    return np.concatenate(parts)
+
+
+def _check_folder(out: Path) -> None:
+    """Refuse a table that could not be written in the end, before the long work starts."""
+    from medlink.errors import ConfigError
+
+    if not out.parent.is_dir():
+        raise ConfigError("the folder does not exist", path=out.parent, remedy="make it first")
+
+
+def _write_table(out: Path, rows: Iterable[Mapping[str, float | int]]) -> None:
+    """Write a TSV beside ``out`` and rename it."""
+    import os
+
+    from medlink.errors import ConfigError
+
+    draft = out.with_name(f".{out.name}.draft")
+    try:
+        with draft.open("w", encoding="utf-8", newline="\n") as file:
+            for number, row in enumerate(rows):
+                if not number:
+                    file.write("\t".join(row) + "\n")
+                file.write(
+                    "\t".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values())
+                )
+                file.write("\n")
+        os.replace(draft, out)
+    except OSError as error:
+        raise ConfigError(
+            f"the table cannot be written: {error.strerror}", path=out, remedy="name a file you can write to"
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,204 @@
+"""How well embeddings keep the names of one concept together and others apart: CODER++, sections 3.1 and 3.2.
+
+Zeng et al. 2022, "Automatic Biomedical Term Clustering by Learning Fine-grained Term Representations". A pair of names
+is predicted when one is among the m nearest of the other and their cosine is above a threshold; it is true when both
+names belong to one concept. A true pair that is in neither list is therefore missed, whatever its cosine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from medlink.errors import ConfigError
+from medlink.evaluation.pairs import harmonic, incidence, related, share, share_of
+from medlink.index.selfjoin import nearest
+
+NEIGHBOURS = 50
+"""Neighbours of each name; the paper leaves its m open."""
+THRESHOLDS = tuple(round(0.30 + 0.01 * i, 2) for i in range(70))
+"""0.30 to 0.99; the paper goes from 0.60 to 0.98 (section 5.5), in steps of 0.02 (figure 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """Counts of pairs at each threshold.
+
+    Attributes:
+        names: how many names.
+        neighbours: neighbours of each that were looked at.
+        true_pairs: pairs that share a concept.
+        listed_true_pairs: those of them in which one name is among the neighbours of the other: no threshold finds
+            more.
+        thresholds: ``(t,)`` cosines, ascending.
+        tp: ``(t,)`` predicted pairs that are true.
+        fp: ``(t,)`` predicted pairs that are not.
+        fn: ``(t,)`` true pairs that are not predicted.
+        tn: ``(t,)`` all other pairs.
+    """
+
+    names: int
+    neighbours: int
+    true_pairs: int
+    listed_true_pairs: int
+    thresholds: NDArray[np.float64]
+    tp: NDArray[np.int64]
+    fp: NDArray[np.int64]
+    fn: NDArray[np.int64]
+    tn: NDArray[np.int64]
+
+    @property
+    def precision(self) -> NDArray[np.float64]:
+        """``(t,)`` share of the predicted pairs that are true, 0 where none is predicted."""
+        return share_of(self.tp, self.tp + self.fp)
+
+    @property
+    def recall(self) -> NDArray[np.float64]:
+        """``(t,)`` share of the true pairs that are predicted."""
+        return share_of(self.tp, self.tp + self.fn)
+
+    @property
+    def f1(self) -> NDArray[np.float64]:
+        """``(t,)`` harmonic mean of precision and recall."""
+        return harmonic(self.precision, self.recall)
+
+    @property
+    def best(self) -> int:
+        """Place of the threshold with the highest F1, the lowest of several: the paper's theta 0."""
+        return int(np.argmax(self.f1))
+
+    def to_dicts(self) -> list[dict[str, float | int]]:
+        """One plain row for each threshold."""
+        columns: dict[str, NDArray[Any]] = {
+            "threshold": self.thresholds,
+            "precision": self.precision,
+            "recall": self.recall,
+            "f1": self.f1,
+            "tp": self.tp,
+            "fp": self.fp,
+            "fn": self.fn,
+            "tn": self.tn,
+        }
+        values = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in values]
+
+
+def sweep(
+    concepts: Sequence[str | Collection[str]],
+    embeddings: NDArray[np.float32],
+    *,
+    neighbours: int = NEIGHBOURS,
+    thresholds: ArrayLike = THRESHOLDS,
+    kind: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Sweep:
+    """Evaluate embeddings as a clustering of names, at every threshold at once.
+
+    CODER++, sections 3.1 and 3.2: FN comes from the number of true pairs, TN from that of all pairs. Pairs have no
+    direction. Different from the paper: a name may belong to several concepts, and two names are a true pair when they
+    share one (the paper's concepts are taken apart by CUI; a pair that shares two still counts once).
+
+    Args:
+        concepts: for each of n distinct names the id of its concept, or the ids of its concepts.
+        embeddings: ``(n, d)`` float32 unit vectors of the names; a zero vector has no neighbour.
+        neighbours: m, how many nearest names are looked at for each.
+        thresholds: ``(t,)`` cosines, ascending; a pair is predicted above, not at, the threshold.
+        kind: how neighbours are found, see :func:`medlink.index.selfjoin.nearest`.
+        progress: called with the number of distinct vectors done and their total.
+
+    Returns:
+        The counts at each threshold.
+
+    Raises:
+        ConfigError: lengths differ, no two names share a concept, thresholds are not ascending cosines, or the vectors
+            are not of length 1.
+
+    >>> x = np.array([[1, 0], [0.8, 0.6], [0, 1]], dtype=np.float32)
+    >>> found = sweep(["A", "A", "B"], x, neighbours=1, thresholds=[0.5, 0.7])
+    >>> found.tp.tolist(), found.fp.tolist(), found.fn.tolist(), found.tn.tolist()
+    ([1, 1], [1, 0], [0, 0], [1, 2])
+    """
+    if len(concepts) != len(embeddings):
+        raise ConfigError(f"{len(concepts)} names and {len(embeddings)} embeddings, as many of both expected")
+    limits = _checked(thresholds)
+    matrix = incidence(concepts)
+    rows, cosines = nearest(embeddings, neighbours, kind=kind, progress=progress)
+    return count_pairs(matrix, rows, cosines, limits)
+
+
+def _checked(thresholds: ArrayLike) -> NDArray[np.float64]:
+    limits = np.asarray(thresholds, dtype=np.float64)
+    # Written so that NaN is refused as well.
+    if limits.ndim != 1 or not len(limits) or not ((np.diff(limits) > 0).all() and (np.abs(limits) <= 1).all()):
+        raise ConfigError("thresholds must be cosines between -1 and 1, ascending, each once")
+    return limits
+
+
+def count_pairs(
+    matrix: Any, rows: NDArray[np.integer[Any]], cosines: NDArray[np.float32], thresholds: NDArray[np.float64]
+) -> Sweep:
+    """Count pairs at each threshold from lists of neighbours.
+
+    CODER++, section 3.2. Time is linear in the number of neighbours; true pairs are counted from the sizes of
+    concepts (:func:`medlink.evaluation.pairs.related`), not visited.
+
+    Args:
+        matrix: ``(n, concepts)`` from :func:`medlink.evaluation.pairs.incidence`.
+        rows: ``(n, m)`` neighbours of each name, -1 for none; a name is not its own, and none is there twice.
+        cosines: ``(n, m)`` their cosines, the same in both directions.
+        thresholds: ``(t,)`` ascending.
+
+    Returns:
+        The counts.
+
+    Raises:
+        ConfigError: no two names share a concept.
+
+    >>> counts = count_pairs(incidence(["A", "A"]), np.array([[1], [0]]), np.ones((2, 1)), np.array([0.5]))
+    >>> counts.tp.tolist(), counts.fn.tolist()
+    ([1], [0])
+    """
+    n = len(rows)
+    true_pairs = (int(related(matrix).sum()) - n) // 2
+    if not true_pairs:
+        raise ConfigError(
+            "no two names share a concept", remedy="evaluate on a source that has synonyms or translations"
+        )
+    one, other, cosine = _listed(rows, cosines)
+    true = share(matrix, one, other)
+    # How many thresholds lie below the cosine: the pair is predicted at that many, the lowest.
+    reached = np.searchsorted(thresholds, cosine.astype(np.float64), side="left")
+    width = len(thresholds) + 1
+    tp = _at_least(np.bincount(reached[true], minlength=width))
+    fp = _at_least(np.bincount(reached[~true], minlength=width))
+    fn = true_pairs - tp
+    tn = n * (n - 1) // 2 - tp - fp - fn
+    return Sweep(n, rows.shape[1], true_pairs, int(true.sum()), thresholds, tp, fp, fn, tn)
+
+
+def _at_least(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many pairs are predicted at each threshold, from how many reach so many thresholds."""
+    return np.cumsum(counts[::-1], dtype=np.int64)[::-1][1:]
+
+
+def _listed(
+    rows: NDArray[np.integer[Any]], cosines: NDArray[np.float32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
+    """Every pair that is in a list, once: lower row, higher row, cosine."""
+    from scipy.sparse import coo_array
+
+    n, m = rows.shape
+    owner, neighbour = np.repeat(np.arange(n, dtype=np.int32), m), rows.astype(np.int32).ravel()
+    kept = neighbour >= 0
+    owner, neighbour, cosine = owner[kept], neighbour[kept], cosines.ravel()[kept]
+    low, high = np.minimum(owner, neighbour), np.maximum(owner, neighbour)
+    # Conversion adds up what stands at one place: a pair that is in both lists has its cosine, and a one, twice.
+    # Sorting by counting, which makes this linear, is SciPy's.
+    times = coo_array((np.ones(len(low), dtype=np.float32), (low, high)), shape=(n, n)).tocsr()
+    total = coo_array((cosine, (low, high)), shape=(n, n)).tocsr()
+    one = np.repeat(np.arange(n, dtype=np.int32), np.diff(times.indptr))
+    return one, times.indices, total.data / times.data

@@ -1,0 +1,96 @@
+"""The picture of an evaluation: precision against recall, threshold by threshold."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from medlink.errors import ConfigError
+from medlink.evaluation.clustering import Sweep
+
+FORMATS = (".png", ".svg")
+_APART = 0.08  # between two points whose threshold stands beside the curve
+
+
+def check_plot(path: str | PathLike[str]) -> None:
+    """Refuse a picture that could not be written in the end, before the long work starts.
+
+    Raises:
+        ConfigError: the ending is no known format, the folder is missing, or matplotlib is not installed.
+    """
+    target = Path(path)
+    if target.suffix.lower() not in FORMATS:
+        raise ConfigError("unknown format of a picture", path=path, remedy=f"end it in {' or '.join(FORMATS)}")
+    if not target.parent.is_dir():
+        raise ConfigError("the folder does not exist", path=target.parent, remedy="make it first")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(
+            "pictures need matplotlib, which is not installed", remedy="run: pip install 'medlink[plot]'"
+        ) from error
+
+
+def write_plot(path: str | PathLike[str], sweeps: Mapping[str, Sweep]) -> None:
+    """Draw one curve for each evaluation, its best F1 as a dot with the threshold beside it.
+
+    Thresholds at which nothing is predicted have no precision and are left out. Equal input gives an equal file. The
+    file is written beside and renamed.
+
+    Args:
+        path: a ``.png`` or ``.svg`` file.
+        sweeps: label of the curve to its evaluation.
+
+    Raises:
+        ConfigError: as :func:`check_plot`, or the file cannot be written.
+    """
+    check_plot(path)
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 5.6), dpi=150, layout="constrained")
+    axes = figure.add_subplot()
+    for label, found in sweeps.items():
+        some = np.flatnonzero(found.tp + found.fp)
+        precision, recall, best = found.precision, found.recall, found.best
+        (line,) = axes.plot(
+            recall[some], precision[some], label=f"{label}: F1 {found.f1[best]:.3f} at {found.thresholds[best]:.2f}"
+        )
+        axes.plot(recall[best], precision[best], "o", color=line.get_color())
+        last = (2.0, 2.0)
+        for i in some:
+            here = (float(recall[i]), float(precision[i]))
+            if math.dist(last, here) >= _APART:
+                axes.annotate(
+                    f"{found.thresholds[i]:.2f}",
+                    here,
+                    xytext=(-4, -4),
+                    textcoords="offset points",
+                    ha="right",
+                    va="top",
+                    fontsize=7,
+                    color="0.35",
+                )
+                last = here
+    axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="recall", ylabel="precision", title="Pairs of names by threshold")
+    axes.grid(color="0.9")
+    axes.legend(loc="lower left", fontsize=8)
+    target = Path(path)
+    draft = target.with_name(f".{target.name}.draft")
+    form = target.suffix.lower()[1:]
+    try:
+        # A date, a version and random ids would make two equal pictures differ.
+        with rc_context({"svg.hashsalt": "medlink"}):
+            figure.savefig(draft, format=form, metadata={"Date": None} if form == "svg" else {"Software": None})
+        os.replace(draft, target)
+    except OSError as error:
+        raise ConfigError(
+            f"the picture cannot be written: {error.strerror}", path=target, remedy="name a file you can write to"
+        ) from error
+    finally:
+        draft.unlink(missing_ok=True)

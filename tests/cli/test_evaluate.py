@@ -1,0 +1,112 @@
+"""``medlink evaluate``."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import medlink
+from medlink.cli.evaluate import evaluate
+from medlink.errors import ConfigError, InputError
+from medlink.evaluation import sweep
+from medlink.evaluation.names import read_names
+from medlink.models import load_encoder
+
+TABLE = Path(medlink.__file__).parent / "resources" / "demo" / "terminology.tsv"
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(evaluate, [str(arg) for arg in args], catch_exceptions=False)
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def test_clustering_says_what_the_library_says(tmp_path: Path) -> None:
+    result = run("clustering", TABLE, "-o", tmp_path / "out.tsv")
+    assert result.exit_code == 0, result.output
+    names = read_names(TABLE)
+    found = sweep(names.concepts, load_encoder().encode(names.texts))
+    best = found.to_dicts()[found.best]
+    head, columns, values = result.stdout.splitlines()
+    assert head == (
+        f"{len(names)} names of 479 concepts, {found.true_pairs} true pairs, "
+        f"{found.listed_true_pairs / found.true_pairs:.1%} of them among the 50 nearest"
+    )
+    assert columns.split() == ["theta0", "P", "R", "F1", "TP", "FP", "FN", "TN"]
+    assert values.split() == [
+        f"{best['threshold']:.4g}",
+        *(f"{best[name]:.3f}" for name in ("precision", "recall", "f1")),
+        *(str(best[name]) for name in ("tp", "fp", "fn", "tn")),
+    ]
+    table = rows(tmp_path / "out.tsv")
+    assert len(table) == 70
+    assert [int(row["tp"]) for row in table] == found.tp.tolist()
+    np.testing.assert_allclose([float(row["f1"]) for row in table], found.f1, rtol=1e-5)
+    assert [p.name for p in tmp_path.iterdir()] == ["out.tsv"]
+
+
+def test_each_option_of_clustering_changes_the_output() -> None:
+    small = ("clustering", TABLE, "--sample", 200)
+    base = run(*small).stdout
+    assert run(*small).stdout == base
+    for options in (("--neighbours", 2), ("--thresholds", "0.1:0.2:0.1"), ("--sample", 300), ("--seed", 2)):
+        assert run(*small, *options).stdout != base, options
+
+
+def test_clustering_with_another_encoder(tmp_path: Path) -> None:
+    from medlink.models import StaticEncoder
+    from medlink.models.encoders import builtin_folder
+
+    encoder = StaticEncoder.load(builtin_folder())
+    noise = np.random.default_rng(0).integers(-127, 127, encoder.tensors["table"].shape).astype(np.int8)
+    StaticEncoder(encoder.config, {**encoder.tensors, "table": noise}).save(tmp_path / "noise")
+    options = ("--sample", 300, "--encoder", tmp_path / "noise", "--plot", tmp_path / "a.svg")
+    pytest.importorskip("matplotlib")
+    assert run("clustering", TABLE, *options).stdout != run("clustering", TABLE, "--sample", 300).stdout
+    assert "noise: F1 " in (tmp_path / "a.svg").read_text("utf-8")
+
+
+@pytest.mark.parametrize("bad", ["0.5", "0.5:0.4:0.1", "0:1:0", "0:2:0.1", "a:b:c", "0:1:0.0001", "nan:1:0.1"])
+def test_thresholds_that_are_none(bad: str) -> None:
+    result = run("clustering", TABLE, "--thresholds", bad)
+    assert result.exit_code == 2
+    assert "is not START:STOP:STEP" in result.output
+
+
+def test_what_cannot_be_written_is_said_before_the_work(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"the folder does not exist\. Remedy: make it first"):
+        run("clustering", "missing.tsv", "-o", tmp_path / "nowhere" / "a.tsv")
+    with pytest.raises(ConfigError, match="unknown format of a picture"):
+        run("clustering", "missing.tsv", "--plot", tmp_path / "a.doc")
+    (tmp_path / "a.tsv").mkdir()
+    with pytest.raises(ConfigError, match=r"a\.tsv: the table cannot be written: Is a directory"):
+        run("clustering", TABLE, "--sample", 50, "-o", tmp_path / "a.tsv")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.tsv"]
+
+
+GOLD = "concept_id\tname\tlanguage\nA\tasthma\ten\nA\tAsthma\tde\nB\tcough\ten\nC\tfever\ten\n"
+
+
+def test_partition(tmp_path: Path) -> None:
+    gold, predicted = tmp_path / "gold.tsv", tmp_path / "clusters.tsv"
+    gold.write_text(GOLD, "utf-8")
+    predicted.write_text("cluster\tterm\n1\tasthma\n1\tAsthma\n1\tcough\n2\tunknown\n", "utf-8")
+    assert run("partition", predicted, gold).stdout.splitlines() == [
+        "3 terms in 1 clusters; 1 without a concept and 1 without a cluster left out",
+        "measure                 P      R      F1",
+        "pairs                   0.333  1.000  0.500",
+        "B-cubed                 0.556  1.000  0.714",
+        "pairs of two languages  -      1.000  -",
+    ]
+    predicted.write_text("cluster\tterm\n1\tcough\n2\tfever\n", "utf-8")
+    assert run("partition", predicted, gold).stdout.splitlines()[-1] == "pairs of two languages  -      -      -"
+    predicted.write_text("cluster\tterm\n1\tCOUGH\n", "utf-8")
+    with pytest.raises(InputError, match=r"clusters\.tsv: none of its terms is a name in .*gold\.tsv\. Remedy: give"):
+        run("partition", predicted, gold)

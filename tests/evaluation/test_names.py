@@ -1,0 +1,71 @@
+"""Names to evaluate: from a knowledge base, a bundle, a table; samples; clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import InputError, KnowledgeBaseError
+from medlink.evaluation.names import NameSet, read_clusters, read_names
+from medlink.kb import Input, build_kb
+from medlink.records import Name
+
+TABLE = "concept_id\tname\tlanguage\nA:1\tasthma\ten\nA:1\tAsthma\tde\nA:2\tasthma\tes\nA:3\tcough\ten\n"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    (tmp_path / "names.tsv").write_text(TABLE, "utf-8")
+    return tmp_path / "names.tsv"
+
+
+def test_table_and_knowledge_base_are_the_same(table: Path, tmp_path: Path, demo_path: Path) -> None:
+    names = read_names(table)
+    assert names.texts == ("Asthma", "asthma", "cough")
+    assert names.concepts == (("A:1",), ("A:1", "A:2"), ("A:3",))
+    assert names.languages == (("de",), ("en", "es"), ("en",))
+    assert (len(names), names.concept_count) == (3, 3)
+    build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
+    assert read_names(tmp_path / "kb.sqlite") == read_names(tmp_path) == names
+    assert read_names(demo_path).concept_count == 479
+
+
+def test_fully_specified_names_are_left_out() -> None:
+    names = [Name("A", "asthma (disorder)", "en", "fsn"), Name("A", "asthma", "en")]
+    assert NameSet.of(names).texts == ("asthma",)
+
+
+def test_a_sample_is_of_whole_concepts() -> None:
+    names = NameSet.of(Name(f"C{i % 40}", f"name {i}", "en") for i in range(200))
+    sample = names.sample(52, seed=1)
+    assert (len(sample), sample.concept_count) == (55, 11)
+    assert list(sample.texts) == sorted(sample.texts)
+    assert names.sample(52, seed=1) == sample
+    assert names.sample(52, seed=2) != sample
+    assert names.sample(1000, seed=1) == names
+
+
+def test_bad_names(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        read_names(tmp_path / "missing.tsv")
+    with pytest.raises(KnowledgeBaseError, match="there is no knowledge base"):
+        read_names(tmp_path)
+    (tmp_path / "none.tsv").write_text("concept_id\tname\n", "utf-8")
+    with pytest.raises(InputError, match=r"none\.tsv: there are no names in it\. Remedy: give a source"):
+        read_names(tmp_path / "none.tsv")
+
+
+def test_clusters(tmp_path: Path) -> None:
+    path = tmp_path / "clusters.tsv"
+    path.write_text("cluster\tterm\tscore\n1\tasthma\t0.9\n2\tcough\t\n1\tasthma\t0.9\n", "utf-8")
+    assert read_clusters(path) == {"asthma": "1", "cough": "2"}
+    path.write_text("cluster\tterm\n1\tasthma\n2\tasthma\n", "utf-8")
+    with pytest.raises(InputError, match=r"clusters\.tsv:3: a term is in cluster '2' and was in another before"):
+        read_clusters(path)
+    path.write_text("cluster\tname\n1\tasthma\n", "utf-8")
+    with pytest.raises(InputError, match="looked for the columns term, cluster"):
+        read_clusters(path)
+    path.write_text("cluster\tterm\n\tasthma\n", "utf-8")
+    with pytest.raises(InputError, match="empty term or cluster"):
+        read_clusters(path)
