@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 # Names that need a library are imported when they are asked for: 'import medlink' loads none.
 _LAZY = {
     "Bundle": "medlink.index",
+    "CoderPlusPlusTrainer": "medlink.models",
     "ConceptIndex": "medlink.index",
     "KnowledgeBase": "medlink.kb",
     "Linker": "medlink.linking",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -81,6 +82,57 @@ def average(encoders: tuple[Path, ...], out: Path) -> None:
     averaged = mean([StaticEncoder.load(folder) for folder in encoders])
     averaged.save(out)
     click.echo(f"{out}: static encoder {averaged.fingerprint}, the mean of {len(encoders)}")
+
+
+@train.command("coderpp")
+@click.argument("kb", type=click.Path(path_type=Path))
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder of the encoder.")
+@click.option(
+    "--start", default="builtin", show_default=True, help="Encoder to start from: 'builtin', folder, hub model."
+)
+@click.option("--positives", type=int, help="Terms of its concept that join an anchor.  [30]")
+@click.option("--neighbours", type=int, help="Nearest terms that join an anchor.  [30]")
+@click.option("--anchors", type=int, help="Anchors in a batch.  [16; static 64]")
+@click.option("--accumulation", type=int, help="Batches in a step.  [8; static 1]")
+@click.option("--epochs", type=int, help="Passes over all terms.  [20; static 3]")
+@click.option("--refresh", help="Find the neighbours anew each 'epoch', 'never', or every N steps.  [epoch]")
+@click.option("--max-tokens", type=int, help="Tokens of a term that a transformer reads.  [32]")
+@click.option("--learning-rate", type=float, help="Peak of the learning rate.  [4e-05; static 0.001]")
+@click.option("--warmup", type=float, help="Share of the steps that warm up.  [0.0083; static 0.05]")
+@click.option("--weight-decay", type=float, help="Weight decay of AdamW.  [0.01; static 0]")
+@click.option("--alpha", type=float, help="Sharpness of the loss on positives.  [2]")
+@click.option("--beta", type=float, help="Sharpness of the loss on negatives.  [50]")
+@click.option("--threshold", type=float, help="Lambda of the loss, a cosine.  [0.5; static 0.7]")
+@click.option("--epsilon", type=float, help="Margin of the pair mining, in cosine.  [0.1]")
+@click.option("--feature-dropout", type=float, help="Share of n-grams left out of a static encoder.  [0; static 0.5]")
+@click.option("--precision", type=click.Choice(["auto", "fp32", "bf16", "fp16"]), help="Number type.  [auto]")
+@click.option("--seed", type=int, help="Seed of all that is random.  [1]")
+@click.option(
+    "--checkpoint-steps", default=1000, show_default=True, type=click.IntRange(min=1), help="Steps between checkpoints."
+)
+@click.option(
+    "--workers", default=0, show_default=True, type=click.IntRange(min=0), help="Processes that prepare batches."
+)
+@click.option("--resume", is_flag=True, help="Go on from the newest checkpoint of OUT.")
+def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, workers: int, resume: bool, **recipe: Any) -> None:
+    """Train an encoder on the names in KB by CODER++: hard positives and hard negatives, found anew as it learns.
+
+    A default in brackets is the paper's; after 'static', that for a static encoder such as the built-in one.
+    """
+    from dataclasses import replace
+
+    from medlink.kb import KnowledgeBase
+    from medlink.models import CoderPlusPlusTrainer
+
+    given = {name: value for name, value in recipe.items() if value is not None}
+    if given.get("refresh", "").isdecimal():
+        given["refresh"] = int(given["refresh"])
+    with KnowledgeBase(kb) as store:
+        names = list(store.iter_names())
+    trainer = CoderPlusPlusTrainer(names, start, log=lambda line: click.echo(line, err=True))
+    trainer.recipe = replace(trainer.recipe, **given)
+    encoder = trainer.train(out, resume=resume, checkpoint_steps=checkpoint_steps, workers=workers)
+    click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(names)} names")
 
 
 def _check(out: Path) -> None:

@@ -1,0 +1,100 @@
+"""The ablation of CODER++ (Zeng et al. 2022, Table 5) on open names, from the built-in encoder.
+
+    python benchmarks/coderpp.py names.tsv --work FOLDER
+
+``names.tsv`` is made by ``open_names.py``. Whole concepts are drawn for training and others for testing; settings
+(a), (b) and (c) train on the first for equally many steps, and every encoder is evaluated on both by the protocol of
+the paper's section 3 (``medlink.evaluation.clustering``) at its own best threshold. The built-in encoder was trained on
+all these names, by another loss: the concepts of the test are new to the three settings, not to their start. A run that
+is cut short goes on where it was.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import random
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import click
+import numpy as np
+
+from medlink.evaluation.clustering import sweep
+from medlink.models import CoderPlusPlusTrainer, load_encoder
+from medlink.models.coderpp_recipe import CoderPlusPlusRecipe
+from medlink.models.coderpp_terms import Terms
+from medlink.models.encoders import Encoder
+from medlink.records import Name
+
+SETTINGS: tuple[tuple[Literal["a", "b", "c"], str], ...] = (
+    ("a", "(a) k = 1, m = 30, neighbours kept"),
+    ("b", "(b) k = m = 30, neighbours kept"),
+    ("c", "(c) k = m = 30, neighbours renewed"),
+)
+
+
+def split(table: Path, train: int, held_out: int, seed: int) -> tuple[list[Name], list[Name]]:
+    """Names of concepts drawn at random, at least ``train`` of them, and of others, at least ``held_out``."""
+    by_concept: dict[str, list[Name]] = defaultdict(list)
+    with open(table, encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            by_concept[row["concept_id"]].append(Name(row["concept_id"], row["name"], row["language"]))
+    concepts = sorted(by_concept)
+    random.Random(seed).shuffle(concepts)
+    parts: tuple[list[Name], list[Name]] = ([], [])
+    for part, wanted in zip(parts, (train, held_out), strict=True):
+        while len(part) < wanted:
+            if not concepts:
+                raise click.ClickException(f"{table} has fewer than {train + held_out} names")
+            part.extend(by_concept[concepts.pop()])
+    return parts
+
+
+def figures(encoder: Encoder, terms: Terms) -> str:
+    """Columns of the table: best threshold, precision, recall, F1."""
+    concepts = [terms.concepts_of(term).astype(str).tolist() for term in range(len(terms))]
+    found = sweep(concepts, np.asarray(encoder.encode(terms.text)))
+    best = found.best
+    return f"{found.thresholds[best]:.2f} | " + " | ".join(
+        f"{share[best]:.3f}" for share in (found.precision, found.recall, found.f1)
+    )
+
+
+@click.command()
+@click.argument("table", type=click.Path(exists=True, path_type=Path))
+@click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder in which the encoders are kept.")
+@click.option("--names", default=100_000, show_default=True, help="Names to train on, at least.")
+@click.option("--held-out", default=20_000, show_default=True, help="Names of other concepts, at least.")
+@click.option("--epochs", default=3, show_default=True, help="Passes over the training names.")
+@click.option("--seed", default=1, show_default=True)
+def main(table: Path, work: Path, names: int, held_out: int, epochs: int, seed: int) -> None:
+    """Train the three settings and print the table."""
+    train, other = split(table, names, held_out, seed)
+    parts = Terms(train), Terms(other)
+    recipe = replace(CoderPlusPlusRecipe.static(), epochs=epochs, seed=seed)
+    run = json.dumps([parts[0].digest, load_encoder().fingerprint, recipe.to_dict()])
+    folder = work / hashlib.sha256(run.encode()).hexdigest()[:12]
+    rows = [f"| built-in | {' | '.join(figures(load_encoder(), part) for part in parts)} |"]
+    for setting, label in SETTINGS:
+        out = folder / setting
+        if not out.exists():
+            click.echo(f"setting {setting}", err=True)
+            trainer = CoderPlusPlusTrainer(
+                train, recipe=recipe.table5(setting), log=lambda line: click.echo(line, err=True)
+            )
+            trainer.train(out, resume=True)
+        rows.append(f"| {label} | {' | '.join(figures(load_encoder(out), part) for part in parts)} |")
+    click.echo(
+        f"{len(train):,} training names, {len(other):,} names of concepts held out, {epochs} epochs, seed {seed}.\n"
+    )
+    click.echo("| setting | theta 0 | P | R | F1 | theta 0, held out | P, held out | R, held out | F1, held out |")
+    click.echo("|---|" + "---:|" * 8)
+    click.echo("\n".join(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""CODER++ (Zeng et al. 2022): fine-grained term embeddings from hard positives and hard negatives.
+
+What is imported here needs neither torch nor sentence-transformers; training imports both.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from medlink.errors import ConfigError
+from medlink.models.coderpp_card import write_card
+from medlink.models.coderpp_recipe import CoderPlusPlusRecipe
+from medlink.models.coderpp_terms import Terms
+from medlink.models.encoders import BUILTIN, Encoder, load_encoder
+from medlink.models.static import StaticEncoder
+from medlink.records import Name
+
+CHECKPOINT_STEPS = 1000
+
+
+class CoderPlusPlusTrainer:
+    """Train any encoder by CODER++, starting from one that exists.
+
+    Args:
+        names: names with their concepts; at least two concepts, one of them with two names that differ in more than
+            case and accents.
+        start: the encoder to start from: ``"builtin"``, a model folder, or a hub model.
+        recipe: how to train; the default is the paper's for a transformer and
+            :meth:`~medlink.models.coderpp_recipe.CoderPlusPlusRecipe.static` for a static encoder. It may be set anew
+            before :meth:`train`.
+        log: called with one line now and then.
+
+    Raises:
+        ConfigError: the names do not suffice.
+        EncoderError: there is no encoder to start from.
+
+    >>> names = [Name("A", "kidney stone"), Name("A", "renal calculus"), Name("B", "stroke")]
+    >>> CoderPlusPlusTrainer(names).recipe.refresh
+    'epoch'
+    """
+
+    def __init__(
+        self,
+        names: Iterable[Name],
+        start: str | Path = BUILTIN,
+        recipe: CoderPlusPlusRecipe | None = None,
+        log: Callable[[str], None] | None = None,
+    ) -> None:
+        self.terms = Terms(names)
+        self._start = start
+        encoder = load_encoder(start)
+        self._start_fingerprint = encoder.fingerprint
+        self._is_static = isinstance(encoder, StaticEncoder)
+        self.recipe = recipe or (CoderPlusPlusRecipe.static() if self._is_static else CoderPlusPlusRecipe())
+        self._log = log or (lambda _: None)
+
+    def train(
+        self,
+        out: str | Path,
+        *,
+        resume: bool = False,
+        checkpoint_steps: int = CHECKPOINT_STEPS,
+        workers: int = 0,
+    ) -> Encoder:
+        """Run the recipe and write the encoder.
+
+        Same names, start, recipe and number of threads give the same weights on a CPU, whether or not the run was cut
+        short and resumed.
+
+        Args:
+            out: folder of the encoder; the checkpoints lie in a folder of that name with ``.checkpoints`` until the run
+                is complete.
+            resume: go on from the newest checkpoint.
+            checkpoint_steps: steps between two checkpoints.
+            workers: processes that turn batches into tensors while the model is busy: some for a transformer on a GPU,
+                0 on a CPU. They do not change the weights.
+
+        Returns:
+            The trained encoder, opened from ``out``.
+
+        Raises:
+            ConfigError: a folder is in use or holds checkpoints of another run, or the recipe does not fit the encoder.
+            EncoderError: the loss is no number, or a checkpoint is damaged.
+        """
+        try:
+            from accelerate import PartialState  # type: ignore[import-untyped]  # ships no types
+
+            from medlink.models.coderpp_checkpoint import begin_work_folder, check_work_folder
+            from medlink.models.coderpp_loop import CoderPlusPlusLoop
+            from medlink.models.coderpp_trainable import trainable
+        except ImportError as error:
+            raise ConfigError(
+                f"a library for training is missing: {error.name}", remedy="install medlink[train]"
+            ) from error
+
+        out = Path(out).resolve()
+        if checkpoint_steps < 1:
+            raise ConfigError(f"checkpoint_steps is {checkpoint_steps}, at least 1 expected")
+        if self.recipe.feature_dropout and not self._is_static:
+            raise ConfigError(
+                "feature_dropout is for a static encoder", remedy="leave it at 0; a transformer has its own dropout"
+            )
+        if out.exists() and not out.is_dir():
+            raise ConfigError("there is a file of that name", path=out, remedy="name another folder")
+        if out.exists() and any(out.iterdir()) and not (out / "modules.json").exists():
+            raise ConfigError("the folder is not empty and holds no encoder", path=out, remedy="name another folder")
+        work = out.with_name(f"{out.name}.checkpoints")
+        processes = PartialState()
+        run = {
+            "names": self.terms.digest,
+            "start": self._start_fingerprint,
+            "recipe": self.recipe.to_dict(),
+            "processes": processes.num_processes,
+        }
+        found = check_work_folder(work, run, resume=resume)
+        processes.wait_for_everyone()
+        if processes.is_main_process:
+            begin_work_folder(work, run)
+        processes.wait_for_everyone()
+        part = trainable(load_encoder(self._start), self.terms.text, self.recipe)
+        loop = CoderPlusPlusLoop(
+            part,
+            self.terms,
+            self.recipe,
+            work=work,
+            checkpoint_steps=checkpoint_steps,
+            workers=workers,
+            log=self._log,
+        )
+        loop.train(resume_from_checkpoint=str(found) if found else None)
+        if processes.is_main_process:
+            writing = out.with_name(f".{out.name}.writing")
+            shutil.rmtree(writing, ignore_errors=True)
+            part.save(writing)
+            write_card(
+                writing,
+                load_encoder(writing),
+                terms=self.terms,
+                start=self._start_fingerprint,
+                recipe=self.recipe,
+                figures={"steps": loop.state.global_step, **loop.figures},
+            )
+            _replace(writing, out)
+            shutil.rmtree(work)
+        processes.wait_for_everyone()
+        return load_encoder(out)
+
+
+def _replace(new: Path, target: Path) -> None:
+    """Put a complete folder in the place of another."""
+    old = target.with_name(f".{target.name}.old")
+    if target.exists():
+        os.replace(target, old)
+    os.replace(new, target)
+    shutil.rmtree(old, ignore_errors=True)

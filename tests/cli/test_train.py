@@ -1,0 +1,137 @@
+"""``medlink train coderpp``: its options, its defaults, its errors."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import medlink
+from medlink.cli.main import app, main
+from medlink.cli.train import coderpp
+from medlink.kb import KnowledgeBase
+from medlink.models import StaticConfig, StaticEncoder
+from medlink.models.coderpp_recipe import CoderPlusPlusRecipe
+from medlink.models.static_trainer import StaticRecipe, StaticTrainer
+
+WORDS = (("kidney", "en"), ("renal", "en"), ("nephros", "en"), ("Niere", "de"))
+SHORT = ("--epochs", "1", "--anchors", "8", "--positives", "2", "--neighbours", "3")
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A knowledge base of 24 names."""
+    folder = tmp_path_factory.mktemp("kb")
+    rows = "".join(f"C:{i}\t{word} {i}\t{language}\n" for i in range(6) for word, language in WORDS)
+    (folder / "names.tsv").write_text(f"concept_id\tname\tlanguage\n{rows}", encoding="utf-8")
+    path = folder / "kb.sqlite"
+    command = ["kb", "build", str(path), "--table", str(folder / "names.tsv")]
+    CliRunner().invoke(app, command, catch_exceptions=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def start(kb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small static encoder."""
+    with KnowledgeBase(kb) as store:
+        names = list(store.iter_names())
+    config = StaticConfig(rows=256, dimension=16, hidden=8)
+    trained = StaticTrainer(names, config, StaticRecipe(epochs=1, batch_size=8)).train()
+    return trained.save(tmp_path_factory.mktemp("start") / "encoder")
+
+
+def train(kb: Path, start: Path, out: Path, *options: str) -> str:
+    command = ["train", "coderpp", str(kb), "-o", str(out), "--start", str(start), *SHORT, *options]
+    result = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    encoder = StaticEncoder.load(out)
+    assert f"{out}: encoder {encoder.fingerprint}, trained on 24 names" in result.stdout
+    assert "round 1: neighbours of 24 terms" in result.stderr
+    return encoder.fingerprint
+
+
+def test_train_coderpp(kb: Path, start: Path, tmp_path: Path) -> None:
+    base = train(kb, start, tmp_path / "base")
+    assert train(kb, start, tmp_path / "again", "--checkpoint-steps", "1") == base
+    other = ("--refresh", "2", "--learning-rate", "0.01", "--seed", "2", "--alpha", "1", "--precision", "bf16")
+    assert train(kb, start, tmp_path / "other", *other) != base
+    card = (tmp_path / "other" / "README.md").read_text("utf-8")
+    for fact in ('"refresh": 2', '"learning_rate": 0.01', '"seed": 2', '"alpha": 1.0', '"precision": "bf16"'):
+        assert fact in card
+    assert '"anchors": 8' in card
+
+
+def test_every_option_is_one_of_the_recipe_or_of_the_run() -> None:
+    options = {option.name for option in coderpp.params}
+    assert options - set(CoderPlusPlusRecipe().to_dict()) == {
+        "kb",
+        "out",
+        "start",
+        "checkpoint_steps",
+        "workers",
+        "resume",
+    }
+    assert set(CoderPlusPlusRecipe().to_dict()) - options == {"max_grad_norm"}
+
+
+def test_the_help_states_the_defaults_of_the_recipes() -> None:
+    paper, static = CoderPlusPlusRecipe().to_dict(), CoderPlusPlusRecipe.static().to_dict()
+    for option in coderpp.params:
+        if option.name not in paper:
+            continue
+        found = re.search(r"\[([^;\]]+)(?:; static ([^\]]+))?\]$", option.help)
+        assert found, option.name
+        for stated, value in ((found[1], paper[option.name]), (found[2] or found[1], static[option.name])):
+            if isinstance(value, str):
+                assert stated == value
+            else:
+                assert float(stated) == pytest.approx(value, rel=0.01), option.name
+
+
+def test_an_unfinished_run_is_resumed(kb: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from medlink.models import coderpp_loop
+
+    step = coderpp_loop.CoderPlusPlusLoop.training_step
+
+    def stop_at_three(self: coderpp_loop.CoderPlusPlusLoop, *args: object, **kwargs: object) -> object:
+        if self.state.global_step == 2:
+            raise KeyboardInterrupt
+        return step(self, *args, **kwargs)
+
+    alone = train(kb, start, tmp_path / "alone")
+    monkeypatch.setattr(coderpp_loop.CoderPlusPlusLoop, "training_step", stop_at_three)
+    command = ["train", "coderpp", str(kb), "-o", str(tmp_path / "out"), "--start", str(start), *SHORT]
+    assert CliRunner().invoke(app, [*command, "--checkpoint-steps", "1"]).exit_code
+    monkeypatch.undo()
+    with pytest.raises(medlink.MedlinkError, match=r"holds an unfinished run\. Remedy: resume it with --resume"):
+        CliRunner().invoke(app, command, catch_exceptions=False)
+    assert train_resumed(kb, start, tmp_path / "out") == alone
+
+
+def train_resumed(kb: Path, start: Path, out: Path) -> str:
+    command = ["train", "coderpp", str(kb), "-o", str(out), "--start", str(start), *SHORT, "--resume"]
+    result = CliRunner().invoke(app, command, catch_exceptions=False)
+    assert "step 3/3" in result.stderr
+    assert "step 1/3" not in result.stderr
+    return StaticEncoder.load(out).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--refresh", "often"), "refresh is 'often'. Remedy: give 'epoch', 'never' or a number of steps"),
+        (("--positives", "0"), "positives is 0, at least 1 expected"),
+        (("--start", "./nowhere"), "no such encoder folder"),
+    ],
+)
+def test_errors_are_one_line(
+    options: tuple[str, ...], message: str, kb: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "coderpp", str(kb), "-o", str(tmp_path / "out"), *options])
+    assert ended.value.code == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

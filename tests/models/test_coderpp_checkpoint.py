@@ -1,0 +1,111 @@
+"""Checkpoints: what is read is what was written, no pickle among it, and damage is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from medlink.errors import EncoderError
+from medlink.models import coderpp_checkpoint as checkpoint
+
+LISTS = np.array([[1, 2], [0, -1]], dtype=np.int32)
+
+
+def net(seed: int) -> tuple[torch.nn.Module, torch.optim.Optimizer, Any]:
+    """A tied pair of layers after two steps, its optimizer and its schedule."""
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Linear(3, 3))
+    model[1].weight = model[0].weight
+    optimizer = torch.optim.AdamW([{"params": model[0].parameters()}, {"params": [model[1].bias]}], lr=0.1)
+    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
+    for _ in range(2):
+        torch.autograd.backward(model(torch.ones(2, 3)).sum())
+        optimizer.step()
+        scheduler.step()
+    return model, optimizer, scheduler
+
+
+def written(work: Path, step: int, found: int) -> tuple[torch.nn.Module, torch.optim.Optimizer, Any]:
+    """A complete checkpoint."""
+    made = net(seed=1)
+    writing = work / f"{step}.writing"
+    writing.mkdir(parents=True)
+    checkpoint.write_state(writing, made[0], made[1], {"found": found, "scheduler": made[2].state_dict()})
+    checkpoint.write_neighbours(work, found, LISTS)
+    checkpoint.finish(work, writing, step)
+    return made
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    model, optimizer, scheduler = written(tmp_path, step=5, found=2)
+    folder = checkpoint.newest(tmp_path)
+    assert folder == tmp_path / "checkpoint-5"
+    other, other_optimizer, other_scheduler = net(seed=2)
+    checkpoint.read_weights(folder, other)
+    schedule = checkpoint.read_optimizer(folder, other_optimizer)
+    other_scheduler.load_state_dict(schedule["scheduler"])
+    assert schedule["found"] == 2
+    for _ in range(2):
+        for a, b, c in ((model, optimizer, scheduler), (other, other_optimizer, other_scheduler)):
+            b.zero_grad()
+            torch.autograd.backward(a(torch.ones(2, 3)).square().sum())
+            b.step()
+            c.step()
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(other.state_dict()[name], tensor, rtol=0, atol=0)
+    np.testing.assert_array_equal(checkpoint.read_neighbours(tmp_path, 2), LISTS)
+    assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} == {".safetensors", ".json", ".npy"}
+
+
+def test_a_new_checkpoint_takes_the_place_of_the_old(tmp_path: Path) -> None:
+    written(tmp_path, step=9, found=1)
+    written(tmp_path, step=10, found=1)
+    (tmp_path / "11.writing").mkdir()
+    assert checkpoint.newest(tmp_path) == tmp_path / "checkpoint-10"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["11.writing", "checkpoint-10", "neighbours-1.npy"]
+    written(tmp_path, step=12, found=3)
+    assert sorted(path.name for path in tmp_path.glob("n*")) == ["neighbours-3.npy"]
+    # a run that goes on from an older copy writes the step again
+    written(tmp_path, step=12, found=3)
+    checkpoint.begin_work_folder(tmp_path, {"names": "x"})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-12", "neighbours-3.npy", "run.json"]
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "schedule.json"])
+@pytest.mark.parametrize("how", ["missing", "short"])
+def test_damage_is_named(name: str, how: str, tmp_path: Path) -> None:
+    written(tmp_path, step=5, found=2)
+    path = tmp_path / "checkpoint-5" / name
+    if how == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:7])
+    model, optimizer, _ = net(seed=2)
+
+    def read() -> None:
+        checkpoint.read_weights(path.parent, model)
+        checkpoint.read_optimizer(path.parent, optimizer)
+
+    with pytest.raises(EncoderError) as error:
+        read()
+    assert f"{path}: the checkpoint cannot be read" in str(error.value)
+    assert "Remedy: delete the folder of checkpoints" in str(error.value)
+
+
+@pytest.mark.parametrize("content", [None, b"\x93NUMPY"])
+def test_damaged_neighbours_are_named(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "neighbours-4.npy"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(EncoderError, match=r"neighbours-4\.npy: the checkpoint cannot be read"):
+        checkpoint.read_neighbours(tmp_path, 4)
+
+
+def test_a_pickle_among_the_neighbours_is_not_opened(tmp_path: Path) -> None:
+    np.save(tmp_path / "neighbours-4.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(EncoderError, match="cannot be read"):
+        checkpoint.read_neighbours(tmp_path, 4)

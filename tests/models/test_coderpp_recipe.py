@@ -1,0 +1,63 @@
+"""The recipe: the paper's numbers, the settings of Table 5, and values that make no sense."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any, Literal
+
+import pytest
+
+from medlink.errors import ConfigError
+from medlink.models.coderpp_recipe import CoderPlusPlusRecipe
+
+
+def test_the_defaults_are_those_of_section_5_1() -> None:
+    recipe = CoderPlusPlusRecipe()
+    assert (recipe.positives, recipe.neighbours, recipe.anchors, recipe.accumulation) == (30, 30, 16, 8)
+    # 16 anchors with 30 + 30 terms each, 8 batches, 8 processes: the 62,464 terms of a step
+    assert recipe.anchors * (1 + recipe.positives + recipe.neighbours) * recipe.accumulation * 8 == 62_464
+    assert (recipe.max_tokens, recipe.learning_rate, recipe.refresh) == (32, 4e-5, "epoch")
+    assert recipe.warmup == pytest.approx(10_000 / 1_200_000)
+    assert recipe.epochs == 1_200_000 // 60_000
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"), [("a", (1, 30, "never")), ("b", (30, 30, "never")), ("c", (30, 30, "epoch"))]
+)
+def test_table_5(setting: Literal["a", "b", "c"], expected: tuple[int, int, str]) -> None:
+    base = CoderPlusPlusRecipe.static()
+    recipe = base.table5(setting)
+    assert (recipe.positives, recipe.neighbours, recipe.refresh) == expected
+    varied = {"positives", "neighbours", "refresh"}
+    assert all(getattr(recipe, f.name) == getattr(base, f.name) for f in fields(recipe) if f.name not in varied)
+
+
+def test_it_is_plain_data() -> None:
+    recipe = CoderPlusPlusRecipe.static()
+    assert CoderPlusPlusRecipe(**json.loads(json.dumps(recipe.to_dict()))) == recipe
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"positives": 0}, "positives is 0, at least 1"),
+        ({"neighbours": 0}, "neighbours is 0, at least 1"),
+        ({"anchors": 0}, "anchors is 0"),
+        ({"accumulation": 0}, "accumulation is 0"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"max_tokens": 0}, "max_tokens is 0"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0, a number above 0"),
+        ({"alpha": -1.0}, "alpha is -1.0"),
+        ({"beta": float("nan")}, "beta is nan"),
+        ({"warmup": 1.0}, "warmup is 1.0, a share from 0"),
+        ({"feature_dropout": -0.1}, "feature_dropout is -0.1"),
+        ({"refresh": "often"}, "refresh is 'often'. Remedy: give 'epoch', 'never' or a number of steps"),
+        ({"refresh": 0}, "refresh is 0"),
+        ({"precision": "fp8"}, "precision is 'fp8'. Remedy: give one of auto, fp32, bf16, fp16"),
+    ],
+)
+def test_values_that_make_no_sense(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        CoderPlusPlusRecipe(**given)
+    assert message in str(error.value)
