@@ -1,6 +1,6 @@
-"""Put the tables of ``make bench`` into the README.
+"""Put the tables of ``make bench`` between the marks of a document.
 
-python benchmarks/fill_readme.py README.md accuracy.md speed.md
+    python benchmarks/fill_readme.py README.md accuracy=accuracy.md speed=speed.md
 """
 
 from __future__ import annotations
@@ -12,17 +12,20 @@ import click
 
 
 @click.command()
-@click.argument("readme", type=click.Path(exists=True, path_type=Path))
-@click.argument("accuracy", type=click.Path(exists=True, path_type=Path))
-@click.argument("speed", type=click.Path(exists=True, path_type=Path))
-def main(readme: Path, accuracy: Path, speed: Path) -> None:
+@click.argument("document", type=click.Path(exists=True, path_type=Path))
+@click.argument("tables", nargs=-1, required=True, metavar="MARK=FILE...")
+def main(document: Path, tables: tuple[str, ...]) -> None:
     """Replace what stands between the marks of each table."""
-    text = readme.read_text("utf-8")
-    for name, source in (("accuracy", accuracy), ("speed", speed)):
-        table = source.read_text("utf-8").strip()
-        block = f"<!-- {name} -->\n{table}\n<!-- end -->"
-        text = re.sub(rf"<!-- {name} -->\n.*?<!-- end -->", lambda _, block=block: block, text, flags=re.DOTALL)
-    readme.write_text(text, encoding="utf-8")
+    text = document.read_text("utf-8")
+    for given in tables:
+        name, _, source = given.partition("=")
+        block = f"<!-- {name} -->\n{Path(source).read_text('utf-8').strip()}\n<!-- end -->"
+        text, count = re.subn(
+            rf"<!-- {name} -->\n.*?<!-- end -->", lambda _, block=block: block, text, flags=re.DOTALL
+        )
+        if not count:
+            raise click.ClickException(f"{document} has no mark <!-- {name} -->")
+    document.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

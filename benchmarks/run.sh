@@ -6,7 +6,21 @@ cd "$(dirname "$0")"
 case "$PYTHON" in */*) PYTHON=$(cd .. && cd "$(dirname "$PYTHON")" && pwd)/$(basename "$PYTHON") ;; esac
 work=../out/bench
 mkdir -p "$work"
-"$PYTHON" accuracy.py --work "$work/accuracy" | tee "$work/accuracy.md"
-echo
-{ "$PYTHON" speed.py --work "$work/speed"; echo; "$PYTHON" encoder.py; } | tee "$work/speed.md"
-"$PYTHON" fill_readme.py ../README.md "$work/accuracy.md" "$work/speed.md"
+medlink() { "$PYTHON" -c 'from medlink.cli.main import main; main()' "$@"; }
+table() { tee "$work/$1.md"; echo; }
+"$PYTHON" accuracy.py --work "$work/accuracy" | table accuracy
+{ "$PYTHON" speed.py --work "$work/speed"; echo; "$PYTHON" encoder.py; } | table speed
+
+# Clustering: an encoder that never met the concepts of the test, then the ablation of CODER++ and the cost. Hours.
+names=$work/names.tsv
+"$PYTHON" open_names.py ../../shared/data/terminologies "$names"
+"$PYTHON" clustering.py split "$names" "$work/training.tsv"
+if [ ! -e "$work/held-out" ]; then
+  medlink kb build "$work/training.sqlite" --table "$work/training.tsv"
+  medlink train static "$work/training.sqlite" -o "$work/held-out"
+fi
+"$PYTHON" clustering.py rivals "$names" --encoder "$work/held-out" | table clustering
+"$PYTHON" clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" | table known
+"$PYTHON" coderpp.py "$names" --work "$work/coderpp" | table coderpp
+"$PYTHON" cluster_cost.py "$names" --work "$work/cost" | table cost
+"$PYTHON" fill_readme.py ../README.md accuracy="$work/accuracy.md" speed="$work/speed.md"

@@ -23,8 +23,10 @@ _LAZY = {
     "KnowledgeBase": "medlink.kb",
     "Linker": "medlink.linking",
     "Mention": "medlink.linking",
+    "TermClusterer": "medlink.clustering",
     "build_bundle": "medlink.index",
     "build_kb": "medlink.kb",
+    "extend_bundle": "medlink.index",
     "load_encoder": "medlink.models",
 }
 __all__ = ["Candidate", "Concept", "Link", "MedlinkError", "__version__", "load", *_LAZY]  # noqa: PLE0604 # names come lazily

@@ -20,6 +20,7 @@ ROOT = Path(medlink.__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
 HOUSE = "concept_id\tname\tlanguage\ttype\nH:1\tHausbegriff\tde\tpreferred\nH:1\thouse term\ten\tpreferred\n"
+DECISIONS = "id\tname\tlanguage\ttype\tparent\tdecision\nNEW:1\tleft arm\ten\tpreferred\t\taccept\n"
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +35,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "notes").mkdir()
     for language, note in demo_notes().items():
         (folder / "notes" / f"{language}.txt").write_text(note, encoding="utf-8")
+    (folder / "terms.txt").write_text("fever\nFieber\nleft arm\nright arm\n", encoding="utf-8")
+    (folder / "decisions.tsv").write_text(DECISIONS, encoding="utf-8")
     return folder
 
 
@@ -52,7 +55,8 @@ def test_readme_from_top_to_bottom(workplace: Path) -> None:
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
         printed[command] = done.stdout
-    assert '"text": "Herzinfarkt"' in printed[commands[-1]]
+    assert any('"text": "Herzinfarkt"' in output for command, output in printed.items() if command.startswith("echo"))
+    assert "left arm" in printed["medlink kb show house NEW:1"]
     assert "Hausbegriff" in printed["medlink kb show house H:1 --language de"]
     python = "\n".join(blocks("python"))
     # a script of its own: its worker processes and its working folder are not those of the tests

@@ -1,8 +1,10 @@
-"""``medlink index``: build the index of a bundle, describe it."""
+"""``medlink index``: build the index of a bundle, add to it, describe it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -10,7 +12,7 @@ import click
 
 @click.group()
 def index() -> None:
-    """Build the index of a bundle, or describe it."""
+    """Build the index of a bundle, add to it, or describe it."""
 
 
 @index.command("build")
@@ -29,17 +31,10 @@ def index() -> None:
 )
 def build(bundle: Path, kb: Path | None, encoder: str, kind: str | None, threads: int) -> None:
     """Build encoder and index of BUNDLE from its knowledge base, or renew them."""
-    from tqdm import tqdm
-
     from medlink.index import build_bundle
     from medlink.linking.join import default_join
 
-    with tqdm(desc="names embedded", unit=" names", disable=None) as bar:
-
-        def show(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
+    with _embedding() as show:
         built = build_bundle(
             bundle,
             kb=kb,
@@ -56,6 +51,54 @@ def build(bundle: Path, kb: Path | None, encoder: str, kind: str | None, threads
     )
 
 
+@index.command("add")
+@click.argument("bundle", type=click.Path(path_type=Path))
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    required=True,
+    type=click.Path(path_type=Path),
+    help="House list to take in, as for 'medlink kb build'. May be repeated.",
+)
+@click.option(
+    "--max-bad-share",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="Stop when a larger share of a file's rows cannot be used; 0 stops at the first.",
+)
+def add(bundle: Path, tables: tuple[Path, ...], max_bad_share: float) -> None:
+    """Add concepts, and further names of known ones, to BUNDLE; what is there is not built again."""
+    from medlink.index import extend_bundle
+    from medlink.kb import Input
+
+    inputs = [Input("table", table) for table in tables]
+    with _embedding() as show:
+        report = extend_bundle(bundle, inputs, max_bad_share=max_bad_share, progress=show)
+    for given in report.kb.inputs:
+        for line in given.lines():
+            click.echo(line)
+    click.echo(
+        f"{report.path}: {report.kb.names:,} names and {report.kb.concepts:,} concepts added; "
+        f"the index has {report.names:,} names, {report.added:,} of them since it was built"
+    )
+
+
+@contextmanager
+def _embedding() -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on a terminal; gives what tells it of names embedded so far and their total."""
+    from tqdm import tqdm
+
+    with tqdm(desc="names embedded", unit=" names", disable=None) as bar:
+
+        def show(done: int, total: int) -> None:
+            bar.total = total
+            bar.update(done - bar.n)
+
+        yield show
+
+
 @index.command("info")
 @click.argument("bundle", type=click.Path(path_type=Path))
 def info(bundle: Path) -> None:
@@ -64,4 +107,6 @@ def info(bundle: Path) -> None:
 
     opened = Bundle(bundle)
     facts = {key: value for key, value in opened.index.manifest.items() if key != "files"}
+    if "added" in facts:
+        facts["added"] = {key: value for key, value in facts["added"].items() if key != "files"}
     click.echo(json.dumps({**opened.versions, "index": facts}, indent=2, sort_keys=True))

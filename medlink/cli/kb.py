@@ -205,24 +205,19 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
 
 
 def _json(value: Any) -> str:
+    """A value as readable JSON."""
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def _by_language(names: dict[str, int]) -> str:
+    """Counts of names by language."""
     return ", ".join(f"{tag or '-'} {count:,}" for tag, count in names.items()) or "none"
 
 
 def _report(report: BuildReport) -> Iterator[str]:
+    """What was read and what was built, line by line."""
     for given in report.inputs:
-        yield f"{given.format} {given.path}: {given.rows:,} rows"
-        for reason, count in given.skipped.items():
-            yield f"  left out: {count:,} {reason}"
-        for kind, count in given.bad.items():
-            yield f"  bad rows: {count:,} {kind}"
-        for problem in given.problems:
-            yield f"    {problem}"
-        for note in given.notes:
-            yield f"  note: {note}"
+        yield from given.lines()
     for entry in report.sources:
         version = f" {entry.source.version}" if entry.source.version else ""
         yield (
@@ -247,6 +242,7 @@ def _walk(opened: KnowledgeBase, concept_id: str, depth: int) -> Iterator[tuple[
 
 
 def _concept(opened: KnowledgeBase, view: ConceptView, language: str | None, depth: int) -> dict[str, Any]:
+    """A concept as plain data."""
     ancestors = opened.ancestors(view.concept_id, depth) if depth else []
     shown = opened.preferred_names([concept_id for concept_id, _ in ancestors], language)
     return {

@@ -13,9 +13,10 @@ from medlink.errors import MedlinkError
 
 # command -> (module, one-line help): the help stands here so that listing commands imports none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "cluster": ("medlink.cli.cluster", "Group a term list into concepts, known and new."),
     "demo": ("medlink.cli.demo", "Build the demo bundle, link one note per language, write a page."),
     "evaluate": ("medlink.cli.evaluate", "Measure encoders and clusterings by published protocols."),
-    "index": ("medlink.cli.index", "Build the index of a bundle, or describe it."),
+    "index": ("medlink.cli.index", "Build the index of a bundle, add to it, or describe it."),
     "kb": ("medlink.cli.kb", "Build a knowledge base from release files, search it, show a concept."),
     "link": ("medlink.cli.link", "Link the notes of files, folders or standard input."),
     "train": ("medlink.cli.train", "Train an encoder on the names of a knowledge base."),

@@ -2,6 +2,7 @@
 
 from medlink.index.bundle import Bundle, build_bundle
 from medlink.index.concept_index import ConceptIndex
+from medlink.index.extend import AddReport, extend_bundle
 from medlink.index.names import Filter
 
-__all__ = ["Bundle", "ConceptIndex", "Filter", "build_bundle"]
+__all__ = ["AddReport", "Bundle", "ConceptIndex", "Filter", "build_bundle", "extend_bundle"]

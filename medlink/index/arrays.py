@@ -86,27 +86,70 @@ def save_groups(folder: Path, name: str, groups: Sequence[Sequence[int]], dtype:
     save_array(folder, f"{name}.ends", np.cumsum([0, *map(len, groups)], dtype=np.int64))
 
 
-class Groups:
-    """Lists of numbers, memory-mapped: ``groups[i]`` is an array.
+class Ranges:
+    """Lists of numbers that count on from one list to the next: list i is ``ends[i]`` up to ``ends[i + 1]``.
 
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> save_groups(folder, "g", [[3, 1], [], [2]])
-    >>> [Groups(folder, "g")[i].tolist() for i in range(3)]
-    [[3, 1], [], [2]]
+    Args:
+        ends: ``(n + 1,)`` where each list begins, and where the last one ends.
+
+    >>> ranges = Ranges(np.array([0, 2, 2, 3]))
+    >>> [list(ranges[i]) for i in range(3)]
+    [[0, 1], [], [2]]
+    >>> [part.tolist() for part in ranges.many(np.array([2, 0]))]
+    [[0, 1, 1], [2, 0, 1]]
     """
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self.values = open_array(folder, f"{name}.values")
-        self.ends = open_array(folder, f"{name}.ends")
+    def __init__(self, ends: Array) -> None:
+        self.ends = ends
 
     def __len__(self) -> int:
         return len(self.ends) - 1
 
-    def __getitem__(self, index: int) -> Array:
-        group: Array = self.values[self.ends[index] : self.ends[index + 1]]
+    def __getitem__(self, index: int) -> Sequence[int]:
+        return range(self.ends[index], self.ends[index + 1])
+
+    def many(self, indices: Array) -> tuple[Array, Array]:
+        """Numbers of many lists: ``position (m,)`` in ``indices`` and number ``(m,)``."""
+        starts = self.ends[indices]
+        counts = self.ends[np.asarray(indices) + 1] - starts
+        position = np.repeat(np.arange(len(indices)), counts)
+        return position, np.arange(len(position)) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+
+    def holding(self, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which lists ``(n,)`` hold a number that is wanted; ``wanted`` is asked by number."""
+        sums = np.concatenate([[0], np.cumsum(wanted)])
+        held: NDArray[np.bool_] = sums[self.ends[1:]] > sums[self.ends[:-1]]
+        return held
+
+
+class Groups:
+    """Lists of numbers, memory-mapped.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> save_groups(folder, "g", [[3, 1], [], [2]])
+    >>> groups = Groups(folder, "g")
+    >>> [groups[i] for i in range(3)], groups.holding(np.array([True, False, True, False])).tolist()
+    ([[3, 1], [], [2]], [False, False, True])
+    """
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.values = open_array(folder, f"{name}.values")
+        self._ends = open_array(folder, f"{name}.ends")
+        self._ranges = Ranges(self._ends)
+
+    def __len__(self) -> int:
+        return len(self._ranges)
+
+    def __getitem__(self, index: int) -> Sequence[int]:
+        group: list[int] = self.values[self._ends[index] : self._ends[index + 1]].tolist()
         return group
 
-    def owners(self) -> Array:
-        """For each value the group it stands in."""
-        return np.repeat(np.arange(len(self)), np.diff(self.ends))
+    def many(self, indices: Array) -> tuple[Array, Array]:
+        """Numbers of many lists: ``position (m,)`` in ``indices`` and number ``(m,)``."""
+        position, at = self._ranges.many(indices)
+        return position, self.values[at]
+
+    def holding(self, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which lists ``(n,)`` hold a number that is wanted; ``wanted`` is asked by number."""
+        return self._ranges.holding(wanted[self.values])

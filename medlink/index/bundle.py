@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from medlink import __version__
 from medlink.errors import BundleError, ConfigError
-from medlink.index.concept_index import ConceptIndex
+from medlink.index.concept_index import ADDED, ConceptIndex
 from medlink.kb import KnowledgeBase
 from medlink.models import Encoder, load_encoder
+from medlink.records import Name
 
 FORMAT = 1
 MANIFEST, KB, INDEX, ENCODER = "manifest.json", "kb.sqlite", "index", "encoder"
@@ -26,6 +27,12 @@ MANIFEST, KB, INDEX, ENCODER = "manifest.json", "kb.sqlite", "index", "encoder"
 
 def _remedy(folder: Path) -> str:
     return f"run 'medlink index build {folder}'"
+
+
+def indexed(names: Iterable[Name]) -> Iterator[Name]:
+    """The names that go into an index."""
+    # a fully specified name carries its tag ("All (finding)"), which nobody writes
+    return (name for name in names if name.type != "fsn")
 
 
 def build_bundle(
@@ -77,8 +84,7 @@ def build_bundle(
         with KnowledgeBase(source) as store:
             ConceptIndex.build(
                 folder / f"{INDEX}.new",
-                # a fully specified name carries its tag ("All (finding)"), which nobody writes
-                (name for name in store.iter_names() if name.type != "fsn"),
+                indexed(store.iter_names()),
                 model,
                 semantic_types=store.iter_semantic_types(),
                 kind=kind,
@@ -168,6 +174,12 @@ class Bundle:
         if self.index.manifest["encoder"] != fingerprint:
             raise BundleError(
                 "the index was built with another encoder than the manifest names",
+                path=self.folder / INDEX,
+                remedy=_remedy(self.folder),
+            )
+        if self.index.manifest.get(ADDED, {}).get("folder") != self.manifest.get(ADDED):
+            raise BundleError(
+                "the names that were added to the index are not those that the manifest names",
                 path=self.folder / INDEX,
                 remedy=_remedy(self.folder),
             )

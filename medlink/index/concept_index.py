@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from medlink.errors import BundleError, ConfigError
 from medlink.index.arrays import open_array, save_array
-from medlink.index.dense import DenseIndex
+from medlink.index.dense import DenseIndex, JoinedDense, open_dense
 from medlink.index.dictionary import NameDictionary
+from medlink.index.joined import NONE, open_column
 from medlink.index.lexical import LexicalIndex
 from medlink.index.names import Filter, NameTable, Selection
 from medlink.index.selfjoin import nearest
@@ -24,9 +25,10 @@ FORMAT = 2
 """Version of the folder layout."""
 NEAR = 8
 """Nearest other names that are kept for every name."""
-_MANIFEST = "index.json"
-_CONCEPTS = "concept_vectors"
-_NEAR = "near"
+MANIFEST = "index.json"
+CONCEPTS, NEAR_FILE = "concept_vectors", "near"
+ADDED = "added"
+"""Key of the manifest under which the added part stands, and the beginning of its folder's name."""
 _CHUNK = 4096
 _REBUILD = "build the index again with 'medlink index build'"
 
@@ -36,6 +38,9 @@ class ConceptIndex:
 
     One row per distinct name (after :func:`medlink.text.normalise`); a row belongs to one or more concepts. ``near
     (rows, NEAR)`` holds the nearest other names of each name by embedding, best first, -1 where there are fewer.
+
+    Names that were added later (:func:`medlink.index.extend_bundle`) lie in a folder of their own beside the files of
+    the main part, which stay as they are; both are seen as one.
 
     Args:
         folder: a folder written by :meth:`build`.
@@ -47,8 +52,32 @@ class ConceptIndex:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.manifest = self._read_manifest(self.folder)
-        for name, size in self.manifest["files"].items():
-            path = self.folder / name
+        self._check_files(self.folder, self.manifest["files"])
+        added: Path | None = None
+        if ADDED in self.manifest:
+            added = self.folder / self.manifest[ADDED]["folder"]
+            self._check_files(added, self.manifest[ADDED]["files"])
+        self.names = NameTable(self.folder, added)
+        self.dictionary = NameDictionary(self.folder, self.names, added)
+        self.lexical = LexicalIndex(self.folder, added)
+        self.dense = open_dense(self.folder, added)
+        if not len(self.names) == len(self.dense) == self.manifest["rows"]:
+            raise BundleError(
+                f"{len(self.names)} names but {len(self.dense)} vectors", path=self.folder, remedy=_REBUILD
+            )
+        replaced = NONE if added is None else open_array(added, "concepts_replaced")
+        self._concepts = open_column(self.folder, CONCEPTS, added, replaced)
+        self.near = open_column(self.folder, NEAR_FILE, added)
+        self._selections: dict[Filter, Selection | None] = {}
+
+    def __reduce__(self) -> tuple[type[ConceptIndex], tuple[Path]]:
+        # another process opens the files for itself and shares their pages
+        return ConceptIndex, (self.folder.absolute(),)
+
+    @staticmethod
+    def _check_files(folder: Path, sizes: dict[str, int]) -> None:
+        for name, size in sizes.items():
+            path = folder / name
             if not path.exists():
                 raise BundleError("a file of the index is missing", path=path, remedy=_REBUILD)
             if path.stat().st_size != size:
@@ -57,25 +86,10 @@ class ConceptIndex:
                     path=path,
                     remedy=_REBUILD,
                 )
-        self.names = NameTable(self.folder)
-        self.dictionary = NameDictionary(self.folder, self.names)
-        self.lexical = LexicalIndex(self.folder)
-        self.dense = DenseIndex(self.folder)
-        if not len(self.names) == len(self.dense) == self.manifest["rows"]:
-            raise BundleError(
-                f"{len(self.names)} names but {len(self.dense)} vectors", path=self.folder, remedy=_REBUILD
-            )
-        self._concepts = open_array(self.folder, _CONCEPTS)
-        self.near = open_array(self.folder, _NEAR)
-        self._selections: dict[Filter, Selection | None] = {}
-
-    def __reduce__(self) -> tuple[type[ConceptIndex], tuple[Path]]:
-        # another process opens the files for itself and shares their pages
-        return ConceptIndex, (self.folder.absolute(),)
 
     @staticmethod
     def _read_manifest(folder: Path) -> dict[str, Any]:
-        path = folder / _MANIFEST
+        path = folder / MANIFEST
         try:
             manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
             version = manifest["format"]
@@ -122,17 +136,17 @@ class ConceptIndex:
         if not len(table):
             raise ConfigError("no names to index", remedy="load a source first, or widen --languages")
         NameDictionary.build(folder, table)
-        LexicalIndex.build(folder, table)
-        vectors = np.empty((len(table), encoder.dimension), dtype=np.float32)
-        for start in range(0, len(table), _CHUNK):
-            rows = range(start, min(start + _CHUNK, len(table)))
-            vectors[start : start + _CHUNK] = encoder.encode([table.surface(row) for row in rows])
-            if progress:
-                progress(rows.stop, len(table))
+        LexicalIndex.build(folder, table.norms)
+        vectors = embed(encoder, table, np.arange(len(table)), progress)
         kind = kind or DenseIndex.choose(len(table))
         DenseIndex.build(folder, vectors, kind, threads=threads)
-        save_array(folder, _CONCEPTS, _concept_vectors(table, vectors))
-        save_array(folder, _NEAR, nearest(vectors, NEAR)[0].astype(np.int32))
+        position, concept = table.concepts_of(np.arange(len(table)))
+        pairs = np.unique(np.stack([concept, position], axis=1), axis=0)
+        means = concept_vectors(
+            pairs[:, 0], pairs[:, 1], vectors.__getitem__, len(table.concept_ids), encoder.dimension
+        )
+        save_array(folder, CONCEPTS, means)
+        save_array(folder, NEAR_FILE, nearest(vectors, NEAR)[0].astype(np.int32))
         manifest = {
             "format": FORMAT,
             "kind": kind,
@@ -142,9 +156,9 @@ class ConceptIndex:
             "rows": len(table),
             "names": table.entry_count,
             "concepts": len(table.concept_ids),
-            "files": {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.name != _MANIFEST},
+            "files": {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.name != MANIFEST},
         }
-        (folder / _MANIFEST).write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        write_manifest(folder / MANIFEST, manifest)
         return cls(folder)
 
     def __len__(self) -> int:
@@ -193,11 +207,9 @@ class ConceptIndex:
             searched for.
         """
         if selection is None and k <= NEAR:
-            kept: NDArray[np.int64] = self.near[rows, :k].astype(np.int64)
+            kept: NDArray[np.int64] = self.near[rows][:, :k].astype(np.int64)
             return kept
-        found = self.dense.search(self.dense.vectors(rows), k + 1, selection)[0]
-        itself_last = np.argsort(found == rows[:, None], axis=1, kind="stable")
-        return np.take_along_axis(found, itself_last, axis=1)[:, :k]
+        return other_rows(self.dense, rows, k, selection)
 
     def search(
         self, vectors: NDArray[np.float32], k: int = 10, wanted: Filter | None = None
@@ -215,13 +227,58 @@ class ConceptIndex:
         return self.dense.search(vectors, k, self.select(wanted or Filter()))
 
 
-def _concept_vectors(table: NameTable, vectors: NDArray[np.float32]) -> NDArray[np.float16]:
-    """Unit mean of the embeddings of each concept's distinct names, ``(concepts, dimension)``."""
-    position, concept = table.concepts_of(np.arange(len(table)))
-    pairs = np.unique(np.stack([concept, position], axis=1), axis=0)
-    sums = np.zeros((len(table.concept_ids), vectors.shape[1]), dtype=np.float32)
-    for start in range(0, len(pairs), _CHUNK):
-        part = pairs[start : start + _CHUNK]
-        np.add.at(sums, part[:, 0], vectors[part[:, 1]])
+def write_manifest(path: Path, manifest: dict[str, Any]) -> None:
+    """Write the manifest of an index."""
+    path.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def embed(
+    encoder: Encoder, table: NameTable, rows: NDArray[np.int64], progress: Callable[[int, int], None] | None
+) -> NDArray[np.float32]:
+    """Embeddings ``(n, dimension)`` of names, given by row, as their first entry writes them."""
+    vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
+    for start in range(0, len(rows), _CHUNK):
+        part = rows[start : start + _CHUNK].tolist()
+        vectors[start : start + _CHUNK] = encoder.encode([table.surface(row) for row in part])
+        if progress:
+            progress(start + len(part), len(rows))
+    return vectors
+
+
+def concept_vectors(
+    concept: NDArray[np.int64],
+    row: NDArray[np.int64],
+    vectors: Callable[[NDArray[np.int64]], NDArray[np.float32]],
+    count: int,
+    dimension: int,
+) -> NDArray[np.float16]:
+    """Unit mean of the embeddings of each concept's distinct names.
+
+    Args:
+        concept, row: ``(p,)`` pairs of a concept and a name of it, each once.
+        vectors: gives the embeddings ``(n, dimension)`` of rows ``(n,)``.
+        count: number of concepts.
+        dimension: width of the embeddings.
+
+    Returns:
+        ``(count, dimension)``, zero where a concept has no name.
+
+    >>> names = np.array([[1, 0], [0, 1]], dtype=np.float32)
+    >>> means = concept_vectors(np.array([0, 0, 1]), np.array([0, 1, 1]), names.__getitem__, 2, 2)
+    >>> np.rint(100 * means).tolist()
+    [[71.0, 71.0], [0.0, 100.0]]
+    """
+    sums = np.zeros((count, dimension), dtype=np.float32)
+    for start in range(0, len(row), _CHUNK):
+        np.add.at(sums, concept[start : start + _CHUNK], vectors(row[start : start + _CHUNK]))
     sums /= np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
     return sums.astype(np.float16)
+
+
+def other_rows(
+    dense: DenseIndex | JoinedDense, rows: NDArray[np.int64], k: int, selection: Selection | None = None
+) -> NDArray[np.int64]:
+    """Up to k other rows ``(n, k)`` nearest to rows ``(n,)``, best first, -1 where there are fewer."""
+    found = dense.search(dense.vectors(rows), k + 1, selection)[0]
+    itself_last = np.argsort(found == rows[:, None], axis=1, kind="stable")
+    return np.take_along_axis(found, itself_last, axis=1)[:, :k]

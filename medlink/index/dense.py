@@ -172,3 +172,63 @@ class DenseIndex:
             return np.zeros((0, self.dimension), np.float32)
         found: NDArray[np.float32] = self._storage.reconstruct_batch(np.ascontiguousarray(rows, dtype=np.int64))
         return found
+
+
+class JoinedDense:
+    """The vectors of names and of those that came later, which are numbered on: both are searched, the best are kept.
+
+    Args:
+        main, added: each as it was saved.
+
+    Raises:
+        BundleError: they are of different width.
+    """
+
+    def __init__(self, main: DenseIndex, added: DenseIndex) -> None:
+        if main.dimension != added.dimension:
+            raise BundleError(
+                f"vectors of {main.dimension} dimensions, the added ones have {added.dimension}",
+                remedy="build the index again",
+            )
+        self._main, self._added = main, added
+
+    @property
+    def dimension(self) -> int:
+        """Width of the vectors."""
+        return self._main.dimension
+
+    @property
+    def kind(self) -> str:
+        """``flat`` or ``hnsw``: that of the main part."""
+        return self._main.kind
+
+    def __len__(self) -> int:
+        return len(self._main) + len(self._added)
+
+    def search(
+        self, vectors: NDArray[np.float32], k: int, selection: Selection | None = None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Rows with the largest inner product, ties by row; see :meth:`DenseIndex.search`."""
+        count = len(self._main)
+        parts = [
+            part.search(vectors, k, None if selection is None else selection.part(rows))
+            for part, rows in ((self._main, slice(None, count)), (self._added, slice(count, None)))
+        ]
+        rows = np.concatenate([parts[0][0], np.where(parts[1][0] < 0, -1, parts[1][0] + count)], axis=1)
+        scores = np.concatenate([parts[0][1], parts[1][1]], axis=1)
+        order = np.lexsort((rows, -scores, rows < 0), axis=1)[:, : min(k, len(self))]
+        return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+    def vectors(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Vectors of rows ``(n,)`` as ``(n, dimension)``."""
+        out = np.empty((len(rows), self.dimension), dtype=np.float32)
+        later = rows >= len(self._main)
+        out[~later] = self._main.vectors(rows[~later])
+        out[later] = self._added.vectors(rows[later] - len(self._main))
+        return out
+
+
+def open_dense(folder: Path, added: Path | None) -> DenseIndex | JoinedDense:
+    """The vectors of a folder, joined with those of the added part where there is one."""
+    main = DenseIndex(folder)
+    return main if added is None else JoinedDense(main, DenseIndex(added))

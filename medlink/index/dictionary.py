@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,35 +44,32 @@ class NameDictionary:
     Args:
         folder: folder that :meth:`build` filled.
         names: the table of names it was built from.
+        added: folder with the forms of names that came later; they are looked up in both.
     """
 
-    def __init__(self, folder: Path, names: NameTable) -> None:
-        self._trie = marisa_trie.Trie()
-        path = folder / _TRIE
-        try:
-            self._trie.mmap(str(path))
-        except (OSError, RuntimeError) as error:
-            raise BundleError(
-                f"the dictionary cannot be read: {error}", path=path, remedy="build the index again"
-            ) from error
-        self._rows = Groups(folder, "form_rows")
+    def __init__(self, folder: Path, names: NameTable, added: Path | None = None) -> None:
+        self._trie, self._rows = _open_trie(folder), Groups(folder, "form_rows")
+        self._added = None if added is None else (_open_trie(added), Groups(added, "form_rows"))
+        # without an added part no further call stands between a text and its prefixes
+        self._prefixes: Callable[[str], list[str]] = self._trie.prefixes if added is None else self._prefixes_of_both
         self._names = names
 
     @classmethod
     def build(cls, folder: Path, names: NameTable) -> NameDictionary:
         """Fill a folder from a table of names."""
-        rows: dict[str, set[int]] = defaultdict(set)
-        for row in range(len(names)):
-            rows[_EXACT + names.norms[row]].add(row)
-            for entry in names.entries(row):
-                form = match_form(entry.text, entry.language)
-                if form:
-                    rows[f"{entry.language}:{form} "].add(row)
-        trie = marisa_trie.Trie(sorted(rows))
-        trie.save(str(folder / _TRIE))
-        by_id = sorted((trie.key_id(key), sorted(found)) for key, found in rows.items())
-        save_groups(folder, "form_rows", [found for _, found in by_id])
+        _save_forms(folder, _forms(names, range(len(names)), 0))
         return cls(folder, names)
+
+    def build_added(self, folder: Path, names: NameTable, rows: Iterable[int]) -> None:
+        """Fill a folder with the forms that names brought later and that this dictionary does not hold.
+
+        Args:
+            folder: where they go.
+            names: the table of names with the added ones.
+            rows: names of it that are new, or have new entries.
+        """
+        forms = _forms(names, rows, self._names.entry_count)
+        _save_forms(folder, {key: found.difference(self._rows_of(key)) for key, found in forms.items()})
 
     def lookup(self, text: str, language: str | None = None, *, norm: str | None = None) -> dict[int, str]:
         """Rows of a mention with their route: ``exact`` (in any language) or ``inflected`` (in its own).
@@ -92,9 +90,19 @@ class NameDictionary:
                     found[row] = "inflected"
         return found
 
-    def _rows_of(self, key: str) -> list[int]:
+    def _rows_of(self, key: str) -> Sequence[int]:
         number = self._trie.get(key)
-        return [] if number is None else self._rows[number].tolist()
+        found = [] if number is None else self._rows[number]
+        if self._added is not None:
+            trie, rows = self._added
+            number = trie.get(key)
+            found = found if number is None else [*found, *rows[number]]
+        return found
+
+    def _prefixes_of_both(self, text: str) -> list[str]:
+        """Keys of both parts that a text begins with, the shortest first."""
+        added = self._added[0].prefixes(text) if self._added is not None else []
+        return sorted({*self._trie.prefixes(text), *added}, key=len)
 
     def find(self, text: str, language: str) -> list[Match]:
         """Every name in a text, at each place the longest per language; they may overlap.
@@ -118,13 +126,13 @@ class NameDictionary:
             if i and tokens[i - 1].start == token.start:
                 continue  # the inside of one word ("t 2" of T2) starts no name
             window = tokens[i : min(ends[i], i + _LONGEST)]
-            prefixes = self._trie.prefixes(f"{language}:" + "".join(f"{part.text} " for part in window))
+            prefixes = self._prefixes(f"{language}:" + "".join(f"{part.text} " for part in window))
             for key in reversed(prefixes):
                 count = key.count(" ")
                 last = window[count - 1]
                 if i + count < len(tokens) and tokens[i + count].start == last.start:
                     continue  # ends inside a word
-                rows = self._inflected(text[token.start : last.end], self._rows[self._trie[key]].tolist(), language)
+                rows = self._inflected(text[token.start : last.end], self._rows_of(key), language)
                 if rows:
                     found.append(Match(token.start, last.end, language, count, rows))
                     break
@@ -149,7 +157,7 @@ class NameDictionary:
             ends[i] = ends[i + 1] if joined else i + 1
         return ends
 
-    def _inflected(self, text: str, rows: list[int], language: str) -> tuple[int, ...]:
+    def _inflected(self, text: str, rows: Sequence[int], language: str) -> tuple[int, ...]:
         norm = normalise(text)
         return tuple(
             row
@@ -157,3 +165,38 @@ class NameDictionary:
             if self._names.norms[row] == norm
             or any(e.language == language and is_inflection(text, e.text, language) for e in self._names.entries(row))
         )
+
+
+def _open_trie(folder: Path) -> marisa_trie.Trie:
+    """The trie of a folder, memory-mapped."""
+    trie, path = marisa_trie.Trie(), folder / _TRIE
+    try:
+        trie.mmap(str(path))
+    except (OSError, RuntimeError) as error:
+        raise BundleError(
+            f"the dictionary cannot be read: {error}", path=path, remedy="build the index again"
+        ) from error
+    return trie
+
+
+def _forms(names: NameTable, rows: Iterable[int], since: int) -> dict[str, set[int]]:
+    """Rows by the keys of their forms, from the entries whose number is ``since`` or above."""
+    forms: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        forms[_EXACT + names.norms[row]].add(row)
+        for number in names.numbers(row):
+            if number >= since:
+                entry = names.entry(row, number)
+                form = match_form(entry.text, entry.language)
+                if form:
+                    forms[f"{entry.language}:{form} "].add(row)
+    return forms
+
+
+def _save_forms(folder: Path, forms: Mapping[str, set[int]]) -> None:
+    """Write the trie of keys and the rows of each."""
+    forms = {key: rows for key, rows in forms.items() if rows}
+    trie = marisa_trie.Trie(sorted(forms))
+    trie.save(str(folder / _TRIE))
+    by_id = sorted((trie.key_id(key), sorted(rows)) for key, rows in forms.items())
+    save_groups(folder, "form_rows", [rows for _, rows in by_id])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index.arrays import Array, open_array, save_array
-from medlink.index.names import NameTable, Selection
+from medlink.index.arrays import Array, Strings, open_array, save_array
+from medlink.index.joined import JoinedStrings
+from medlink.index.names import Selection
 from medlink.ngrams import buckets, hash_ngrams
 
 SIZES = (2, 3, 4)
@@ -32,43 +34,34 @@ class LexicalIndex:
 
     Args:
         folder: folder that :meth:`build` filled.
+        added: folder with the postings of names that came later, by the weights of this one's n-grams, so that the
+            cosines of both are comparable; they are numbered on.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._ends = open_array(folder, "posting_ends")
-        self._rows = open_array(folder, "posting_rows")
-        self._weights = open_array(folder, "posting_weights")
+    def __init__(self, folder: Path, added: Path | None = None) -> None:
         self._idf = open_array(folder, "posting_idf")
         self._size = len(self._idf)
-        self._count = int(open_array(folder, "posting_count")[0])
+        self._count = 0
+        self._parts: list[_Postings] = []
+        for part in (folder, added):
+            if part is not None:
+                self._parts.append(_Postings(part, self._count))
+                self._count += int(open_array(part, "posting_count")[0])
 
     @classmethod
-    def build(cls, folder: Path, names: NameTable) -> LexicalIndex:
-        """Fill a folder from a table of names; needs about 12 bytes for every n-gram of every name."""
-        from scipy.sparse import csr_matrix, vstack
-
-        count = len(names)
-        size = 1 << max(14, min(20, int(np.ceil(np.log2(max(2, count * 8))))))
-        parts = []
-        for start in range(0, count, _CHUNK):
-            indptr, cols = _bags([names.norms[i] for i in range(start, min(count, start + _CHUNK))], size)
-            part = csr_matrix((np.ones(len(cols), np.float32), cols.astype(np.int32), indptr), (len(indptr) - 1, size))
-            part.sum_duplicates()
-            parts.append(part)
-        matrix = vstack(parts, format="csr") if parts else csr_matrix((0, size), dtype=np.float32)
-        frequency = np.bincount(matrix.indices, minlength=size)
+    def build(cls, folder: Path, norms: Sequence[str] | Strings | JoinedStrings) -> LexicalIndex:
+        """Fill a folder from the exact forms of names; needs about 12 bytes for every n-gram of every name."""
+        count = len(norms)
+        matrix = _counted(norms, 1 << max(14, min(20, int(np.ceil(np.log2(max(2, count * 8)))))))
+        frequency = np.bincount(matrix.indices, minlength=matrix.shape[1])
         idf = (1 + np.log((1 + count) / (1 + frequency))).astype(np.float32)
-        matrix.data = (1 + np.log(matrix.data)) * idf[matrix.indices]
-        norms = np.sqrt(np.bincount(np.repeat(np.arange(count), np.diff(matrix.indptr)), matrix.data**2, count))
-        matrix.data /= np.repeat(np.maximum(norms, 1e-12), np.diff(matrix.indptr)).astype(np.float32)
-        postings = matrix.tocsc()
-        postings.sort_indices()
-        save_array(folder, "posting_ends", postings.indptr.astype(np.int64))
-        save_array(folder, "posting_rows", postings.indices.astype(np.int32))
-        save_array(folder, "posting_weights", postings.data.astype(np.float32))
         save_array(folder, "posting_idf", idf)
-        save_array(folder, "posting_count", np.array([count]))
+        _save_postings(folder, matrix, idf)
         return cls(folder)
+
+    def build_added(self, folder: Path, norms: Sequence[str]) -> None:
+        """Fill a folder with the postings of names that came later."""
+        _save_postings(folder, _counted(norms, self._size), self._idf)
 
     def search(
         self, texts: Sequence[str], k: int, selection: Selection | None = None
@@ -90,15 +83,17 @@ class LexicalIndex:
         grams, counts = np.unique(cols, return_counts=True)
         weights = (1 + np.log(counts)) * self._idf[grams]
         length = float(np.sqrt((weights**2).sum())) or 1.0
-        starts, stops = self._ends[grams], self._ends[grams + 1]
-        order = np.argsort(stops - starts, kind="stable")
-        read = np.cumsum((stops - starts)[order])
+        lengths = self._parts[0].lengths(grams)
+        for part in self._parts[1:]:
+            lengths = lengths + part.lengths(grams)
+        order = np.argsort(lengths, kind="stable")
+        read = np.cumsum(lengths[order])
         order = order[(read <= _BUDGET) | (np.arange(len(order)) < _LEAST)]
-        rows = [self._rows[starts[i] : stops[i]] for i in order]
-        if not rows or not sum(map(len, rows)):
+        if not lengths[order].sum():
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        found = np.concatenate(rows)
-        scored = np.concatenate([self._weights[starts[i] : stops[i]] * np.float32(weights[i] / length) for i in order])
+        grams, weights = grams[order], weights[order] / length
+        pairs = [pair for part in self._parts for pair in part.read(grams, weights)]
+        found, scored = (np.concatenate(column) for column in zip(*pairs, strict=True))
         if selection is not None:
             kept = selection.rows[found]
             found, scored = found[kept], scored[kept]
@@ -118,3 +113,58 @@ class LexicalIndex:
             rows_, values = rows_[kept], values[kept]
         best = np.lexsort((rows_, -values))[:k]
         return rows_[best].astype(np.int64), np.minimum(values[best], 1).astype(np.float32)
+
+
+class _Postings:
+    """For each n-gram the names that have it and its weight in each; names are numbered from ``first`` on."""
+
+    def __init__(self, folder: Path, first: int) -> None:
+        self._ends = open_array(folder, "posting_ends")
+        self._rows = open_array(folder, "posting_rows")
+        self._weights = open_array(folder, "posting_weights")
+        self._first = first
+
+    def lengths(self, grams: Array) -> Array:
+        """How many names have each n-gram."""
+        lengths: Array = self._ends[grams + 1] - self._ends[grams]
+        return lengths
+
+    def read(self, grams: Array, weights: Array) -> list[tuple[Array, Array]]:
+        """For each n-gram its names and what it adds to their cosines."""
+        starts, stops = self._ends[grams], self._ends[grams + 1]
+        rows = [self._rows[start:stop] for start, stop in zip(starts, stops, strict=True)]
+        if self._first:
+            rows = [part + self._first for part in rows]
+        scores = [
+            self._weights[start:stop] * np.float32(weight)
+            for start, stop, weight in zip(starts, stops, weights, strict=True)
+        ]
+        return list(zip(rows, scores, strict=True))
+
+
+def _counted(norms: Sequence[str] | Strings | JoinedStrings, size: int) -> Any:
+    """How often each n-gram (column) stands in each name (row), as a sparse matrix."""
+    from scipy.sparse import csr_matrix, vstack
+
+    parts = []
+    for start in range(0, len(norms), _CHUNK):
+        indptr, cols = _bags([norms[i] for i in range(start, min(len(norms), start + _CHUNK))], size)
+        part = csr_matrix((np.ones(len(cols), np.float32), cols.astype(np.int32), indptr), (len(indptr) - 1, size))
+        part.sum_duplicates()
+        parts.append(part)
+    return vstack(parts, format="csr") if parts else csr_matrix((0, size), dtype=np.float32)
+
+
+def _save_postings(folder: Path, matrix: Any, idf: Array) -> None:
+    """Weigh counted n-grams and write them by n-gram."""
+    count = matrix.shape[0]
+    lengths = np.diff(matrix.indptr)
+    matrix.data = (1 + np.log(matrix.data)) * idf[matrix.indices]
+    norms = np.sqrt(np.bincount(np.repeat(np.arange(count), lengths), matrix.data**2, count))
+    matrix.data /= np.repeat(np.maximum(norms, 1e-12), lengths).astype(np.float32)
+    postings = matrix.tocsc()
+    postings.sort_indices()
+    save_array(folder, "posting_ends", postings.indptr.astype(np.int64))
+    save_array(folder, "posting_rows", postings.indices.astype(np.int32))
+    save_array(folder, "posting_weights", postings.data.astype(np.float32))
+    save_array(folder, "posting_count", np.array([count]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import shutil
 import sqlite3
 import time
 from collections import Counter
@@ -14,9 +15,9 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from sqlalchemy import Connection, create_engine, event, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Table, create_engine, delete, event, func, insert, select
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
@@ -34,6 +35,7 @@ from medlink.kb.table import read_table
 from medlink.kb.workfolder import work_folder
 from medlink.records import Record, Source
 
+T = TypeVar("T")
 Format = Literal["rrf", "rf2", "obo", "obograph", "babelon", "table"]
 
 READERS: dict[str, Callable[..., Iterator[Record]]] = {
@@ -63,7 +65,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class SourceCounts:
-    """What a knowledge base holds of one source."""
+    """What a knowledge base holds of one source, or what a load brought of it."""
 
     source: Source
     concepts: int
@@ -85,6 +87,18 @@ class InputReport:
     skipped: dict[str, int]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        yield f"{self.format} {self.path}: {self.rows:,} rows"
+        for reason, count in self.skipped.items():
+            yield f"  left out: {count:,} {reason}"
+        for kind, count in self.bad.items():
+            yield f"  bad rows: {count:,} {kind}"
+        for problem in self.problems:
+            yield f"    {problem}"
+        for note in self.notes:
+            yield f"  note: {note}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +150,48 @@ def build_kb(
         KnowledgeBaseError: ``out`` cannot be written, or is something else than a knowledge base.
     """
     began = time.perf_counter()
-    wanted = language_filter(languages)
     target = Path(out).absolute()
+
+    def finish(connection: Connection, loader: Loader, digest: str) -> tuple[str, tuple[SourceCounts, ...]]:
+        counts = count_sources(connection, loader)
+        if not any(entry.concepts for entry in counts):
+            raise InputError("no concept with a name was found in the inputs", remedy="check the filters")
+        write_meta(connection, digest, counts)
+        return digest, counts
+
+    (digest, counts), reports = load(
+        target, inputs, Loader, finish, languages=languages, max_bad_share=max_bad_share, progress=progress
+    )
+    return BuildReport(str(target), digest, counts, reports, round(time.perf_counter() - began, 3))
+
+
+def load(
+    target: Path,
+    inputs: Sequence[Input],
+    kind: Callable[[Connection, frozenset[str] | None], Loader],
+    finish: Callable[[Connection, Loader, str], T],
+    *,
+    base: Path | None = None,
+    languages: Iterable[str] | None = None,
+    max_bad_share: float = 0.01,
+    progress: bool | None = False,
+) -> tuple[T, tuple[InputReport, ...]]:
+    """Load release files into a file beside ``target`` and rename it when it is complete.
+
+    Args:
+        target: the file to write.
+        inputs, languages, max_bad_share, progress: see :func:`build_kb`.
+        kind: makes what takes the records in.
+        finish: called with the connection, the loader and the content hash when everything is in its tables.
+        base: file to begin with, which is copied; a new one is begun when it is left out.
+
+    Returns:
+        What ``finish`` returned, and what became of each input.
+
+    Raises:
+        ConfigError, InputError, KnowledgeBaseError: see :func:`build_kb`.
+    """
+    wanted = language_filter(languages)
     records = [_reader(given, languages=wanted) for given in inputs]
     if not inputs or len(inputs) > MAX_INPUTS:
         raise ConfigError(f"{len(inputs)} inputs", remedy=f"give between 1 and {MAX_INPUTS} release files")
@@ -146,17 +200,15 @@ def build_kb(
         problems = [Problems(max_bad_share, advance) for _ in inputs]
         new = folder / "kb.sqlite"
         try:
+            if base is not None:
+                shutil.copyfile(base, new)
             with _connect(new, folder / "staging.sqlite") as connection:
-                loader = Loader(connection, wanted)
+                loader = kind(connection, wanted)
                 for number, (read, found) in enumerate(zip(records, problems, strict=True)):
                     step(f"reading {inputs[number].path}")
                     loader.take(read(problems=found), number, found)
                 skipped: list[Counter[str]] = [found.skipped for found in problems]
-                digest = loader.finish(skipped, step)
-                counts = count_sources(connection, tuple(loader.sources.values()))
-                if not any(entry.concepts for entry in counts):
-                    raise InputError("no concept with a name was found in the inputs", remedy="check the filters")
-                _write_meta(connection, digest, counts)
+                result = finish(connection, loader, loader.finish(skipped, step))
             with open(new, "rb") as handle:
                 os.fsync(handle.fileno())
             os.replace(new, target)
@@ -165,7 +217,7 @@ def build_kb(
             raise KnowledgeBaseError(
                 f"cannot be written: {reason}", path=target, remedy="check the rights and the space on the disk"
             ) from error
-    reports = (
+    reports = tuple(
         InputReport(
             given.format,
             str(given.path),
@@ -177,7 +229,7 @@ def build_kb(
         )
         for given, found in zip(inputs, problems, strict=True)
     )
-    return BuildReport(str(target), digest, counts, tuple(reports), round(time.perf_counter() - began, 3))
+    return result, reports
 
 
 def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record]]:
@@ -245,8 +297,8 @@ def _connect(new: Path, staging: Path) -> Iterator[Connection]:
         engine.dispose()
 
 
-def count_sources(connection: Connection, sources: tuple[Source, ...]) -> tuple[SourceCounts, ...]:
-    """Counts of each source in the final tables."""
+def count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts, ...]:
+    """What a load brought of each source."""
     ids: dict[str, int] = {}
     languages: dict[str, str] = {}
     for number, name, tags in connection.execute(
@@ -254,31 +306,33 @@ def count_sources(connection: Connection, sources: tuple[Source, ...]) -> tuple[
     ):
         ids[name], languages[name] = number, tags
 
-    def per_source(table: Any) -> dict[int, int]:
+    def new(table: Table) -> ColumnElement[bool]:
+        return table.c.id > loader.marks.get(table.name, 0)
+
+    def per_source(table: Table) -> dict[int, int]:
         column = table.c.source_id
-        return {row[0]: row[1] for row in connection.execute(select(column, func.count()).group_by(column))}
+        counted = select(column, func.count()).where(new(table)).group_by(column)
+        return {row[0]: row[1] for row in connection.execute(counted)}
 
     name = schema.name.c
     names: dict[int, dict[str, int]] = {}
     for number, language, count in connection.execute(
         select(name.source_id, name.language, func.count())
+        .where(new(schema.name))
         .group_by(name.source_id, name.language)
         .order_by(name.source_id, name.language)
     ):
         names.setdefault(number, {})[language] = count
-    tables = [
-        per_source(table)
-        for table in (schema.concept, schema.definition, schema.semantic_type, schema.relation, schema.mapping)
-    ]
+    tables = [per_source(table) for table in (schema.definition, schema.semantic_type, schema.relation, schema.mapping)]
     counts = []
-    for record in sources:
+    for record in loader.sources.values():
         number = ids[record.name]
-        concepts, definitions, semantic_types, relations, mappings = (table.get(number, 0) for table in tables)
+        definitions, semantic_types, relations, mappings = (table.get(number, 0) for table in tables)
         tags = tuple(tag for tag in languages[record.name].split(",") if tag)
         counts.append(
             SourceCounts(
                 Source(record.name, record.version, record.title, tags),
-                concepts,
+                loader.concepts[number],
                 names.get(number, {}),
                 definitions,
                 semantic_types,
@@ -289,14 +343,17 @@ def count_sources(connection: Connection, sources: tuple[Source, ...]) -> tuple[
     return tuple(counts)
 
 
-def _write_meta(connection: Connection, digest: str, counts: tuple[SourceCounts, ...]) -> None:
+def write_meta(connection: Connection, digest: str, counts: Iterable[SourceCounts], **more: str) -> None:
+    """Write what a knowledge base says of itself, in place of what it said."""
     values = {
         "application": schema.APPLICATION,
         "schema_version": str(schema.SCHEMA_VERSION),
         "content_hash": digest,
         # Counting millions of rows takes seconds, opening a knowledge base must not.
         "counts": json.dumps([asdict(entry) for entry in counts], ensure_ascii=False, sort_keys=True),
+        **more,
     }
+    connection.execute(delete(schema.meta))
     connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in values.items()])
 
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Mapping as MappingType
+from collections.abc import Set as AbstractSet
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, and_, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, and_, delete, func, insert, select
 from sqlalchemy.schema import CreateTable
 
 from medlink.kb import schema
@@ -34,6 +36,8 @@ MAX_INPUTS = 255
 _UNFLAGGED, _INPUT, _RANK = 62, 54, 36
 
 Row = tuple[Any, ...]
+Held = MappingType[str, AbstractSet[tuple[str, int]]]
+"""Names that a concept has already, by language: text and number of the source."""
 
 
 class _Batch:
@@ -70,16 +74,27 @@ class Loader:
         self.connection = connection
         self.languages = languages
         self.sources: dict[str, Source] = {}
+        self.marks: dict[str, int] = {}
+        """Highest row number of each table before the load; rows above it are new."""
+        self.concepts: Counter[int] = Counter()
+        """New concepts by the number of their source."""
         self._source_ids: dict[str, int] = {}
+        self._tags: dict[int, tuple[str, ...]] = {}
         self._input = 0
         self._sequence = 0
         self._skipped: Counter[str] = Counter()
-        for table in (*schema.metadata.sorted_tables, *schema.staging.sorted_tables):
+        for table in schema.staging.sorted_tables:
             connection.execute(CreateTable(table))
-        connection.execute(schema.create_search)
+        self._prepare()
         self._concepts = _Batch(connection, schema.staged_concept)
         self._names = _Batch(connection, schema.staged_name)
         self._others = {name: _Batch(connection, table) for name, table in schema.staged.items()}
+
+    def _prepare(self) -> None:
+        """Make the final tables."""
+        for table in schema.metadata.sorted_tables:
+            self.connection.execute(CreateTable(table))
+        self.connection.execute(schema.create_search)
 
     def take(self, records: Iterable[Record], number: int, problems: Problems) -> None:
         """Take in the records of one input.
@@ -176,6 +191,17 @@ class Loader:
         for table in (schema.definition, schema.semantic_type, schema.relation, schema.mapping):
             step(f"sorting {table.name}s")
             self._finish_table(table, skipped)
+        self._index(step)
+        self._finish_sources()
+        types = schema.semantic_type.c
+        new = select(types.concept_id, types.semantic_type).where(types.id > self.marks.get("semantic_type", 0))
+        for row in _rows(self.connection.execute(new.order_by(types.id))):
+            hashed.update("\x1f".join(row).encode())
+            hashed.update(b"\n")
+        return str(hashed.hexdigest())
+
+    def _index(self, step: Callable[[str], object]) -> None:
+        """Index the final tables."""
         step("indexing for search")
         # Before the other indexes: SQLite would read the forms through name_normal, in the order of the alphabet
         # instead of the ids, and FTS5 is six times slower on ids that do not rise.
@@ -183,12 +209,18 @@ class Loader:
         step("indexing")
         for index in schema.indexes:
             index.create(self.connection)
-        self._finish_sources()
-        types = schema.semantic_type.c
-        for row in _rows(self.connection.execute(select(types.concept_id, types.semantic_type).order_by(types.id))):
-            hashed.update("\x1f".join(row).encode())
-            hashed.update(b"\n")
-        return str(hashed.hexdigest())
+
+    def _begin_hash(self) -> Any:
+        """What the content hash begins with."""
+        return hashlib.sha256()
+
+    def _present(self) -> MappingType[str, Held]:
+        """What is there already of the concepts that were read: of a new file nothing."""
+        return {}
+
+    def _fresh(self, table: Table, waiting: Table) -> list[ColumnElement[bool]]:
+        """Conditions that keep waiting rows out that are in the table already: in a new file there are none."""
+        return []
 
     def _finish_names(self, skipped: list[Counter[str]]) -> Any:
         staged = schema.staged_name.c
@@ -208,24 +240,31 @@ class Loader:
         )
         into_concept, into_name = _Batch(self.connection, schema.concept), _Batch(self.connection, schema.name, ("id",))
         source_names = {number: name for name, number in self._source_ids.items()}
-        hashed = hashlib.sha256()
+        hashed = self._begin_hash()
+        present = self._present()
         concept = next(concepts, None)
         for concept_id, rows in groupby(_rows(names), itemgetter(0)):
             while concept is not None and concept[0] < concept_id:
-                skipped[concept[2] >> _INPUT]["concept without a name"] += 1
+                if concept[0] not in present:
+                    skipped[concept[2] >> _INPUT]["concept without a name"] += 1
                 concept = next(concepts, None)
-            if concept is None or concept[0] != concept_id:
+            announced = concept is not None and concept[0] == concept_id
+            if not announced and concept_id not in present:
                 for row in rows:
                     skipped[row[2] >> _INPUT & 0xFF]["name of a concept that is not loaded"] += 1
                 continue
-            into_concept.add((concept_id, concept[1]))
-            concept = next(concepts, None)
-            for row in _tidy(rows, skipped):
+            if concept is not None and announced:
+                if concept_id not in present:
+                    into_concept.add((concept_id, concept[1]))
+                    self.concepts[concept[1]] += 1
+                concept = next(concepts, None)
+            for row in _tidy(rows, skipped, present.get(concept_id, {})):
                 into_name.add(row)
                 hashed.update("\x1f".join((*row[:2], row[3], row[4], source_names[row[5]], str(row[6]))).encode())
                 hashed.update(b"\n")
         while concept is not None:
-            skipped[concept[2] >> _INPUT]["concept without a name"] += 1
+            if concept[0] not in present:
+                skipped[concept[2] >> _INPUT]["concept without a name"] += 1
             concept = next(concepts, None)
         into_concept.flush()
         into_name.flush()
@@ -236,6 +275,7 @@ class Loader:
         columns = [column for column in waiting.columns if column.name != "input"]
         ends = [column for column in columns if column.name in ("concept_id", "head", "tail")]
         known = and_(*(column.in_(select(schema.concept.c.concept_id)) for column in ends))
+        fresh = and_(known, *self._fresh(table, waiting))
         label = table.name.replace("_", " ")
 
         def per_input(query: Select[Any]) -> Counter[int]:
@@ -246,27 +286,27 @@ class Loader:
         for number, count in read.items():
             if count > kept[number]:
                 skipped[number][f"{label} of a concept that is not loaded"] += count - kept[number]
-        first = select(*columns, func.min(waiting.c.input).label("input")).where(known).group_by(*columns).subquery()
+        first = select(*columns, func.min(waiting.c.input).label("input")).where(fresh).group_by(*columns).subquery()
         final = per_input(select(first.c.input, func.count()).group_by(first.c.input))
         for number, count in kept.items():
             if count > final[number]:
                 skipped[number][f"{label} given more than once"] += count - final[number]
         names = [column.name for column in columns]
-        rows = select(*columns).where(known).distinct().order_by(*columns)
+        rows = select(*columns).where(fresh).distinct().order_by(*columns)
         self.connection.execute(insert(table).from_select(names, rows))
 
     def _finish_sources(self) -> None:
         name = schema.name.c
-        languages: dict[int, list[str]] = {}
-        for number, language in self.connection.execute(
-            select(name.source_id, name.language).distinct().order_by(name.source_id, name.language)
-        ):
-            languages.setdefault(number, []).append(language)
+        languages: dict[int, set[str]] = {}
+        new = select(name.source_id, name.language).where(name.id > self.marks.get("name", 0)).distinct()
+        for number, language in self.connection.execute(new):
+            languages.setdefault(number, set()).add(language)
+        self.connection.execute(delete(schema.source))
         batch = _Batch(self.connection, schema.source)
         for key, number in self._source_ids.items():
             record = self.sources[key]
-            tags = ",".join(tag for tag in languages.get(number, []) if tag)
-            batch.add((number, key, record.version, record.title, tags))
+            tags = languages.get(number, set()).union(self._tags.get(number, ()))
+            batch.add((number, key, record.version, record.title, ",".join(sorted(tags - {""}))))
         batch.flush()
 
 
@@ -275,16 +315,17 @@ def _rows(result: Any) -> Iterator[Row]:
         yield from part
 
 
-def _tidy(rows: Iterable[Row], skipped: list[Counter[str]]) -> Iterator[Row]:
+def _tidy(rows: Iterable[Row], skipped: list[Counter[str]], held: Held) -> Iterator[Row]:
     """Rows of ``name`` of one concept: one of each (language, text, source), one preferred in each language."""
-    for _, named in groupby(rows, itemgetter(1)):
-        seen: set[tuple[str, int]] = set()
+    for language, named in groupby(rows, itemgetter(1)):
+        there = held.get(language, frozenset())
+        seen = set(there)
         kept: list[Row] = []
-        for concept_id, language, key, text, kind, source_id in named:
+        for concept_id, _, key, text, kind, source_id in named:
             if (text, source_id) in seen:
                 skipped[key >> _INPUT & 0xFF]["name given more than once"] += 1
                 continue
             seen.add((text, source_id))
-            kept.append((concept_id, text, normalise(text), language, kind, source_id, int(not kept)))
-        yield kept[0]
+            kept.append((concept_id, text, normalise(text), language, kind, source_id, int(not kept and not there)))
+        yield from kept[:1]
         yield from sorted(kept[1:], key=itemgetter(1, 5))

@@ -41,6 +41,13 @@ def in_language(column: ColumnElement[str], parameter: str = "language") -> Colu
     return or_(asked == "", column == asked, func.substr(column, 1, func.length(asked) + 1) == asked.concat("-"))
 
 
+def in_order(table: Table) -> tuple[ColumnElement[Any], ...]:
+    """The order in which a build stores rows; rows that were added later stand behind and are sorted in by it."""
+    if table is name:
+        return name.c.concept_id, name.c.language, name.c.preferred.desc(), name.c.text, name.c.source_id
+    return tuple(column for column in table.columns if column.name != "id")
+
+
 _NAME = (name.c.concept_id, name.c.text, name.c.language, name.c.type, source.c.name, name.c.preferred)
 _named = name.join(source, source.c.id == name.c.source_id)
 
@@ -51,7 +58,7 @@ CONCEPT = (
     .join(source, source.c.id == concept.c.source_id)
     .where(concept.c.concept_id == bindparam("concept_id"))
 )
-NAMES = select(*_NAME).select_from(_named).where(name.c.concept_id == bindparam("concept_id")).order_by(name.c.id)
+NAMES = select(*_NAME).select_from(_named).where(name.c.concept_id == bindparam("concept_id")).order_by(*in_order(name))
 PREFERRED = (
     select(name.c.concept_id, name.c.language, name.c.text)
     .where(name.c.concept_id.in_(given("concept_ids")), name.c.preferred == 1)
@@ -61,7 +68,7 @@ LOOKUP = (
     select(*_NAME)
     .select_from(_named)
     .where(name.c.normal.in_(given("forms")), in_language(name.c.language))
-    .order_by(name.c.normal != bindparam("plain"), name.c.id)
+    .order_by(name.c.normal != bindparam("plain"), *in_order(name))
 )
 
 
@@ -70,7 +77,7 @@ def _of_concept(table: Table, *columns: Any) -> Select[Any]:
         select(*columns, source.c.name)
         .select_from(table.join(source, source.c.id == table.c.source_id))
         .where(table.c.concept_id == bindparam("concept_id"))
-        .order_by(table.c.id)
+        .order_by(*in_order(table))
     )
 
 
@@ -89,7 +96,7 @@ RELATIONS = (
     select(relation.c.head, relation.c.type, relation.c.tail, source.c.name)
     .join(source, source.c.id == relation.c.source_id)
     .where(or_(relation.c.head == bindparam("concept_id"), relation.c.tail == bindparam("concept_id")))
-    .order_by(relation.c.id)
+    .order_by(*in_order(relation))
 )
 PARENTS = (
     select(relation.c.tail)
@@ -155,7 +162,7 @@ def _search() -> Select[Any]:
             case((name.c.normal == plain, 0), (func.substr(name.c.normal, 1, func.length(plain)) == plain, 1), else_=2),
             func.length(name.c.normal),
             name.c.preferred.desc(),
-            name.c.id,
+            *in_order(name),
         )
         .limit(bindparam("limit"))
     )
@@ -187,10 +194,23 @@ def _types(column: ColumnElement[str], semantic_types: Iterable[str] | None) -> 
     return [column.in_(kinds)]
 
 
+def _after(table: Table, number: int) -> list[ColumnElement[bool]]:
+    return [table.c.id > number] if number else []
+
+
+def _stored(table: Table, extended: bool) -> tuple[ColumnElement[Any], ...]:
+    """Reading a built file in order is one pass by row number, an extended one has to be sorted."""
+    return in_order(table) if extended else (table.c.id,)
+
+
 def all_names(
-    languages: Iterable[str] | None, sources: Iterable[str] | None, semantic_types: Iterable[str] | None
+    languages: Iterable[str] | None,
+    sources: Iterable[str] | None,
+    semantic_types: Iterable[str] | None,
+    extended: bool,
+    after: int,
 ) -> Select[Any]:
-    """Names in stored order: (concept_id, language, not preferred, text)."""
+    """Names by (concept_id, language, not preferred, text)."""
     return (
         select(*_NAME)
         .select_from(_named)
@@ -198,8 +218,9 @@ def all_names(
             *_languages(name.c.language, languages),
             *_sources(name.c.source_id, sources),
             *_types(name.c.concept_id, semantic_types),
+            *_after(name, after),
         )
-        .order_by(name.c.id)
+        .order_by(*_stored(name, extended))
     )
 
 
@@ -214,7 +235,10 @@ def all_concepts(sources: Iterable[str] | None, semantic_types: Iterable[str] | 
 
 
 def all_relations(
-    types: Iterable[str] | None, sources: Iterable[str] | None, semantic_types: Iterable[str] | None
+    types: Iterable[str] | None,
+    sources: Iterable[str] | None,
+    semantic_types: Iterable[str] | None,
+    extended: bool,
 ) -> Select[Any]:
     """Relations by (head, type, tail)."""
     return (
@@ -225,35 +249,35 @@ def all_relations(
             *_sources(relation.c.source_id, sources),
             *_types(relation.c.head, semantic_types),
         )
-        .order_by(relation.c.id)
+        .order_by(*_stored(relation, extended))
     )
 
 
-def all_definitions(languages: Iterable[str] | None, sources: Iterable[str] | None) -> Select[Any]:
+def all_definitions(languages: Iterable[str] | None, sources: Iterable[str] | None, extended: bool) -> Select[Any]:
     """Definitions by concept."""
     return (
         select(definition.c.concept_id, definition.c.text, definition.c.language, source.c.name)
         .join(source, source.c.id == definition.c.source_id)
         .where(*_languages(definition.c.language, languages), *_sources(definition.c.source_id, sources))
-        .order_by(definition.c.id)
+        .order_by(*_stored(definition, extended))
     )
 
 
-def all_semantic_types(sources: Iterable[str] | None) -> Select[Any]:
+def all_semantic_types(sources: Iterable[str] | None, extended: bool, after: int) -> Select[Any]:
     """Semantic types by concept."""
     return (
         select(semantic_type.c.concept_id, semantic_type.c.semantic_type, semantic_type.c.code, source.c.name)
         .join(source, source.c.id == semantic_type.c.source_id)
-        .where(*_sources(semantic_type.c.source_id, sources))
-        .order_by(semantic_type.c.id)
+        .where(*_sources(semantic_type.c.source_id, sources), *_after(semantic_type, after))
+        .order_by(*_stored(semantic_type, extended))
     )
 
 
-def all_mappings(systems: Iterable[str] | None) -> Select[Any]:
+def all_mappings(systems: Iterable[str] | None, extended: bool) -> Select[Any]:
     """Mappings by concept."""
     return (
         select(mapping.c.concept_id, mapping.c.system, mapping.c.code, mapping.c.type, source.c.name)
         .join(source, source.c.id == mapping.c.source_id)
         .where(*([] if systems is None else [mapping.c.system.in_(list(systems))]))
-        .order_by(mapping.c.id)
+        .order_by(*_stored(mapping, extended))
     )

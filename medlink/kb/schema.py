@@ -2,7 +2,7 @@
 
 ``concept_id`` is the source's own id, as text, and the key everywhere. Rows of ``name`` are stored in the
 order (concept_id, language, not preferred, text), so that reading them in that order is one pass over the
-file. Indexes are created after loading.
+file; rows that were added since the file was built stand behind them. Indexes are created after loading.
 """
 
 from __future__ import annotations
@@ -113,6 +113,7 @@ name_search = Table(
     "name_search",
     MetaData(),
     Column("rowid", Integer, primary_key=True),
+    Column("normal", Text),
     Column("rank", Integer),
     Column("name_search", Text),
 )

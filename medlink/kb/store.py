@@ -95,8 +95,16 @@ class KnowledgeBase:
         return int(self._meta["schema_version"])
 
     @property
+    def extended(self) -> bool:
+        """Whether anything was added since the file was built."""
+        return "extended" in self._meta
+
+    @property
     def content_hash(self) -> str:
-        """SHA-256 over all names with their concepts, languages, types and sources: the same for the same content."""
+        """SHA-256 over all names with their concepts, languages, types and sources, and the semantic types.
+
+        The same for the same content, built at once or extended by the same steps.
+        """
         return self._meta["content_hash"]
 
     @cached_property
@@ -273,6 +281,7 @@ class KnowledgeBase:
         languages: Iterable[str] | None = None,
         sources: Iterable[str] | None = None,
         semantic_types: Iterable[str] | None = None,
+        after: int = 0,
     ) -> Iterator[Name]:
         """Names, lazily, by (concept_id, language, not preferred, text).
 
@@ -280,8 +289,9 @@ class KnowledgeBase:
             languages: of these languages only.
             sources: of these sources only.
             semantic_types: of concepts with one of these semantic types (name or code) only.
+            after: those of higher row number only (see :func:`~medlink.kb.extend.extend_kb`).
         """
-        statement = queries.all_names(_tags(languages), _listed(sources), _listed(semantic_types))
+        statement = queries.all_names(_tags(languages), _listed(sources), _listed(semantic_types), self.extended, after)
         return map(_name, self._reader.stream(statement))
 
     def iter_concepts(
@@ -299,24 +309,24 @@ class KnowledgeBase:
         semantic_types: Iterable[str] | None = None,
     ) -> Iterator[Relation]:
         """Relations, lazily, by (head, type, tail); ``semantic_types`` are those of the head."""
-        statement = queries.all_relations(_listed(types), _listed(sources), _listed(semantic_types))
+        statement = queries.all_relations(_listed(types), _listed(sources), _listed(semantic_types), self.extended)
         return (Relation(*row) for row in self._reader.stream(statement))
 
     def iter_definitions(
         self, *, languages: Iterable[str] | None = None, sources: Iterable[str] | None = None
     ) -> Iterator[Definition]:
         """Definitions, lazily, by concept."""
-        statement = queries.all_definitions(_tags(languages), _listed(sources))
+        statement = queries.all_definitions(_tags(languages), _listed(sources), self.extended)
         return (Definition(*row) for row in self._reader.stream(statement))
 
-    def iter_semantic_types(self, *, sources: Iterable[str] | None = None) -> Iterator[SemanticType]:
-        """Semantic types, lazily, by concept."""
-        statement = queries.all_semantic_types(_listed(sources))
+    def iter_semantic_types(self, *, sources: Iterable[str] | None = None, after: int = 0) -> Iterator[SemanticType]:
+        """Semantic types, lazily, by concept; ``after`` as for :meth:`iter_names`."""
+        statement = queries.all_semantic_types(_listed(sources), self.extended, after)
         return (SemanticType(*row) for row in self._reader.stream(statement))
 
     def iter_mappings(self, *, systems: Iterable[str] | None = None) -> Iterator[Mapping]:
         """Mappings, lazily, by concept."""
-        return (Mapping(*row) for row in self._reader.stream(queries.all_mappings(_listed(systems))))
+        return (Mapping(*row) for row in self._reader.stream(queries.all_mappings(_listed(systems), self.extended)))
 
 
 def _name(row: Any) -> Name:

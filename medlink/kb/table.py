@@ -19,7 +19,10 @@ _COLUMNS = {
     "definition": "definition",
     "parent": "parent",
     "semantic_type": "semantic_type",
+    "decision": "decision",
 }
+# What a reader said of a term in a table of decisions about clusters; an empty cell is an accepted name.
+_TAKEN, _LEFT_OUT = ("", "accept"), ("reject", "group")
 _ENDINGS = (".gz", ".tsv", ".csv", ".txt")
 
 
@@ -48,9 +51,11 @@ def read_table(
 
     Columns are found by their header: ``concept_id`` (or ``id``) and ``name``, and optionally ``language``,
     ``type``, ``definition``, ``parent`` and ``semantic_type``; the last two may hold several values parted by
-    ``|``. Other columns are left out with a note. A file with tabs in its header is TSV and has no quoting;
-    otherwise it is CSV with ``,`` or ``;`` and the usual quoting. A row of type ``preferred`` sets the preferred
-    name of its language; when none says so the first name of the language is preferred.
+    ``|``. A column ``decision`` makes it a table of decisions about clusters: rows that say ``reject`` or ``group``
+    name no concept and are left out on purpose. Other columns are left out with a note. A file with tabs in its
+    header is TSV and has no quoting; otherwise it is CSV with ``,`` or ``;`` and the usual quoting. A row of type
+    ``preferred`` sets the preferred name of its language; when none says so the first name of the language is
+    preferred.
 
     Memory grows with the number of distinct ids (each is announced once), not with the rows.
 
@@ -97,6 +102,13 @@ def read_table(
             index = at.get(column)
             return "" if index is None else cells[index].strip()
 
+        decision = cell("decision")
+        if decision in _LEFT_OUT:
+            problems.skipped[f"row with the decision {decision}"] += 1
+            continue
+        if decision not in _TAKEN:
+            lines.bad("unknown decision", line, repr(decision)[:40])
+            continue
         concept_id, text = cell("concept_id"), cell("name")
         if not concept_id or not text:
             lines.bad("empty id or name", line)

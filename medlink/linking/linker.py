@@ -183,12 +183,13 @@ class Linker:
         same = np.array([[base == (la or "").partition("-")[0] for base in bases] for la in languages], dtype=bool)
         own = same[mention, code]
         # Of a concept's names the best counts; of equals one in the mention's language, then the preferred one. A name
-        # to the letter stands before any other. Entries are numbered by name, concept id, language and text.
-        order = np.lexsort((entry, ~preferred, ~own, -rank[position], ~exact, mention))
+        # to the letter stands before any other. Entries are ordered by name, concept id, language and text.
+        order = np.lexsort((names.entry_order(entry), ~preferred, ~own, -rank[position], ~exact, mention))
         _, first = np.unique(mention[order] * (len(names.concept_ids) + 1) + concept[order], return_index=True)
         best = order[np.sort(first)]
-        # equal ranks in the order of concept ids, which is that of concept numbers
-        best = best[np.lexsort((concept[best], -rank[position[best]], ~exact[best], mention[best]))]
+        # equal ranks in the order of concept ids
+        by_id = names.concept_order(concept[best])
+        best = best[np.lexsort((by_id, -rank[position[best]], ~exact[best], mention[best]))]
         at = position[best]
         columns = (concept[best], rank[at], evidence.row[at], entry[best], preferred[best], evidence.route[at])
         found: list[list[_Found]] = [[] for _ in keys]
@@ -239,7 +240,8 @@ class Linker:
         """The best k: concepts that share the best name first, in the order of their shares; all others as they are."""
         if not shares:
             return found[:k]
-        holders = sorted((f for f in found if f.concept in shares), key=lambda f: (-shares[f.concept], f.concept))
+        # those of one share stay as they are, which is in the order of their ids
+        holders = sorted((f for f in found if f.concept in shares), key=lambda f: -shares[f.concept])
         return [*holders, *(f for f in found if f.concept not in shares)][:k]
 
     def _candidates(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medlink.errors import BundleError
-from medlink.index.arrays import Groups, Strings, open_array, save_array, save_groups
+from medlink.index.arrays import Groups, Ranges, Strings, open_array, save_array, save_groups
 
 
 @given(st.lists(st.text(max_size=20), max_size=8))
@@ -21,9 +21,21 @@ def test_strings_come_back(tmp_path_factory: pytest.TempPathFactory, strings: li
     assert list(Strings(folder, "s")) == strings
 
 
-def test_groups_know_their_owners(tmp_path: Path) -> None:
-    save_groups(tmp_path, "g", [[5, 6], [], [7]])
-    assert Groups(tmp_path, "g").owners().tolist() == [0, 0, 2]
+def test_lists_of_numbers_and_which_hold_one(tmp_path: Path) -> None:
+    save_groups(tmp_path, "g", [[5, 6], [], [7], [0, 1]])
+    for lists, expected in (
+        (Groups(tmp_path, "g"), [[5, 6], [], [7], [0, 1]]),
+        (Ranges(np.array([0, 2, 2, 5])), [[0, 1], [], [2, 3, 4]]),
+    ):
+        assert len(lists) == len(expected)
+        assert [list(lists[i]) for i in range(len(expected))] == expected
+        indices = np.array([2, 0, 1, 0])
+        position, number = lists.many(indices)
+        assert position.tolist() == [p for p, i in enumerate(indices.tolist()) for _ in expected[i]]
+        assert number.tolist() == [n for i in indices.tolist() for n in expected[i]]
+        wanted = np.isin(np.arange(8), [1, 4, 7])
+        assert lists.holding(wanted).tolist() == [any(wanted[n] for n in group) for group in expected]
+        assert not lists.holding(np.zeros(8, dtype=bool)).any()
 
 
 def test_arrays_are_mapped_and_read_only(tmp_path: Path) -> None:

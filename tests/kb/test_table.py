@@ -82,6 +82,32 @@ def test_bad_and_unknown(tmp_path: Path) -> None:
     assert problems.notes == [f"{path}: columns left out: note"]
 
 
+def test_decisions(tmp_path: Path) -> None:
+    path = write_lines(
+        tmp_path / "x.tsv",
+        [
+            "id\tname\tlanguage\ttype\tparent\tdecision",
+            "NEW:1\tone\ten\tpreferred\tH:1\taccept",
+            "NEW:1\tuno\tes\tsynonym\t\t",
+            "\tn/a\t\t\t\treject",
+            "NEW:2\ttwo\t\tpreferred\tH:1\tgroup",
+            "\tklingon\txx\t\t\treject",
+            "NEW:3\tthree\t\tpreferred\t\tacept",
+        ],
+    )
+    problems = Problems()
+    assert list(read_table(path, problems=problems))[1:] == [
+        Concept("NEW:1", "x"),
+        Name("NEW:1", "one", "en", "preferred", "x", True),
+        Relation("NEW:1", "isa", "H:1", "x"),
+        Name("NEW:1", "uno", "es", "synonym", "x"),
+    ]
+    assert problems.skipped == {"row with the decision reject": 2, "row with the decision group": 1}
+    assert problems.bad == {"unknown decision": 1}
+    assert problems.examples[0].detail == "'acept'"
+    assert problems.notes == []
+
+
 def test_no_good_row_stops(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.tsv", ["id\tname\tlanguage", "1\tone\tklingon"])
     with pytest.raises(InputError, match="1 of 1 rows cannot be used"):

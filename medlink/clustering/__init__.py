@@ -1,0 +1,17 @@
+"""Clustering: a list of terms to concepts, known and new."""
+
+from medlink.clustering.clusterer import TermClusterer
+from medlink.clustering.clusters import Cluster, Clustering, Member, Neighbour, Summary
+from medlink.clustering.terms import Columns, Terms, read_terms
+
+__all__ = [
+    "Cluster",
+    "Clustering",
+    "Columns",
+    "Member",
+    "Neighbour",
+    "Summary",
+    "TermClusterer",
+    "Terms",
+    "read_terms",
+]

@@ -1,0 +1,135 @@
+"""Abbreviations: short terms that join their long form, where the list leaves no choice.
+
+A term that gives both, "long form (ABC)", is evidence where the letters of the short one are found in the long one
+(Schwartz and Hearst 2003). Without such a term the initials decide: "COPD" joins "chronic obstructive
+pulmonary disease" where exactly one cluster has a name with these initials. A shorter one without such evidence, or
+one that already stands with other terms, is left where it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.clustering.guards import guard_rules
+from medlink.clustering.terms import Texts
+from medlink.text import LANGUAGES, normalise
+
+_SHORT = re.compile(r"[^\W\d_](?=\w*[^\W\d_])[\w-]{1,9}")
+_BOTH = re.compile(r"(?P<before>[^()]+?)\s*\((?P<inside>[^()]+)\)")
+_FEWEST = 4  # letters that initials alone may explain: of three, two in five were wrong on the open names
+
+
+def is_short(text: str) -> bool:
+    """Whether a term looks like an abbreviation: one word of two to ten characters with two capitals or more.
+
+    >>> [is_short(text) for text in ("COPD", "HbA1c", "Asthma", "T4", "DM II")]
+    [True, True, False, False, False]
+    """
+    return bool(_SHORT.fullmatch(text)) and sum(letter.isupper() for letter in text) > 1
+
+
+def explains(short: str, long: str) -> bool:
+    """Whether the characters of an abbreviation stand in this order in a long form, the first at the start of a word.
+
+    Schwartz and Hearst 2003: read from the right, each character of the short form is found in the long one.
+    Different from theirs: the long form begins with the word of the first character, and has more words or letters.
+
+    >>> explains("KHK", "koronare Herzkrankheit"), explains("COPD", "chronic bronchitis")
+    (True, False)
+    """
+    wanted = [letter for letter in normalise(short) if letter.isalnum()]
+    text = normalise(long)
+    if len(text) <= len(wanted):
+        return False
+    place = len(text)
+    for letter in reversed(wanted[1:]):
+        place = text.rfind(letter, 1, place)
+        if place < 0:
+            return False
+    return bool(wanted) and text.startswith(wanted[0])
+
+
+def both_forms(text: str) -> tuple[str, str] | None:
+    """Long and short form of a term that gives both.
+
+    >>> both_forms("diabetes mellitus (DM)"), both_forms("KHK (koronare Herzkrankheit)"), both_forms("fever (high)")
+    (('diabetes mellitus', 'DM'), ('koronare Herzkrankheit', 'KHK'), None)
+    """
+    found = _BOTH.fullmatch(text)
+    if not found:
+        return None
+    for long, short in ((found["before"], found["inside"]), (found["inside"], found["before"])):
+        if is_short(short.strip()) and explains(short.strip(), long.strip()):
+            return long.strip(), short.strip()
+    return None
+
+
+def initials(text: str) -> set[str]:
+    """First letters of the words of a long form, with and without its small words.
+
+    >>> sorted(initials("carcinoma of the breast"))
+    ['cb', 'cotb']
+    """
+    words = normalise(text).split()
+    if len(words) < 2:
+        return set()
+    return {"".join(w[0] for w in words), "".join(w[0] for w in words if w not in _small_words())}
+
+
+@cache
+def _small_words() -> frozenset[str]:
+    return frozenset().union(*(guard_rules(language).small_words for language in LANGUAGES))
+
+
+def join_abbreviations(texts: Texts | Sequence[str], group: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Pairs of terms to join: an abbreviation and its long form, or two ways to write the long form.
+
+    Args:
+        texts: n terms.
+        group: ``(n,)`` cluster of each.
+
+    Returns:
+        Pairs of places; the first of each joins the cluster of the second.
+
+    >>> join_abbreviations(["COPD", "chronic obstructive pulmonary disease", "asthma"], np.array([0, 1, 2]))
+    [(0, 1)]
+    """
+    sizes = np.bincount(group)
+    short: dict[str, int] = {}
+    given: dict[str, list[tuple[int, str]]] = {}
+    for place, text in enumerate(texts):
+        if is_short(text):
+            if sizes[group[place]] == 1:
+                short.setdefault(normalise(text), place)
+        elif both := both_forms(text):
+            given.setdefault(normalise(both[1]), []).append((place, normalise(both[0])))
+    wanted_long = {long for pairs in given.values() for _, long in pairs}
+    wanted = {form for form in short if len(form) >= _FEWEST and form not in given}
+    long_forms: dict[str, int] = {}
+    fits: dict[str, dict[int, int]] = {}
+    for place, text in enumerate(texts):
+        form = normalise(text)
+        if form in wanted_long:
+            long_forms.setdefault(form, place)
+        if wanted and not is_short(text):
+            for letters in initials(text) & wanted:
+                fits.setdefault(letters, {}).setdefault(int(group[place]), place)
+    joined = [
+        (place, long_forms[long])
+        for pairs in given.values()
+        for place, long in pairs
+        if long in long_forms and group[place] != group[long_forms[long]] and sizes[group[place]] == 1
+    ]
+    for form, place in short.items():
+        if form in given:
+            where = {int(group[long_forms.get(long, at)]): long_forms.get(long, at) for at, long in given[form]}
+        else:
+            where = fits.get(form, {})
+        if len(where) == 1:
+            joined.append((place, next(iter(where.values()))))
+    return joined

@@ -1,0 +1,363 @@
+"""``TermClusterer``: a term list to clusters, known and new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.clustering.abbreviations import is_short, join_abbreviations
+from medlink.clustering.clusters import (
+    ABBREVIATION,
+    EMBEDDING,
+    SAME_FORM,
+    Cluster,
+    Clustering,
+    Member,
+    Neighbour,
+    Summary,
+)
+from medlink.clustering.concepts import ASKED, KNOWN_AT, Linking, Parents, Verdict, judge
+from medlink.clustering.cut import average_cut, components
+from medlink.clustering.forms import Forms, find_forms
+from medlink.clustering.graph import NEIGHBOURS, SHARE, THRESHOLD, Graph, build_graph
+from medlink.clustering.guards import KINDS, Guards
+from medlink.clustering.terms import Terms
+from medlink.errors import ConfigError
+from medlink.index.selfjoin import nearest
+
+_LONG = 256
+"""Characters that the built-in encoder reads: two longer terms may differ in what it does not."""
+_BATCH = 4096
+_LINKED = 2048  # clusters whose members are linked together
+
+Progress = Callable[[str, int, int], object]
+"""Called with the name of a step, how much of it is done, and its whole."""
+
+
+class Encoding(Protocol):
+    """What the clusterer needs of an encoder."""
+
+    @property
+    def dimension(self) -> int:
+        """Width of the embeddings."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that decides the embeddings."""
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """``(n, dimension)`` float32 unit vectors of n texts."""
+
+
+class TermClusterer:
+    """Cluster a term list: same list, same encoder, same options, same clusters.
+
+    Args:
+        encoder: any encoder of :func:`medlink.load_encoder`.
+        linker: where given, each cluster is a known concept or NEW (a :class:`medlink.Linker` fits).
+        parents: id and name of each parent of a concept; NEW clusters then get a proposed parent.
+        threshold: cosine at which two terms speak for one concept, in (0, 1); higher gives smaller clusters.
+        neighbours: nearest terms of each term that are looked at, at least 1.
+        known_at: score that a known concept needs, in [0, 1].
+        progress: called with step, done and whole.
+
+    Raises:
+        ConfigError: a value is out of range.
+
+    >>> from medlink.models import load_encoder
+    >>> found = TermClusterer(load_encoder()).cluster(["Niere", "Nieren", "kidney", "left leg", "right leg"])
+    >>> [[member.term for member in cluster.members] for cluster in found.clusters]
+    [['Niere', 'Nieren', 'kidney'], ['left leg'], ['right leg']]
+    """
+
+    def __init__(
+        self,
+        encoder: Encoding,
+        *,
+        linker: Linking | None = None,
+        parents: Parents | None = None,
+        threshold: float = THRESHOLD,
+        neighbours: int = NEIGHBOURS,
+        known_at: float = KNOWN_AT,
+        progress: Progress | None = None,
+    ) -> None:
+        if not 0 < threshold < 1:
+            raise ConfigError(f"threshold {threshold} is outside (0, 1)")
+        if not 0 <= known_at <= 1:
+            raise ConfigError(f"known_at {known_at} is outside [0, 1]")
+        if neighbours < 1:
+            raise ConfigError(f"{neighbours} neighbours asked for, 1 or more expected")
+        self._encoder, self._linker, self._parents = encoder, linker, parents
+        self._threshold, self._neighbours, self._known_at = threshold, neighbours, known_at
+        self._progress = progress or (lambda step, done, whole: None)
+
+    def cluster(self, terms: Terms | Sequence[str], *, near: int = 0) -> Clustering:
+        """Cluster a term list.
+
+        Args:
+            terms: what :func:`medlink.clustering.read_terms` gives, or texts; equal texts count as frequency.
+            near: terms of other clusters that are kept for each cluster, with the guard that kept them apart.
+
+        Returns:
+            Clusters, the most frequent first, and their counts. Records are made when they are asked for.
+
+        Raises:
+            ConfigError: ``terms`` is one string.
+        """
+        if isinstance(terms, str):
+            raise ConfigError("a list of terms is expected, not one string")
+        table = terms if isinstance(terms, Terms) else Terms.of((text, 1, "", "") for text in terms)
+        forms = find_forms(table, lambda done: self._progress("forms", done, len(table)))
+        texts = [table.texts[int(row)] for row in forms.row]
+        vectors = self._encode(texts)
+        languages = [table.languages[table.language[row]] for row in forms.row]
+        guards = Guards(texts, languages, lambda done: self._progress("guards", done, len(texts)))
+        rows, cosines = nearest(
+            vectors, self._neighbours, progress=lambda done, whole: self._progress("neighbours", done, whole)
+        )
+        graph = build_graph(rows, cosines, guards, self._threshold)
+        if not near:
+            del rows, cosines
+        group = average_cut(len(forms), graph.one, graph.other, graph.weight, SHARE)
+        pairs = np.array(join_abbreviations(texts, group), dtype=np.int64).reshape(-1, 2)
+        # groups, not terms, are joined; a pair of terms says which
+        whole = components(int(group.max(initial=-1)) + 1, group[pairs[:, 0]], group[pairs[:, 1]])[group]
+        inside = whole[graph.one] == whole[graph.other]
+        guarded = int((graph.apart[~inside] > 0).sum())
+        graph = graph.kept(inside & (graph.apart == 0))
+        clusters = _Clusters(table, forms, whole, vectors, graph, pairs)
+        if near:
+            clusters.keep_near(rows, cosines, guards, near)
+        if self._linker is not None:
+            clusters.judge(self._linker, self._known_at, self._parents, self._progress)
+        return Clustering(clusters, self._summary(clusters, guarded, len(pairs)))
+
+    def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embeddings; a term of more characters than an encoder reads has none, and no neighbour."""
+        vectors = np.zeros((len(texts), self._encoder.dimension), dtype=np.float32)
+        for start in range(0, len(texts), _BATCH):
+            batch = texts[start : start + _BATCH]
+            vectors[start : start + _BATCH] = self._encoder.encode(batch)
+            vectors[[start + i for i, text in enumerate(batch) if len(text) > _LONG]] = 0
+            self._progress("embeddings", start + len(batch), len(texts))
+        return vectors
+
+    def _summary(self, clusters: _Clusters, guarded: int, abbreviations: int) -> Summary:
+        sizes = np.diff(clusters.starts)
+        verdicts = clusters.verdicts
+        known = sum(verdict.concept_id is not None for verdict in verdicts)
+        return Summary(
+            terms=len(clusters.terms),
+            forms=len(clusters.forms),
+            clusters=len(clusters),
+            single=int((sizes == 1).sum()),
+            largest=int(sizes.max(initial=0)),
+            known=known,
+            new=len(clusters) - known if verdicts else 0,
+            doubtful=sum(verdict.doubtful for verdict in verdicts),
+            guarded=guarded,
+            abbreviations=abbreviations,
+            threshold=self._threshold,
+            encoder=self._encoder.fingerprint,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """Terms of other clusters near each cluster: place in the list of nodes, cosine, and the guard between."""
+
+    starts: NDArray[np.int64]
+    node: NDArray[np.int64]
+    cosine: NDArray[np.float32]
+    apart: NDArray[np.uint8]
+
+
+class _Clusters(Sequence[Cluster]):
+    """Clusters as arrays; a record is made when it is asked for."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        forms: Forms,
+        group: NDArray[np.int64],
+        vectors: NDArray[np.float32],
+        graph: Graph,
+        pairs: NDArray[np.int64],
+    ) -> None:
+        self.terms, self.forms, self._vectors, self._graph = terms, forms, vectors, graph
+        self._abbreviations = {int(one): int(other) for one, other in pairs}
+        row_group = group[forms.node]
+        count = int(group.max(initial=-1)) + 1
+        # an abbreviation never stands for a cluster that has a longer name
+        short = np.fromiter((is_short(text) for text in terms.texts), dtype=bool, count=len(terms))
+        order = np.lexsort((forms.rank, short, row_group))
+        starts = np.searchsorted(row_group[order], np.arange(count + 1))
+        weight = np.bincount(row_group, weights=terms.frequency, minlength=count)
+        place = np.lexsort((forms.rank[order[starts[:-1]]], -np.diff(starts), -weight))
+        self.cluster_of_node = np.empty(count, dtype=np.int64)
+        self.cluster_of_node[place] = np.arange(count)
+        self.cluster_of_node = self.cluster_of_node[group]
+        sizes = np.diff(starts)[place]
+        self.starts = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = np.repeat(starts[:-1][place] - self.starts[:-1], sizes)
+        self._rows = order[np.arange(len(order)) + offsets]
+        by_cluster = np.argsort(self.cluster_of_node[graph.one], kind="stable")
+        self._edges = by_cluster
+        self._edge_starts = np.searchsorted(self.cluster_of_node[graph.one][by_cluster], np.arange(count + 1))
+        self.verdicts: list[Verdict] = []
+        self._near: _Near | None = None
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> Cluster: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Cluster]: ...
+    def __getitem__(self, place: int | slice) -> Cluster | list[Cluster]:
+        if isinstance(place, slice):
+            return [self._cluster(i) for i in range(*place.indices(len(self)))]
+        if not -len(self) <= place < len(self):
+            raise IndexError(place)
+        return self._cluster(place % len(self))
+
+    def __iter__(self) -> Iterator[Cluster]:
+        return (self._cluster(place) for place in range(len(self)))
+
+    def judge(self, linker: Linking, known_at: float, parents: Parents | None, progress: Progress) -> None:
+        """Link up to :data:`ASKED` members of each cluster, the representative first, and decide what each is."""
+        for start in range(0, len(self), _LINKED):
+            stop = min(start + _LINKED, len(self))
+            asked = [self._asked(place) for place in range(start, stop)]
+            links = iter(linker.link([text for texts in asked for text in texts]))
+            for texts in asked:
+                self.verdicts.append(judge([next(links) for _ in texts], known_at, parents))
+            progress("concepts", stop, len(self))
+
+    def _asked(self, place: int) -> list[str]:
+        """Texts of different forms of a cluster."""
+        rows = self._rows[self.starts[place] : self.starts[place + 1]].tolist()
+        by_node = {int(self.forms.node[row]): row for row in reversed(rows)}
+        first = [row for row in rows if by_node[int(self.forms.node[row])] == row]
+        return [self.terms.texts[row] for row in first[:ASKED]]
+
+    def keep_near(self, rows: NDArray[np.int64], cosines: NDArray[np.float32], guards: Guards, near: int) -> None:
+        """Keep the nearest terms of other clusters, each cluster once."""
+        ends, place = np.nonzero(rows >= 0)
+        far, cosine = rows[ends, place], cosines[ends, place]
+        own, other = self.cluster_of_node[ends], self.cluster_of_node[far]
+        outside = own != other
+        ends, far, cosine, own, other = (x[outside] for x in (ends, far, cosine, own, other))
+        order = np.lexsort((far, ends, -cosine, other, own))
+        key = own[order] * len(self) + other[order]
+        order = order[np.r_[True, np.diff(key) > 0]] if len(order) else order
+        order = order[np.lexsort((far[order], -cosine[order], own[order]))]
+        begins = np.searchsorted(own[order], own[order])
+        order = order[np.arange(len(order)) - begins < near]
+        starts = np.searchsorted(own[order], np.arange(len(self) + 1))
+        self._near = _Near(starts, far[order], cosine[order], guards.apart(ends[order], far[order]))
+
+    def _cluster(self, place: int) -> Cluster:
+        rows = self._rows[self.starts[place] : self.starts[place + 1]].tolist()
+        verdict = self.verdicts[place] if self.verdicts else Verdict(None, "", None, (), None, "", False)
+        return Cluster(
+            place + 1,
+            self.terms.texts[rows[0]],
+            self._members(place, rows),
+            verdict.concept_id,
+            verdict.concept_name,
+            verdict.score,
+            verdict.nearest,
+            verdict.parent_id,
+            verdict.parent_name,
+            verdict.doubtful,
+            self._neighbours(place),
+        )
+
+    def _members(self, place: int, rows: list[int]) -> tuple[Member, ...]:
+        texts = {row: self.terms.texts[row] for row in rows}
+        node_row: dict[int, int] = {}
+        for row in rows:
+            node_row.setdefault(int(self.forms.node[row]), row)
+        joined = self._tree(place, list(node_row))
+        head = self._vectors[int(self.forms.node[rows[0]])]
+        members = []
+        for row in rows:
+            node = int(self.forms.node[row])
+            similarity = 1.0 if node_row[node] == rows[0] else round(float(self._vectors[node] @ head), 4)
+            to, by, score = "", "", None
+            if node_row[node] != row:
+                to, by, score = texts[node_row[node]], SAME_FORM, 1.0
+            elif node in joined:
+                other, by, score = joined[node]
+                to = texts[node_row[other]]
+            members.append(
+                Member(
+                    texts[row],
+                    int(self.terms.frequency[row]),
+                    self.terms.languages[self.terms.language[row]],
+                    self.terms.ids[row] if len(self.terms.ids) else "",
+                    similarity,
+                    to,
+                    by,
+                    score,
+                )
+            )
+        return tuple(members)
+
+    def _tree(self, place: int, nodes: list[int]) -> dict[int, tuple[int, str, float]]:
+        """To which node each but the first was joined, and why: the strongest tree of edges from the first node on."""
+        graph = self._graph
+        edges = self._edges[self._edge_starts[place] : self._edge_starts[place + 1]]
+        inside = set(nodes)
+        links = [
+            (-float(graph.weight[e]), int(graph.one[e]), int(graph.other[e]), EMBEDDING, float(graph.cosine[e]))
+            for e in edges
+        ]
+        links += [
+            (
+                0.0,
+                one,
+                self._abbreviations[one],
+                ABBREVIATION,
+                float(self._vectors[one] @ self._vectors[self._abbreviations[one]]),
+            )
+            for one in nodes
+            if one in self._abbreviations and self._abbreviations[one] in inside
+        ]
+        by_end: dict[int, list[tuple[float, int, int, str, float]]] = {}
+        for weight, one, other, why, score in links:
+            by_end.setdefault(one, []).append((weight, one, other, why, score))
+            by_end.setdefault(other, []).append((weight, other, one, why, score))
+        joined: dict[int, tuple[int, str, float]] = {}
+        reached = {nodes[0]}
+        heap = list(by_end.get(nodes[0], []))
+        heapify(heap)
+        while heap:
+            _, near, far, why, score = heappop(heap)
+            if far in reached:
+                continue
+            reached.add(far)
+            joined[far] = (near, why, round(score, 4))
+            for link in by_end.get(far, []):
+                heappush(heap, link)
+        return joined
+
+    def _neighbours(self, place: int) -> tuple[Neighbour, ...]:
+        if self._near is None:
+            return ()
+        near = self._near
+        return tuple(
+            Neighbour(
+                self.terms.texts[int(self.forms.row[near.node[at]])],
+                int(self.cluster_of_node[near.node[at]]) + 1,
+                round(float(near.cosine[at]), 4),
+                KINDS[near.apart[at]],
+            )
+            for at in range(near.starts[place], near.starts[place + 1])
+        )

@@ -1,0 +1,160 @@
+"""The records of a clustering: what is printed, written as JSON, and shown to a reader who decides.
+
+Plain data: each record gives a dictionary for JSON, and nothing here computes a cluster. ``score`` and
+``similarity`` are higher for better; ``cluster`` numbers begin at 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from medlink.records import Candidate
+
+SAME_FORM, EMBEDDING, ABBREVIATION, DECIDED = "same form", "embedding", "abbreviation", "decision"
+"""Why a member stands in its cluster; ``""`` for the member that the others were joined to."""
+
+KNOWN, NEW = "known", "new"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One term of a cluster.
+
+    ``similarity`` is its cosine to the representative, in [-1, 1]. ``joined_to`` is the term that it was joined to
+    first, ``joined_by`` one of ``same form``, ``embedding`` and ``abbreviation``, ``joined_score`` the likeness of the
+    two; the term that begins a cluster has ``""``, ``""`` and ``None``.
+
+    >>> Member("Herzinfarkt", 3, "de").to_dict()["joined_to"]
+    ''
+    """
+
+    term: str
+    frequency: int = 1
+    language: str = ""
+    id: str = ""
+    similarity: float = 1.0
+    joined_to: str = ""
+    joined_by: str = ""
+    joined_score: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A term of another cluster that lies near this one.
+
+    ``apart`` is the kind of guard that kept the two apart (``laterality``, ``number`` ...), ``""`` where the cut did.
+
+    >>> Neighbour("left arm", 7, 0.91, "laterality").to_dict()["apart"]
+    'laterality'
+    """
+
+    term: str
+    cluster: int
+    similarity: float
+    apart: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Terms that are taken for one concept.
+
+    ``members`` begin with the representative. ``concept_id`` is ``None`` for a new concept; ``score``, in [0, 1], is
+    how well the cluster fits ``concept_id`` or, where it is new, the first of ``nearest``; ``None`` where nothing was
+    linked. ``doubtful`` asks for a reader: the score is close to the border, or the members speak for several concepts.
+
+    >>> one = Cluster(1, "Fieber", (Member("Fieber"),))
+    >>> one.status, one.to_dict()["concept_id"]
+    ('new', None)
+    """
+
+    number: int
+    representative: str
+    members: tuple[Member, ...]
+    concept_id: str | None = None
+    concept_name: str = ""
+    score: float | None = None
+    nearest: tuple[Candidate, ...] = ()
+    parent_id: str | None = None
+    parent_name: str = ""
+    doubtful: bool = False
+    neighbours: tuple[Neighbour, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """``known`` or ``new``."""
+        return NEW if self.concept_id is None else KNOWN
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {
+            "cluster": self.number,
+            "representative": self.representative,
+            "status": self.status,
+            "concept_id": self.concept_id,
+            "concept_name": self.concept_name,
+            "score": self.score,
+            "doubtful": self.doubtful,
+            "parent_id": self.parent_id,
+            "parent_name": self.parent_name,
+            "nearest": [
+                {"concept_id": c.concept_id, "preferred_name": c.preferred_name, "score": c.score} for c in self.nearest
+            ],
+            "members": [member.to_dict() for member in self.members],
+            "neighbours": [neighbour.to_dict() for neighbour in self.neighbours],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Counts over a clustering.
+
+    ``terms`` are distinct rows, ``forms`` what is left of them after case, accents, hyphens and inflection. ``known``,
+    ``new`` and ``doubtful`` count clusters; ``guarded`` counts near pairs of terms that a guard kept apart.
+    """
+
+    terms: int = 0
+    forms: int = 0
+    clusters: int = 0
+    single: int = 0
+    largest: int = 0
+    known: int = 0
+    new: int = 0
+    doubtful: int = 0
+    guarded: int = 0
+    abbreviations: int = 0
+    threshold: float = 0.0
+    encoder: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """All clusters and their counts.
+
+    ``clusters`` is a sequence that may make its records when they are asked for: iterate over it, and do not keep all
+    of them where there are millions.
+
+    >>> one = Clustering((Cluster(1, "Fieber", (Member("Fieber"),)),), Summary(terms=1, clusters=1))
+    >>> one.to_dict()["summary"]["terms"]
+    1
+    """
+
+    clusters: Sequence[Cluster]
+    summary: Summary
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {"clusters": [cluster.to_dict() for cluster in self.clusters], "summary": self.summary.to_dict()}

@@ -1,0 +1,130 @@
+"""The graph that is cut: near terms with a weight for how much they speak for one concept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.clustering.guards import Guards
+
+THRESHOLD = 0.69
+NEIGHBOURS = 30
+SHARE = 0.12
+"""Average weight that two groups need to be joined (:func:`medlink.clustering.cut.average_cut`)."""
+
+_SOFTNESS = 0.01  # cosine over which the weight rises from 0.38 to 0.62
+_CROWD = 0.2  # how much a crowded neighbourhood takes off a cosine
+_USUAL = 0.45  # cosine of the places below where a term's neighbourhood is neither crowded nor empty
+_RANKS = slice(5, 25)  # nearest places that are mostly other concepts
+_ONE_NUMBER = 0.05  # taken off where one term alone names a number
+_FORBIDDEN = -0.2  # weight of a pair that a guard parts
+_LEAST = 0.01  # a weight below this is none
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Undirected edges, each once with ``one < other``, sorted by both.
+
+    ``weight (e,)`` is at most 1, below 0 where a guard parts the two; ``cosine (e,)``; ``apart (e,)`` is a place in
+    :data:`medlink.clustering.guards.KINDS`.
+    """
+
+    one: NDArray[np.int64]
+    other: NDArray[np.int64]
+    weight: NDArray[np.float64]
+    cosine: NDArray[np.float32]
+    apart: NDArray[np.uint8]
+
+    def kept(self, which: NDArray[np.bool_]) -> Graph:
+        """Some of the edges."""
+        return Graph(self.one[which], self.other[which], self.weight[which], self.cosine[which], self.apart[which])
+
+
+def crowding(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
+    """How near the sixth to the twenty-fifth neighbour of each term are, on average.
+
+    The local scaling of Conneau et al. 2018 ("Word translation without parallel data") with later places,
+    since the first are synonyms here. Places that are missing count as a usual neighbourhood, 0.45.
+
+    Args:
+        cosines: ``(n, k)`` cosines to the nearest terms, best first, below 0 where there is none.
+
+    Returns:
+        ``(n,)`` means.
+
+    >>> crowding(np.full((1, 30), 0.6, dtype=np.float32)).round(3).tolist()
+    [0.6]
+    >>> crowding(np.full((1, 3), 0.6, dtype=np.float32)).tolist()
+    [0.45]
+    """
+    width = _RANKS.stop - _RANKS.start
+    found = cosines[:, _RANKS]
+    there = found >= 0
+    total = np.where(there, found, 0).sum(axis=1, dtype=np.float64)
+    return np.asarray((total + _USUAL * (width - there.sum(axis=1))) / width)
+
+
+def pair_weights(
+    cosine: NDArray[np.float64],
+    crowded: NDArray[np.float64],
+    one_sided: NDArray[np.bool_],
+    apart: NDArray[np.bool_],
+    threshold: float,
+) -> NDArray[np.float64]:
+    """How much pairs of near terms speak for one concept.
+
+    A logistic curve over the cosine, less what a crowded neighbourhood and a number that one term alone names take off.
+
+    Args:
+        cosine: ``(p,)``.
+        crowded: ``(p,)`` sum of the :func:`crowding` of both terms.
+        one_sided: ``(p,)`` whether one term alone names a number.
+        apart: ``(p,)`` whether a guard parts them.
+        threshold: cosine of weight 0.5 in a usual neighbourhood.
+
+    Returns:
+        ``(p,)`` weights in [-0.2, 1].
+
+    >>> args = np.array([0.7, 0.7]), np.array([0.9, 0.9]), np.array([False, False]), np.array([False, True])
+    >>> pair_weights(*args, 0.7).tolist()
+    [0.5, -0.2]
+    """
+    likeness = cosine - _CROWD * (crowded - 2 * _USUAL) - _ONE_NUMBER * one_sided
+    weight = 1 / (1 + np.exp(np.clip((threshold - likeness) / _SOFTNESS, -50, 50)))
+    return np.where(apart, _FORBIDDEN, weight)
+
+
+def build_graph(
+    rows: NDArray[np.int64], cosines: NDArray[np.float32], guards: Guards, threshold: float = THRESHOLD
+) -> Graph:
+    """Edges between near terms.
+
+    Args:
+        rows, cosines: ``(n, k)`` neighbours of each term as :func:`medlink.index.selfjoin.nearest` gives them.
+        guards: of the same n terms.
+        threshold: see :func:`pair_weights`.
+
+    Returns:
+        The edges whose weight is not next to nothing.
+    """
+    count = len(rows)
+    around = crowding(cosines)
+    # no pair below can have a weight: an empty neighbourhood adds 2 * 0.2 * 0.45 at most
+    floor = threshold - 2 * _CROWD * _USUAL - 5 * _SOFTNESS
+    ends, place = np.nonzero((rows >= 0) & (cosines >= floor))
+    far = rows[ends, place]
+    cosine = cosines[ends, place]
+    key = np.minimum(ends, far) * count + np.maximum(ends, far)
+    key, first = np.unique(key, return_index=True)
+    cosine = cosine[first]
+    one, other = key // max(count, 1), key % max(count, 1)
+    likely = cosine - _CROWD * (around[one] + around[other] - 2 * _USUAL) >= threshold - 5 * _SOFTNESS
+    one, other, cosine = one[likely], other[likely], cosine[likely]
+    apart = guards.apart(one, other)
+    weight = pair_weights(
+        cosine.astype(np.float64), around[one] + around[other], guards.one_sided(one, other), apart > 0, threshold
+    )
+    edges = Graph(one, other, weight, cosine, apart)
+    return edges.kept((weight >= _LEAST) | (apart > 0))

@@ -1,0 +1,198 @@
+// The card at the right: one cluster, why it is one, and what it may be.
+
+const MEMBERS_AT_ONCE = 200;
+
+function quoted(term) {
+  return make("bdi", { class: "quoted" }, visible(term));
+}
+
+function badge(kind, text = kind) {
+  return make("span", { class: `badge ${kind}` }, text);
+}
+
+// A likeness as a number with a bar behind it.
+function likeness(value) {
+  if (value === null) return make("span", { class: "number" }, "–");
+  const bar = make("span", { class: "likeness number" }, value.toFixed(2));
+  bar.style.setProperty("--share", `${Math.max(0, Math.min(1, value)) * 100}%`);
+  return bar;
+}
+
+// Why a member stands where it stands.
+function why(member) {
+  if (!member.joined_by) return [make("span", { class: "faint" }, "the first term")];
+  const to = quoted(member.joined_to);
+  if (member.joined_by === "embedding") return ["alike ", to, likeness(member.joined_score)];
+  if (member.joined_by === "abbreviation") return ["abbreviation and long form with ", to];
+  return [`${member.joined_by}, with `, to];
+}
+
+class Card {
+  #box;
+  #model;
+  #act;
+  #all = false;
+
+  // act holds what the buttons do: rename, concept, parent, merge, show, ticks.
+  constructor(box, model, act) {
+    this.#box = box;
+    this.#model = model;
+    this.#act = act;
+    this.number = null;
+    this.ticked = new Set();
+  }
+
+  show(group) {
+    const same = group && group.number === this.number;
+    this.number = group ? group.number : null;
+    this.ticked = new Set(group && same ? group.members.filter((member) => this.ticked.has(member)) : []);
+    if (!same) this.#all = false;
+    if (!group) {
+      this.#box.replaceChildren(make("p", { class: "empty" }, "No cluster fits the filters."));
+      return;
+    }
+    const at = document.activeElement;
+    const inside = same && this.#box.contains(at);
+    this.#box.replaceChildren(
+      this.#head(group), this.#concept(group), this.#members(group), this.#neighbours(group),
+    );
+    if (!same) this.#box.scrollTop = 0;
+    // who works with keys stays where they are
+    if (inside) {
+      const again = at.name === "concept" ? this.#box.querySelector("[name=concept]:checked") : this.#box;
+      again.focus({ preventScroll: true });
+    }
+  }
+
+  // Ticks or unticks the member in a row, counted from 0.
+  tick(index) {
+    this.#box.querySelectorAll(".members input")[index]?.click();
+  }
+
+  #head(group) {
+    const terms = group.size === 1 ? "1 term" : `${group.size.toLocaleString("en")} terms`;
+    return make(
+      "header", {},
+      make("h2", {}, make("bdi", {}, visible(group.name))),
+      make(
+        "p", { class: "facts" },
+        badge(group.concept ? "known" : "new"),
+        ...(group.doubtful ? [badge("doubtful")] : []),
+        ...(group.decision ? [badge(group.decision, SPOKEN[group.decision])] : []),
+        ...(DECISION.changed(group) && !group.decision ? [badge("changed", "changed by you")] : []),
+        `${terms} · seen ${group.frequency.toLocaleString("en")} × · cluster ${group.number}`,
+      ),
+    );
+  }
+
+  #concept(group) {
+    const offered = withConcept(group.nearest, group.concept);
+    const choice = (checked, concept, ...content) => make(
+      "label", { class: "choice" },
+      make("input", { type: "radio", name: "concept", checked, change: () => this.#act.concept(concept) }),
+      ...content,
+    );
+    const rows = offered.map(({ concept_id: id, preferred_name: name, score }) => choice(
+      group.concept?.id === id, { id, name, score },
+      make("span", { class: "what" }, make("bdi", {}, visible(name)), make("code", {}, visible(id))),
+      likeness(score),
+    ));
+    rows.push(choice(
+      !group.concept, null, make("span", { class: "what" }, "A new concept", make("code", {}, group.newId)),
+    ));
+    const parts = [make("legend", {}, "Concept"), ...rows];
+    if (group.isNew) parts.push(this.#parent(group));
+    return make("fieldset", { class: "concept" }, ...parts);
+  }
+
+  #parent(group) {
+    const options = new Map(group.nearest.map((one) => [one.concept_id, one.preferred_name]));
+    if (group.parent) options.set(group.parent, this.#model.names.get(group.parent) ?? "");
+    const name = make("span", { class: "faint" });
+    const draw = (id) => name.replaceChildren(make("bdi", {}, visible(this.#model.names.get(id) ?? "")));
+    draw(group.parent);
+    return make(
+      "p", { class: "parent" },
+      make("label", { for: "parent" }, "Parent"),
+      make("input", {
+        id: "parent", list: "parents", value: group.parent, spellcheck: "false", autocomplete: "off",
+        placeholder: "id of the broader concept",
+        change: (event) => {
+          const id = event.target.value.trim();
+          this.#act.parent(id);
+          draw(id);
+        },
+      }),
+      make("datalist", { id: "parents" },
+        ...[...options].map(([id, text]) => make("option", { value: id }, visible(text)))),
+      name,
+    );
+  }
+
+  #members(group) {
+    const shown = this.#all ? group.members : group.members.slice(0, MEMBERS_AT_ONCE);
+    const rows = shown.map((member, index) => make(
+      "tr", {},
+      make("td", { class: "tick" }, make("input", {
+        type: "checkbox", id: `tick-${index}`, checked: this.ticked.has(member),
+        "aria-label": `tick ${member.term}`,
+        change: (event) => {
+          if (event.target.checked) this.ticked.add(member);
+          else this.ticked.delete(member);
+          this.#act.ticks();
+        },
+      })),
+      make("th", { scope: "row" }, make("label", { for: `tick-${index}` }, make("bdi", {}, visible(member.term))),
+        ...(member.id ? [make("code", {}, visible(member.id))] : [])),
+      make("td", { "data-label": "language" }, member.language || "–"),
+      make("td", { class: "number", "data-label": "seen" }, member.frequency.toLocaleString("en")),
+      make("td", { "data-label": "likeness" }, likeness(member.similarity)),
+      make("td", { class: "why", "data-label": "joined" }, ...why(member)),
+      make("td", { class: "do" }, member.term === group.name ? make("span", { class: "faint" }, "name")
+        : make("button", { type: "button", class: "plain", click: () => this.#act.rename(member.term) }, "use as name")),
+    ));
+    const table = make(
+      "table", { class: "members" },
+      make("caption", {}, "Members"),
+      make("thead", {}, make("tr", {}, ...["", "Term", "Language", "Seen", "Likeness to name", "Why it joined", ""]
+        .map((text) => make("th", { scope: "col", class: text === "Seen" && "number" }, text)))),
+      make("tbody", {}, ...rows),
+    );
+    if (shown.length === group.size) return table;
+    const more = make("button", {
+      type: "button", click: () => {
+        this.#all = true;
+        this.show(this.#model.groups.get(group.number));
+      },
+    }, `Show all ${group.size.toLocaleString("en")} members`);
+    return make("div", {}, table, more);
+  }
+
+  #neighbours(group) {
+    const seen = new Set(), rows = [];
+    for (const neighbour of group.neighbours) {
+      const other = this.#model.find(neighbour);
+      if (!other || other === group || seen.has(other.number)) continue;
+      seen.add(other.number);
+      rows.push(make(
+        "tr", {},
+        make("th", { scope: "row" }, make("bdi", {}, visible(neighbour.term)),
+          ...(other.name === neighbour.term ? [] : [make("span", { class: "faint" }, " in "), quoted(other.name)])),
+        make("td", { "data-label": "likeness" }, likeness(neighbour.similarity)),
+        make("td", { class: "why", "data-label": "apart" }, neighbour.apart
+          ? badge("guard", neighbour.apart) : make("span", { class: "faint" }, "not alike enough")),
+        make("td", { class: "do" },
+          make("button", { type: "button", click: () => this.#act.merge(other.number) }, "Merge"),
+          make("button", { type: "button", class: "plain", click: () => this.#act.show(other.number) }, "show")),
+      ));
+    }
+    if (!rows.length) return "";
+    return make(
+      "table", { class: "neighbours" },
+      make("caption", {}, "Nearest terms of other clusters"),
+      make("thead", {}, make("tr", {}, ...["Term", "Likeness", "Why it is apart", ""]
+        .map((text) => make("th", { scope: "col" }, text)))),
+      make("tbody", {}, ...rows),
+    );
+  }
+}

@@ -1,0 +1,51 @@
+// The decisions file: a TSV with one term in each row.
+
+// What medlink takes for white space; that of JavaScript is not the same.
+const SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
+const COLUMNS = ["id", "name", "language", "type", "parent", "decision"];
+
+function writeDecisions(rows) {
+  const lines = [COLUMNS, ...rows.map((row) => COLUMNS.map((column) => row[column]))];
+  return lines.map((cells) => cells.join("\t") + "\n").join("");
+}
+
+// Reads what writeDecisions wrote, or a hand-edited form of it; the errors are those of medlink.clustering.decisions.
+function readDecisions(bytes, file) {
+  const fail = (line, text) => { throw new Error(`${file}:${line}: ${text}`); };
+  let text = "";
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new Error(`${file}: is not UTF-8. Save it as UTF-8.`);
+  }
+  const lines = text.split("\n").map((line) => line.replace(/\r$/, ""));
+  const header = lines[0].split("\t").map((cell) => cell.trim());
+  const missing = COLUMNS.filter((column) => !header.includes(column));
+  if (missing.length) fail(1, `the column ${missing[0]} is missing.`);
+  const rows = [], seen = new Map();
+  for (let index = 1; index < lines.length; index += 1) {
+    if (!lines[index]) continue;
+    const line = index + 1;
+    const cells = lines[index].split("\t");
+    if (cells.length !== header.length) fail(line, `${cells.length} columns, ${header.length} expected.`);
+    const row = Object.fromEntries(COLUMNS.map((column) => [column, cells[header.indexOf(column)].trim()]));
+    row.name = row.name.split(SPACE).join(" ");
+    if (![ACCEPT, GROUP, REJECT].includes(row.decision)) {
+      fail(line, `unknown decision “${row.decision}”. Use ${ACCEPT}, ${GROUP} or ${REJECT}.`);
+    }
+    if (!row.name) fail(line, "there is no name.");
+    if (row.decision === REJECT) row.id = row.parent = "";
+    else if (!row.id) fail(line, "there is no id.");
+    else if (!["preferred", "synonym"].includes(row.type)) fail(line, `unknown type “${row.type}”. Use preferred or synonym.`);
+    row.language = row.language.toLowerCase();
+    const key = row.language + "\t" + row.name;
+    const first = seen.get(key);
+    if (first && (first.row.id !== row.id || first.row.decision !== row.decision)) {
+      fail(line, `this term is decided otherwise in line ${first.line}. Keep one of the two rows.`);
+    }
+    if (first) continue;
+    seen.set(key, { row, line });
+    rows.push(row);
+  }
+  return rows;
+}

@@ -1,0 +1,22 @@
+// Making elements. Text from the data only ever becomes text nodes.
+
+// Attributes with the value false or undefined are left out, functions are listeners.
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === undefined) continue;
+    if (typeof value === "function") element.addEventListener(name, value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+// Control characters have no look of their own: each is shown by its picture. A mark that turns the direction of the
+// text around, one without width, and half a character are shown by their codes.
+function visible(text) {
+  return text
+    .replace(/[\u0000-\u001f]/g, (mark) => String.fromCharCode(0x2400 + mark.charCodeAt(0)))
+    .replace(/[\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]|\p{Surrogate}/gu,
+      (mark) => `‹U+${mark.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}›`);
+}

@@ -1,0 +1,126 @@
+// The list of clusters at the left: which are shown, in which order, and only the rows that can be seen.
+
+const STATUS = {
+  all: () => true,
+  known: (group) => group.concept !== null,
+  new: (group) => group.concept === null,
+  doubtful: (group) => group.doubtful,
+};
+const DECISION = {
+  all: () => true,
+  undecided: (group) => !group.decision,
+  accepted: (group) => group.decision === ACCEPT,
+  rejected: (group) => group.decision === REJECT,
+  changed: (group) => group.changed || group.grouped,
+};
+const score = (group) => group.score ?? 0;
+const ORDER = {
+  size: (a, b) => b.size - a.size,
+  frequency: (a, b) => b.frequency - a.frequency,
+  doubt: (a, b) => b.doubtful - a.doubtful || a.weakest - b.weakest || score(a) - score(b),
+  low: (a, b) => score(a) - score(b),
+  high: (a, b) => score(b) - score(a),
+  name: (a, b) => COLLATOR.compare(a.name, b.name),
+};
+// one collator for all comparisons: making one for each takes seconds on a long list
+const COLLATOR = new Intl.Collator(undefined, { sensitivity: "base", numeric: true });
+const SPARE_ROWS = 8;
+
+class List {
+  #box;
+  #inside;
+  #model;
+  #choose;
+  #row;
+
+  // choose is called with the number of a cluster when the reader picks it.
+  constructor(box, model, choose) {
+    this.#box = box;
+    this.#model = model;
+    this.#choose = choose;
+    this.#inside = make("div", { class: "rows", role: "presentation" });
+    box.replaceChildren(this.#inside);
+    this.#row = Number.parseFloat(getComputedStyle(box).getPropertyValue("--row"));
+    this.numbers = [];
+    this.current = null;
+    box.addEventListener("scroll", () => this.draw());
+    new ResizeObserver(() => this.draw()).observe(box);
+    box.addEventListener("click", (event) => {
+      const row = event.target.closest("[data-number]");
+      if (row) this.#choose(Number(row.dataset.number));
+    });
+  }
+
+  // Applies the filters; what is chosen stays chosen where it is still shown.
+  filter({ status, decision, size, order, words }) {
+    const [least, most] = size;
+    const found = [];
+    for (const group of this.#model.groups.values()) {
+      if (STATUS[status](group) && DECISION[decision](group) && group.size >= least && group.size <= most
+        && words.every((word) => group.text.includes(word))) found.push(group);
+    }
+    found.sort((a, b) => ORDER[order](a, b) || a.number - b.number);
+    this.numbers = found.map((group) => group.number);
+    this.#inside.style.height = `${this.numbers.length * this.#row}px`;
+    this.draw();
+  }
+
+  get index() {
+    return this.numbers.indexOf(this.current);
+  }
+
+  // The number of rows that a page key moves over.
+  get visible() {
+    return Math.max(1, Math.floor(this.#box.clientHeight / this.#row) - 1);
+  }
+
+  select(number) {
+    this.current = number;
+    const index = this.index;
+    if (index >= 0) {
+      const top = index * this.#row, bottom = top + this.#row;
+      if (top < this.#box.scrollTop) this.#box.scrollTop = top;
+      else if (bottom > this.#box.scrollTop + this.#box.clientHeight) this.#box.scrollTop = bottom - this.#box.clientHeight;
+    }
+    this.draw();
+  }
+
+  draw() {
+    const first = Math.max(0, Math.floor(this.#box.scrollTop / this.#row) - SPARE_ROWS);
+    const count = Math.ceil(this.#box.clientHeight / this.#row) + 2 * SPARE_ROWS;
+    const rows = this.numbers.slice(first, first + count).map((number, offset) => {
+      const group = this.#model.groups.get(number);
+      const row = make(
+        "div",
+        {
+          class: `row ${group.decision}`, role: "option", id: `row-${number}`, "data-number": number,
+          "aria-selected": String(number === this.current), "aria-posinset": first + offset + 1,
+          "aria-setsize": this.numbers.length,
+        },
+        make("span", { class: "mark", "aria-hidden": "true" }, MARK[group.decision]),
+        make("bdi", { class: "term" }, visible(group.name)),
+        make("span", { class: "size", title: `${group.size} terms` }, String(group.size)),
+        make("span", { class: "about" }, ...about(group)),
+      );
+      row.style.transform = `translateY(${(first + offset) * this.#row}px)`;
+      return row;
+    });
+    this.#inside.replaceChildren(...rows);
+    if (this.index >= 0) this.#box.setAttribute("aria-activedescendant", `row-${this.current}`);
+    else this.#box.removeAttribute("aria-activedescendant");
+  }
+}
+
+const MARK = { "": "", [ACCEPT]: "✓", [REJECT]: "✗" };
+const SPOKEN = { "": "undecided", [ACCEPT]: "accepted", [REJECT]: "rejected" };
+
+// The second line of a row.
+function about(group) {
+  const parts = [];
+  if (group.doubtful) parts.push(make("span", { class: "badge doubtful" }, "doubtful"));
+  if (group.concept) parts.push(make("bdi", {}, visible(group.concept.name || group.concept.id)));
+  else parts.push(make("span", { class: "badge new" }, "new"));
+  if (group.score !== null) parts.push(make("span", { class: "number" }, group.score.toFixed(2)));
+  if (group.decision) parts.push(make("span", { class: "spoken" }, SPOKEN[group.decision]));
+  return parts;
+}

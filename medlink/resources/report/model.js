@@ -1,0 +1,396 @@
+// The clusters as the reader has them now: what the program made, then split, merged and decided.
+// Nothing here touches the document.
+
+const ACCEPT = "accept", GROUP = "group", REJECT = "reject";
+const NEW_ID = "NEW:";
+
+// Lower case without accents, so that a search for "nino" finds "Niño".
+function fold(text) {
+  return text.toLowerCase().replaceAll("ß", "ss").normalize("NFD").replace(/\p{M}+/gu, "");
+}
+
+// One cluster. It is never changed, only replaced, which is what makes undo a matter of putting the old one back.
+class Group {
+  #newId = null;
+  #text = null;
+
+  constructor(fields) {
+    Object.assign(this, fields);
+    this.size = this.members.length;
+    this.frequency = 0;
+    this.weakest = 1;
+    for (const member of this.members) {
+      this.frequency += member.frequency;
+      if (member.joined_score !== null) this.weakest = Math.min(this.weakest, member.joined_score);
+    }
+  }
+
+  with(fields) {
+    return new Group({ ...this, ...fields });
+  }
+
+  // The id of a new concept of these terms: the exclusive or of the distinct hashes, so their order does not count.
+  get newId() {
+    if (this.#newId === null) {
+      let sum = 0n;
+      for (const hash of new Set(this.members.map((member) => member.hash))) sum ^= BigInt("0x" + hash);
+      this.#newId = NEW_ID + sum.toString(16).padStart(16, "0");
+    }
+    return this.#newId;
+  }
+
+  get id() {
+    return this.concept ? this.concept.id : this.newId;
+  }
+
+  get isNew() {
+    return this.id.startsWith(NEW_ID);
+  }
+
+  // What a search looks at.
+  get text() {
+    if (this.#text === null) {
+      const parts = this.members.map((member) => (member.id ? member.term + "\n" + member.id : member.term));
+      if (this.concept) parts.push(this.concept.id, this.concept.name);
+      this.#text = fold(parts.join("\n"));
+    }
+    return this.#text;
+  }
+}
+
+function rowKey(language, term) {
+  return language + "\t" + term;
+}
+
+// The member that names a group: the wanted term, or the most frequent, then the shortest, then the first by text.
+function bestName(members, wanted) {
+  let best = null;
+  for (const member of members) {
+    if (member.term === wanted) return wanted;
+    const order = best && (best.frequency - member.frequency || member.term.length - best.term.length);
+    if (!best || order < 0 || (order === 0 && member.term < best.term)) best = member;
+  }
+  return best.term;
+}
+
+// The concepts offered for a group, together with the one it has, so that a reader can go back to it.
+function withConcept(nearest, concept) {
+  if (!concept || nearest.some((one) => one.concept_id === concept.id)) return nearest;
+  return [{ concept_id: concept.id, preferred_name: concept.name, score: concept.score }, ...nearest];
+}
+
+class Model {
+  #initial = [];
+  #history = [];
+  #last = 0;
+  #loaded = { rows: [], byKey: new Map(), byTerm: new Map() };
+  #saved = null;
+  #origins;
+
+  constructor(data) {
+    this.groups = new Map();
+    this.decided = 0;
+    const record = (kind, row) => {
+      const object = {};
+      data.fields[kind].forEach((field, index) => { object[field] = row[index]; });
+      return object;
+    };
+    this.names = new Map();
+    for (const row of data.clusters) {
+      const cluster = record("cluster", row);
+      const members = cluster.members.map((one) => record("member", one));
+      for (const member of members) member.group = cluster.cluster;
+      const nearest = cluster.nearest.map((one) => record("nearest", one));
+      const concept = cluster.concept_id === null
+        ? null : { id: cluster.concept_id, name: cluster.concept_name, score: cluster.score };
+      for (const one of nearest) this.names.set(one.concept_id, one.preferred_name);
+      if (concept) this.names.set(concept.id, concept.name);
+      if (cluster.parent_id) this.names.set(cluster.parent_id, cluster.parent_name);
+      const group = new Group({
+        number: cluster.cluster,
+        name: cluster.representative,
+        members,
+        concept,
+        score: cluster.score,
+        parent: cluster.parent_id ?? "",
+        nearest,
+        neighbours: cluster.neighbours.map((one) => record("neighbour", one)),
+        doubtful: cluster.doubtful,
+        decision: "",
+        // by the reader in this page, and in a file that was loaded
+        changed: false,
+        grouped: false,
+      });
+      this.#initial.push(group);
+      this.groups.set(group.number, group);
+      this.#last = Math.max(this.#last, group.number);
+    }
+    this.#origins = new Map(this.#initial.map((group) => [group.number, group]));
+  }
+
+  get undoable() {
+    return this.#history.length > 0;
+  }
+
+  get unsaved() {
+    return (this.#history.at(-1) ?? null) !== this.#saved;
+  }
+
+  saved() {
+    this.#saved = this.#history.at(-1) ?? null;
+  }
+
+  // Where a neighbour's term is now; undefined where the page does not hold it.
+  find(neighbour) {
+    const member = this.#origins.get(neighbour.cluster)?.members.find((one) => one.term === neighbour.term);
+    return member && this.groups.get(member.group);
+  }
+
+  accept(group) {
+    if (!group.concept) {
+      for (const other of this.groups.values()) {
+        if (other !== group && other.decision === ACCEPT && other.id === group.id) {
+          return `Not accepted: “${other.name}” was accepted with the same new id. Merge the two.`;
+        }
+      }
+    }
+    this.#commit(`accept “${group.name}”`, [group.with({ decision: ACCEPT })]);
+    return "";
+  }
+
+  // Rejects the ticked members, or all where none is ticked.
+  reject(group, ticked) {
+    const [rest, moved] = this.#parts(group, ticked);
+    if (!moved.length || !rest.length) {
+      this.#commit(`reject “${group.name}”`, [group.with({ decision: REJECT })]);
+    } else {
+      const [left, out] = this.#cut(group, rest, moved);
+      this.#commit(`reject ${moved.length} of “${group.name}”`, [left, out.with({ decision: REJECT })]);
+    }
+  }
+
+  reopen(group) {
+    this.#commit(`reopen “${group.name}”`, [group.with({ decision: "", changed: true })]);
+  }
+
+  split(group, ticked) {
+    const [rest, moved] = this.#parts(group, ticked);
+    if (!moved.length) return "Tick the members to move first.";
+    if (!rest.length) return "Leave at least one member where it is.";
+    this.#commit(`split “${group.name}”`, this.#cut(group, rest, moved));
+    return "";
+  }
+
+  // Brings the members of another cluster into this one.
+  merge(group, other) {
+    const members = [...group.members, ...other.members];
+    const nearest = new Map([...group.nearest, ...other.nearest].map((one) => [one.concept_id, one]));
+    const merged = group.with({
+      members,
+      concept: group.concept ?? other.concept,
+      score: group.concept || !other.concept ? group.score : other.score,
+      parent: group.parent || other.parent,
+      nearest: [...nearest.values()].sort((a, b) => b.score - a.score),
+      neighbours: [...group.neighbours, ...other.neighbours].sort((a, b) => b.similarity - a.similarity),
+      doubtful: group.doubtful || other.doubtful,
+      decision: "",
+      changed: true,
+    });
+    this.#commit(`merge “${other.name}” into “${group.name}”`, [merged], [other.number]);
+  }
+
+  rename(group, term) {
+    const concept = group.concept && group.isNew ? { ...group.concept, name: term } : group.concept;
+    this.#commit(`name “${term}”`, [group.with({ name: term, concept, changed: true })]);
+  }
+
+  // Null is a new concept. Whether its id is taken is asked when it is accepted, so that must be done again.
+  setConcept(group, concept) {
+    const fields = { concept, nearest: withConcept(group.nearest, group.concept), decision: "", changed: true };
+    this.#commit(`concept of “${group.name}”`, [group.with(fields)]);
+  }
+
+  setParent(group, parent) {
+    this.#commit(`parent of “${group.name}”`, [group.with({ parent, changed: true })]);
+  }
+
+  // Takes the last change back and gives it, or null where there is none.
+  undo() {
+    const change = this.#history.pop();
+    if (!change) return null;
+    this.#put(change.before);
+    this.#loaded = change.loaded;
+    return change;
+  }
+
+  // The rows of the decisions file.
+  rows() {
+    const out = [], used = new Set();
+    for (const group of [...this.groups.values()].sort((a, b) => a.number - b.number)) {
+      const rows = new Map();
+      const named = [...group.members].sort((a, b) => (b.term === group.name) - (a.term === group.name));
+      for (const member of named) {
+        const earlier = this.#rowOf(member);
+        used.add(earlier);
+        let decision = group.decision;
+        // what an earlier file accepted for this id stays accepted until the reader says otherwise
+        if (!decision && earlier?.decision === ACCEPT && earlier.id === group.id) decision = ACCEPT;
+        if (!decision && (group.changed || earlier)) decision = GROUP;
+        if (!decision) continue;
+        // so does the id of a group in that file, which need not be the one that its terms would get now
+        const id = decision === REJECT ? "" : group.decision || group.changed ? group.id : earlier.id;
+        const key = rowKey(member.language, member.term);
+        if (!rows.has(key)) rows.set(key, { id, name: member.term, language: member.language, decision });
+      }
+      const ordered = [...rows.values()].sort((a, b) => (a.decision === GROUP) - (b.decision === GROUP));
+      // a concept that somebody accepted before keeps its name, which may be a term that is not here
+      const preferred = group.concept ? group.concept.name : ordered[0]?.name;
+      ordered.forEach((row, index) => {
+        const stays = row.decision !== REJECT;
+        row.type = stays && group.isNew && row.name === preferred ? "preferred" : "synonym";
+        row.parent = stays && group.isNew && index === 0 ? group.parent : "";
+        out.push(row);
+      });
+    }
+    // decisions about terms that this page does not hold are kept
+    return [...this.#loaded.rows.filter((row) => !used.has(row)), ...out];
+  }
+
+  // Puts the decisions of a file in place of those made so far; the rules are those of medlink.clustering.applied.
+  load(rows) {
+    const loaded = { rows, byKey: new Map(), byTerm: new Map() };
+    for (const row of rows) {
+      loaded.byKey.set(rowKey(row.language, row.name), row);
+      if (!loaded.byTerm.has(row.name)) loaded.byTerm.set(row.name, []);
+      loaded.byTerm.get(row.name).push(row);
+    }
+    const before = this.#loaded;
+    this.#loaded = loaded;
+    const next = new Map(), pieces = new Map(), rejected = [];
+    for (const group of this.#initial) {
+      const own = group.members.map((member) => this.#rowOf(member));
+      if (!own.some(Boolean)) {
+        next.set(group.number, group);
+        continue;
+      }
+      const out = group.members.filter((_, index) => own[index]?.decision === REJECT);
+      if (out.length) rejected.push([group, out]);
+      for (const [id, members] of this.#parted(group, own)) {
+        if (!id) next.set(group.number, group.with({ members, name: bestName(members, group.name) }));
+        else if (pieces.has(id)) pieces.get(id).push([group, members]);
+        else pieces.set(id, [[group, members]]);
+      }
+    }
+    for (const [id, parts] of pieces) {
+      const group = this.#together(id, parts, rows);
+      const free = parts.find(([one]) => !next.has(one.number));
+      const number = free ? free[0].number : ++this.#last;
+      next.set(number, group.with({ number }));
+    }
+    for (const [group, members] of rejected) {
+      const number = next.has(group.number) ? ++this.#last : group.number;
+      const name = bestName(members, group.name);
+      next.set(number, group.with({ number, members, name, decision: REJECT, changed: true }));
+    }
+    const gone = [...this.groups.keys()].filter((number) => !next.has(number));
+    const changed = [...next.values()].filter((group) => this.groups.get(group.number) !== group);
+    this.#commit("load decisions", changed, gone, before);
+  }
+
+  #rowOf(member) {
+    const { byKey, byTerm } = this.#loaded;
+    const exact = byKey.get(rowKey(member.language, member.term));
+    if (exact) return exact;
+    const rows = byTerm.get(member.term);
+    const same = rows?.every((row) => row.id === rows[0].id && row.decision === rows[0].decision);
+    return same ? rows[0] : undefined;
+  }
+
+  // Members by the id they belong to; a term without a decision follows the one it was joined to.
+  #parted(group, own) {
+    const ids = new Map(), joined = new Map(), votes = new Map(), parts = new Map();
+    group.members.forEach((member, index) => {
+      joined.set(member.term, member.joined_to);
+      if (own[index] && own[index].decision !== REJECT) ids.set(member.term, own[index].id);
+    });
+    for (const id of ids.values()) votes.set(id, (votes.get(id) ?? 0) + 1);
+    const [majority] = [...votes].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))[0] ?? [""];
+    group.members.forEach((member, index) => {
+      if (own[index]?.decision === REJECT) return;
+      let at = member.term;
+      const seen = new Set([""]);
+      while (!own[index] && !seen.has(at) && !ids.has(at)) {
+        seen.add(at);
+        at = joined.get(at) ?? "";
+      }
+      const id = own[index] ? own[index].id : ids.get(at) ?? majority;
+      if (!parts.has(id)) parts.set(id, []);
+      parts.get(id).push(member);
+    });
+    return parts;
+  }
+
+  #together(id, parts, rows) {
+    const members = parts.flatMap(([, some]) => some);
+    const home = parts.reduce((best, part) => (part[1].length > best[1].length ? part : best))[0];
+    const own = members.map((member) => this.#rowOf(member));
+    const given = rows.filter((row) => row.id === id);
+    const named = given.find((row) => row.type === "preferred")?.name;
+    const name = bestName(members, members.some((member) => member.term === named) ? named : home.name);
+    const isNew = id.startsWith(NEW_ID);
+    const accepted = given.some((row) => row.decision === ACCEPT);
+    const source = [home, ...parts.map(([group]) => group)].find((group) => group.concept?.id === id)?.concept;
+    const near = parts.flatMap(([group]) => group.nearest).find((one) => one.concept_id === id);
+    let concept = source ?? { id, name: isNew ? named ?? name : near?.preferred_name ?? "", score: near?.score ?? null };
+    // the id of a group that nobody accepted follows its terms
+    if (isNew && !accepted) concept = null;
+    const all = own.every((row) => row?.decision === ACCEPT);
+    return home.with({
+      members,
+      name,
+      concept,
+      parent: given.find((row) => row.parent)?.parent ?? "",
+      neighbours: parts.flatMap(([group]) => group.neighbours),
+      doubtful: !all && parts.some(([group]) => group.doubtful),
+      decision: all ? ACCEPT : "",
+      grouped: own.some((row) => row?.decision === GROUP),
+    });
+  }
+
+  // Rows of the same term and language go together, for the file can hold one decision about them.
+  #parts(group, ticked) {
+    const keys = new Set([...ticked].map((member) => rowKey(member.language, member.term)));
+    const rest = [], moved = [];
+    for (const member of group.members) (keys.has(rowKey(member.language, member.term)) ? moved : rest).push(member);
+    return [rest, moved];
+  }
+
+  #cut(group, rest, moved) {
+    const left = { members: rest, name: bestName(rest, group.name), decision: "", changed: true };
+    return [group.with(left), group.with({
+      number: ++this.#last, members: moved, name: bestName(moved, ""), concept: null, parent: "",
+      nearest: withConcept(group.nearest, group.concept), doubtful: false, decision: "", changed: true,
+    })];
+  }
+
+  #commit(label, after, gone = [], loaded = this.#loaded) {
+    const before = new Map();
+    for (const group of after) before.set(group.number, this.groups.get(group.number) ?? null);
+    for (const number of gone) before.set(number, this.groups.get(number));
+    this.#history.push({ label, before, loaded });
+    this.#put(new Map([...gone.map((number) => [number, null]), ...after.map((group) => [group.number, group])]));
+  }
+
+  #put(groups) {
+    for (const [number, group] of groups) {
+      if (this.groups.get(number)?.decision) this.decided -= 1;
+      if (!group) {
+        this.groups.delete(number);
+        continue;
+      }
+      if (group.decision) this.decided += 1;
+      this.groups.set(number, group);
+      for (const member of group.members) member.group = number;
+    }
+  }
+}

@@ -1,0 +1,79 @@
+"""``medlink index add``: what it says, and what the other commands then show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from medlink.cli.main import app, main
+from medlink.index import build_bundle
+from medlink.linking import Linker
+from tests.index.test_bundle import small_kb
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    build_bundle(tmp_path / "bundle", kb=small_kb(tmp_path / "kb.sqlite"))
+    return tmp_path / "bundle"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "ward.tsv"
+    rows = ["X:3\tpain\ten\tX:1|X:9\tSymptom", "X:1\tpyrexia\ten\t\t", "X:1\tFieber\tde\t\t", "X:4\tx\tklingon\t\t"]
+    path.write_text("\n".join(["concept_id\tname\tlanguage\tparent\tsemantic_type", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def run(*words: str | Path) -> str:
+    result = CliRunner().invoke(app, [str(word) for word in words], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_add(bundle: Path, table: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("id,name\nX:5,itch\n", encoding="utf-8")
+    said = run("index", "add", bundle, "--table", table, "--table", other).splitlines()
+    assert said == [
+        f"table {table}: 4 rows",
+        "  left out: 1 relation of a concept that is not loaded",
+        "  bad rows: 1 unknown language",
+        f"    {table}:5: unknown language ('klingon')",
+        f"table {other}: 1 rows",
+        f"{bundle}: 4 names and 2 concepts added; the index has 6 names, 4 of them since it was built",
+    ]
+    found = Linker(bundle).link(["pain", "pyrexia", "itch"])
+    assert [link.concept_id for link in found] == ["X:3", "X:1", "X:5"]
+    info = json.loads(run("index", "info", bundle))
+    assert info["sources"] == {"kb": "", "other": "", "ward": ""}
+    assert (info["index"]["names"], info["index"]["added"]["names"], info["index"]["added"]["rows"]) == (6, 4, 4)
+    assert "files" not in info["index"]["added"]
+    shown = run("kb", "show", bundle, "X:3")
+    assert "X:3  pain  (ward)" in shown
+    assert "semantic type: Symptom" in shown
+    assert "X:1  fever" in shown
+    assert "Fieber" in run("kb", "search", bundle, "fieb")
+    assert "3 concepts" not in run("kb", "info", bundle)
+    assert "4 concepts, 6 names" in run("kb", "info", bundle)
+
+
+def test_a_share_of_bad_rows_may_stop_it(bundle: Path, table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, message in (
+        (("--table", table, "--max-bad-share", "0"), f"{table}:5: 1 of 4 rows cannot be used (unknown language: 1)"),
+        (("--table", table.parent / "none.tsv"), f"{table.parent / 'none.tsv'}: no such file. Remedy: check the path."),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(["index", "add", str(bundle), *map(str, words)])
+        assert stop.value.code == 1
+        assert message in capsys.readouterr().err
+    assert Linker(bundle).link(["pain"])[0].nil
+
+
+def test_a_table_is_needed(bundle: Path) -> None:
+    result = CliRunner().invoke(app, ["index", "add", str(bundle)])
+    assert result.exit_code == 2
+    assert "--table" in result.output

@@ -1,0 +1,184 @@
+"""``TermClusterer``: whole lists in, clusters out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import medlink
+from medlink.clustering import Clustering, TermClusterer, Terms
+from medlink.errors import ConfigError
+from medlink.index import Bundle
+from medlink.linking import Linker
+from medlink.models import load_encoder
+from medlink.records import Candidate, Link
+
+ENCODER = load_encoder()
+TERMS = (
+    "fever", "Fieber", "fiebre", "pyrexia", "Fever", "myocardial infarction", "Herzinfarkt", "infarto de miocardio",
+    "left leg pain", "right leg pain", "type 1 diabetes mellitus", "type 2 diabetes mellitus",
+    "Diabetes mellitus Typ II", "diabetes mellitus tipo 2", "Hypertonie", "Hypotonie", "hypertension", "hypotension",
+    "chronic obstructive pulmonary disease", "COPD",
+)  # fmt: skip
+
+
+def groups(found: Clustering) -> set[frozenset[str]]:
+    return {frozenset(member.term for member in cluster.members) for cluster in found.clusters}
+
+
+def cluster(terms: Sequence[str] = TERMS, near: int = 0, **options: Any) -> Clustering:
+    return TermClusterer(ENCODER, **options).cluster(terms, near=near)
+
+
+def test_three_languages_and_guards() -> None:
+    found = groups(cluster())
+    assert frozenset(["fever", "Fieber", "fiebre", "pyrexia", "Fever"]) in found
+    assert frozenset(["type 2 diabetes mellitus", "Diabetes mellitus Typ II", "diabetes mellitus tipo 2"]) in found
+    assert frozenset(["chronic obstructive pulmonary disease", "COPD"]) in found
+    for apart in (("left leg pain", "right leg pain"), ("Hypertonie", "Hypotonie"), ("hypertension", "hypotension")):
+        assert not any(set(apart) <= group for group in found)
+
+
+def test_every_term_is_in_one_cluster_and_the_order_of_the_list_does_not_matter() -> None:
+    one, other = cluster(), cluster(TERMS[::-1])
+    members = [member.term for found in one.clusters for member in found.members]
+    assert sorted(members) == sorted(TERMS)
+    assert json.dumps([c.to_dict()["members"][0] for c in one.clusters]) == json.dumps(
+        [c.to_dict()["members"][0] for c in other.clusters]
+    )
+    assert groups(one) == groups(other)
+    assert json.dumps(one.to_dict()) == json.dumps(cluster().to_dict())
+
+
+def test_records() -> None:
+    found = cluster(near=3)
+    assert [c.number for c in found.clusters] == list(range(1, len(found.clusters) + 1))
+    first = found.clusters[0]
+    assert first.to_dict()["members"][0]["term"] == first.representative == "Fever"
+    why = {member.term: (member.joined_to, member.joined_by, member.joined_score) for member in first.members}
+    assert why["Fever"] == ("", "", None)
+    assert why["fever"] == ("Fever", "same form", 1.0)
+    assert why["Fieber"][1] == "embedding"
+    for one in found.clusters:
+        terms = {member.term for member in one.members}
+        assert all(member.joined_to in terms for member in one.members[1:])
+        assert one.members[0].similarity == 1.0
+        assert all(neighbour.term not in terms for neighbour in one.neighbours)
+        assert all(neighbour.cluster != one.number for neighbour in one.neighbours)
+        assert len({neighbour.cluster for neighbour in one.neighbours}) == len(one.neighbours) <= 3
+    left = next(c for c in found.clusters if c.representative == "left leg pain")
+    assert (left.neighbours[0].term, left.neighbours[0].apart) == ("right leg pain", "laterality")
+    assert not any(c.neighbours for c in cluster().clusters)
+    assert found.clusters[-1] == found.clusters[len(found.clusters) - 1]
+    assert found.clusters[:2] == [found.clusters[0], found.clusters[1]]
+    with pytest.raises(IndexError):
+        found.clusters[999]
+
+
+def test_the_representative() -> None:
+    """By frequency, then length, then text; an abbreviation only where it is alone."""
+    rows = [("COPD", 99, "", "1"), ("chronic obstructive pulmonary disease", 1, "en", "2")]
+    found = TermClusterer(ENCODER).cluster(Terms.of(rows))
+    only = found.clusters[0]
+    assert (only.representative, len(only.members)) == ("chronic obstructive pulmonary disease", 2)
+    assert [(m.frequency, m.language, m.id) for m in only.members] == [(1, "en", "2"), (99, "", "1")]
+    assert cluster(["Fieber", "fever"] * 2 + ["fever"]).clusters[0].representative == "fever"
+
+
+def test_an_abbreviation_joins_by_its_initials() -> None:
+    found = cluster(["WXYZ", "wobbly xeric yellow zone", "wrist"])
+    assert groups(found) == {frozenset(["WXYZ", "wobbly xeric yellow zone"]), frozenset(["wrist"])}
+    assert found.summary.abbreviations == 1
+    member = found.clusters[0].members[1]
+    assert (member.term, member.joined_to, member.joined_by) == ("WXYZ", "wobbly xeric yellow zone", "abbreviation")
+
+
+def test_summary() -> None:
+    summary = cluster().summary
+    assert (summary.terms, summary.forms) == (20, 19)
+    assert summary.clusters == len(cluster().clusters)
+    assert summary.largest == 5
+    assert summary.guarded > 0
+    assert (summary.known, summary.new, summary.encoder) == (0, 0, ENCODER.fingerprint)
+
+
+def test_options_change_the_output() -> None:
+    assert len(cluster(threshold=0.95).clusters) > len(cluster().clusters) > len(cluster(threshold=0.3).clusters)
+    copies = [f"{a}fever{b}" for a in ("", "high ", "low ", "mild ") for b in ("", " attack", " episode", " bout")]
+    assert groups(cluster(copies, neighbours=1)) != groups(cluster(copies))
+    steps: list[str] = []
+    cluster(progress=lambda step, done, whole: steps.append(step) if done == whole else None)
+    assert steps == ["embeddings", "neighbours"]
+
+
+def test_small_and_odd_lists() -> None:
+    assert len(cluster([]).clusters) == 0
+    assert cluster([]).summary.largest == 0
+    assert groups(cluster(["a"])) == {frozenset("a")}
+    assert groups(cluster(["a", "b", "7", "-", "?", "ß"])) == {frozenset(x) for x in ("a", "b", "7", "-", "?", "ß")}
+    long = "x " * 999
+    assert len(cluster([long + "a", long + "b", "x"]).clusters) == 3
+    assert cluster(["fever"] * 5).clusters[0].members[0].frequency == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threshold": 0.0}, r"threshold 0.0 is outside \(0, 1\)"),
+        ({"threshold": 1.0}, r"threshold 1.0 is outside"),
+        ({"known_at": 1.1}, r"known_at 1.1 is outside \[0, 1\]"),
+        ({"neighbours": 0}, r"0 neighbours asked for, 1 or more expected"),
+    ],
+)
+def test_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        TermClusterer(ENCODER, **options)
+
+
+def test_one_string_is_no_list() -> None:
+    with pytest.raises(ConfigError, match="a list of terms is expected, not one string"):
+        cluster("fever")
+
+
+class Known:
+    """A linker that knows fever, and asks back what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def link(self, mentions: Sequence[str]) -> list[Link]:
+        self.asked += mentions
+        fever = Candidate("C1", "Fever", 0.9, "fever", "en", "exact")
+        return [Link(m, (fever,), False) if m.lower().startswith("f") else Link(m) for m in mentions]
+
+
+def test_known_and_new() -> None:
+    linker = Known()
+    found = cluster(linker=linker, parents=lambda concept: [("P", "Parent")])
+    first = found.clusters[0]
+    assert (first.concept_id, first.concept_name, first.status) == ("C1", "Fever", "known")
+    assert first.score == 0.675  # three of four forms
+    assert "Fever" in linker.asked
+    assert "fever" not in linker.asked  # the same form is asked once
+    assert (found.summary.known, found.summary.known + found.summary.new) == (1, len(found.clusters))
+    new = cluster(linker=linker, known_at=0.7, parents=lambda concept: [("P", "Parent")]).clusters[0]
+    assert (new.status, new.concept_id, new.score, new.parent_id, new.parent_name) == (
+        "new",
+        None,
+        0.675,
+        "P",
+        "Parent",
+    )
+    assert new.nearest[0].concept_id == "C1"
+    assert new.doubtful
+
+
+def test_with_a_bundle(demo: Bundle, linker: Linker) -> None:
+    name = next(iter(demo.kb.iter_names()))
+    found = medlink.TermClusterer(demo.encoder, linker=linker).cluster([name.text, "zzz unheard of qqq"])
+    by_term = {c.representative: c for c in found.clusters}
+    assert by_term[name.text].concept_id == name.concept_id
+    assert by_term["zzz unheard of qqq"].status == "new"

@@ -1,0 +1,497 @@
+"""A bundle that was added to links as one that was built with everything."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medlink.errors import BundleError, ConfigError, InputError
+from medlink.index import Bundle, ConceptIndex, Filter, build_bundle, extend_bundle
+from medlink.index import extend as extend_module
+from medlink.index.concept_index import NEAR
+from medlink.index.dense import DenseIndex
+from medlink.kb import Input, build_kb
+from medlink.linking import Linker, Mention
+from medlink.linking.demo import demo_folder, demo_notes
+from medlink.linking.join import default_join
+from medlink.models import load_encoder
+from medlink.records import Link
+from medlink.spacy_components.pipeline import build_pipeline
+from tests.index.test_bundle import small_kb
+from tests.models.test_static import random_encoder
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def demo_rows() -> tuple[str, list[str]]:
+    head, *rows = (demo_folder() / "terminology.tsv").read_text("utf-8").splitlines()
+    return head, rows
+
+
+def table(path: Path, keep: Callable[[str], bool]) -> Input:
+    """The rows of the demo terminology whose concept is kept."""
+    head, rows = demo_rows()
+    path.write_text("\n".join([head, *(row for row in rows if keep(row.split("\t")[0]))]) + "\n", encoding="utf-8")
+    return Input("table", path, {"source": "DEMO"})
+
+
+def parts_of_demo(folder: Path, shares: Iterable[int]) -> list[Input]:
+    """The demo terminology in parts: every concept into one of them, by its place among all ids."""
+    place = {one: i for i, one in enumerate(sorted({row.split("\t")[0] for row in demo_rows()[1]}))}
+    of = list(shares)
+    return [
+        table(folder / f"{part}.tsv", lambda one, part=part: of[place[one] % len(of)] == part)  # type: ignore[misc]
+        for part in range(max(of) + 1)
+    ]
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Half of the demo concepts, every other one, and the other half added in two steps."""
+    folder = tmp_path_factory.mktemp("extended")
+    first, *later = parts_of_demo(folder, (0, 1, 0, 2))
+    build_kb(folder / "bundle" / "kb.sqlite", [first])
+    build_bundle(folder / "bundle", calibration=default_join().to_dict())
+    for part in later:
+        extend_bundle(folder / "bundle", [part])
+    return folder / "bundle"
+
+
+def mentions() -> list[Mention]:
+    """Every name of the demo terminology, and some hundred with one letter more, less, or another."""
+    rng = random.Random(1)
+    names = [Mention(row.split("\t")[1], row.split("\t")[2]) for row in demo_rows()[1]]
+    misspelt = []
+    for name in rng.sample(names, 600):
+        at, letter = rng.randrange(len(name.text)), rng.choice(LETTERS)
+        end = name.text[at + rng.randrange(2) :]
+        misspelt.append(Mention(name.text[:at] + rng.choice(["", letter]) + end, name.language))
+    return [*names, *(one for one in misspelt if len(one.text) > 4)]
+
+
+def differing(links: list[Link], others: list[Link], within: float) -> list[tuple[str, str, str]]:
+    """Mentions whose best concepts or scores differ."""
+    found = []
+    for link, other in zip(links, others, strict=True):
+        best, wanted = (one.candidates[0] if one.candidates else None for one in (link, other))
+        if best is None or wanted is None:
+            same = best is wanted
+        else:
+            same = best.concept_id == wanted.concept_id and abs(best.score - wanted.score) <= within
+        if not same:
+            found.append((link.mention, str(best), str(wanted)))
+    return found
+
+
+def test_links_are_those_of_a_bundle_built_with_everything(extended: Path, linker: Linker) -> None:
+    asked = mentions()
+    links, others = Linker(extended).link(asked), linker.link(asked)
+    assert len(asked) > 5_500
+    assert differing(links, others, 1e-4) == []
+    # the best candidate is the same to the last letter, the name that matched included
+    assert sum(one.candidates[:1] != other.candidates[:1] for one, other in zip(links, others, strict=True)) < 5
+
+
+def test_links_with_a_graph_as_the_main_part(tmp_path: Path) -> None:
+    first, second = parts_of_demo(tmp_path, (1, 0))
+    for name, inputs in (("part", [first]), ("whole", [first, second])):
+        build_kb(tmp_path / name / "kb.sqlite", inputs)
+        build_bundle(tmp_path / name, calibration=default_join().to_dict(), kind="hnsw")
+    extend_bundle(tmp_path / "part", [second])
+    asked = mentions()[::3]
+    links, others = Linker(tmp_path / "part").link(asked), Linker(tmp_path / "whole").link(asked)
+    assert [link.concept_id for link in links] == [link.concept_id for link in others]
+    # names of one embedding: which of them is the nearest turns on the last bit
+    assert len(differing(links, others, 1e-3)) <= 5
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"languages": ["de"]},
+        {"languages": ["es", "en"], "semantic_types": ["Symptom"]},
+        {"sources": ["DEMO"]},
+        {"semantic_types": ["Disease"], "language": "es"},
+    ],
+    ids=str,
+)
+def test_filters_act_on_both_parts(options: dict[str, list[str]], extended: Path, demo: Bundle) -> None:
+    asked = mentions()[::7]
+    links, others = Linker(extended, **options).link(asked), Linker(demo, **options).link(asked)  # type: ignore[arg-type]
+    assert differing(links, others, 1e-4) == []
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_mentions_found_in_notes(language: str, extended: Path, demo_path: Path) -> None:
+    note = demo_notes()[language]
+    found = []
+    for path in (extended, demo_path):
+        doc = build_pipeline(path, language)(note)
+        found.append([(span.text, span.start_char, span.kb_id_) for span in doc.spans["medlink"]])
+    assert found[0] == found[1]
+    assert len(found[0]) > 10
+
+
+def test_the_parts_of_the_index(extended: Path, demo: Bundle) -> None:
+    index = Bundle(extended).index
+    facts = index.manifest
+    assert [facts[key] for key in ("rows", "names", "concepts")] == [
+        demo.index.manifest[key] for key in ("rows", "names", "concepts")
+    ]
+    assert len(index.names) == len(index) == facts["rows"] == len(index.near)
+    assert index.names.entry_count == facts["names"]
+    names = index.names
+    ids = list(names.concept_ids)
+    assert sorted(ids) == list(demo.index.names.concept_ids) != ids
+    order = names.concept_order(np.arange(len(ids)))
+    assert [ids[i] for i in np.argsort(order).tolist()] == sorted(ids)
+    whole = demo.index.names
+    by_norm = {norm: row for row, norm in enumerate(whole.norms)}
+    for row, norm in enumerate(names.norms):
+        own, other = names.entries(row), whole.entries(by_norm[norm])
+        assert [(ids[e.concept], e.text, e.language, e.preferred) for e in own] == [
+            (whole.concept_ids[e.concept], e.text, e.language, e.preferred) for e in other
+        ]
+    keys = names.entry_order(np.arange(names.entry_count))
+    assert [names.texts[i] for i in np.argsort(keys).tolist()] == list(whole.texts)
+    for number, concept_id in enumerate(ids):
+        assert names.concept_types(number) == whole.concept_types(list(whole.concept_ids).index(concept_id))
+
+
+def test_mean_vectors_are_those_of_all_names(extended: Path, demo: Bundle) -> None:
+    index = Bundle(extended).index
+    ids, whole = list(index.names.concept_ids), list(demo.index.names.concept_ids)
+    own = np.asarray(index._concepts, dtype=np.float32)
+    other = np.asarray(demo.index._concepts, dtype=np.float32)[[whole.index(one) for one in ids]]
+    np.testing.assert_allclose(own, other, atol=2e-3)
+
+
+def test_nearest_names_of_added_names_come_from_both_parts(extended: Path) -> None:
+    index = Bundle(extended).index
+    rows = np.arange(index.manifest["rows"] - index.manifest["added"]["rows"], index.manifest["rows"])
+    vectors = index.dense.vectors(np.arange(len(index)))
+    cosines = vectors[rows] @ vectors.T
+    cosines[np.arange(len(rows)), rows] = -2
+    best = np.sort(cosines, axis=1)[:, ::-1][:, :NEAR]
+    kept = np.take_along_axis(cosines, index.nearest(rows, NEAR), axis=1)
+    np.testing.assert_allclose(kept, best, atol=1e-5)
+    assert (index.nearest(rows, NEAR) < rows[0]).any()
+
+
+def test_adding_to_names_that_are_there(tmp_path: Path) -> None:
+    """A name that both parts have is one name; a concept may get names, types and languages."""
+    head = "concept_id\tname\tlanguage\ttype\tsemantic_type\n"
+    first = head + "X:2\tMS\ten\tsynonym\tNerve\nX:2\tmultiple sclerosis\ten\tpreferred\tNerve\nX:4\tfever\ten\t\t\n"
+    second = head + (
+        "X:1\tMS\ten\tsynonym\tHeart\nX:1\tmitral stenosis\ten\tpreferred\tHeart\nX:3\tms\tde\tsynonym\tUnit\n"
+        "X:4\tfever\ten\t\tSign\nX:4\tFieber\tde\tpreferred\t\nX:4\tfièvre\tfr\tpreferred\t\nX:0\tFEVER\ten\t\t\n"
+    )
+    for name, text in (("one", first), ("two", second)):
+        (tmp_path / f"{name}.tsv").write_text(text, encoding="utf-8")
+    inputs = [Input("table", tmp_path / f"{name}.tsv", {"source": name}) for name in ("one", "two")]
+    build_kb(tmp_path / "part" / "kb.sqlite", inputs[:1])
+    build_kb(tmp_path / "whole" / "kb.sqlite", inputs)
+    build_bundle(tmp_path / "part")
+    build_bundle(tmp_path / "whole")
+    report = extend_bundle(tmp_path / "part", inputs[1:])
+    assert (report.kb.names, report.kb.concepts, report.names, report.added) == (6 + 1, 3, 10, 7)
+    assert report.to_dict()["kb"]["inputs"][0]["skipped"] == {"semantic type given more than once": 1}
+    part, whole = Linker(tmp_path / "part"), Linker(tmp_path / "whole")
+    asked = [
+        Mention(text, la) for text in ("MS", "ms", "Fever", "fiebre", "Fieber", "fièvre") for la in ("en", "de", "fr")
+    ]
+    contexts = ["a murmur of the heart, stenosis of a valve"] * len(asked)
+    for around in (None, contexts):
+        links, others = part.link(asked, around), whole.link(asked, around)
+        assert differing(links, others, 1e-4) == []
+        assert [[c.concept_id for c in link.candidates[:3]] for link in links] == [
+            [c.concept_id for c in link.candidates[:3]] for link in others
+        ]
+        assert [link.candidates[0].name for link in links] == [link.candidates[0].name for link in others]
+    assert [c.concept_id for c in part.link([Mention("MS", "en")])[0].candidates[:3]] == ["X:3", "X:1", "X:2"]
+    assert part.index.names.languages == ["en", "de", "fr"]
+    for options in ({"languages": ["fr"]}, {"sources": ["two"]}, {"semantic_types": ["Sign"]}, {"languages": ["de"]}):
+        one, other = Linker(tmp_path / "part", **options), Linker(tmp_path / "whole", **options)  # type: ignore[arg-type]
+        assert differing(one.link(asked), other.link(asked), 1e-4) == []
+        assert {c.concept_id for link in one.link(asked) for c in link.candidates} == {
+            c.concept_id for link in other.link(asked) for c in link.candidates
+        }
+    with pytest.raises(ConfigError, match=r"no semantic type 'Foot' in this index\. Remedy: known: Heart, Nerve, Sign"):
+        part.index.select(Filter(semantic_types=("Foot",)))
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    build_bundle(tmp_path / "bundle", kb=small_kb(tmp_path / "kb.sqlite"))
+    return tmp_path / "bundle"
+
+
+def more(folder: Path, *rows: str, head: str = "concept_id\tname\tlanguage", name: str = "more") -> list[Input]:
+    path = folder / f"{name}.tsv"
+    path.write_text("\n".join([head, *rows]) + "\n", encoding="utf-8")
+    return [Input("table", path)]
+
+
+def test_the_main_part_is_never_written_nor_its_names_embedded(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def state() -> dict[str, tuple[int, int]]:
+        kept = [*(bundle / "index").glob("*.*"), *(bundle / "encoder").iterdir()]
+        return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in kept if p.name != "index.json"}
+
+    before = state()
+    embedded: list[str] = []
+    encoder = type(Bundle(bundle).encoder)
+    encode = encoder.encode
+
+    def watched(self: object, texts: list[str]) -> np.ndarray:
+        embedded.extend(texts)
+        return encode(self, texts)  # type: ignore[arg-type,no-any-return]
+
+    monkeypatch.setattr(encoder, "encode", watched)
+    done: list[tuple[int, int]] = []
+    extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten", "X:1\tpyrexia\ten"), progress=lambda *n: done.append(n))
+    extend_bundle(bundle, more(bundle.parent, "X:4\tnausea\ten"))
+    assert state() == before
+    assert embedded == ["pain", "pyrexia", "nausea", "pain", "pyrexia"]
+    assert done == [(2, 2)]
+    found = Linker(bundle).link(["pain", "pyrexia", "nausea", "fever", "cough"])
+    assert [link.concept_id for link in found] == ["X:3", "X:1", "X:4", "X:1", "X:2"]
+
+
+def test_a_process_that_has_it_open_goes_on(bundle: Path) -> None:
+    asked = ["fever", "feverr", "cough", "pain"]
+    opened = Linker(bundle)
+    before = opened.link(asked)
+    for number in range(3):
+        extend_bundle(bundle, more(bundle.parent, f"Y:{number}\tpain {number}\ten"))
+        opened._remembered.clear()
+        opened._shown.clear()
+        assert opened.link(asked) == before
+    found: list[list[Link]] = []
+    thread = threading.Thread(target=lambda: found.append(opened.link(asked)))
+    thread.start()
+    thread.join()
+    assert found == [before]
+    # two parts at most: the one in use and the one before it
+    assert len(list((bundle / "index").glob("added-*"))) == 2
+    again = pickle.loads(pickle.dumps(opened.bundle))  # noqa: S301  # our own bytes
+    assert again.index.manifest["added"]["rows"] == 3
+
+
+def test_nothing_new_leaves_the_index(bundle: Path) -> None:
+    manifest = (bundle / "index" / "index.json").read_text()
+    report = extend_bundle(
+        bundle, more(bundle.parent, "X:1\tfever\ten\tA hot state.", head="id\tname\tlanguage\tdefinition", name="kb")
+    )
+    assert (report.kb.names, report.names, report.added) == (0, 2, 0)
+    assert (bundle / "index" / "index.json").read_text() == manifest
+    assert [d.text for d in Bundle(bundle).kb.definitions("X:1")] == ["A hot state."]
+    typed = extend_bundle(
+        bundle, more(bundle.parent, "X:1\tfever\ten\tSign", head="id\tname\tlanguage\tsemantic_type", name="kb")
+    )
+    assert (typed.kb.names, typed.added) == (0, 0)
+    assert Linker(bundle, semantic_types=["Sign"]).link(["fever"])[0].candidates[0].semantic_types == ("Sign",)
+    wordless = extend_bundle(bundle, more(bundle.parent, "X:3\t…\ten"))
+    assert (wordless.kb.concepts, wordless.names) == (1, 2)
+    assert Linker(bundle).link(["fever"])[0].concept_id == "X:1"
+
+
+def test_only_further_entries_of_known_names(bundle: Path) -> None:
+    report = extend_bundle(bundle, more(bundle.parent, "X:5\tFever\ten", "X:5\tcough\tde"))
+    assert report.added == 2
+    index = Bundle(bundle).index
+    assert index.manifest["added"]["rows"] == 0
+    (link,) = Linker(bundle).link(["fever"])
+    assert [c.concept_id for c in link.candidates] == ["X:1", "X:5", "X:2"]
+    assert {m.start for m in index.dictionary.find("Husten: cough", "de")} == {8}
+
+
+def test_a_concept_whose_first_name_in_the_index_comes_later(tmp_path: Path) -> None:
+    head = "concept_id\tname\tlanguage\ttype\tsemantic_type"
+    build_kb(
+        tmp_path / "kb.sqlite", more(tmp_path, "X:1\tfever\ten\t\t", "X:2\tPain (finding)\ten\tfsn\tFinding", head=head)
+    )
+    build_bundle(tmp_path / "b", kb=tmp_path / "kb.sqlite")
+    extend_bundle(tmp_path / "b", more(tmp_path, "X:2\tpain\ten\t\t", "X:3\tAll (tag)\ten\tfsn\tTag", head=head))
+    assert Linker(tmp_path / "b").link(["pain"])[0].candidates[0].semantic_types == ("Finding",)
+    assert Linker(tmp_path / "b").index.manifest["names"] == 2
+
+
+def test_same_steps_same_files(bundle: Path, tmp_path: Path) -> None:
+    shutil.copytree(bundle, tmp_path / "other")
+    for folder in (bundle, tmp_path / "other"):
+        extend_bundle(folder, more(tmp_path, "X:3\tpain\ten", "X:1\tpyrexia\ten"))
+    files = sorted(path.relative_to(bundle) for path in (bundle / "index").rglob("*") if path.is_file())
+    assert len(files) > 40
+    for path in [*files, "manifest.json"]:
+        assert (bundle / path).read_bytes() == (tmp_path / "other" / path).read_bytes(), path
+
+
+def test_a_build_makes_one_part_of_both(bundle: Path) -> None:
+    extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
+    build_bundle(bundle)
+    opened = Bundle(bundle)
+    assert "added" not in opened.index.manifest
+    assert "added" not in opened.manifest
+    assert opened.index.manifest["names"] == 3
+    extend_bundle(bundle, more(bundle.parent, "X:4\tnausea\ten"))
+    assert Bundle(bundle).index.manifest["added"]["names"] == 1
+    assert [link.concept_id for link in Linker(bundle).link(["pain", "nausea"])] == ["X:3", "X:4"]
+
+
+@pytest.mark.parametrize("renames", range(5))
+def test_killed_between_renames(renames: int, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bundle is the old one, the new one, or says which command mends it."""
+    extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
+    replace, left = os.replace, [renames]
+
+    def stop(source: Path, target: Path) -> None:
+        if ".building-" not in str(target):
+            if not left[0]:
+                raise KeyboardInterrupt
+            left[0] -= 1
+        replace(source, target)
+
+    monkeypatch.setattr(extend_module.os, "replace", stop)
+    if renames < 4:
+        with pytest.raises(KeyboardInterrupt):
+            extend_bundle(bundle, more(bundle.parent, "X:4\tnausea\ten"))
+    else:
+        extend_bundle(bundle, more(bundle.parent, "X:4\tnausea\ten"))
+    monkeypatch.undo()
+    if renames in (2, 3):
+        with pytest.raises(
+            BundleError, match=r"not the one the index was built from\. Remedy: run 'medlink index build"
+        ):
+            Bundle(bundle)
+        build_bundle(bundle)
+    found = [link.concept_id for link in Linker(bundle).link(["pain", "nausea"])]
+    assert found == ["X:3", "X:4" if renames >= 2 else None]
+    extend_bundle(bundle, more(bundle.parent, "X:4\tnausea\ten", "X:5\titch\ten"))
+    assert [link.concept_id for link in Linker(bundle).link(["pain", "nausea", "itch"])] == ["X:3", "X:4", "X:5"]
+    assert [path.name for path in bundle.iterdir() if path.name.startswith(".")] == []
+
+
+_SLOW = """
+import sys, time
+from medlink.index import extend, extend_bundle
+from medlink.kb import Input
+def slow(*args, **kwargs):
+    print("building", flush=True); time.sleep(60)
+extend.build_added = slow
+extend_bundle(sys.argv[1], [Input("table", sys.argv[2])])
+"""
+
+
+def test_an_add_that_is_killed_leaves_the_old_bundle(bundle: Path) -> None:
+    before = Linker(bundle).link(["fever", "pain"])
+    (given,) = more(bundle.parent, "X:3\tpain\ten")
+    with subprocess.Popen(
+        [sys.executable, "-c", _SLOW, str(bundle), str(given.path)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"building\n"
+        child.send_signal(signal.SIGKILL)
+    assert Linker(bundle).link(["fever", "pain"]) == before
+    assert len([path for path in bundle.iterdir() if path.name.startswith(".")]) == 1
+    extend_bundle(bundle, [given])
+    assert sorted(path.name for path in bundle.iterdir()) == ["encoder", "index", "kb.sqlite", "manifest.json"]
+    assert Linker(bundle).link(["pain"])[0].concept_id == "X:3"
+
+
+@pytest.mark.parametrize("row", ["X:4\tnausea\ten\t", "X:1\tfever\ten\tA hot state."], ids=["name", "definition"])
+def test_a_bundle_that_was_changed_meanwhile(row: str, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = extend_module.build_added
+
+    def meanwhile(*args: object, **kwargs: object) -> object:
+        monkeypatch.undo()
+        extend_bundle(bundle, more(bundle.parent, row, head="id\tname\tlanguage\tdefinition", name="kb"))
+        return build(*args, **kwargs)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(extend_module, "build_added", meanwhile)
+    with pytest.raises(BundleError, match=r"the bundle was changed meanwhile\. Remedy: add to it again"):
+        extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
+    assert Linker(bundle).link(["pain"])[0].nil
+    assert "nausea" not in row or Linker(bundle).link(["nausea"])[0].concept_id == "X:4"
+
+
+def test_wrong_inputs_and_another_encoder(bundle: Path) -> None:
+    before = {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()}
+    rows = [f"X:{n}\tname {n}\ten" for n in range(3, 9)]
+    with pytest.raises(InputError, match=r"more\.tsv:8: 1 of 7 rows cannot be used \(unknown language: 1\)"):
+        extend_bundle(bundle, more(bundle.parent, *rows, "X:9\tx\tklingon"), max_bad_share=0)
+    with pytest.raises(InputError, match=r"missing\.tsv: no such file"):
+        extend_bundle(bundle, [Input("table", bundle.parent / "missing.tsv")])
+    with pytest.raises(BundleError, match="no such bundle"):
+        extend_bundle(bundle.parent / "none", more(bundle.parent, *rows))
+    assert {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()} == before
+    random_encoder(load_encoder().config).save(bundle / "encoder")  # type: ignore[attr-defined]
+    with pytest.raises(BundleError, match="the encoder is not the one the index was built with"):
+        extend_bundle(bundle, more(bundle.parent, *rows))
+    shutil.rmtree(bundle / "encoder")
+    with pytest.raises(BundleError, match="the bundle has no encoder"):
+        extend_bundle(bundle, more(bundle.parent, *rows))
+
+
+def test_bad_rows_and_unknown_parents_are_counted(bundle: Path) -> None:
+    head = "concept_id\tname\tlanguage\tparent"
+    report = extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten\tX:1|X:77", "X:4\tx\tklingon\t", head=head))
+    assert report.kb.inputs[0].bad == {"unknown language": 1}
+    assert report.kb.inputs[0].skipped == {"relation of a concept that is not loaded": 1}
+    assert Bundle(bundle).kb.parents("X:3") == ["X:1"]
+
+
+def test_a_folder_that_cannot_be_written(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", str(bundle))
+
+    monkeypatch.setattr(extend_module, "write_manifest", full)
+    with pytest.raises(ConfigError, match="the bundle cannot be written: No space left on device"):
+        extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
+
+
+def test_damage_to_the_added_part_is_named(bundle: Path) -> None:
+    extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
+    index = ConceptIndex(bundle / "index")
+    added = bundle / "index" / index.manifest["added"]["folder"]
+    vectors = added / "vectors.faiss"
+    kept = vectors.read_bytes()
+    vectors.write_bytes(kept[:-1])
+    with pytest.raises(BundleError, match=r"vectors\.faiss: a file of the index has \d+ bytes, \d+ were written"):
+        Bundle(bundle)
+    vectors.write_bytes(kept)
+    (added / "near.npy").unlink()
+    with pytest.raises(BundleError, match=r"near\.npy: a file of the index is missing"):
+        Bundle(bundle)
+    DenseIndex(added)
+    shutil.rmtree(added)
+    path = bundle / "index" / "index.json"
+    manifest = json.loads(path.read_text())
+    part = manifest.pop("added")
+    for key in ("rows", "names", "concepts"):
+        manifest[key] -= part[key]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(BundleError, match="the names that were added to the index are not those that the manifest"):
+        Bundle(bundle)
+
+
+def test_pipelines_in_several_processes(extended: Path) -> None:
+    nlp = build_pipeline(extended, "en")
+    notes = [demo_notes()["en"]] * 4
+    alone = [[span.kb_id_ for span in doc.ents] for doc in nlp.pipe(notes)]
+    together = [[span.kb_id_ for span in doc.ents] for doc in nlp.pipe(notes, n_process=2, batch_size=2)]
+    assert together == alone
+    assert alone[0]
