@@ -284,11 +284,11 @@ def half_bundle(work: Path, encoder: str, held: set[str]) -> tuple[Linker, set[s
     return linker, kept, {(c, n) for c, n, _ in inside}
 
 
-def withheld(names: Path, part: str, inside: set[tuple[str, str]]) -> Iterator[Row]:
-    """Names of held-out HPO concepts that the bundle does not have."""
+def listed(names: Path, part: str, without: set[tuple[str, str]]) -> Iterator[Row]:
+    """Names of held-out HPO concepts, without those named (concept and name)."""
     for concept, rows in sorted(names_of(names, part).items()):
         if concept.startswith("HP:"):
-            yield from (row for row in rows if (concept, row[0]) not in inside)
+            yield from (row for row in rows if (concept, row[0]) not in without)
 
 
 @main.command()
@@ -296,11 +296,12 @@ def withheld(names: Path, part: str, inside: set[tuple[str, str]]) -> Iterator[R
 @_ENCODER
 @_PART
 @click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for the bundle.")
-def known(names: Path, encoder: str, part: str, work: Path) -> None:
+@click.option("--all-names", is_flag=True, help="The list has the names of the bundle too, as a list from notes has.")
+def known(names: Path, encoder: str, part: str, work: Path, all_names: bool) -> None:
     """Print precision and recall of NEW, accuracy of the known, and how often the parent is right."""
     held = {concept for concept in names_of(names, part) if concept.startswith("HP:")}
     linker, kept, inside = half_bundle(work, encoder, held)
-    rows = {row[0]: row for row in withheld(names, part, inside)}
+    rows = {row[0]: row for row in listed(names, part, set() if all_names else inside)}
     parents = hpo_parents()
 
     def named(concept: str) -> list[tuple[str, str]]:

@@ -21,6 +21,7 @@ if [ ! -e "$work/held-out" ]; then
 fi
 "$PYTHON" clustering.py rivals "$names" --encoder "$work/held-out" | table clustering
 "$PYTHON" clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" | table known
+"$PYTHON" clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" --all-names | table known-all
 "$PYTHON" coderpp.py "$names" --work "$work/coderpp" | table coderpp
 "$PYTHON" cluster_cost.py "$names" --work "$work/cost" | table cost
 "$PYTHON" fill_readme.py ../README.md accuracy="$work/accuracy.md" speed="$work/speed.md"

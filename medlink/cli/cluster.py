@@ -168,6 +168,7 @@ def _open(bundle: Path) -> tuple[Any, Callable[[str], list[tuple[str, str]]], An
 
     @lru_cache(maxsize=100_000)
     def parents(concept_id: str) -> list[tuple[str, str]]:
+        """Id and name of each parent."""
         ids = list(linker.kb.parents(concept_id))
         names = linker.kb.preferred_names(ids, None)
         return [(parent, names.get(parent, parent)) for parent in ids]

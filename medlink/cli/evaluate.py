@@ -157,6 +157,7 @@ def _bar(title: str) -> Iterator[Callable[[int, int], None]]:
     with tqdm(desc=title, unit=" names", disable=None) as bar:
 
         def show(done: int, total: int) -> None:
+            """Move the bar to where the work is."""
             bar.total = total
             bar.update(done - bar.n)
 

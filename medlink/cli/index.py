@@ -93,6 +93,7 @@ def _embedding() -> Iterator[Callable[[int, int], None]]:
     with tqdm(desc="names embedded", unit=" names", disable=None) as bar:
 
         def show(done: int, total: int) -> None:
+            """Move the bar to where the work is."""
             bar.total = total
             bar.update(done - bar.n)
 

@@ -11,11 +11,12 @@ from medlink.text import normalise
 
 KNOWN_AT = 0.5
 """Score at and above which a cluster is a known concept."""
-ASKED = 5
+ASKED = 10
 """Members of a cluster that are linked, the most frequent first."""
 
 _DOUBT = 0.15  # a score as near to the border, or a rival as near to the best, asks for a reader
 _NEAREST = 5
+_NAMED = ("exact", "inflected")  # routes of a mention that is the name
 # Votes of a near concept for itself as the parent, against 1 for each of its parents.
 _ITSELF = 0.5
 _BROADER = 1.5  # where its name is part of a term
@@ -49,6 +50,8 @@ def judge(links: Sequence[Link], known_at: float = KNOWN_AT, parents: Parents | 
     """Decide what a cluster is from the links of its members.
 
     A concept's score is what the members give it on average, 0 for those that do not have it among their candidates.
+    Where a member is a name of it, to the letter or in another inflection, the best such member and the average of all
+    others are two witnesses, and the score is the probability that one of them is right, were they independent.
 
     Args:
         links: those of the members that were asked, at least one.
@@ -61,16 +64,19 @@ def judge(links: Sequence[Link], known_at: float = KNOWN_AT, parents: Parents | 
     >>> fever = Candidate("HP:1", "Fever", 0.9, "Fever", "en", "exact")
     >>> verdict = judge([Link("fever", (fever,), False), Link("Fieber", (fever,), False), Link("febris", ())])
     >>> verdict.concept_id, verdict.score, judge([Link("abc", ())]).concept_id
-    ('HP:1', 0.6, None)
+    ('HP:1', 0.945, None)
     """
     scores: dict[str, list[float]] = {}
+    named: dict[str, float] = {}
     best: dict[str, Candidate] = {}
     for link in links:
         for candidate in link.candidates:
             scores.setdefault(candidate.concept_id, []).append(candidate.score)
+            if candidate.route in _NAMED:
+                named[candidate.concept_id] = max(named.get(candidate.concept_id, 0.0), candidate.score)
             if candidate.concept_id not in best or candidate.score > best[candidate.concept_id].score:
                 best[candidate.concept_id] = candidate
-    total = {concept: sum(given) / len(links) for concept, given in scores.items()}
+    total = {concept: _together(given, named.get(concept), len(links)) for concept, given in scores.items()}
     ranked = sorted(total, key=lambda concept: (-total[concept], concept))[:_NEAREST]
     if not ranked:
         return Verdict(None, "", None, (), None, "", False)
@@ -86,6 +92,14 @@ def judge(links: Sequence[Link], known_at: float = KNOWN_AT, parents: Parents | 
         return Verdict(first, best[first].preferred_name, score, nearest, None, "", close or rival)
     parent = propose_parent([link.mention for link in links], nearest, parents) if parents else ("", "")
     return Verdict(None, "", score, nearest, parent[0] or None, parent[1], close)
+
+
+def _together(given: Sequence[float], named: float | None, members: int) -> float:
+    """A concept's score from those that members give it, ``named`` the best of a member that is a name of it."""
+    if named is None:
+        return sum(given) / members
+    others = (sum(given) - named) / (members - 1) if members > 1 else 0.0
+    return 1 - (1 - named) * (1 - others)
 
 
 def propose_parent(terms: Sequence[str], nearest: Sequence[Candidate], parents: Parents) -> tuple[str, str]:

@@ -135,12 +135,14 @@ class _Left:
     more: dict[str, int] = field(default_factory=dict)
 
     def out(self, reason: str, line: int) -> None:
+        """Count a line that is left out; the first few are named."""
         shown = self.lines.setdefault(reason, [])
         self.more[reason] = self.more.get(reason, 0) + 1
         if len(shown) < SHOWN:
             shown.append(line)
 
     def notes(self) -> list[str]:
+        """What was left out, for a reader."""
         return [
             f"{self.path}: lines left out: {self.more[reason]}, {reason} (line {', '.join(map(str, lines))}"
             + (" ...)" if self.more[reason] > len(lines) else ")")
@@ -183,6 +185,7 @@ class _Reader:
             yield text.removeprefix("\ufeff").rstrip("\r\n") if self.line == 1 else text.rstrip("\r\n")
 
     def notes(self) -> list[str]:
+        """What was left out of the file, and whether it grew."""
         grown = [f"{self.path}: the file grew while it was read; what came later is left out"] if self.grew else []
         return self.left.notes() + grown
 

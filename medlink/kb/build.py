@@ -153,6 +153,7 @@ def build_kb(
     target = Path(out).absolute()
 
     def finish(connection: Connection, loader: Loader, digest: str) -> tuple[str, tuple[SourceCounts, ...]]:
+        """Count what was loaded and refuse an empty knowledge base."""
         counts = count_sources(connection, loader)
         if not any(entry.concepts for entry in counts):
             raise InputError("no concept with a name was found in the inputs", remedy="check the filters")
@@ -284,6 +285,7 @@ def _connect(new: Path, staging: Path) -> Iterator[Connection]:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _: Any) -> None:
+        """Attach the second file and set both up for one writer."""
         # Nothing here needs to survive a crash: the file counts only once it is renamed.
         connection.execute("ATTACH DATABASE ? AS staging", (str(staging),))
         for name in ("main", "staging"):
@@ -307,9 +309,11 @@ def count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts,
         ids[name], languages[name] = number, tags
 
     def new(table: Table) -> ColumnElement[bool]:
+        """Whether a row came with this load."""
         return table.c.id > loader.marks.get(table.name, 0)
 
     def per_source(table: Table) -> dict[int, int]:
+        """Rows of a table by source."""
         column = table.c.source_id
         counted = select(column, func.count()).where(new(table)).group_by(column)
         return {row[0]: row[1] for row in connection.execute(counted)}

@@ -96,6 +96,7 @@ def extend_kb(
     def finish(
         connection: Connection, loader: Loader, digest: str
     ) -> tuple[str, tuple[SourceCounts, ...], dict[str, int]]:
+        """Count what was added and refuse an addition of nothing."""
         meta: dict[str, str] = dict(map(tuple, connection.execute(queries.META)))
         added = count_sources(connection, loader)
         if not any(entry.names or entry.semantic_types for entry in added):

@@ -300,6 +300,7 @@ def read_quoted(lines: LineFile, separator: str) -> tuple[list[str], Iterator[tu
     current = [0]
 
     def texts() -> Iterator[str]:
+        """Lines as the csv module wants them, with the number of the present one noted."""
         for number, text in lines:
             current[0] = number
             yield text + "\n"
@@ -312,6 +313,7 @@ def read_quoted(lines: LineFile, separator: str) -> tuple[list[str], Iterator[tu
         raise InputError(f"is no CSV: {error}", path=lines.path, line=1, remedy="mend the first line") from error
 
     def rows() -> Iterator[tuple[int, list[str]]]:
+        """Rows with the number of the line each begins in."""
         while True:
             start = current[0] + 1
             try:

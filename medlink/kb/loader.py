@@ -51,11 +51,13 @@ class _Batch:
         self.rows: list[Row] = []
 
     def add(self, row: Row) -> None:
+        """Put a row on its way."""
         self.rows.append(row)
         if len(self.rows) >= BATCH:
             self.flush()
 
     def flush(self) -> None:
+        """Write the rows that wait."""
         if self.rows:
             self.connection.exec_driver_sql(self.sql, self.rows)
             self.rows.clear()
@@ -279,6 +281,7 @@ class Loader:
         label = table.name.replace("_", " ")
 
         def per_input(query: Select[Any]) -> Counter[int]:
+            """Counts by number of the input."""
             return Counter({row[0]: row[1] for row in self.connection.execute(query)})
 
         read = per_input(select(waiting.c.input, func.count()).group_by(waiting.c.input))

@@ -27,13 +27,16 @@ class _Stanza:
     tags: list[tuple[str, str, int]] = field(default_factory=list)
 
     def values(self, tag: str) -> list[str]:
+        """Values of all lines with a tag."""
         return [value for name, value, _ in self.tags if name == tag]
 
     def value(self, tag: str) -> str:
+        """Value of the first line with a tag, empty without one."""
         return next(iter(self.values(tag)), "")
 
     @property
     def obsolete(self) -> bool:
+        """Whether the stanza is history."""
         return self.value("is_obsolete").startswith("true")
 
 

@@ -153,6 +153,7 @@ class _Snapshot:
         return dates
 
     def concepts(self) -> Iterator[Record]:
+        """The source and its active concepts."""
         dates = [date for path in self.files["Concept"] for date in re.findall(r"_(\d{8})\.", path.name)]
         yield Source(SOURCE, max(dates, default=""), "SNOMED CT")
         for _, _, (concept_id,) in self.active("Concept", ["id"]):
@@ -163,6 +164,7 @@ class _Snapshot:
         known = {refset: rank for rank, refset in reversed(list(enumerate(self.refset_order)))}
 
         def order(refset: str) -> tuple[int, int, str]:
+            """Sort key of a language refset."""
             # Those that nobody ranked stand behind, by number, which is not the order of their letters.
             return known.get(refset, len(known)), len(refset), refset
 
@@ -176,6 +178,7 @@ class _Snapshot:
         return {description: ranks[refset] for description, refset in best.items()}
 
     def descriptions(self, kind: str) -> Iterator[Record]:
+        """Names, or text definitions, of active concepts."""
         if not self.files[kind]:
             return
         preferred = self.preferred() if kind == "Description" else {}
@@ -208,6 +211,7 @@ class _Snapshot:
                 yield RankedName(concept_id, term, tag, "synonym", SOURCE, rank is not None, rank or 0)
 
     def relations(self) -> Iterator[Record]:
+        """Inferred relations, is-a and attributes."""
         columns = ["sourceId", "destinationId", "typeId", "characteristicTypeId"]
         for _, _, (head, tail, type_id, characteristic) in self.active("Relationship", columns):
             if characteristic != _INFERRED:
@@ -219,6 +223,7 @@ class _Snapshot:
                 yield Relation(head, kind, tail, SOURCE)
 
     def maps(self) -> Iterator[Record]:
+        """Codes of simple and extended maps."""
         for kind, label in _MAPS.items():
             columns = ["refsetId", "referencedComponentId", "mapTarget"]
             for _, _, (refset, concept_id, target) in self.active(kind, columns):

@@ -130,6 +130,7 @@ class _Release:
         self.source_language: dict[str, str] = {}
 
     def lines(self, name: str) -> LineFile | None:
+        """Lines of a file, ``None`` where it is not part of the release."""
         path = self.folder / name
         if not path.is_file() and not path.with_name(name + ".gz").is_file():
             self.problems.notes.append(f"{path}: is not there")
@@ -138,10 +139,12 @@ class _Release:
         return LineFile(path, self.problems, may_be_empty=name != "MRCONSO.RRF")
 
     def rows(self, name: str) -> Iterator[tuple[int, list[str]]]:
+        """Rows of a file with their line numbers, none where it is not part of the release."""
         lines = self.lines(name)
         return iter(()) if lines is None else read_rows(lines, _COLUMNS[name], "|", closed=True)
 
     def kept(self, sab: str, suppress: str) -> bool:
+        """Whether a row of a source is wanted and not suppressed."""
         if suppress != "N" and not self.suppressed:
             self.skipped["suppressed row"] += 1
             return False
@@ -151,6 +154,7 @@ class _Release:
         return True
 
     def known_sources(self) -> dict[str, Source]:
+        """Sources of MRSAB by their abbreviation."""
         known: dict[str, Source] = {}
         releases = [""]
         for _, cells in self.rows("MRSAB.RRF"):
@@ -163,6 +167,7 @@ class _Release:
         return known
 
     def ranks(self) -> dict[tuple[str, str], int]:
+        """Rank of each pair of source and term type; higher is preferred."""
         ranks: dict[tuple[str, str], int] = {}
         for _, (rank, sab, tty, *_rest) in self.rows("MRRANK.RRF"):
             if rank.isdigit():
@@ -170,6 +175,7 @@ class _Release:
         return ranks
 
     def names(self) -> Iterator[Record]:
+        """Sources, concepts and names of MRCONSO."""
         problems, skipped, languages = self.problems, self.skipped, self.languages
         known, ranks = self.known_sources(), self.ranks()
         top = max(ranks.values(), default=0) + 1
@@ -216,10 +222,12 @@ class _Release:
             problems.notes.append(f"{lines.path}: no row is left after the filters")
 
     def semantic_types(self) -> Iterator[Record]:
+        """Semantic types of MRSTY."""
         for _, (cui, tui, _, name, *_rest) in self.rows("MRSTY.RRF"):
             yield SemanticType(cui, name, tui, SOURCE)
 
     def definitions(self) -> Iterator[Record]:
+        """Definitions of MRDEF."""
         for _, (cui, _, _, _, sab, text, suppress, *_rest) in self.rows("MRDEF.RRF"):
             if self.kept(sab, suppress):
                 tag = self.source_language.get(sab, "")
@@ -229,6 +237,7 @@ class _Release:
                     self.skipped["definition in another language"] += 1
 
     def relations(self) -> Iterator[Record]:
+        """Relations of MRREL, turned to read from left to right."""
         for _, cells in self.rows("MRREL.RRF"):
             cui1, rel, cui2, rela, sab, suppress = cells[0], cells[3], cells[4], cells[7], cells[10], cells[14]
             if not self.kept(sab, suppress):

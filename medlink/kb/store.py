@@ -351,6 +351,7 @@ def _choose(by_language: MappingType[str, str], language: str | None) -> str | N
     """The preferred name to show: see :meth:`KnowledgeBase.preferred_name`."""
 
     def distance(tag: str) -> tuple[int, str]:
+        """How far a tag is from the language that is wished for."""
         base = tag.partition("-")[0]
         if language is not None and tag == language:
             return 0, tag

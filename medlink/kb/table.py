@@ -99,6 +99,7 @@ def read_table(
     for line, cells in rows:
 
         def cell(column: str, cells: list[str] = cells) -> str:
+            """A cell by its column, empty where the table has none."""
             index = at.get(column)
             return "" if index is None else cells[index].strip()
 

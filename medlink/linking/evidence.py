@@ -179,6 +179,7 @@ def _measure(
     column = {name: i for i, name in enumerate(FEATURES)}
 
     def paired(one: Sequence[str], other: Sequence[str], scorer: Any) -> NDArray[np.float32]:
+        """A measure of rapidfuzz for each pair."""
         found: NDArray[np.float32] = process.cpdist(one, other, scorer=scorer, dtype=np.float32)
         return found
 

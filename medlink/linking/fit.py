@@ -105,6 +105,7 @@ def fit(table: Table, *, decay: float = 1e-3, nearest: float = 0.5) -> Join:
     x[:, FEATURES.index("nearest")] = 0  # its weight is given, not fitted
 
     def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Loss and gradient of the ranking weights."""
         s = x @ w
         s = s - np.maximum.reduceat(s, starts)[group]
         e = np.exp(s)
@@ -147,6 +148,7 @@ def _curve(rank: NDArray[np.float64], right: NDArray[np.bool_], weight: NDArray[
     share = weight / max(weight.sum(), 1e-12)
 
     def loss(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """Loss and gradient of slope and offset."""
         z = p[0] * rank + p[1]
         value = np.logaddexp(0, np.where(right, -z, z)) @ share + 1e-6 * p @ p
         pull = (1 / (1 + np.exp(-z)) - right) * share

@@ -52,6 +52,7 @@ def _static(start: StaticEncoder, texts: list[str], recipe: CoderPlusPlusRecipe)
     bags = Bags(texts, start.config)
 
     def save(folder: Path) -> None:
+        """Write the static encoder."""
         module.encoder().save(folder)
 
     return Trainable(SentenceTransformer(modules=[module]), bags, lambda: module.embed(bags), save)
@@ -63,10 +64,12 @@ def _transformer(start: TransformerEncoder, texts: list[str], recipe: CoderPlusP
     model.max_seq_length = min(recipe.max_tokens, model.max_seq_length or recipe.max_tokens)
 
     def encode(terms: Ids) -> dict[str, Tensor]:
+        """Terms as tensors."""
         features: dict[str, Tensor] = model.preprocess([texts[term] for term in terms])
         return {name: value for name, value in features.items() if isinstance(value, Tensor)}
 
     def save(folder: Path) -> None:
+        """Write the model without a card of its own."""
         model.save(str(folder), create_model_card=False, safe_serialization=True)
 
     return Trainable(model, encode, lambda: start.encode(texts), save)

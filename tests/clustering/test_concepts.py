@@ -6,8 +6,8 @@ from medlink.clustering.concepts import judge, propose_parent
 from medlink.records import Candidate, Link
 
 
-def candidate(concept: str, score: float, name: str = "") -> Candidate:
-    return Candidate(concept, name or concept, score, name or concept, "en", "dense")
+def candidate(concept: str, score: float, name: str = "", route: str = "dense") -> Candidate:
+    return Candidate(concept, name or concept, score, name or concept, "en", route)
 
 
 def test_score_worked_by_hand() -> None:
@@ -24,6 +24,24 @@ def test_all_members_count() -> None:
     others = [Link("b", (candidate("C2", 0.8),)) for _ in range(2)]
     assert alone.concept_id == "C1"
     assert judge([Link("a", (candidate("C1", 0.9), candidate("C2", 0.8))), *others]).concept_id == "C2"
+
+
+def test_a_member_that_is_a_name_is_a_witness_of_its_own() -> None:
+    """One of four members is a name with 0.9, one other gives 0.6: 1 - (1 - 0.9)(1 - 0.6 / 3)."""
+    for route in ("exact", "inflected"):
+        links = [
+            Link("a", (candidate("C1", 0.9, route=route),)),
+            Link("b", (candidate("C1", 0.6),)),
+            Link("c"),
+            Link("d"),
+        ]
+        assert judge(links).score == 0.92
+        assert judge(links[:1]).score == 0.9
+    assert judge([Link("a", (candidate("C1", 0.9),)), *links[1:]]).score == 0.375
+    # two names of two concepts: a reader is asked
+    both = [Link("a", (candidate("C1", 0.9, route="exact"),)), Link("b", (candidate("C2", 0.85, route="exact"),))]
+    assert judge(both).concept_id == "C1"
+    assert judge(both).doubtful
 
 
 def test_the_border() -> None:
