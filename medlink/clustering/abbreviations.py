@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.guards import guard_rules
+from medlink.clustering.guard_words import guard_rules
 from medlink.clustering.terms import Texts
 from medlink.text import LANGUAGES, normalise
 

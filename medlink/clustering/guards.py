@@ -11,196 +11,58 @@ Negation is compared by pairs: it counts only where one term negates a word that
 
 from __future__ import annotations
 
-import json
-import re
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import blake2b
-from importlib import resources
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.text import LANGUAGES, match_words, normalise
+from medlink.clustering.guard_words import LETTER, NEGATION, NUMBER, guard_rules, guard_values, negated_words
+from medlink.text import LANGUAGES
 
 OVERLAP, SAME, EQUAL = "overlap", "same", "equal"
 """Ways to compare the values of two terms. ``overlap`` parts terms that both name values and share none, ``same`` terms
 that both name values and not the same ones, ``equal`` terms whose values differ, none being one of them."""
 
-NUMBER, LETTER, NEGATION = "number", "letter", "negation"
+LATERALITY = "laterality"
 COMPARED: dict[str, str] = {
     NUMBER: SAME,
     LETTER: SAME,
-    "laterality": EQUAL,
+    LATERALITY: EQUAL,
     "sex": EQUAL,
     "age": OVERLAP,
     "amount": OVERLAP,
     "axis": OVERLAP,
+    "beat": OVERLAP,
+    "breath": OVERLAP,
     "course": OVERLAP,
     "depth": OVERLAP,
     "extent": OVERLAP,
     "inheritance": OVERLAP,
     "layer": OVERLAP,
     "malignancy": OVERLAP,
+    "motion": OVERLAP,
     "onset": OVERLAP,
     "order": OVERLAP,
+    "phase": OVERLAP,
+    "rank": OVERLAP,
     "rate": OVERLAP,
+    "response": OVERLAP,
+    "result": OVERLAP,
     "severity": OVERLAP,
     "side": OVERLAP,
     "size": OVERLAP,
     "vertical": OVERLAP,
+    "vessel": OVERLAP,
 }
 KINDS = ("", *COMPARED, NEGATION)
 """Names of what :meth:`Guards.apart` returns: the place in this tuple, 0 for nothing."""
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_STAGED = re.compile(r"(x{0,3}(?:ix|iv|v?i{1,3}|v))([a-d])")  # IIb, IVa
-_SMALL_WORDS = frozenset("aeouy")  # letters that are words in Spanish, and a in English
-_SHORTEST = 4  # letters of the shortest word that a prefix negates
 _PAIRS = 1 << 18  # pairs compared at a time
 _STEP = 4096  # terms between two calls of progress
-
-
-@dataclass(frozen=True, slots=True)
-class GuardRules:
-    """Guard words of one language, all in the exact form.
-
-    ``patterns`` hold kind, value and the words; ``negators`` negate the word behind them, ``between`` not counted;
-    ``prefixes`` negate the rest of a word; ``only_here`` lists what counts in terms of a stated language alone;
-    ``small_words`` have no letter in an abbreviation.
-    """
-
-    language: str
-    patterns: tuple[tuple[str, str, re.Pattern[str]], ...]
-    negators: frozenset[str]
-    between: frozenset[str]
-    prefixes: tuple[str, ...]
-    only_here: frozenset[str]
-    small_words: frozenset[str]
-
-
-@cache
-def guard_rules(language: str) -> GuardRules:
-    """Rules of one of the house's languages.
-
-    >>> {kind for kind, value, pattern in guard_rules("de").patterns if pattern.fullmatch("linksseitig")}
-    {'laterality'}
-    """
-    path = resources.files("medlink").joinpath(f"resources/language/guards.{language}.json")
-    raw = json.loads(path.read_text("utf-8"))
-    only, small, negation = (raw.pop(key)["value"] for key in ("only_here", "small_words", NEGATION))
-    patterns = tuple((kind, value, re.compile(p)) for kind, entry in raw.items() for value, p in entry["value"].items())
-    return GuardRules(
-        language,
-        patterns,
-        frozenset(negation["before"]),
-        frozenset(negation["between"]),
-        tuple(negation["prefixes"]),
-        frozenset(only),
-        frozenset(small),
-    )
-
-
-def _tongues(language: str) -> tuple[str, ...]:
-    """Languages whose rules a term is read by: its own, or all where it names none that the house knows."""
-    base = language.partition("-")[0].lower()
-    return (base,) if base in LANGUAGES else LANGUAGES
-
-
-@lru_cache(maxsize=262_144)
-def _of_word(word: str, language: str) -> frozenset[tuple[str, str]]:
-    """Values of one word in its exact form."""
-    tongues = _tongues(language)
-    return frozenset(
-        (kind, value)
-        for tongue in tongues
-        for kind, value, pattern in guard_rules(tongue).patterns
-        if pattern.fullmatch(word) and (len(tongues) == 1 or word not in guard_rules(tongue).only_here)
-    )
-
-
-def _stands_out(letter: str, place: int, words: Sequence[str], term: str) -> bool:
-    """Whether a letter that may be a word is none: "hepatitis A" has a letter, "edema a tensión" a preposition."""
-    return place == len(words) - 1 or f"{letter.upper()} " in term
-
-
-def guard_values(term: str, language: str = "") -> frozenset[tuple[str, str]]:
-    """What a term says that guards compare.
-
-    Args:
-        term: the term.
-        language: BCP 47; without one the rules of all languages count, but for words that mean something else in one.
-
-    Returns:
-        Pairs of kind and value; the values are the same in every language. Negation is compared by pairs and has none.
-
-    >>> sorted(guard_values("Akute linksseitige Otitis media")) == sorted(guard_values("otitis media izquierda aguda"))
-    True
-    >>> sorted(guard_values("Bronchialkarzinom, Stadium IIb")), sorted(guard_values("diabetes tipo 2"))
-    ([('letter', 'b'), ('number', '2')], [('number', '2')])
-    """
-    found: set[tuple[str, str]] = set()
-    plain = normalise(term).split()
-    for word in plain:
-        found |= _of_word(word, language)
-    for tongue in _tongues(language):
-        words = match_words(term, tongue)
-        for place, word in enumerate(words):
-            staged = _STAGED.fullmatch(word) if len(word) > 2 else None
-            if _NUMBER.fullmatch(word):
-                found.add((NUMBER, word))
-            elif staged:
-                found |= {(NUMBER, match_words(f"type {staged[1]}", "en")[1]), (LETTER, staged[2])}
-            elif (
-                len(word) == 1
-                and word.isalpha()
-                and (word not in _SMALL_WORDS or _stands_out(word, place, words, term))
-            ):
-                found.add((LETTER, word))
-    return frozenset(found)
-
-
-def negated_words(term: str, language: str = "") -> tuple[frozenset[str], frozenset[str]]:
-    """Words that a term may negate and words that it says, both in the inflected form.
-
-    A word with a prefix of negation counts as said, and what is behind the prefix as negated: whether the prefix is one
-    shows only in the other term.
-
-    >>> negated, said = negated_words("non-small cell carcinoma", "en")
-    >>> sorted(negated), sorted(said)
-    (['small'], ['carcinoma', 'cell'])
-    """
-    negated: set[str] = set()
-    said: set[str] = set()
-    plain = normalise(term).split()
-    for tongue in _tongues(language):
-        rules = guard_rules(tongue)
-        open_ = False
-        for word in plain:
-            if word in rules.negators:
-                open_ = True
-                continue
-            if open_ and word in rules.between:
-                continue
-            whole, rests = _inflected(word, tongue)
-            (negated if open_ else said).update(whole)
-            negated.update(rests)
-            open_ = False
-    return frozenset(negated), frozenset(said - negated)
-
-
-@lru_cache(maxsize=262_144)
-def _inflected(word: str, tongue: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Inflected form of a word, and of what is left of it behind each prefix of negation."""
-    rests: list[str] = []
-    for prefix in guard_rules(tongue).prefixes:
-        rest = word.removeprefix(prefix)
-        if rest != word and len(rest) >= _SHORTEST:
-            rests += match_words(rest, tongue)
-    return tuple(match_words(word, tongue)), tuple(rests)
 
 
 def _code(values: Iterable[str]) -> int:
@@ -220,6 +82,37 @@ def _bits() -> dict[tuple[str, str], int]:
         values = sorted({value for found, value, _ in rules if found == kind})
         bits |= {(kind, value): 1 << place for place, value in enumerate(values)}
     return bits
+
+
+@lru_cache(maxsize=16_384)
+def _said(term: str, language: str) -> tuple[dict[str, frozenset[str]], frozenset[str], frozenset[str]]:
+    """Values of a term by kind, the words that it may negate, and those that it says."""
+    by_kind: dict[str, set[str]] = {}
+    for kind, value in guard_values(term, language):
+        by_kind.setdefault(kind, set()).add(value)
+    return {kind: frozenset(values) for kind, values in by_kind.items()}, *negated_words(term, language)
+
+
+def parting_kinds(one: str, other: str, language: str = "", second: str = "") -> frozenset[str]:
+    """Kinds of guards that part two terms; :class:`Guards` gives the first of them for millions of pairs.
+
+    Args:
+        one, other: the terms.
+        language, second: their languages, BCP 47 or ``""``.
+
+    >>> sorted(parting_kinds("no acute pain", "chronic pain", "en", "en"))
+    ['course', 'negation']
+    >>> sorted(parting_kinds("acute left pain", "chronic pain")), sorted(parting_kinds("pain", "dolor"))
+    (['course', 'laterality'], [])
+    """
+    (values, negated, said), (others, far_negated, far_said) = _said(one, language), _said(other, second)
+    kinds = {NEGATION} if negated & far_said or far_negated & said else set()
+    for kind in values.keys() | others.keys():
+        mine, theirs = values.get(kind, frozenset()), others.get(kind, frozenset())
+        way = COMPARED[kind]
+        if mine != theirs and (way == EQUAL or (mine and theirs)) and not (way == OVERLAP and mine & theirs):
+            kinds.add(kind)
+    return frozenset(kinds)
 
 
 class Guards:

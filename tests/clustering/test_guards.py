@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-import json
-import re
-from importlib import resources
+import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from medlink.clustering.guards import COMPARED, KINDS, NEGATION, OVERLAP, SAME, Guards, guard_values, negated_words
-from medlink.text import LANGUAGES
+from medlink.clustering.guard_words import NEGATION
+from medlink.clustering.guards import COMPARED, KINDS, OVERLAP, SAME, Guards, parting_kinds
+
+with (Path(__file__).parent / "guard_cases.tsv").open(encoding="utf-8", newline="") as file:
+    CASES = [tuple(row.values()) for row in csv.DictReader(file, delimiter="\t")]
 
 
 def parted(one: str, other: str, language: str = "", second: str | None = None) -> str:
     guards = Guards([one, other], [language, language if second is None else second])
     there, back = guards.apart(np.array([0, 1]), np.array([1, 0]))
     assert there == back
+    assert (KINDS[there] in parting_kinds(one, other, language, language if second is None else second)) == (there > 0)
     return KINDS[there]
+
+
+@pytest.mark.parametrize(("language", "one", "other", "kind"), CASES)
+def test_cases_of_readers(language: str, one: str, other: str, kind: str) -> None:
+    """Pairs that readers of the three languages found joined, parted or read wrongly."""
+    assert parted(one, other, language) == kind
 
 
 @pytest.mark.parametrize(
@@ -83,14 +92,6 @@ def test_leaves_together(one: str, other: str) -> None:
     assert parted(one, other) == ""
 
 
-def test_words_of_another_language_count_only_there() -> None:
-    assert guard_values("dolor grave", "es") == {("severity", "severe")}
-    assert guard_values("Grave's disease") == frozenset()
-    assert ("number", "11") in guard_values("elf Rippen", "de")
-    assert guard_values("elf") == frozenset()
-    assert guard_values("links", "fr") == guard_values("links")
-
-
 def test_ways_to_compare() -> None:
     """``same`` parts {1, 2} from {1}, ``overlap`` does not part what shares a value, ``equal`` minds a missing one."""
     assert COMPARED["number"] == SAME
@@ -106,31 +107,15 @@ def test_one_sided_numbers() -> None:
     assert guards.one_sided(np.array([0, 0]), np.array([1, 2])).tolist() == [True, False]
 
 
-def test_negated_words_worked_by_hand() -> None:
-    negated, said = negated_words("carcinoma sin metástasis", "es")
-    assert (sorted(negated), sorted(said)) == (["metastasis"], ["carcinom"])
-    assert negated_words("", "en") == (frozenset(), frozenset())
-
-
 def test_many_pairs_against_each_pair_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     terms = ["left arm", "right arm", "arm", "no fever", "fever", "type 1", "type 2", "afebrile", "febrile", "type 1 b"]
     guards = Guards(terms, [""] * len(terms))
     rows, cols = (places.ravel() for places in np.meshgrid(np.arange(len(terms)), np.arange(len(terms))))
     alone = [KINDS.index(parted(terms[i], terms[j])) if i != j else 0 for i, j in zip(rows, cols, strict=True)]
     assert guards.apart(rows, cols).tolist() == alone
+    kinds = [parting_kinds(terms[i], terms[j]) for i, j in zip(rows, cols, strict=True)]
+    for kind in KINDS[1:]:
+        assert guards.parted_by(kind, rows, cols).tolist() == [kind in found for found in kinds]
     monkeypatch.setattr("medlink.clustering.guards._PAIRS", 7)
     assert guards.apart(rows, cols).tolist() == alone
     assert Guards([], []).apart(rows[:0], cols[:0]).tolist() == []
-
-
-def test_every_rule_has_a_source_and_the_same_values_in_all_languages() -> None:
-    folder = resources.files("medlink").joinpath("resources/language")
-    files = {tag: json.loads(folder.joinpath(f"guards.{tag}.json").read_text("utf-8")) for tag in LANGUAGES}
-    for raw in files.values():
-        assert raw.keys() == files["en"].keys()
-        assert raw.keys() - {NEGATION, "only_here", "small_words"} == COMPARED.keys() - {"letter"}
-        for kind, entry in raw.items():
-            assert entry["source"]
-            if kind in COMPARED:
-                assert entry["value"].keys() == files["en"][kind]["value"].keys()
-                assert all(re.compile(pattern) for pattern in entry["value"].values())
