@@ -4,7 +4,7 @@ The new knowledge base and the added part of the index (:mod:`medlink.index.adde
 bundle. Then four renames put them in place: the added part under a name of its own, the knowledge base, the manifest
 of the index, and last that of the bundle. Killed before the second, the bundle is the old one; between the second and
 the last it says that its knowledge base is not the one the index was built from, which ``medlink index build`` mends.
-No file that was there is written, so a process that has the bundle open goes on with what it opened.
+No file that was there is written, so a thread that has the bundle open goes on with what it opened.
 """
 
 from __future__ import annotations

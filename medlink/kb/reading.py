@@ -39,6 +39,7 @@ class Reader:
         # Weak, so that the connection of a thread goes with the thread.
         self._open: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._process = os.getpid()
+        self._file: tuple[int, int, int, int] | None = None
 
     def __reduce__(self) -> tuple[type[Reader], tuple[Path]]:
         return Reader, (self.path,)
@@ -47,7 +48,8 @@ class Reader:
         """The connection of this thread and process.
 
         Raises:
-            KnowledgeBaseError: the reader was closed, or the file cannot be opened.
+            KnowledgeBaseError: the reader was closed, the file cannot be opened, or it is another one than when this
+                reader first opened it: what goes with it, such as an index, belongs to the old one.
         """
         if self._closed:
             raise KnowledgeBaseError("the knowledge base is closed", path=self.path, remedy="open it again")
@@ -59,6 +61,14 @@ class Reader:
         if self._process != os.getpid():
             self._inherited.extend(self._open)
             self._open, self._process = weakref.WeakSet(), os.getpid()
+        try:
+            found = os.stat(self.path)
+        except OSError as error:
+            raise KnowledgeBaseError(f"cannot be opened: {error.strerror}", path=self.path, remedy=REMEDY) from error
+        file = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+        if self._file not in (None, file):
+            raise KnowledgeBaseError("was replaced while it was open", path=self.path, remedy="open it again")
+        self._file = file
         connection = _engine(self.path).connect()
         self._local.held = (os.getpid(), connection)
         self._open.add(connection)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import shutil
 import sqlite3
@@ -271,6 +272,31 @@ def test_replaced_while_open(house: Path, tmp_path: Path) -> None:
         assert opened.preferred_name("H:2") == "seizure"
         with KnowledgeBase(tmp_path / "kb") as anew:
             assert anew.preferred_name("H:2") == "convulsion"
+
+
+def test_another_thread_does_not_read_the_new_file(house: Path, tmp_path: Path) -> None:
+    path = tmp_path / "kb.sqlite"
+    build_kb(path, [Input("table", house)])
+    kb = KnowledgeBase(path)
+    kb.sources()
+    other = tmp_path / "other.sqlite"
+    build_kb(other, [Input("table", house)])
+    os.replace(other, path)
+    failed: list[str] = []
+
+    def ask() -> None:
+        try:
+            kb.sources()
+        except KnowledgeBaseError as error:
+            failed.append(str(error))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert kb.sources()
+    assert len(failed) == 1
+    assert "was replaced while it was open" in failed[0]
+    kb.close()
 
 
 # Below: many processes and threads.
