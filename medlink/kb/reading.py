@@ -62,7 +62,7 @@ class Reader:
             self._inherited.extend(self._open)
             self._open, self._process = weakref.WeakSet(), os.getpid()
         try:
-            found = os.stat(self.path)
+            found = self.path.stat()
         except OSError as error:
             raise KnowledgeBaseError(f"cannot be opened: {error.strerror}", path=self.path, remedy=REMEDY) from error
         file = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
