@@ -30,7 +30,8 @@ from open_data import TERMINOLOGIES, hpo_dictionary
 from medlink.clustering import TermClusterer, Terms
 from medlink.clustering.cut import average_cut, components
 from medlink.clustering.graph import SHARE, build_graph
-from medlink.clustering.guards import COMPARED, KINDS, Guards
+from medlink.clustering.guard_words import NEGATION
+from medlink.clustering.guards import COMPARED, Guards
 from medlink.evaluation.partition import PartitionMeasures, measure_partition
 from medlink.index import build_bundle
 from medlink.index.selfjoin import nearest
@@ -229,7 +230,7 @@ def guards(names: Path, encoder: str, seed: int, terms: int) -> None:
     click.echo("| guard | compared by | pairs of one concept | pairs of two concepts |")
     click.echo("|---|---|---:|---:|")
     compared = Guards(texts, [row[1] for row in rows])
-    for kind in KINDS[1:]:
+    for kind in (*COMPARED, NEGATION):
         hit = compared.parted_by(kind, pairs[:, 0], pairs[:, 1])
         way = COMPARED.get(kind, "words")
         click.echo(f"| {kind} | {way} | {100 * hit[same].mean():.2f} % | {100 * hit[~same].mean():.2f} % |")
@@ -308,8 +309,11 @@ def known(names: Path, encoder: str, part: str, work: Path, all_names: bool) -> 
         return [(parent, parent) for parent in linker.kb.parents(concept)]
 
     terms = Terms.of((text, 1, language, "") for text, language, _ in rows.values())
-    click.echo("| known at | clusters | NEW: precision | NEW: recall | known: right | parent or grandparent | parent |")
-    click.echo("|---:|---:|---:|---:|---:|---:|---:|")
+    click.echo(
+        "| known at | clusters | NEW: precision | NEW: recall | known: right | "
+        "parent proposed | parent or grandparent | parent |"
+    )
+    click.echo("|---:|---:|---:|---:|---:|---:|---:|---:|")
     for known_at in (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6):
         found = TermClusterer(load_encoder(encoder), linker=linker, parents=named, known_at=known_at).cluster(terms)
         counts: Counter[str] = Counter()
@@ -322,17 +326,23 @@ def known(names: Path, encoder: str, part: str, work: Path, all_names: bool) -> 
             counts["both"] += new and said_new
             counts["known"] += not new
             counts["right"] += cluster.concept_id == gold
-            if new and said_new:
+            if new and said_new and cluster.parent_id is not None:
                 first = above(gold, kept, parents)
                 second = {two for one in first for two in above(one, kept, parents)}
                 counts["placed"] += 1
                 counts["parent"] += cluster.parent_id in first
                 counts["near"] += cluster.parent_id in {*first, *second}
-        click.echo(
-            f"| {known_at} | {len(found.clusters)} | {counts['both'] / counts['said new']:.3f} | "
-            f"{counts['both'] / counts['new']:.3f} | {counts['right'] / counts['known']:.3f} | "
-            f"{counts['near'] / counts['placed']:.3f} | {counts['parent'] / counts['placed']:.3f} |"
+        shares = (
+            ("both", "said new"),
+            ("both", "new"),
+            ("right", "known"),
+            ("placed", "both"),
+            ("near", "placed"),
+            ("parent", "placed"),
         )
+        # no parent is proposed for a score below 0.3, so none where --known-at is as low
+        cells = (f"{counts[part] / counts[whole]:.3f}" if counts[whole] else "" for part, whole in shares)
+        click.echo(f"| {known_at} | {len(found.clusters)} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

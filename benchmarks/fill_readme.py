@@ -1,6 +1,6 @@
 """Put the tables of ``make bench`` between the marks of a document.
 
-    python benchmarks/fill_readme.py README.md accuracy=accuracy.md speed=speed.md
+python benchmarks/fill_readme.py README.md accuracy=accuracy.md speed=speed.md
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ def main(document: Path, tables: tuple[str, ...]) -> None:
     for given in tables:
         name, _, source = given.partition("=")
         block = f"<!-- {name} -->\n{Path(source).read_text('utf-8').strip()}\n<!-- end -->"
-        text, count = re.subn(
-            rf"<!-- {name} -->\n.*?<!-- end -->", lambda _, block=block: block, text, flags=re.DOTALL
-        )
+        text, count = re.subn(rf"<!-- {name} -->\n.*?<!-- end -->", lambda _, block=block: block, text, flags=re.DOTALL)
         if not count:
             raise click.ClickException(f"{document} has no mark <!-- {name} -->")
     document.write_text(text, encoding="utf-8")

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 import click
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, InputError
+from medlink.writing import check_targets, standard_output, whole_text
 
 if TYPE_CHECKING:
     from medlink.clustering import Cluster
+    from medlink.clustering.decisions import Decisions
 
 _INPUT = "-"
 _NEAR = 5  # terms of other clusters that the page shows for each cluster
@@ -76,11 +77,9 @@ def cluster(
     from medlink.clustering.report import write_report
     from medlink.models import load_encoder
 
-    for path in (out, report):
-        if path is not None:
-            _check(path, {terms, str(decisions)})
-    if out is not None and report is not None and out.resolve() == report.resolve():
-        raise ConfigError("--report and the output are one file", path=out, remedy="name another file")
+    stream = _standard_input() if terms == _INPUT else None
+    read_too = [path for path in (decisions, bundle, add_to, encoder) if path is not None]
+    check_targets({"the output": out, "the page": report}, [_number(stream) if stream else terms, *read_too])
     if add_to is not None and decisions is None:
         raise ConfigError("--add-to needs --decisions", remedy="decide on the page of --report and save")
     if known_at is not None and bundle is None:
@@ -88,6 +87,8 @@ def cluster(
     options: dict[str, Any] = {"threshold": threshold, "neighbours": neighbours, "known_at": known_at}
     options = {name: value for name, value in options.items() if value is not None}
     decided = read_decisions(decisions) if decisions is not None else None
+    if add_to is not None and decided is not None:
+        _check_added(decided, add_to)
     used: Any = None
     if bundle is not None:
         options["linker"], options["parents"], used = _open(bundle)
@@ -96,10 +97,10 @@ def cluster(
     with _bars() as bars:
         read = read_terms(
             "standard input" if terms == _INPUT else terms,
-            stream=sys.stdin.buffer if terms == _INPUT else None,
+            stream=stream,
             columns=Columns(column, frequency_column, id_column, language_column),
             encoding=encoding,
-            progress=bars.reading(0 if terms == _INPUT or not Path(terms).is_file() else Path(terms).stat().st_size),
+            progress=bars.reading(0 if stream or not Path(terms).is_file() else Path(terms).stat().st_size),
         )
         for note in read.notes:
             click.echo(note, err=True)
@@ -142,22 +143,39 @@ def _add(decisions: Path, bundle: Path) -> None:
     """Put what was accepted into a bundle."""
     from medlink.index import extend_bundle
     from medlink.kb import Input
+    from medlink.kb.table import DECISIONS
 
-    added = extend_bundle(bundle, [Input("table", decisions)])
+    added = extend_bundle(bundle, [Input("table", decisions, {"source": DECISIONS})])
     for given in added.kb.inputs:
         for line in given.lines():
             click.echo(line, err=True)
     click.echo(f"{bundle}: {added.kb.names:,} names and {added.kb.concepts:,} concepts added", err=True)
 
 
-def _check(out: Path, inputs: set[str]) -> None:
-    """Refuse before the work what would lose it, or what is read."""
-    if out.is_dir():
-        raise ConfigError("the output is a folder", path=out, remedy="name a file")
-    if out.resolve() in {Path(path).resolve() for path in inputs - {_INPUT}}:
-        raise ConfigError("the output is the input", path=out, remedy="name another file")
-    if not out.absolute().parent.is_dir():
-        raise ConfigError("the folder of the output does not exist", path=out, remedy="make it, or name another file")
+def _check_added(decided: Decisions, folder: Path) -> None:
+    """Refuse before the work a bundle that cannot take anything in, and decisions that do not fit it."""
+    from medlink.index import Bundle
+
+    bundle = Bundle(folder)
+    # it is needed in the end, and may be missing
+    _ = bundle.encoder
+    decided.check_accepted(lambda concept_id: bundle.kb.get(concept_id) is not None)
+
+
+def _standard_input() -> BinaryIO:
+    """The bytes of standard input."""
+    # None where it was closed before Python began
+    stdin: TextIO | None = sys.stdin
+    if stdin is None:
+        raise InputError("standard input is closed", remedy="name a file, or write to standard input")
+    return stdin.buffer
+
+
+def _number(stream: BinaryIO) -> int:
+    """Number of an open file, -1 for a stream that is none."""
+    with suppress(OSError):
+        return stream.fileno()
+    return -1
 
 
 def _open(bundle: Path) -> tuple[Any, Callable[[str], list[tuple[str, str]]], Any]:
@@ -238,20 +256,6 @@ def _bars() -> Iterator[_Bars]:
         bars.close()
 
 
-@contextmanager
-def _output(out: Path | None) -> Iterator[TextIO]:
-    """Standard output, or a file that is written beside and renamed when it is whole."""
-    if out is None:
-        yield sys.stdout
-        return
-    draft = out.with_name(out.name + ".part")
-    try:
-        with draft.open("w", encoding="utf-8", newline="") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, out)
-    except OSError as error:
-        raise ConfigError(f"the output cannot be written: {error.strerror}", path=out) from error
-    finally:
-        draft.unlink(missing_ok=True)
+def _output(out: Path | None) -> AbstractContextManager[TextIO]:
+    """Standard output, or a file that appears when it is whole."""
+    return standard_output("name a file with -o") if out is None else whole_text(out)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from medlink.writing import check_targets, standard_output, whole_text
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -24,13 +26,14 @@ def evaluate() -> None:
 
 def _thresholds(context: click.Context, parameter: click.Parameter, value: str) -> list[float]:
     """``START:STOP:STEP``, both ends included, as a list."""
-    from decimal import Decimal, InvalidOperation
+    from decimal import Decimal
 
     try:
         start, stop, step = (Decimal(part) for part in value.split(":"))
-        if not (-1 <= start <= stop <= 1 and step > 0 and (stop - start) / step < _MANY):
+        if not (-1 <= start <= stop <= 1 and 0 < step < _MANY and (stop - start) / step < _MANY):
             raise ValueError
-    except (ValueError, InvalidOperation):
+    # not a number is of the second kind, as is a quotient too large for a decimal
+    except (ValueError, ArithmeticError):
         raise click.BadParameter(
             f"{value!r} is not START:STOP:STEP with -1 <= START <= STOP <= 1, STEP > 0 and up to {_MANY} thresholds"
         ) from None
@@ -58,7 +61,7 @@ def _thresholds(context: click.Context, parameter: click.Parameter, value: str) 
     help="Cosines above which a pair is predicted.",
 )
 @click.option("--sample", type=click.IntRange(min=2), help="Only so many names, or a few more, of whole concepts.")
-@click.option("--seed", default=1, show_default=True, help="Seed of the sample.")
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Seed of the sample.")
 @click.option("--plot", type=click.Path(path_type=Path), help="Precision-recall picture, .png or .svg.")
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Table with every threshold, TSV.")
 def clustering(
@@ -80,10 +83,9 @@ def clustering(
     from medlink.evaluation.plot import check_plot, write_plot
     from medlink.models import load_encoder
 
-    if plot:
+    if plot is not None:
         check_plot(plot)
-    if out:
-        _check_folder(out)
+    check_targets({"the table": out, "the picture": plot}, [names, encoder])
     found = read_names(names)
     if sample is not None:
         found = found.sample(sample, seed)
@@ -92,11 +94,11 @@ def clustering(
         vectors = _encode(model.encode, found.texts, show)
     with _bar("names compared") as show:
         result = sweep(found.concepts, vectors, neighbours=neighbours, thresholds=thresholds, progress=show)
-    if out:
+    if out is not None:
         _write_table(out, result.to_dicts())
-    if plot:
+    if plot is not None:
         write_plot(plot, {encoder if encoder == "builtin" else Path(encoder).name: result})
-    click.echo(
+    head = (
         f"{result.names} names of {found.concept_count} concepts, {result.true_pairs} true pairs, "
         f"{result.listed_true_pairs / result.true_pairs:.1%} of them among the {neighbours} nearest"
     )
@@ -105,7 +107,7 @@ def clustering(
         short: f"{best[name]:.3f}" for short, name in (("P", "precision"), ("R", "recall"), ("F1", "f1"))
     }
     counts = {name.upper(): str(best[name]) for name in ("tp", "fp", "fn", "tn")}
-    _print_table([ratios | counts])
+    _print(head, [ratios | counts])
 
 
 @evaluate.command("partition")
@@ -115,38 +117,51 @@ def partition(predicted: Path, gold: Path) -> None:
     """Measure the clusters in PREDICTED against the concepts in GOLD.
 
     PREDICTED is a table with the columns term and cluster, such as 'medlink cluster' writes; GOLD is a knowledge base,
-    a bundle, or a table with the columns concept_id, name and language. Terms that are in one of them only are counted
-    and left out.
+    a bundle, or a table with the columns concept_id, name and language. Where PREDICTED has a term in two clusters, its
+    column language parts them. Terms that are in one of them only are counted and left out.
     """
     from medlink.errors import InputError
     from medlink.evaluation import measure_partition
     from medlink.evaluation.names import read_clusters, read_names
 
-    clusters, names = read_clusters(predicted), read_names(gold)
-    both = names.take(i for i, text in enumerate(names.texts) if text in clusters)
-    if not both:
+    clusters = read_clusters(predicted)
+    by_language = any(language for _, language in clusters)
+    names = read_names(gold, by_language=by_language)
+    keys = [(text, tags[0] if by_language else "") for text, tags in zip(names.texts, names.languages, strict=True)]
+    if by_language and not any(language for _, language in keys):
+        raise InputError(
+            f"it has terms with a cluster for each language, and {gold} names no language",
+            path=predicted,
+            remedy="give the names their language, or each term one cluster",
+        )
+    rows = [row for row, key in enumerate(keys) if key in clusters]
+    if not rows:
         raise InputError(f"none of its terms is a name in {gold}", path=predicted, remedy="give the names as they were")
-    found = measure_partition([clusters[text] for text in both.texts], both.concepts, both.languages)
-    click.echo(
+    both = names.take(rows)
+    found = measure_partition([clusters[keys[row]] for row in rows], both.concepts, both.languages)
+    head = (
         f"{found.terms} terms in {found.clusters} clusters; "
         f"{len(clusters) - len(both)} without a concept and {len(names) - len(both)} without a cluster left out"
     )
     across = "-" if found.cross_lingual_recall is None else f"{found.cross_lingual_recall:.3f}"
     pairs = (found.pair_precision, found.pair_recall, found.pair_f1)
     bcubed = (found.bcubed_precision, found.bcubed_recall, found.bcubed_f1)
-    rows = [
+    measures = [
         {"measure": name, "P": f"{p:.3f}", "R": f"{r:.3f}", "F1": f"{f1:.3f}"}
         for name, (p, r, f1) in (("pairs", pairs), ("B-cubed", bcubed))
     ]
-    _print_table([*rows, {"measure": "pairs of two languages", "P": "-", "R": across, "F1": "-"}])
+    _print(head, [*measures, {"measure": "pairs of two languages", "P": "-", "R": across, "F1": "-"}])
 
 
-def _print_table(rows: list[dict[str, str]]) -> None:
-    """Rows under their header, columns aligned."""
+def _print(head: str, rows: list[dict[str, str]]) -> None:
+    """A line, and rows under their header, columns aligned."""
     lines = [list(rows[0]), *(list(row.values()) for row in rows)]
     widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
-    for line in lines:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+    with standard_output("send it to a terminal, or a file with room") as file:
+        click.echo(head, file=file)
+        for line in lines:
+            text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+            click.echo(text, file=file)
 
 
 @contextmanager
@@ -177,34 +192,11 @@ def _encode(
     return np.concatenate(parts)
 
 
-def _check_folder(out: Path) -> None:
-    """Refuse a table that could not be written in the end, before the long work starts."""
-    from medlink.errors import ConfigError
-
-    if not out.parent.is_dir():
-        raise ConfigError("the folder does not exist", path=out.parent, remedy="make it first")
-
-
 def _write_table(out: Path, rows: Iterable[Mapping[str, float | int]]) -> None:
-    """Write a TSV beside ``out`` and rename it."""
-    import os
-
-    from medlink.errors import ConfigError
-
-    draft = out.with_name(f".{out.name}.draft")
-    try:
-        with draft.open("w", encoding="utf-8", newline="\n") as file:
-            for number, row in enumerate(rows):
-                if not number:
-                    file.write("\t".join(row) + "\n")
-                file.write(
-                    "\t".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values())
-                )
-                file.write("\n")
-        os.replace(draft, out)
-    except OSError as error:
-        raise ConfigError(
-            f"the table cannot be written: {error.strerror}", path=out, remedy="name a file you can write to"
-        ) from error
-    finally:
-        draft.unlink(missing_ok=True)
+    """Write a TSV that appears when it is whole."""
+    with whole_text(out, "the table") as file:
+        for number, row in enumerate(rows):
+            if not number:
+                file.write("\t".join(row) + "\n")
+            file.write("\t".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values()))
+            file.write("\n")

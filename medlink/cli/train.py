@@ -39,7 +39,13 @@ def train() -> None:
     type=click.IntRange(min=1),
     help="How often a name of a small language is an anchor per epoch, at most.",
 )
-@click.option("--seed", default=1, show_default=True, help="Seed of all that is random.")
+@click.option(
+    "--seed",
+    default=1,
+    show_default=True,
+    type=click.IntRange(0, 2**32 - 1),
+    help="Seed of all that is random.",
+)
 def static(
     kb: Path,
     out: Path,
@@ -139,5 +145,7 @@ def _check(out: Path) -> None:
     """Refuse to write among files that are not an encoder's."""
     from medlink.errors import ConfigError
 
+    if out.exists() and not out.is_dir():
+        raise ConfigError("there is a file of that name", path=out, remedy="name another folder")
     if out.exists() and any(out.iterdir()) and not (out / "modules.json").exists():
         raise ConfigError("the folder is not empty and holds no encoder", path=out, remedy="name another folder")

@@ -9,7 +9,7 @@ one that already stands with other terms, is left where it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import numpy as np
@@ -133,3 +133,41 @@ def join_abbreviations(texts: Texts | Sequence[str], group: NDArray[np.int64]) -
         if len(where) == 1:
             joined.append((place, next(iter(where.values()))))
     return joined
+
+
+def keep_concepts_apart(
+    pairs: Iterable[tuple[int, int]], group: NDArray[np.int64], concepts: Sequence[frozenset[str]]
+) -> list[tuple[int, int]]:
+    """Pairs of :func:`join_abbreviations` that bring no names of two known concepts together.
+
+    Args:
+        pairs: pairs of places, in the order in which they are joined.
+        group: ``(n,)`` cluster of each term.
+        concepts: n sets of the known concepts that each term is a name of.
+
+    >>> named = [frozenset(["C1"]), frozenset(["C2"]), frozenset(["C1"])]
+    >>> keep_concepts_apart([(0, 1), (0, 2)], np.array([0, 1, 2]), named)
+    [(0, 2)]
+    """
+    into = list(range(int(group.max(initial=-1)) + 1))
+    held: dict[int, set[frozenset[str]]] = {}
+    for place, ids in enumerate(concepts):
+        if ids:
+            held.setdefault(int(group[place]), set()).add(ids)
+
+    def whole(one: int) -> int:
+        """The group that a group has become."""
+        while into[one] != one:
+            one = into[one]
+        return one
+
+    kept = []
+    for pair in pairs:
+        one, other = (whole(int(group[place])) for place in pair)
+        mine, theirs = held.get(one, set()), held.get(other, set())
+        if one != other and any(not ids & more for ids in mine for more in theirs):
+            continue
+        into[one] = other
+        held[other] = mine | theirs
+        kept.append(pair)
+    return kept

@@ -284,8 +284,7 @@ def _measured(clusters: Iterable[Cluster], encoder: Encoder) -> Iterator[Cluster
         for cluster in some:
             own = vectors[at : at + len(cluster.members)]
             at += len(cluster.members)
-            cosines = (own @ own[0]).tolist()
-            yield replace(
-                cluster,
-                members=tuple(replace(m, similarity=c) for m, c in zip(cluster.members, cosines, strict=True)),
-            )
+            # rounding lifts some cosines above 1
+            cosines = np.clip(own @ own[0], -1, 1).tolist()
+            measured = (replace(m, similarity=round(c, 4)) for m, c in zip(cluster.members, cosines, strict=True))
+            yield replace(cluster, members=tuple(measured))

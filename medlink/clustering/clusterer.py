@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
+from itertools import combinations
 from typing import Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.abbreviations import is_short, join_abbreviations
+from medlink.clustering.abbreviations import is_short, join_abbreviations, keep_concepts_apart
 from medlink.clustering.clusters import (
     ABBREVIATION,
     EMBEDDING,
@@ -21,19 +22,19 @@ from medlink.clustering.clusters import (
     Neighbour,
     Summary,
 )
-from medlink.clustering.concepts import ASKED, KNOWN_AT, Linking, Parents, Verdict, judge
-from medlink.clustering.cut import average_cut, components
+from medlink.clustering.concepts import ASKED, KNOWN_AT, Linking, Parents, Verdict, concepts_named, judge
+from medlink.clustering.cut import average_cut, components, cut_apart
 from medlink.clustering.forms import Forms, find_forms
 from medlink.clustering.graph import NEIGHBOURS, SHARE, THRESHOLD, Graph, build_graph
-from medlink.clustering.guards import KINDS, Guards
+from medlink.clustering.guards import CONCEPT, KINDS, Guards
 from medlink.clustering.terms import Terms
 from medlink.errors import ConfigError
 from medlink.index.selfjoin import nearest
+from medlink.records import Link
 
 _LONG = 256
 """Characters that the built-in encoder reads: two longer terms may differ in what it does not."""
 _BATCH = 4096
-_LINKED = 2048  # clusters whose members are linked together
 
 Progress = Callable[[str, int, int], object]
 """Called with the name of a step, how much of it is done, and its whole."""
@@ -59,7 +60,8 @@ class TermClusterer:
 
     Args:
         encoder: any encoder of :func:`medlink.load_encoder`.
-        linker: where given, each cluster is a known concept or NEW (a :class:`medlink.Linker` fits).
+        linker: where given, each cluster is a known concept or NEW (a :class:`medlink.Linker` fits), and terms that are
+            names of different known concepts stand in different clusters.
         parents: id and name of each parent of a concept; NEW clusters then get a proposed parent.
         threshold: cosine at which two terms speak for one concept, in (0, 1); higher gives smaller clusters.
         neighbours: nearest terms of each term that are looked at, at least 1.
@@ -111,12 +113,14 @@ class TermClusterer:
         """
         if isinstance(terms, str):
             raise ConfigError("a list of terms is expected, not one string")
-        table = terms if isinstance(terms, Terms) else Terms.of((text, 1, "", "") for text in terms)
+        table = (terms if isinstance(terms, Terms) else Terms.of((text, 1, "", "") for text in terms)).ordered()
         forms = find_forms(table, lambda done: self._progress("forms", done, len(table)))
         texts = [table.texts[int(row)] for row in forms.row]
         vectors = self._encode(texts)
         languages = [table.languages[table.language[row]] for row in forms.row]
-        guards = Guards(texts, languages, lambda done: self._progress("guards", done, len(texts)))
+        links = self._link(texts)
+        named = [concepts_named(link) for link in links]
+        guards = Guards(texts, languages, lambda done: self._progress("guards", done, len(texts)), named)
         rows, cosines = nearest(
             vectors, self._neighbours, progress=lambda done, whole: self._progress("neighbours", done, whole)
         )
@@ -124,7 +128,9 @@ class TermClusterer:
         if not near:
             del rows, cosines
         group = average_cut(len(forms), graph.one, graph.other, graph.weight, SHARE)
-        pairs = np.array(join_abbreviations(texts, group), dtype=np.int64).reshape(-1, 2)
+        group = cut_apart(group, graph.one, graph.other, graph.weight, _forbidden(group, named, guards), SHARE)
+        short = keep_concepts_apart(join_abbreviations(texts, group), group, named)
+        pairs = np.array(short, dtype=np.int64).reshape(-1, 2)
         # groups, not terms, are joined; a pair of terms says which
         whole = components(int(group.max(initial=-1)) + 1, group[pairs[:, 0]], group[pairs[:, 1]])[group]
         inside = whole[graph.one] == whole[graph.other]
@@ -134,7 +140,7 @@ class TermClusterer:
         if near:
             clusters.keep_near(rows, cosines, guards, near)
         if self._linker is not None:
-            clusters.judge(self._linker, self._known_at, self._parents, self._progress)
+            clusters.judge(links, self._known_at, self._parents)
         return Clustering(clusters, self._summary(clusters, guarded, len(pairs)))
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -146,6 +152,15 @@ class TermClusterer:
             vectors[[start + i for i, text in enumerate(batch) if len(text) > _LONG]] = 0
             self._progress("embeddings", start + len(batch), len(texts))
         return vectors
+
+    def _link(self, texts: Sequence[str]) -> list[Link]:
+        """A link for each text, none without a linker."""
+        links: list[Link] = []
+        if self._linker is not None:
+            for start in range(0, len(texts), _BATCH):
+                links += self._linker.link(texts[start : start + _BATCH])
+                self._progress("concepts", len(links), len(texts))
+        return links
 
     def _summary(self, clusters: _Clusters, guarded: int, abbreviations: int) -> Summary:
         sizes = np.diff(clusters.starts)
@@ -165,6 +180,24 @@ class TermClusterer:
             threshold=self._threshold,
             encoder=self._encoder.fingerprint,
         )
+
+
+def _forbidden(
+    group: NDArray[np.int64], named: Sequence[frozenset[str]], guards: Guards
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs of terms of one group that are names of two known concepts.
+
+    A group has no more than some hundred terms (a term has as many neighbours as ``neighbours``, and two groups need
+    :data:`SHARE` of all pairs between them), so that its pairs, and all of them, grow with the list alone.
+    """
+    by_group: dict[int, list[int]] = {}
+    for node, ids in enumerate(named):
+        if ids:
+            by_group.setdefault(int(group[node]), []).append(node)
+    pairs = [pair for nodes in by_group.values() if len(nodes) > 1 for pair in combinations(nodes, 2)]
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    clash = guards.parted_by(CONCEPT, ends[:, 0], ends[:, 1])
+    return ends[clash, 0], ends[clash, 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,22 +262,13 @@ class _Clusters(Sequence[Cluster]):
     def __iter__(self) -> Iterator[Cluster]:
         return (self._cluster(place) for place in range(len(self)))
 
-    def judge(self, linker: Linking, known_at: float, parents: Parents | None, progress: Progress) -> None:
-        """Link up to :data:`ASKED` members of each cluster, the representative first, and decide what each is."""
-        for start in range(0, len(self), _LINKED):
-            stop = min(start + _LINKED, len(self))
-            asked = [self._asked(place) for place in range(start, stop)]
-            links = iter(linker.link([text for texts in asked for text in texts]))
-            for texts in asked:
-                self.verdicts.append(judge([next(links) for _ in texts], known_at, parents))
-            progress("concepts", stop, len(self))
-
-    def _asked(self, place: int) -> list[str]:
-        """Texts of different forms of a cluster."""
-        rows = self._rows[self.starts[place] : self.starts[place + 1]].tolist()
-        by_node = {int(self.forms.node[row]): row for row in reversed(rows)}
-        first = [row for row in rows if by_node[int(self.forms.node[row])] == row]
-        return [self.terms.texts[row] for row in first[:ASKED]]
+    def judge(self, links: Sequence[Link], known_at: float, parents: Parents | None) -> None:
+        """Decide what each cluster is by the links of up to :data:`ASKED` forms of it, the representative first."""
+        for place in range(len(self)):
+            rows = self._rows[self.starts[place] : self.starts[place + 1]].tolist()
+            nodes = list(dict.fromkeys(int(self.forms.node[row]) for row in rows))[:ASKED]
+            language = self.terms.languages[self.terms.language[rows[0]]]
+            self.verdicts.append(judge([links[node] for node in nodes], known_at, parents, language))
 
     def keep_near(self, rows: NDArray[np.int64], cosines: NDArray[np.float32], guards: Guards, near: int) -> None:
         """Keep the nearest terms of other clusters, each cluster once."""

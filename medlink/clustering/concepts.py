@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from medlink.clustering.guard_words import NEGATION, guard_values
+from medlink.clustering.guards import LATERALITY, parting_kinds
 from medlink.records import Candidate, Link
 from medlink.text import normalise
 
@@ -14,9 +17,13 @@ KNOWN_AT = 0.5
 ASKED = 10
 """Members of a cluster that are linked, the most frequent first."""
 
+UNPLACED = 0.3
+"""Score of the nearest concept below which no parent is proposed: what clinicians read below it was noise."""
+
 _DOUBT = 0.15  # a score as near to the border, or a rival as near to the best, asks for a reader
 _NEAREST = 5
 _NAMED = ("exact", "inflected")  # routes of a mention that is the name
+_CAPITALS = 5  # characters of a word in capitals that is an abbreviation and no plural: GOT is not the stem of "gota"
 # Votes of a near concept for itself as the parent, against 1 for each of its parents.
 _ITSELF = 0.5
 _BROADER = 1.5  # where its name is part of a term
@@ -46,20 +53,62 @@ class Verdict:
     doubtful: bool
 
 
-def judge(links: Sequence[Link], known_at: float = KNOWN_AT, parents: Parents | None = None) -> Verdict:
+def believed(link: Link) -> tuple[Candidate, ...]:
+    """Candidates of a link, but for those that a short word in capitals has by its stem alone.
+
+    >>> gout = Candidate("HP:1", "Gout", 0.9, "Gota", "es", "inflected")
+    >>> believed(Link("GOT", (gout,))), len(believed(Link("gotas", (gout,))))
+    ((), 1)
+    """
+    if link.mention.isupper() and len(link.mention) <= _CAPITALS:
+        return tuple(candidate for candidate in link.candidates if candidate.route != "inflected")
+    return link.candidates
+
+
+def concepts_named(link: Link) -> frozenset[str]:
+    """Ids of the concepts that a mention is a name of, to the letter or in another inflection.
+
+    >>> sorted(concepts_named(Link("fever", (Candidate("HP:1", "Fever", 0.9, "Fever", "en", "exact"),))))
+    ['HP:1']
+    """
+    return frozenset(candidate.concept_id for candidate in believed(link) if candidate.route in _NAMED)
+
+
+def contradicts(term: str, language: str, candidate: Candidate) -> bool:
+    """Whether a guard parts a term from the name of a concept: "no ataxia" is not Ataxia.
+
+    A side that the term alone names is a detail of the concept, not another one.
+
+    >>> ataxia = Candidate("HP:1", "Ataxia", 0.8, "Ataxia", "en", "dense")
+    >>> contradicts("no ataxia", "en", ataxia), contradicts("left ataxia", "en", ataxia)
+    (True, False)
+    """
+    kinds = parting_kinds(term, candidate.name, language, candidate.language)
+    theirs = {kind for kind, _ in guard_values(candidate.name, candidate.language)}
+    return bool(kinds if LATERALITY in theirs else kinds - {LATERALITY})
+
+
+def judge(
+    links: Sequence[Link], known_at: float = KNOWN_AT, parents: Parents | None = None, language: str = ""
+) -> Verdict:
     """Decide what a cluster is from the links of its members.
 
     A concept's score is what the members give it on average, 0 for those that do not have it among their candidates.
     Where a member is a name of it, to the letter or in another inflection, the best such member and the average of all
     others are two witnesses, and the score is the probability that one of them is right, were they independent.
 
+    A concept that the representative names comes first, then the one that most members name, then the one of the
+    highest score. A concept whose name a guard parts from the representative may be near, but is not the cluster's.
+
     Args:
-        links: those of the members that were asked, at least one.
+        links: those of the members that were asked, at least one, the representative's first.
         known_at: score that a known concept needs, in [0, 1].
         parents: id and name of each parent of a concept.
+        language: of the representative, BCP 47 or ``""``.
 
     Returns:
-        The verdict; ties go to the lower concept id.
+        The verdict; ties go to the lower concept id. No parent is proposed where no near concept reaches
+        :data:`UNPLACED`, nor for what the nearest concept negates.
 
     >>> fever = Candidate("HP:1", "Fever", 0.9, "Fever", "en", "exact")
     >>> verdict = judge([Link("fever", (fever,), False), Link("Fieber", (fever,), False), Link("febris", ())])
@@ -70,28 +119,39 @@ def judge(links: Sequence[Link], known_at: float = KNOWN_AT, parents: Parents | 
     named: dict[str, float] = {}
     best: dict[str, Candidate] = {}
     for link in links:
-        for candidate in link.candidates:
+        for candidate in believed(link):
             scores.setdefault(candidate.concept_id, []).append(candidate.score)
             if candidate.route in _NAMED:
                 named[candidate.concept_id] = max(named.get(candidate.concept_id, 0.0), candidate.score)
             if candidate.concept_id not in best or candidate.score > best[candidate.concept_id].score:
                 best[candidate.concept_id] = candidate
-    total = {concept: _together(given, named.get(concept), len(links)) for concept, given in scores.items()}
-    ranked = sorted(total, key=lambda concept: (-total[concept], concept))[:_NEAREST]
-    if not ranked:
+    if not scores:
         return Verdict(None, "", None, (), None, "", False)
-    first = ranked[0]
-    score = round(total[first], 6)
-    close = abs(score - known_at) < _DOUBT
-    rival = len(ranked) > 1 and total[first] - total[ranked[1]] < _DOUBT
+    total = {c: round(_together(given, named.get(c), len(links)), 6) for c, given in scores.items()}
     nearest = tuple(
-        Candidate(c, best[c].preferred_name, round(total[c], 6), best[c].name, best[c].language, best[c].route)
-        for c in ranked
+        Candidate(c, best[c].preferred_name, total[c], best[c].name, best[c].language, best[c].route)
+        for c in sorted(total, key=lambda c: (-total[c], c))[:_NEAREST]
     )
-    if score >= known_at:
-        return Verdict(first, best[first].preferred_name, score, nearest, None, "", close or rival)
-    parent = propose_parent([link.mention for link in links], nearest, parents) if parents else ("", "")
-    return Verdict(None, "", score, nearest, parent[0] or None, parent[1], close)
+    term, own = links[0].mention, concepts_named(links[0])
+    votes = Counter(concept for link in links for concept in concepts_named(link))
+    order = sorted(total, key=lambda c: (c not in own, -votes[c], -total[c], c))
+
+    def may_be(concept: str) -> bool:
+        """Whether nothing speaks against a concept; its own name does not, whatever language it is in."""
+        return concept in own or not contradicts(term, language, best[concept])
+
+    fits = filter(may_be, order)
+    first = next(fits, None)
+    score = total[first] if first is not None else 0.0
+    doubtful = abs(score - known_at) < _DOUBT or len(votes) > 1
+    if first is not None and score >= known_at:
+        rival = any(score - total[c] < _DOUBT for c in fits)
+        return Verdict(first, best[first].preferred_name, score, nearest, None, "", doubtful or rival)
+    # "no ataxia" has no place below ataxia; a sister finding is near its parent all the same
+    denied = NEGATION in parting_kinds(term, nearest[0].name, language, nearest[0].language)
+    placed = nearest[0].score >= UNPLACED and not denied
+    parent = propose_parent([link.mention for link in links], nearest, parents) if parents and placed else ("", "")
+    return Verdict(None, "", nearest[0].score, nearest, parent[0] or None, parent[1], doubtful)
 
 
 def _together(given: Sequence[float], named: float | None, members: int) -> float:

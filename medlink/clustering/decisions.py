@@ -19,13 +19,14 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 
 from medlink.errors import InputError
 from medlink.kb.intake import LineFile, Problems, read_header
 from medlink.kb.languages import language_tag
+from medlink.kb.table import is_id
 
 ACCEPT, GROUP, REJECT = "accept", "group", "reject"
 NEW_ID = "NEW:"
@@ -77,7 +78,7 @@ class Decisions:
         rows: its rows; equal ones count once.
 
     Raises:
-        InputError: a term is decided in two ways.
+        InputError: a term is decided in two ways, or an id has two preferred terms of one language.
 
     >>> row = Decision("H:1", "fit", "en", False, "", ACCEPT, 2)
     >>> Decisions("d.tsv", [row]).of("fit", "en").concept_id
@@ -87,10 +88,12 @@ class Decisions:
     def __init__(self, path: str | PathLike[str], rows: Sequence[Decision]) -> None:
         self.path = fspath(path)
         self.accepted = frozenset(row.concept_id for row in rows if row.decision == ACCEPT)
+        self._accepted_rows = tuple(row for row in rows if row.decision == ACCEPT)
         self._exact: dict[tuple[str, str], Decision] = {}
         self._by_term: defaultdict[str, list[Decision]] = defaultdict(list)
         self._names: dict[str, str] = {}
         self._parents: dict[str, str] = {}
+        preferred: dict[tuple[str, str], Decision] = {}
         for row in rows:
             first = self._exact.setdefault((row.term, row.language), row)
             if (first.concept_id, first.decision) != (row.concept_id, row.decision):
@@ -103,6 +106,14 @@ class Decisions:
             if first is row:
                 self._by_term[row.term].append(row)
             if row.preferred:
+                other = preferred.setdefault((row.concept_id, row.language), row)
+                if other.term != row.term:
+                    raise InputError(
+                        f"the preferred term of this id and language is in line {other.line}",
+                        path=path,
+                        line=row.line,
+                        remedy="make one of the two a synonym",
+                    )
                 self._names.setdefault(row.concept_id, row.term)
             if row.parent:
                 self._parents.setdefault(row.concept_id, row.parent)
@@ -126,6 +137,29 @@ class Decisions:
             return exact
         return found[0] if len({(row.concept_id, row.decision) for row in found}) == 1 else None
 
+    def check_accepted(self, is_known: Callable[[str], bool]) -> None:
+        """Refuse what would make wrong names in a terminology.
+
+        Args:
+            is_known: whether an id is one of a concept that is there.
+
+        Raises:
+            InputError: an accepted id is neither new nor known, or a name stands in the quotes of a spreadsheet.
+        """
+        known: dict[str, bool] = {}
+        for row in self._accepted_rows:
+            new = row.concept_id.startswith(NEW_ID)
+            if not new and row.concept_id not in known:
+                known[row.concept_id] = is_known(row.concept_id)
+            problem = ""
+            if not new and not known[row.concept_id]:
+                problem = "the bundle has no concept with this id"
+                remedy = f"write the id of a concept that it has, or one that begins with {NEW_ID}"
+            elif _is_quoted(row.term):
+                problem, remedy = "the name stands in quotes", "save the file as TSV without quotes, or take them off"
+            if problem:
+                raise InputError(problem, path=self.path, line=row.line, remedy=remedy)
+
     def name(self, concept_id: str) -> str:
         """The preferred name that the file gives to a concept, ``""`` for none."""
         return self._names.get(concept_id, "")
@@ -133,6 +167,11 @@ class Decisions:
     def parent(self, concept_id: str) -> str:
         """The parent that the file gives to a concept, ``""`` for none."""
         return self._parents.get(concept_id, "")
+
+
+def _is_quoted(term: str) -> bool:
+    """Whether a term looks as a spreadsheet writes a cell: in quotes, and those within it twice."""
+    return len(term) > 2 and term[0] == term[-1] == '"' and '"' not in term[1:-1].replace('""', "")
 
 
 def read_decisions(path: str | PathLike[str]) -> Decisions:
@@ -145,8 +184,9 @@ def read_decisions(path: str | PathLike[str]) -> Decisions:
         Its rows; a row may stand in it twice.
 
     Raises:
-        InputError: the file cannot be read, is not UTF-8 or lacks a column; a row has no name, no id, or an unknown
-            decision, type or language; a term is decided in two ways.
+        InputError: the file cannot be read, is not UTF-8, lacks a column or has one twice; a row has no name, no usable
+            id, or an unknown decision, type or language; a term is decided in two ways; an id has two preferred terms
+            of one language.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
@@ -156,8 +196,12 @@ def read_decisions(path: str | PathLike[str]) -> Decisions:
     'reject'
     """
     # A decision that is lost without a word is worse than a file that must be mended, so no bad row is let through.
-    lines = LineFile(path, Problems(0))
+    lines = LineFile(path, Problems(0, adjustable=False))
     header, rows = read_header(lines, COLUMNS)
+    if "concept_id" in header:
+        raise InputError(
+            "there are the columns id and concept_id", path=lines.path, line=1, remedy="leave id and take off the other"
+        )
     at = [header.index(column) for column in COLUMNS]
     return Decisions(lines.path, list(_read(lines, rows, at)))
 
@@ -169,15 +213,20 @@ def _read(lines: LineFile, rows: Iterator[tuple[int, list[str]]], at: list[int])
         tag = language_tag(language) if language else ""
         problem = ""
         if decision not in (ACCEPT, GROUP, REJECT):
-            problem, remedy = f"unknown decision {decision[:40]!r}", f"use {ACCEPT}, {GROUP} or {REJECT}"
+            problem, remedy = "unknown word in the column decision", f"use {ACCEPT}, {GROUP} or {REJECT}"
         elif not name:
             problem, remedy = "there is no name", "write the term into the column name, or delete the row"
         elif not concept_id and decision != REJECT:
             problem, remedy = "there is no id", f"write the concept's id, or the decision {REJECT}"
+        elif decision != REJECT and not is_id(concept_id):
+            problem = "the id has a blank, | or an invisible character"
+            remedy = "write an id without them; the columns may have changed places"
+        elif decision != REJECT and not all(is_id(one.strip()) for one in parent.split("|") if one.strip()):
+            problem, remedy = "the parent is no id", "write the id of one concept, or leave it empty"
         elif kind not in _TYPES and decision != REJECT:
-            problem, remedy = f"unknown type {kind[:40]!r}", "use preferred or synonym"
+            problem, remedy = "unknown word in the column type", "use preferred or synonym"
         elif tag is None:
-            problem, remedy = f"unknown language {language[:40]!r}", "give a BCP 47 tag, such as de, or leave it empty"
+            problem, remedy = "unknown language", "give a BCP 47 tag, such as de, or leave it empty"
         if problem:
             raise InputError(problem, path=lines.path, line=line, remedy=remedy)
         if decision == REJECT:

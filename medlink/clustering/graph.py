@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.guards import Guards
+from medlink.clustering.guards import CONCEPT, Guards
 
 THRESHOLD = 0.69
 NEIGHBOURS = 30
@@ -20,6 +20,7 @@ _USUAL = 0.45  # cosine of the places below where a term's neighbourhood is neit
 _RANKS = slice(5, 25)  # nearest places that are mostly other concepts
 _ONE_NUMBER = 0.05  # taken off where one term alone names a number
 _FORBIDDEN = -0.2  # weight of a pair that a guard parts
+_TWO_CONCEPTS = -1.0  # weight of a pair of names of two known concepts: what a terminology says is no guess
 _LEAST = 0.01  # a weight below this is none
 
 
@@ -71,6 +72,7 @@ def pair_weights(
     crowded: NDArray[np.float64],
     one_sided: NDArray[np.bool_],
     apart: NDArray[np.bool_],
+    two_concepts: NDArray[np.bool_],
     threshold: float,
 ) -> NDArray[np.float64]:
     """How much pairs of near terms speak for one concept.
@@ -82,18 +84,19 @@ def pair_weights(
         crowded: ``(p,)`` sum of the :func:`crowding` of both terms.
         one_sided: ``(p,)`` whether one term alone names a number.
         apart: ``(p,)`` whether a guard parts them.
+        two_concepts: ``(p,)`` whether they are names of two known concepts.
         threshold: cosine of weight 0.5 in a usual neighbourhood.
 
     Returns:
-        ``(p,)`` weights in [-0.2, 1].
+        ``(p,)`` weights in [-1, 1].
 
-    >>> args = np.array([0.7, 0.7]), np.array([0.9, 0.9]), np.array([False, False]), np.array([False, True])
-    >>> pair_weights(*args, 0.7).tolist()
+    >>> no, yes = np.array([False, False]), np.array([False, True])
+    >>> pair_weights(np.array([0.7, 0.7]), np.array([0.9, 0.9]), no, yes, no, 0.7).tolist()
     [0.5, -0.2]
     """
     likeness = cosine - _CROWD * (crowded - 2 * _USUAL) - _ONE_NUMBER * one_sided
     weight = 1 / (1 + np.exp(np.clip((threshold - likeness) / _SOFTNESS, -50, 50)))
-    return np.where(apart, _FORBIDDEN, weight)
+    return np.where(two_concepts, _TWO_CONCEPTS, np.where(apart, _FORBIDDEN, weight))
 
 
 def build_graph(
@@ -124,7 +127,12 @@ def build_graph(
     one, other, cosine = one[likely], other[likely], cosine[likely]
     apart = guards.apart(one, other)
     weight = pair_weights(
-        cosine.astype(np.float64), around[one] + around[other], guards.one_sided(one, other), apart > 0, threshold
+        cosine.astype(np.float64),
+        around[one] + around[other],
+        guards.one_sided(one, other),
+        apart > 0,
+        guards.parted_by(CONCEPT, one, other),
+        threshold,
     )
     edges = Graph(one, other, weight, cosine, apart)
     return edges.kept((weight >= _LEAST) | (apart > 0))

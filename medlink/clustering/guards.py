@@ -58,7 +58,8 @@ COMPARED: dict[str, str] = {
     "vertical": OVERLAP,
     "vessel": OVERLAP,
 }
-KINDS = ("", *COMPARED, NEGATION)
+CONCEPT = "concept"
+KINDS = ("", *COMPARED, NEGATION, CONCEPT)
 """Names of what :meth:`Guards.apart` returns: the place in this tuple, 0 for nothing."""
 
 _PAIRS = 1 << 18  # pairs compared at a time
@@ -122,6 +123,8 @@ class Guards:
         terms: n terms.
         languages: n languages, BCP 47 or ``""``.
         progress: called with the number of terms done.
+        concepts: n sets of the known concepts that each term is a name of; two terms with sets that share nothing are
+            parted by ``concept``. Without them that kind parts nothing.
 
     >>> guards = Guards(["left arm", "brazo izquierdo", "rechter Arm"], ["en", "es", "de"])
     >>> [KINDS[k] for k in guards.apart(np.array([0, 0]), np.array([1, 2]))]
@@ -129,12 +132,16 @@ class Guards:
     """
 
     def __init__(
-        self, terms: Sequence[str], languages: Sequence[str], progress: Callable[[int], object] | None = None
+        self,
+        terms: Sequence[str],
+        languages: Sequence[str],
+        progress: Callable[[int], object] | None = None,
+        concepts: Sequence[frozenset[str]] = (),
     ) -> None:
         bits = _bits()
         places = {kind: place for place, kind in enumerate(COMPARED)}
         self._codes = np.zeros((len(places), len(terms)), dtype=np.int64)
-        negated, said = _Entries(), _Entries()
+        negated, said, named = _Entries(), _Entries(), _Entries()
         for row, (term, language) in enumerate(zip(terms, languages, strict=True)):
             by_kind: dict[str, list[str]] = {}
             for kind, value in guard_values(term, language):
@@ -148,6 +155,9 @@ class Guards:
             if progress and (row + 1) % _STEP == 0:
                 progress(row + 1)
         self._negated, self._said = _shared(negated, said, len(terms))
+        for row, ids in enumerate(concepts):
+            named.add(row, ids)
+        self._named = _shared(named, named, len(terms))[0]
 
     def apart(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Which guard parts the terms of each pair.
@@ -174,6 +184,8 @@ class Guards:
 
     def parted_by(self, kind: str, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
         """``(p,)`` whether one kind of guard parts the terms of each pair."""
+        if kind == CONCEPT:
+            return self._two_concepts(rows, cols)
         if kind == NEGATION:
             return self._clash(rows, cols) | self._clash(cols, rows)
         codes, way = self._codes[list(COMPARED).index(kind)], COMPARED[kind]
@@ -194,14 +206,27 @@ class Guards:
         """Whether the first term of each pair negates a word that the second says."""
         clash = np.zeros(len(rows), dtype=bool)
         some = np.flatnonzero((np.diff(self._negated.indptr)[rows] > 0) & (np.diff(self._said.indptr)[cols] > 0))
-        if len(some):
-            both = self._negated[rows[some]].multiply(self._said[cols[some]])
-            clash[some] = np.asarray(both.sum(axis=1)).ravel() > 0
+        clash[some] = _in_common(self._negated, self._said, rows[some], cols[some]) > 0
+        return clash
+
+    def _two_concepts(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether both terms of each pair are names of known concepts, and of none in common."""
+        counts = np.diff(self._named.indptr)
+        clash = np.zeros(len(rows), dtype=bool)
+        some = np.flatnonzero((counts[rows] > 0) & (counts[cols] > 0))
+        clash[some] = _in_common(self._named, self._named, rows[some], cols[some]) == 0
         return clash
 
 
+def _in_common(one: Any, other: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
+    """``(p,)`` how many columns rows of two sparse matrices have in common."""
+    if not len(rows):
+        return np.zeros(0, dtype=np.int64)
+    return np.asarray(one[rows].multiply(other[cols]).sum(axis=1), dtype=np.int64).ravel()
+
+
 class _Entries:
-    """Words of rows as two flat arrays."""
+    """Words (or concept ids) of rows as two flat arrays."""
 
     def __init__(self) -> None:
         self.rows, self.words = array("q"), array("q")

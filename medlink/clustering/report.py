@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from html import escape
 from importlib import resources
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from medlink.clustering.decisions import clean, term_hash
-from medlink.errors import ConfigError
 from medlink.kb.languages import language_tag
+from medlink.writing import whole_text
 
 _SCRIPTS = ("dom.js", "model.js", "decisions.js", "list.js", "card.js", "dialog.js", "page.js")
 _PLACEHOLDER = re.compile(r"(\{\{[a-z]+\}\})")
@@ -55,22 +52,9 @@ def write_report(
     Raises:
         ConfigError: the file cannot be written.
     """
-    target = Path(path)
-    draft = target.with_name(target.name + ".part")
-    try:
-        # a title may be the name of a file whose bytes are no UTF-8; the data is plain ASCII
-        with open(draft, "w", encoding="utf-8", errors="replace", newline="") as file:
-            file.writelines(_page(clusters, title, summary))
-        os.replace(draft, target)
-    except OSError as error:
-        raise ConfigError(
-            f"the report cannot be written: {error.strerror}",
-            path=target,
-            remedy="name a file in a folder that you can write to",
-        ) from error
-    finally:
-        with suppress(OSError):
-            draft.unlink()
+    # a title may be the name of a file whose bytes are no UTF-8; the data is plain ASCII
+    with whole_text(path, "the page", errors="replace") as file:
+        file.writelines(_page(clusters, title, summary))
 
 
 def _page(clusters: Iterable[Mapping[str, Any]], title: str, summary: Mapping[str, Any]) -> Iterator[str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import os
 from array import array
-from codecs import lookup
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -15,16 +13,27 @@ from typing import BinaryIO, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.errors import ConfigError, InputError
+from medlink.clustering.lines import Left, Lines, text_encoding
+from medlink.errors import InputError
+from medlink.kb.intake import found_columns
 from medlink.kb.languages import language_tag
 
 LONGEST = 2_000
 """Characters of the longest line that is taken for a term."""
-SHOWN = 5
-"""Lines that could not be used and are named."""
-
 _TERM, _FREQUENCY, _ID, _LANGUAGE = ("term", "name", "text", "mention"), ("frequency", "count"), ("id",), ("language",)
-_NO_TABLE = ("utf-16", "utf-32", "utf-7")  # a line end is not one byte there
+_DIGITS = 12
+_LANGUAGES = (1 << 15) - 1  # a place in the list of languages is a number of 16 bits
+# What mends a list of which nothing is left, by what is said of its lines.
+_REMEDIES = {
+    "--encoding": "give it as UTF-8, or name its encoding with --encoding (latin-1)",
+    "empty": "put one term on each line",
+    "columns": "give each line as many cells as the first",
+    "frequency": "give whole numbers, or name their column with --frequency-column",
+    "language is": "give tags such as de, or name their column with --language-column",
+    "longer": "put one term on each line",
+}
+
+_Row = tuple[int, str, int, str, str]  # line, text, frequency, language, id
 
 
 class Texts(Sequence[str]):
@@ -111,6 +120,28 @@ class Terms:
             tuple(notes),
         )
 
+    def ordered(self) -> Terms:
+        """The same rows by text, language and id, so that nothing made from them depends on the order of the list.
+
+        >>> list(Terms.of([("b", 1, "", ""), ("a", 1, "", "")]).ordered().texts)
+        ['a', 'b']
+        """
+        tags = sorted(self.languages[1:])
+        place = np.array([0, *(1 + tags.index(tag) for tag in self.languages[1:])], dtype=np.int16)
+        language = place[self.language]
+        named = len(self.ids) > 0
+        order = sorted(
+            range(len(self)), key=lambda row: (self.texts[row], language[row], self.ids[row] if named else "")
+        )
+        return Terms(
+            Texts(self.texts[row] for row in order),
+            self.frequency[order],
+            language[order],
+            ("", *tags),
+            Texts(self.ids[row] for row in order) if named else Texts(),
+            self.notes,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Columns:
@@ -126,78 +157,6 @@ class Columns:
         return any((self.term, self.frequency, self.id, self.language))
 
 
-@dataclass(slots=True)
-class _Left:
-    """Lines that were left out, by reason."""
-
-    path: str
-    lines: dict[str, list[int]] = field(default_factory=dict)
-    more: dict[str, int] = field(default_factory=dict)
-
-    def out(self, reason: str, line: int) -> None:
-        """Count a line that is left out; the first few are named."""
-        shown = self.lines.setdefault(reason, [])
-        self.more[reason] = self.more.get(reason, 0) + 1
-        if len(shown) < SHOWN:
-            shown.append(line)
-
-    def notes(self) -> list[str]:
-        """What was left out, for a reader."""
-        return [
-            f"{self.path}: lines left out: {self.more[reason]}, {reason} (line {', '.join(map(str, lines))}"
-            + (" ...)" if self.more[reason] > len(lines) else ")")
-            for reason, lines in sorted(self.lines.items())
-        ]
-
-
-class _Reader:
-    """Lines of one input as it stood when it was opened, decoded one by one."""
-
-    def __init__(self, stream: BinaryIO, path: str, encoding: str, progress: Callable[[int], object] | None) -> None:
-        self._stream, self.path, self._encoding, self._progress = stream, path, encoding, progress
-        self.left = _Left(path)
-        self.good = 0
-        self.line = 0
-        self.grew = False
-
-    def __iter__(self) -> Iterator[str]:
-        status = os.fstat(self._stream.fileno()) if _has_size(self._stream) else None
-        rest = status.st_size if status else None
-        while raw := self._stream.readline() if rest is None else self._stream.readline(rest):
-            self.line += 1
-            if rest is not None:
-                rest -= len(raw)
-            if self._progress:
-                self._progress(len(raw))
-            if self.line == 1 and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-                raise InputError(
-                    "is UTF-16, not UTF-8", path=self.path, line=1, remedy="convert it: iconv -f UTF-16 -t UTF-8 FILE"
-                )
-            self.grew = status is not None and os.fstat(self._stream.fileno()).st_size > status.st_size
-            if rest == 0 and self.grew and not raw.endswith(b"\n"):
-                self.left.out("cut off, the file was still being written", self.line)
-                continue
-            try:
-                text = raw.decode(self._encoding)
-            except UnicodeDecodeError:
-                self.left.out(f"not {self._encoding.upper()}, see --encoding", self.line)
-                continue
-            yield text.removeprefix("\ufeff").rstrip("\r\n") if self.line == 1 else text.rstrip("\r\n")
-
-    def notes(self) -> list[str]:
-        """What was left out of the file, and whether it grew."""
-        grown = [f"{self.path}: the file grew while it was read; what came later is left out"] if self.grew else []
-        return self.left.notes() + grown
-
-
-def _has_size(stream: BinaryIO) -> bool:
-    """Whether a stream is a file on a disk: a pipe has no end to foresee."""
-    try:
-        return stream.seekable() and stream.fileno() >= 0
-    except OSError:
-        return False
-
-
 def read_terms(
     path: str | Path,
     *,
@@ -210,111 +169,160 @@ def read_terms(
 
     A file whose name ends in ``.tsv`` or ``.csv`` is a table, as is any input for which a column is named: TSV without
     quoting where the header has a tab, else CSV with ``,`` or ``;``. A line that cannot be used is left out and noted
-    by its number. A file is read as long as it was when it was opened.
+    by its number. A file is read as long as it was when it was opened. Lines end as :class:`Lines` says.
 
     Args:
         path: the file, or what to call ``stream``.
         stream: where to read instead of opening ``path``.
         columns: names of the columns.
-        encoding: of the text; one in which a line ends with one byte.
+        encoding: of the text.
         progress: called with the bytes taken in since the last call.
 
     Returns:
         Distinct terms.
 
     Raises:
-        InputError: the file cannot be read, has no usable line, or lacks a column.
-        ConfigError: the encoding is not known.
+        InputError: the file cannot be read, has no usable line, lacks a column or has it twice, or a quoted cell of
+            it does not end.
+        ConfigError: the encoding is not known, or none of lines of text.
     """
     columns = columns or Columns()
+    known = text_encoding(encoding)
+    table = columns.named() or str(path).lower().endswith((".tsv", ".csv"))
     try:
-        known = lookup(encoding).name
-    except LookupError as error:
-        raise ConfigError(f"unknown encoding {encoding!r}", remedy="give one such as utf-8 or latin-1") from error
-    if known.startswith(_NO_TABLE):
-        raise ConfigError(f"encoding {encoding!r} cannot be read line by line", remedy="convert the file to UTF-8")
-    if stream is not None:
-        return _read(_Reader(stream, str(path), known, progress), columns, str(path))
-    try:
+        if stream is not None:
+            return _read(Lines(stream, str(path), known, table, progress), columns)
         with open(path, "rb") as file:
-            return _read(_Reader(file, str(path), known, progress), columns, str(path))
+            return _read(Lines(file, str(path), known, table, progress), columns)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", path=path, remedy="name a text file") from error
 
 
-def _read(reader: _Reader, columns: Columns, path: str) -> Terms:
-    table = columns.named() or path.lower().endswith((".tsv", ".csv"))
-    rows = _table(reader, columns) if table else ((text, 1, "", "") for text in reader)
-    terms = Terms.of(_usable(rows, reader))
-    terms.notes = tuple(reader.notes())
+def _read(lines: Lines, columns: Columns) -> Terms:
+    """Terms of a list or a table."""
+    rows = _table(lines, columns) if lines.table else ((lines.line, text, 1, "", "") for text in lines)
+    terms = Terms.of(_usable(rows, lines.left))
+    terms.notes = tuple(lines.notes())
     if not len(terms):
+        counts = lines.left.counts
+        most = min(counts, key=lambda reason: (-counts[reason], reason), default="")
         raise InputError(
-            "no usable line" + (f"; {terms.notes[0].removeprefix(path + ': ')}" if terms.notes else ""),
-            path=path,
-            remedy="give one term a line as UTF-8, or name the encoding with --encoding (latin-1)",
+            "no usable line" + (f"; {terms.notes[0].removeprefix(lines.path + ': ')}" if terms.notes else ""),
+            path=lines.path,
+            remedy=next((remedy for part, remedy in _REMEDIES.items() if part in most), "mend the lines that are named")
+            if counts
+            else "put one term on each line" + (" below the header" if lines.table else ""),
         )
     return terms
 
 
-def _usable(rows: Iterable[tuple[str, int, str, str]], reader: _Reader) -> Iterator[tuple[str, int, str, str]]:
-    for text, count, language, identifier in rows:
+def _usable(rows: Iterable[_Row], left: Left) -> Iterator[tuple[str, int, str, str]]:
+    """Rows with a term of a length that terms have."""
+    languages: set[str] = set()
+    for line, text, count, language, identifier in rows:
         term = " ".join(text.replace("\x00", " ").split())
+        languages.add(language)
         if not term:
-            reader.left.out("empty", reader.line)
+            left.out("empty", line)
         elif len(term) > LONGEST:
-            reader.left.out(f"longer than {LONGEST:,} characters", reader.line)
+            left.out(f"longer than {LONGEST:,} characters", line)
+        elif len(languages) > _LANGUAGES:
+            languages.discard(language)
+            left.out(f"more than {_LANGUAGES:,} languages", line)
         else:
             yield term, count, language, identifier
 
 
-def _table(reader: _Reader, columns: Columns) -> Iterator[tuple[str, int, str, str]]:
+def _table(lines: Lines, columns: Columns) -> Iterator[_Row]:
     """Rows of a table."""
-    lines = iter(reader)
-    first = next(lines, "")
-    cells: Iterable[list[str]]
-    if "\t" in first or reader.path.lower().endswith(".tsv"):
-        header, cells = first.split("\t"), (line.split("\t") for line in lines)
+    texts = iter(lines)
+    first = next(texts, "")
+    cells: Iterable[tuple[list[int], list[str]]]
+    if "\t" in first or lines.path.lower().endswith(".tsv"):
+        header, cells = first.split("\t"), (([lines.line], text.split("\t")) for text in texts)
     else:
         separator = ";" if first.count(";") > first.count(",") else ","
-        header = next(csv.reader([first], delimiter=separator), [])
-        cells = csv.reader((line + "\n" for line in lines), delimiter=separator)
+        try:
+            header = next(csv.reader([first], delimiter=separator, strict=True), [])
+        except csv.Error as error:
+            raise InputError(f"is no CSV: {error}", path=lines.path, line=1, remedy="mend the first line") from error
+        cells = _quoted(texts, lines, separator)
     names = [name.strip().lower() for name in header]
-    term = _place(names, columns.term, _TERM, reader.path)
+    term = _place(names, columns.term, _TERM, lines.path)
     if term is None:
         raise InputError(
-            f"no column {' or '.join(_TERM)}; found {', '.join(header)[:300] or 'no header'}",
-            path=reader.path,
+            f"no column {' or '.join(_TERM)}; found {found_columns(names)}",
+            path=lines.path,
             line=1,
             remedy="name the column of the terms with --column",
         )
-    frequency = _place(names, columns.frequency, _FREQUENCY, reader.path)
-    identifier = _place(names, columns.id, _ID, reader.path)
-    language = _place(names, columns.language, _LANGUAGE, reader.path)
-    for row in cells:
+    frequency = _place(names, columns.frequency, _FREQUENCY, lines.path)
+    identifier = _place(names, columns.id, _ID, lines.path)
+    language = _place(names, columns.language, _LANGUAGE, lines.path)
+    for span, row in cells:
         if len(row) != len(header):
-            reader.left.out("empty" if not any(row) else f"not {len(header)} columns", reader.line)
+            for line in span:
+                lines.left.out("empty" if not any(row) else f"not {len(header)} columns", line)
             continue
-        count = row[frequency].strip() if frequency is not None else "1"
-        if not count.isdecimal() or not 0 < int(count) < 1 << 40:
-            reader.left.out("the frequency is no number above 0", reader.line)
+        count = row[frequency].strip().lstrip("0") if frequency is not None else "1"
+        # a number of thousands of digits is not even looked at
+        if not count.isdecimal() or len(count) > _DIGITS:
+            lines.left.out(f"the frequency is no number from 1 to {_DIGITS} digits", span[0])
             continue
         code = row[language].strip() if language is not None else ""
         tag = language_tag(code) if code else ""
         if tag is None:
-            reader.left.out("the language is no BCP 47 tag", reader.line)
+            lines.left.out("the language is no BCP 47 tag", span[0])
             continue
-        yield row[term], int(count), tag, row[identifier].strip() if identifier is not None else ""
+        yield span[0], row[term], int(count), tag, row[identifier].strip() if identifier is not None else ""
+
+
+def _quoted(texts: Iterable[str], lines: Lines, separator: str) -> Iterator[tuple[list[int], list[str]]]:
+    """Rows of a CSV with the numbers of their lines."""
+    span: list[int] = []
+
+    def numbered() -> Iterator[str]:
+        """Lines as the csv module wants them, with their numbers noted."""
+        for text in texts:
+            span.append(lines.line)
+            yield text + "\n"
+
+    rows = csv.reader(numbered(), delimiter=separator, strict=True)
+    while True:
+        span.clear()
+        try:
+            cells = next(rows, None)
+        except csv.Error as error:
+            large = "field larger" in str(error)
+            if "unexpected end" in str(error) or (large and len(span) > 1):
+                raise InputError(
+                    "a quoted cell does not end",
+                    path=lines.path,
+                    line=span[0],
+                    remedy="close the quote, or give the list as TSV, which has no quoting",
+                ) from error
+            for line in span:
+                lines.left.out(
+                    f"a cell of more than {csv.field_size_limit():,} characters" if large else "broken quoting", line
+                )
+            continue
+        if cells is None:
+            return
+        yield list(span), cells
 
 
 def _place(header: Sequence[str], wanted: str | None, usual: Sequence[str], path: str) -> int | None:
     """Place of a column; one that was asked for by name must be there."""
-    if wanted is None:
-        return next((header.index(name) for name in usual if name in header), None)
-    if wanted.strip().lower() not in header:
+    name = next((one for one in usual if one in header), None) if wanted is None else wanted.strip().lower()
+    if name is None:
+        return None
+    if name not in header:
         raise InputError(
-            f"no column {wanted!r}; found {', '.join(header)[:300] or 'no header'}",
+            f"no column {wanted!r}; found {found_columns(header)}",
             path=path,
             line=1,
             remedy="name a column of the first line",
         )
-    return list(header).index(wanted.strip().lower())
+    if header.count(name) > 1:
+        raise InputError(f"the column {name} is there twice", path=path, line=1, remedy="rename one of them")
+    return list(header).index(name)

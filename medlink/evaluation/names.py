@@ -12,6 +12,7 @@ import numpy as np
 from medlink.errors import InputError
 from medlink.kb import KnowledgeBase
 from medlink.kb.intake import LineFile, Problems, read_header
+from medlink.kb.languages import language_tag
 from medlink.kb.table import read_table
 from medlink.records import Name
 
@@ -41,23 +42,26 @@ class NameSet:
         return len({concept for concepts in self.concepts for concept in concepts})
 
     @classmethod
-    def of(cls, names: Iterable[Name]) -> NameSet:
+    def of(cls, names: Iterable[Name], *, by_language: bool = False) -> NameSet:
         """Names of the same text as one; a fully specified name (type ``fsn``) is left out, as the index does.
+
+        Runs of white space are one blank. With ``by_language`` a text is one name in each of its languages.
 
         >>> NameSet.of([Name("A", "asthma", "en"), Name("A", "Asthma", "de"), Name("B", "asthma", "es")])
         NameSet(texts=('Asthma', 'asthma'), concepts=(('A',), ('A', 'B')), languages=(('de',), ('en', 'es')))
         """
-        found: dict[str, tuple[set[str], set[str]]] = {}
+        found: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
         for name in names:
             if name.type != "fsn":
-                concepts, languages = found.setdefault(name.text, (set(), set()))
+                key = (" ".join(name.text.split()), name.language if by_language else "")
+                concepts, languages = found.setdefault(key, (set(), set()))
                 concepts.add(name.concept_id)
                 languages.add(name.language)
-        texts = tuple(sorted(found))
+        keys = sorted(found)
         return cls(
-            texts,
-            tuple(tuple(sorted(found[text][0])) for text in texts),
-            tuple(tuple(sorted(found[text][1])) for text in texts),
+            tuple(text for text, _ in keys),
+            tuple(tuple(sorted(found[key][0])) for key in keys),
+            tuple(tuple(sorted(found[key][1])) for key in keys),
         )
 
     def sample(self, count: int, seed: int) -> NameSet:
@@ -91,12 +95,13 @@ class NameSet:
         )
 
 
-def read_names(path: str | PathLike[str]) -> NameSet:
+def read_names(path: str | PathLike[str], *, by_language: bool = False) -> NameSet:
     """Names of a knowledge base, of the bundle in a folder, or of a table.
 
     Args:
         path: a file that ``medlink kb build`` wrote, a bundle, or a table as :func:`medlink.kb.table.read_table` reads
             it (``concept_id``, ``name``, ``language``).
+        by_language: see :meth:`NameSet.of`.
 
     Raises:
         KnowledgeBaseError: the folder or file is no knowledge base.
@@ -104,9 +109,10 @@ def read_names(path: str | PathLike[str]) -> NameSet:
     """
     if Path(path).is_dir() or _is_sqlite(Path(path)):
         with KnowledgeBase(path) as store:
-            names = NameSet.of(store.iter_names())
+            names = NameSet.of(store.iter_names(), by_language=by_language)
     else:
-        names = NameSet.of(record for record in read_table(path) if isinstance(record, Name))
+        table = read_table(path, problems=Problems(adjustable=False))
+        names = NameSet.of((one for one in table if isinstance(one, Name)), by_language=by_language)
     if not names:
         raise InputError("there are no names in it", path=path, remedy="give a source with concept_id and name")
     return names
@@ -119,27 +125,43 @@ def _is_sqlite(path: Path) -> bool:
         return file.read(len(_SQLITE)) == _SQLITE
 
 
-def read_clusters(path: str | PathLike[str]) -> dict[str, str]:
+def read_clusters(path: str | PathLike[str]) -> dict[tuple[str, str], str]:
     """Cluster of each term, from a tab-separated table with the columns ``term`` and ``cluster``.
 
     Args:
-        path: the file, plain or ``.gz``; other columns are left alone.
+        path: the file, plain or ``.gz``; of other columns ``language`` is read.
+
+    Returns:
+        Cluster by term, with runs of white space as one blank, and ``""``; by term and language where the column
+        ``language`` parts a term that is in two clusters.
 
     Raises:
-        InputError: the file cannot be read, lacks a column, or a term is in two clusters.
+        InputError: the file cannot be read, lacks a column, or a term is in two clusters of one language.
     """
-    lines = LineFile(path, Problems())
+    lines = LineFile(path, Problems(adjustable=False))
     header, rows = read_header(lines, ["term", "cluster"])
     term, cluster = header.index("term"), header.index("cluster")
-    found: dict[str, str] = {}
+    if header.count("language") > 1:
+        raise InputError("the column language is there twice", path=lines.path, line=1, remedy="leave one of them")
+    language = header.index("language") if "language" in header else None
+    found: dict[tuple[str, str], str] = {}
+    clusters: dict[str, str] = {}
+    parted = False
     for line, cells in rows:
-        if not cells[term].strip() or not cells[cluster].strip():
+        text, number = " ".join(cells[term].split()), cells[cluster].strip()
+        given = cells[language].strip() if language is not None else ""
+        tag = language_tag(given) if given else ""
+        if not text or not number:
             lines.bad("empty term or cluster", line)
-        elif found.setdefault(cells[term].strip(), cells[cluster].strip()) != cells[cluster].strip():
+        elif tag is None:
+            lines.bad("unknown language", line)
+        elif found.setdefault((text, tag), number) != number:
             raise InputError(
-                f"a term is in cluster {cells[cluster].strip()[:40]!r} and was in another before",
+                "this term is in a cluster and was in another before",
                 path=lines.path,
                 line=line,
-                remedy="give each term one cluster",
+                remedy="give each term one cluster, or part the two by a column language",
             )
-    return found
+        else:
+            parted |= clusters.setdefault(text, number) != number
+    return found if parted else {(text, ""): number for text, number in clusters.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from medlink.errors import ConfigError
 from medlink.evaluation.clustering import Sweep
+from medlink.writing import check_targets, whole_file
 
 FORMATS = (".png", ".svg")
 _APART = 0.08  # between two points whose threshold stands beside the curve
@@ -21,13 +21,13 @@ def check_plot(path: str | PathLike[str]) -> None:
     """Refuse a picture that could not be written in the end, before the long work starts.
 
     Raises:
-        ConfigError: the ending is no known format, the folder is missing, or matplotlib is not installed.
+        ConfigError: the ending is no known format, the folder is missing or the file is one, or matplotlib is not
+            installed.
     """
     target = Path(path)
     if target.suffix.lower() not in FORMATS:
         raise ConfigError("unknown format of a picture", path=path, remedy=f"end it in {' or '.join(FORMATS)}")
-    if not target.parent.is_dir():
-        raise ConfigError("the folder does not exist", path=target.parent, remedy="make it first")
+    check_targets({"the picture": target}, [])
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -80,17 +80,7 @@ def write_plot(path: str | PathLike[str], sweeps: Mapping[str, Sweep]) -> None:
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="recall", ylabel="precision", title="Pairs of names by threshold")
     axes.grid(color="0.9")
     axes.legend(loc="lower left", fontsize=8)
-    target = Path(path)
-    draft = target.with_name(f".{target.name}.draft")
-    form = target.suffix.lower()[1:]
-    try:
-        # A date, a version and random ids would make two equal pictures differ.
-        with rc_context({"svg.hashsalt": "medlink"}):
-            figure.savefig(draft, format=form, metadata={"Date": None} if form == "svg" else {"Software": None})
-        os.replace(draft, target)
-    except OSError as error:
-        raise ConfigError(
-            f"the picture cannot be written: {error.strerror}", path=target, remedy="name a file you can write to"
-        ) from error
-    finally:
-        draft.unlink(missing_ok=True)
+    form = Path(path).suffix.lower()[1:]
+    # A date, a version and random ids would make two equal pictures differ.
+    with rc_context({"svg.hashsalt": "medlink"}), whole_file(path, "the picture") as file:
+        figure.savefig(file, format=form, metadata={"Date": None} if form == "svg" else {"Software": None})

@@ -23,6 +23,8 @@ from medlink.index.dense import FLAT_LIMIT, _faiss
 KINDS = ("flat", "cells")
 NONE = -1
 """Row, and cosine, where a vector has fewer neighbours than asked for."""
+MOST = 10_000
+"""Neighbours that can be asked for: the arrays have as many columns, however few vectors there are."""
 _NORM_TOLERANCE = 1e-3
 _CHUNK = 4096
 _SPARE = 8  # more than asked for, so that rounding in a matrix product cannot cut a tie in the wrong place
@@ -50,7 +52,7 @@ def nearest(
 
     Args:
         vectors: ``(n, d)`` float32, each of length 1 or 0.
-        k: neighbours for each, at least 1.
+        k: neighbours for each, from 1 to ``MOST``.
         kind: ``flat`` compares all pairs, ``cells`` those of near cells (fewer than 1,024 distinct vectors are compared
             pair by pair whatever the kind); chosen by size (50,000 distinct vectors) when left out.
         progress: called with the number of distinct vectors done and their total.
@@ -59,7 +61,7 @@ def nearest(
         ``(n, k)`` rows and ``(n, k)`` cosines, best first; -1 in both where there are fewer neighbours.
 
     Raises:
-        ConfigError: the vectors are not of length 1 or 0, k is below 1, or the kind is unknown.
+        ConfigError: the vectors are not of length 1 or 0, k is below 1 or above ``MOST``, or the kind is unknown.
 
     >>> import numpy as np
     >>> rows, cosines = nearest(np.array([[1, 0], [0.6, 0.8], [0, 1]], dtype=np.float32), 2)
@@ -70,6 +72,8 @@ def nearest(
         raise ConfigError(f"unknown kind of self-join {kind!r}", remedy=f"one of {', '.join(KINDS)}")
     if k < 1:
         raise ConfigError(f"{k} neighbours asked for, 1 or more expected")
+    if k > MOST:
+        raise ConfigError(f"{k} neighbours asked for, at most {MOST} can be looked at", remedy="ask for fewer")
     vectors = np.ascontiguousarray(vectors, dtype=np.float32)
     used = _checked(vectors)
     groups = _Groups.of(vectors, used)

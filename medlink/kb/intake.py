@@ -48,6 +48,7 @@ class Problems:
         max_bad_share: share of bad rows in one file above which :class:`InputError` stops the load. Fewer
             than ``GRACE`` bad rows do not stop it, except when the file has no good row at all or
             the share is 0, which tolerates none. Files of ``EARLY`` rows and more are judged while reading.
+        adjustable: whether the user can set the share, which the remedy then says.
         progress: called with the number of bytes taken in from disk since the last call.
 
     Attributes:
@@ -58,10 +59,17 @@ class Problems:
         rows: data rows seen in all files.
     """
 
-    def __init__(self, max_bad_share: float = 0.01, progress: Callable[[int], object] | None = None) -> None:
+    def __init__(
+        self,
+        max_bad_share: float = 0.01,
+        progress: Callable[[int], object] | None = None,
+        *,
+        adjustable: bool = True,
+    ) -> None:
         if not 0 <= max_bad_share <= 1:
             raise ConfigError(f"max_bad_share is {max_bad_share}", remedy="give a share between 0 and 1")
         self.max_bad_share = max_bad_share
+        self.adjustable = adjustable
         self.progress = progress
         self.bad: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
@@ -101,7 +109,9 @@ class Problems:
             return
         first = self._first_in_file[str(path)]
         parts = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
-        remedy = _UTF8_REMEDY if first.kind == "bad bytes" else "mend or fetch the file again, or raise max_bad_share"
+        remedy = "mend or fetch the file again" + (", or raise max_bad_share" if self.adjustable else "")
+        if first.kind == "bad bytes":
+            remedy = _UTF8_REMEDY
         raise InputError(
             f"{bad} of {rows} rows cannot be used ({parts}), more than the share of {self.max_bad_share:g} allowed; "
             f"the first: {first.kind}" + (f" ({first.detail})" if first.detail else ""),
@@ -252,6 +262,15 @@ def _split(
             lines.bad("column count", number, f"{len(cells) - closed} columns, {columns} expected")
 
 
+def found_columns(header: Sequence[str]) -> str:
+    """What the first line of a table holds, without a word of it: where the header is missing, it is content.
+
+    >>> found_columns(["Erika Mustermann", "3"]), found_columns([""])
+    ('2 columns', 'no header')
+    """
+    return f"{len(header)} column{'s' * (len(header) != 1)}" if any(header) else "no header"
+
+
 def read_header(
     lines: LineFile, required: Sequence[str], separator: str = "\t"
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
@@ -266,7 +285,7 @@ def read_header(
         The header, and the rows as :func:`read_rows` gives them.
 
     Raises:
-        InputError: a required column is missing.
+        InputError: a required column is missing or there twice.
     """
     numbered = iter(lines)
     first = next(numbered, None)
@@ -275,11 +294,14 @@ def read_header(
     missing = [column for column in required if column not in header]
     if missing:
         raise InputError(
-            f"looked for the columns {', '.join(required)}; found {', '.join(header[:20])[:300] or 'no header'}",
+            f"looked for the columns {', '.join(required)}; found {found_columns(header)}",
             path=lines.path,
             line=1,
             remedy=f"give a file with a header and the column {missing[0]}",
         )
+    for column in required:
+        if header.count(column) > 1:
+            raise InputError(f"the column {column} is there twice", path=lines.path, line=1, remedy="leave one of them")
     return header, _split(lines, numbered, len(header), separator, False)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator
 from os import PathLike
 
 from medlink.errors import ConfigError, InputError
-from medlink.kb.intake import LineFile, Problems, read_header, read_quoted
+from medlink.kb.intake import LineFile, Problems, found_columns, read_header, read_quoted
 from medlink.kb.languages import language_tag
 from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType, Source
 
@@ -23,6 +24,9 @@ _COLUMNS = {
 }
 # What a reader said of a term in a table of decisions about clusters; an empty cell is an accepted name.
 _TAKEN, _LEFT_OUT = ("", "accept"), ("reject", "group")
+DECISIONS = "decisions"
+"""Source of what decisions bring: a browser saves one file under several names, which are one source."""
+_NOT_SEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters without a look of their own
 _ENDINGS = (".gz", ".tsv", ".csv", ".txt")
 
 
@@ -36,6 +40,17 @@ def stem(path: str | PathLike[str]) -> str:
     while any(name.lower().endswith(ending) and len(name) > len(ending) for ending in _ENDINGS):
         name = name.rsplit(".", 1)[0]
     return name
+
+
+def is_id(text: str) -> bool:
+    """Whether a text can be an id: it has no white space, no ``|``, which parts ids, and no invisible character.
+
+    >>> is_id("HP:0001945"), is_id("A b"), is_id("A|b"), is_id("A\\u202eb"), is_id("")
+    (True, False, False, False, False)
+    """
+    return bool(text) and not any(
+        mark == "|" or mark.isspace() or unicodedata.category(mark) in _NOT_SEEN for mark in text
+    )
 
 
 def read_table(
@@ -52,16 +67,16 @@ def read_table(
     Columns are found by their header: ``concept_id`` (or ``id``) and ``name``, and optionally ``language``,
     ``type``, ``definition``, ``parent`` and ``semantic_type``; the last two may hold several values parted by
     ``|``. A column ``decision`` makes it a table of decisions about clusters: rows that say ``reject`` or ``group``
-    name no concept and are left out on purpose. Other columns are left out with a note. A file with tabs in its
-    header is TSV and has no quoting; otherwise it is CSV with ``,`` or ``;`` and the usual quoting. A row of type
-    ``preferred`` sets the preferred name of its language; when none says so the first name of the language is
-    preferred.
+    name no concept and are left out on purpose; its source is ``decisions``. Other columns are left out with a note.
+    A file with tabs in its header is TSV and has no quoting; otherwise it is CSV with ``,`` or ``;`` and the usual
+    quoting. A row of type ``preferred`` sets the preferred name of its language; when none says so the first name of
+    the language is preferred.
 
     Memory grows with the number of distinct ids (each is announced once), not with the rows.
 
     Args:
         path: the file, plain or ``.gz``.
-        source: name of the source; the file's name without endings when left out.
+        source: name of the source; when left out ``decisions``, or for other tables the file's name without endings.
         version: version of the source.
         title: title of the source.
         language: language of rows that name none.
@@ -71,26 +86,18 @@ def read_table(
         The source, then concepts, names, definitions, ``isa`` relations and semantic types.
 
     Raises:
-        InputError: the file cannot be read, lacks a column, or too many rows are bad.
+        InputError: the file cannot be read, lacks a column or has one twice, or too many rows are bad.
         ConfigError: ``language`` is no known language.
     """
     problems = problems or Problems()
     default = language_tag(language) if language else ""
     if default is None:
         raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as de")
-    name = source or stem(path)
-    yield Source(name, version, title or name)
     lines = LineFile(path, problems)
     header, rows = _open(lines)
-    at = {_COLUMNS[column]: index for index, column in enumerate(header) if column in _COLUMNS}
-    missing = [column for column in ("concept_id", "name") if column not in at]
-    if missing:
-        raise InputError(
-            f"looked for the columns concept_id (or id) and name; found {', '.join(header)[:300]}",
-            path=lines.path,
-            line=1,
-            remedy=f"name the columns in the first line; {' and '.join(missing)} must be there",
-        )
+    name = source or (DECISIONS if "decision" in header else stem(path))
+    yield Source(name, version, title or name)
+    at = _places(header, lines)
     unused = [column for column in header if column not in _COLUMNS]
     if unused:
         problems.notes.append(f"{lines.path}: columns left out: {', '.join(unused)[:300]}")
@@ -108,15 +115,18 @@ def read_table(
             problems.skipped[f"row with the decision {decision}"] += 1
             continue
         if decision not in _TAKEN:
-            lines.bad("unknown decision", line, repr(decision)[:40])
+            lines.bad("unknown decision", line)
             continue
         concept_id, text = cell("concept_id"), cell("name")
         if not concept_id or not text:
             lines.bad("empty id or name", line)
             continue
+        if not is_id(concept_id):
+            lines.bad("id with a blank, | or invisible character", line)
+            continue
         tag = language_tag(cell("language")) if cell("language") else default
         if tag is None:
-            lines.bad("unknown language", line, repr(cell("language"))[:40])
+            lines.bad("unknown language", line)
             continue
         if concept_id not in seen:
             seen.add(concept_id)
@@ -129,6 +139,26 @@ def read_table(
             yield Relation(concept_id, "isa", parent, name)
         for semantic_type in _several(cell("semantic_type")):
             yield SemanticType(concept_id, semantic_type, "", name)
+
+
+def _places(header: list[str], lines: LineFile) -> dict[str, int]:
+    """Where the columns stand."""
+    used = [_COLUMNS[column] for column in header if column in _COLUMNS]
+    for column in sorted(set(used)):
+        if used.count(column) > 1:
+            also = " or id" * (column == "concept_id")
+            raise InputError(
+                f"the column {column}{also} is there twice", path=lines.path, line=1, remedy="leave one of them"
+            )
+    missing = [column for column in ("concept_id", "name") if column not in used]
+    if missing:
+        raise InputError(
+            f"looked for the columns concept_id (or id) and name; found {found_columns(header)}",
+            path=lines.path,
+            line=1,
+            remedy=f"name the columns in the first line; {' and '.join(missing)} must be there",
+        )
+    return {_COLUMNS[column]: index for index, column in enumerate(header) if column in _COLUMNS}
 
 
 def _several(cell: str) -> list[str]:

@@ -5,9 +5,8 @@ What is imported here needs neither torch nor sentence-transformers; training im
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from pathlib import Path
 
 from medlink.errors import ConfigError
@@ -82,14 +81,13 @@ class CoderPlusPlusTrainer:
             The trained encoder, opened from ``out``.
 
         Raises:
-            ConfigError: a folder is in use or holds checkpoints of another run, or the recipe does not fit the encoder.
-            EncoderError: the loss is no number, or a checkpoint is damaged.
+            ConfigError: a folder is in use or holds checkpoints of another run, this machine lacks the precision, or
+                the recipe does not fit the encoder.
+            EncoderError: the loss or the weights are no numbers, a checkpoint is damaged, or the disk is full.
         """
         try:
-            from accelerate import PartialState  # type: ignore[import-untyped]  # ships no types
-
-            from medlink.models.coderpp_checkpoint import begin_work_folder, check_work_folder
-            from medlink.models.coderpp_loop import CoderPlusPlusLoop
+            from medlink.models import coderpp_checkpoint as checkpoint
+            from medlink.models.coderpp_loop import CoderPlusPlusLoop, precision_here, processes_here
             from medlink.models.coderpp_trainable import trainable
         except ImportError as error:
             raise ConfigError(
@@ -97,8 +95,57 @@ class CoderPlusPlusTrainer:
             ) from error
 
         out = Path(out).resolve()
+        self._check(out, checkpoint_steps, workers)
+        precision_here(self.recipe.precision)
+        work = out.with_name(f"{out.name}.checkpoints")
+        processes = processes_here()
+        run = {
+            "names": self.terms.digest,
+            "start": self._start_fingerprint,
+            "recipe": self.recipe.to_dict(),
+            "processes": processes.num_processes,
+        }
+        found = checkpoint.check_work_folder(work, run, resume=resume)
+        part = trainable(load_encoder(self._start), self.terms.text, self.recipe)
+        processes.wait_for_everyone()
+        with checkpoint.work_folder(work, run) if processes.is_main_process else nullcontext():
+            processes.wait_for_everyone()
+            loop = CoderPlusPlusLoop(
+                part,
+                self.terms,
+                self.recipe,
+                work=work,
+                checkpoint_steps=checkpoint_steps,
+                workers=workers,
+                log=self._log,
+            )
+            loop.run(found)
+            if processes.is_main_process:
+                beside = out.with_name(f".{out.name}.writing")
+                checkpoint.remove(beside)
+                with checkpoint.writing(beside, "the encoder"):
+                    part.save(beside)
+                    write_card(
+                        beside,
+                        load_encoder(beside),
+                        terms=self.terms,
+                        start=self._start_fingerprint,
+                        recipe=self.recipe,
+                        steps=loop.state.global_step,
+                        figures=loop.figures,
+                    )
+                checkpoint.replace_folder(beside, out)
+        if processes.is_main_process:
+            checkpoint.remove(work)
+        processes.wait_for_everyone()
+        return load_encoder(out)
+
+    def _check(self, out: Path, checkpoint_steps: int, workers: int) -> None:
+        """Refuse what can be seen to fail before anything is written."""
         if checkpoint_steps < 1:
             raise ConfigError(f"checkpoint_steps is {checkpoint_steps}, at least 1 expected")
+        if workers < 0:
+            raise ConfigError(f"workers is {workers}, at least 0 expected")
         if self.recipe.feature_dropout and not self._is_static:
             raise ConfigError(
                 "feature_dropout is for a static encoder", remedy="leave it at 0; a transformer has its own dropout"
@@ -107,52 +154,3 @@ class CoderPlusPlusTrainer:
             raise ConfigError("there is a file of that name", path=out, remedy="name another folder")
         if out.exists() and any(out.iterdir()) and not (out / "modules.json").exists():
             raise ConfigError("the folder is not empty and holds no encoder", path=out, remedy="name another folder")
-        work = out.with_name(f"{out.name}.checkpoints")
-        processes = PartialState()
-        run = {
-            "names": self.terms.digest,
-            "start": self._start_fingerprint,
-            "recipe": self.recipe.to_dict(),
-            "processes": processes.num_processes,
-        }
-        found = check_work_folder(work, run, resume=resume)
-        processes.wait_for_everyone()
-        if processes.is_main_process:
-            begin_work_folder(work, run)
-        processes.wait_for_everyone()
-        part = trainable(load_encoder(self._start), self.terms.text, self.recipe)
-        loop = CoderPlusPlusLoop(
-            part,
-            self.terms,
-            self.recipe,
-            work=work,
-            checkpoint_steps=checkpoint_steps,
-            workers=workers,
-            log=self._log,
-        )
-        loop.train(resume_from_checkpoint=str(found) if found else None)
-        if processes.is_main_process:
-            writing = out.with_name(f".{out.name}.writing")
-            shutil.rmtree(writing, ignore_errors=True)
-            part.save(writing)
-            write_card(
-                writing,
-                load_encoder(writing),
-                terms=self.terms,
-                start=self._start_fingerprint,
-                recipe=self.recipe,
-                figures={"steps": loop.state.global_step, **loop.figures},
-            )
-            _replace(writing, out)
-            shutil.rmtree(work)
-        processes.wait_for_everyone()
-        return load_encoder(out)
-
-
-def _replace(new: Path, target: Path) -> None:
-    """Put a complete folder in the place of another."""
-    old = target.with_name(f".{target.name}.old")
-    if target.exists():
-        os.replace(target, old)
-    os.replace(new, target)
-    shutil.rmtree(old, ignore_errors=True)

@@ -51,7 +51,8 @@ def nearest_terms(vectors: NDArray[np.float32], count: int, seed: int) -> NDArra
         cells = round(n**0.5)
         quantiser = faiss.IndexFlatIP(dimension)
         index = faiss.IndexIVFFlat(quantiser, dimension, cells, faiss.METRIC_INNER_PRODUCT)
-        index.cp.seed, index.cp.niter, index.cp.max_points_per_centroid = seed, 4, 64
+        # a seed of Faiss has 31 bits
+        index.cp.seed, index.cp.niter, index.cp.max_points_per_centroid = seed % 2**31, 4, 64
         index.nprobe = _PROBED_CELLS
         index.train(vectors)
     index.add(vectors)

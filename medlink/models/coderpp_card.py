@@ -35,8 +35,9 @@ section 4.2; Wang et al. 2019). Seed {seed}.
 
 ## Figures
 
-{steps:,} steps; over the last of them the loss was {loss:.4f} and {informative:.2%} of the pairs were informative.
+{steps:,} steps{last}.
 """
+_LAST = "; over the last of them the loss was {loss:.4f} and {informative:.2%} of the pairs were informative"
 
 
 def write_card(
@@ -46,6 +47,7 @@ def write_card(
     terms: Terms,
     start: str,
     recipe: CoderPlusPlusRecipe,
+    steps: int,
     figures: Mapping[str, float],
 ) -> None:
     """Write the card into the folder of an encoder.
@@ -56,7 +58,8 @@ def write_card(
         terms: what it was trained on.
         start: fingerprint of the encoder that it started from.
         recipe: how it was trained.
-        figures: ``steps``, and ``loss`` and ``informative`` (share of pairs) of the last line of progress.
+        steps: how many it was trained for.
+        figures: ``loss`` and ``informative`` (share of pairs) of the last line of progress; empty if there was none.
     """
     card = _CARD.format(
         dimension=encoder.dimension,
@@ -68,6 +71,7 @@ def write_card(
         digest=terms.digest,
         seed=recipe.seed,
         recipe=json.dumps(recipe.to_dict(), indent=2),
-        **figures,
+        steps=steps,
+        last=_LAST.format(**figures) if figures else "",
     )
     (folder / CARD).write_text(card, encoding="utf-8")

@@ -7,13 +7,15 @@ neighbours and writes.
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from accelerate import PartialState  # type: ignore[import-untyped]  # ships no types
 from accelerate.utils import broadcast  # type: ignore[import-untyped]  # ships no types
 from datasets import Dataset  # type: ignore[import-untyped]  # ships no types
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
@@ -28,8 +30,10 @@ from medlink.models.coderpp_terms import Terms
 from medlink.models.coderpp_trainable import Trainable
 from medlink.models.multi_similarity import MultiSimilarityLoss
 
+# in seconds: the first process finds the neighbours while the others wait
 _A_DAY = 86_400
 _LOG_LINES = 100
+_EMBEDDED_TO_CHECK = 64
 
 
 class CoderPlusPlusLoop(SentenceTransformerTrainer):
@@ -43,6 +47,9 @@ class CoderPlusPlusLoop(SentenceTransformerTrainer):
         checkpoint_steps: steps between two of them.
         workers: processes that turn batches into tensors; 0 does so between the steps.
         log: called with one line now and then, in the first process.
+
+    Raises:
+        ConfigError: this machine has no such precision.
     """
 
     def __init__(
@@ -56,7 +63,7 @@ class CoderPlusPlusLoop(SentenceTransformerTrainer):
         workers: int,
         log: Callable[[str], None],
     ) -> None:
-        precision = _precision(recipe.precision)
+        precision = precision_here(recipe.precision)
         args = SentenceTransformerTrainingArguments(
             output_dir=str(work),
             per_device_train_batch_size=recipe.anchors,
@@ -74,7 +81,6 @@ class CoderPlusPlusLoop(SentenceTransformerTrainer):
             disable_tqdm=True,
             dataloader_num_workers=workers,
             dataloader_pin_memory=torch.cuda.is_available(),
-            # the first process finds the neighbours while the others wait
             ddp_timeout=_A_DAY,
             use_cpu=not torch.cuda.is_available(),
             bf16=precision == "bf16",
@@ -113,18 +119,49 @@ class CoderPlusPlusLoop(SentenceTransformerTrainer):
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:
         """None: the card is written with the encoder, and sentence-transformers' own wants a column of text."""
 
+    def run(self, found: Path | None) -> None:
+        """Train to the end, from the start or from a checkpoint; to one of the last step nothing is added."""
+        if found is None or checkpoint.step_of(found) < self.args.max_steps:
+            self.train(resume_from_checkpoint=str(found) if found else None)
+            return
+        checkpoint.read_weights(found, self.model)
+        self._check_weights(checkpoint.step_of(found))
+        self.figures = checkpoint.read_schedule(found).get("figures", {})
+        self.state.global_step = self.args.max_steps
+
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         """One batch; a loss that is no number ends the run before it reaches the weights."""
         loss: Tensor = super().training_step(*args, **kwargs)
         if not torch.isfinite(loss):
-            kept = checkpoint.newest(self._work)
-            raise EncoderError(
-                f"the loss is {loss.item()} at step {self.state.global_step + 1}",
-                path=kept or self._work,
-                remedy="lower the learning rate"
-                + (f" and train anew; {kept.name} holds the last good weights" if kept else ""),
-            )
+            raise self._diverged(f"the loss is {loss.item()} at step {self.state.global_step + 1}")
         return loss
+
+    def _diverged(self, message: str) -> EncoderError:
+        """What to tell of a run that has come to no good."""
+        kept = checkpoint.newest(self._work)
+        return EncoderError(
+            message,
+            path=kept or self._work,
+            remedy="lower the learning rate"
+            + (f" and train anew; {kept.name} holds the last good weights" if kept else ""),
+        )
+
+    def _check_weights(self, step: int) -> None:
+        """End the run if its weights are no numbers, or embed terms by none, before they are kept or searched."""
+        some = self._part.encode(np.arange(min(self._rounds.terms, _EMBEDDED_TO_CHECK)))
+        was_training = self.model.training
+        self.model.eval()
+        with torch.no_grad():
+            features = {name: value.to(self.args.device) for name, value in some.items()}
+            lengths = self.model(features)["sentence_embedding"].float().norm(dim=-1)
+        self.model.train(was_training)
+        # terms without a single n-gram or token have length 0, but not all of them
+        sound = bool(torch.isfinite(lengths).all()) and bool(lengths.any())
+        if sound and all(bool(torch.isfinite(tensor).all()) for tensor in self.model.state_dict().values()):
+            return
+        if not step:
+            raise EncoderError("the encoder to start from embeds by no numbers", remedy="start from another")
+        raise self._diverged(f"weights or embeddings are no numbers after step {step}")
 
     def begin_round(self) -> None:
         """Set the sampler to the round of the present step, with new neighbours where they are due."""
@@ -134,6 +171,7 @@ class CoderPlusPlusLoop(SentenceTransformerTrainer):
 
     def _renew(self) -> None:
         """Find the neighbours anew from the model as it stands."""
+        self._check_weights(self.state.global_step)
         self._found = self._rounds.round
         if self.is_world_process_zero():
             begin = time.perf_counter()
@@ -164,32 +202,36 @@ class CoderPlusPlusLoop(SentenceTransformerTrainer):
 
     def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
         """Write beside and rename, without pickles; the trainer's own would round a static table to eight bits."""
+        self._check_weights(self.state.global_step)
         writing = self._work / f"{self.state.global_step}.writing"
-        if self.is_world_process_zero():
-            shutil.rmtree(writing, ignore_errors=True)
-            writing.mkdir()
+        with checkpoint.writing(writing, "the checkpoint"):
+            if self.is_world_process_zero():
+                checkpoint.remove(writing)
+                writing.mkdir()
+            self.accelerator.wait_for_everyone()
+            checkpoint.write_random(writing, self.args.process_index)
+            if self.is_world_process_zero():
+                self._write(writing)
+            self.accelerator.wait_for_everyone()
+            if self.is_world_process_zero():
+                checkpoint.finish(self._work, writing, self.state.global_step)
         self.accelerator.wait_for_everyone()
-        random = {"cpu": torch.get_rng_state()}
-        if torch.cuda.is_available():
-            random["cuda"] = torch.cuda.get_rng_state()
-        checkpoint.write_tensors(writing / f"random-{self.args.process_index}.safetensors", random)
-        if self.is_world_process_zero():
-            assert self.optimizer is not None
-            assert self.lr_scheduler is not None
-            assert self._found is not None
-            scaler = self.accelerator.scaler
-            schedule = {
-                "found": self._found,
-                "scheduler": self.lr_scheduler.state_dict(),
-                "scaler": scaler.state_dict() if scaler is not None else None,
-            }
-            checkpoint.write_state(writing, self.model, self.optimizer, schedule)
-            self.state.save_to_json(str(writing / "trainer_state.json"))
-            checkpoint.write_neighbours(self._work, self._found, self._rounds.neighbours)
-        self.accelerator.wait_for_everyone()
-        if self.is_world_process_zero():
-            checkpoint.finish(self._work, writing, self.state.global_step)
-        self.accelerator.wait_for_everyone()
+
+    def _write(self, folder: Path) -> None:
+        """What a checkpoint holds besides the random numbers of each process."""
+        assert self.optimizer is not None
+        assert self.lr_scheduler is not None
+        assert self._found is not None
+        scaler = self.accelerator.scaler
+        schedule = {
+            "found": self._found,
+            "scheduler": self.lr_scheduler.state_dict(),
+            "scaler": scaler.state_dict() if scaler is not None else None,
+            "figures": self.figures,
+        }
+        checkpoint.write_state(folder, self.model, self.optimizer, schedule)
+        self.state.save_to_json(str(folder / checkpoint.STATE))
+        checkpoint.write_neighbours(self._work, self._found, self._rounds.neighbours)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: torch.nn.Module | None = None) -> None:
         """The weights, in full precision."""
@@ -201,12 +243,15 @@ class CoderPlusPlusLoop(SentenceTransformerTrainer):
             return
         assert self.optimizer is not None
         assert self.lr_scheduler is not None
-        schedule = checkpoint.read_optimizer(Path(resume), self.optimizer)
-        self.lr_scheduler.load_state_dict(schedule["scheduler"])
-        if schedule["scaler"] is not None:
-            self.accelerator.scaler.load_state_dict(schedule["scaler"])
+        folder = Path(resume)
+        schedule = checkpoint.read_optimizer(folder, self.optimizer)
+        with checkpoint.reading(folder / checkpoint.SCHEDULE):
+            self.lr_scheduler.load_state_dict(schedule["scheduler"])
+            if schedule["scaler"] is not None:
+                self.accelerator.scaler.load_state_dict(schedule["scaler"])
+        self.figures = schedule.get("figures", {})
         self._found = schedule["found"]
-        self._rounds.neighbours = checkpoint.read_neighbours(self._work, schedule["found"])
+        self._rounds.neighbours = checkpoint.read_neighbours(self._work, schedule["found"], self._rounds.terms)
 
     def _load_scaler(self, resume: str | None) -> None:
         """Nothing: it was read with the optimizer."""
@@ -215,7 +260,7 @@ class CoderPlusPlusLoop(SentenceTransformerTrainer):
         """State of torch's random numbers, which dropout draws from."""
         if resume is None:
             return
-        random = checkpoint.read_tensors(Path(resume) / f"random-{self.args.process_index}.safetensors")
+        random = checkpoint.read_random(Path(resume), self.args.process_index)
         torch.set_rng_state(random["cpu"])
         if "cuda" in random:
             torch.cuda.set_rng_state(random["cuda"])
@@ -232,12 +277,28 @@ class _Renewal(TrainerCallback):
         self._loop.begin_round()
 
 
-def _precision(name: str) -> str:
-    """The precision that ``"auto"`` stands for on this machine; any other stands for itself."""
-    if name == "fp16" and not torch.cuda.is_available():
+def processes_here() -> PartialState:
+    """The processes that share the work, this one alone where no launcher started several.
+
+    They are joined here, before the trainer would do so: with the time that they may wait for each other, and by way of
+    the CPU where there is no GPU, which the library does not see by itself.
+    """
+    return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=_A_DAY))
+
+
+def precision_here(name: str) -> str:
+    """The precision that ``"auto"`` stands for on this machine; any other stands for itself.
+
+    Raises:
+        ConfigError: this machine does not have it.
+    """
+    gpu = torch.cuda.is_available()
+    if name == "fp16" and not gpu:
         raise ConfigError("fp16 needs a GPU", remedy="give the precision 'auto', 'fp32' or 'bf16'")
+    if name == "bf16" and gpu and not torch.cuda.is_bf16_supported():
+        raise ConfigError("this GPU has no bf16", remedy="give the precision 'auto', 'fp32' or 'fp16'")
     if name != "auto":
         return name
-    if not torch.cuda.is_available():
+    if not gpu:
         return "fp32"
     return "bf16" if torch.cuda.is_bf16_supported() else "fp16"

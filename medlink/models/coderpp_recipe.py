@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from medlink.errors import ConfigError
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
+
+# Training counts in 32 bits. Ten to the sixth leaves room for products; and two cosines of 32 bits are at least 6e-8
+# apart, so that a loss sharper than that tells no more.
+_LARGEST, _SMALLEST = 1e6, 1e-6
+_POSITIVE = (lambda x: 0 < x <= _LARGEST, f"a number above 0, at most {_LARGEST:g}")
+_NOT_NEGATIVE = (lambda x: 0 <= x <= _LARGEST, f"a number from 0 to {_LARGEST:g}")
+_SHARPNESS = (lambda x: _SMALLEST <= x <= _LARGEST, f"a number from {_SMALLEST:g} to {_LARGEST:g}")
+_SHARE = (lambda x: 0 <= x < 1, "a share from 0 to below 1")
+_RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
+    "learning_rate": _POSITIVE,
+    "warmup": _SHARE,
+    "weight_decay": _NOT_NEGATIVE,
+    "max_grad_norm": _NOT_NEGATIVE,
+    "alpha": _SHARPNESS,
+    "beta": _SHARPNESS,
+    "threshold": (lambda x: -1 <= x <= 1, "a cosine from -1 to 1"),
+    "epsilon": (lambda x: 0 <= x <= 2, "a difference of cosines from 0 to 2"),
+    "feature_dropout": _SHARE,
+    "seed": (lambda x: 0 <= x < 2**32, f"a whole number from 0 to {2**32 - 1}"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +48,7 @@ class CoderPlusPlusRecipe:
         learning_rate: peak of the linear warm-up and decay.
         warmup: share of the steps that the warm-up takes (10,000 of 1,200,000 in the paper).
         weight_decay: of AdamW; 0.01 is the default of the authors' ``coderpp/train/train.py``.
-        max_grad_norm: length to which a gradient is cut; 1 as in the authors' code.
+        max_grad_norm: length to which a gradient is cut, 0 for not at all; 1 as in the authors' code.
         alpha, beta, threshold, epsilon: see :func:`medlink.models.multi_similarity.multi_similarity`.
         feature_dropout: share of n-grams that a static encoder leaves out of each term.
         precision: ``"fp32"``, ``"bf16"``, ``"fp16"``, or ``"auto"``: the 16-bit type that the GPU has, fp32 on a CPU.
@@ -60,12 +81,10 @@ class CoderPlusPlusRecipe:
         for name in ("positives", "neighbours", "anchors", "accumulation", "epochs", "max_tokens"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}, at least 1 expected")
-        for name in ("learning_rate", "alpha", "beta"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}, a number above 0 expected")
-        for name in ("warmup", "feature_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}, a share from 0 to below 1 expected")
+        for name, (fits, expected) in _RANGES.items():
+            # no comparison with "not a number" is true
+            if not fits(getattr(self, name)):
+                raise ConfigError(f"{name} is {getattr(self, name)}, {expected} expected")
         if self.refresh not in ("epoch", "never") and (isinstance(self.refresh, str) or self.refresh < 1):
             raise ConfigError(
                 f"refresh is {self.refresh!r}", remedy="give 'epoch', 'never' or a number of steps of at least 1"

@@ -18,7 +18,7 @@ import medlink
 from medlink.cli.cluster import COLUMNS
 from medlink.cli.main import app
 from medlink.clustering import Clustering
-from medlink.errors import ConfigError, InputError, MedlinkError
+from medlink.errors import BundleError, ConfigError, InputError, MedlinkError
 from medlink.models import load_encoder
 
 LIST = "fever\nFieber\nleft arm\nright arm\n\nfiebre\nfever\n"
@@ -187,13 +187,67 @@ def test_accepted_decisions_enter_a_bundle(terms: Path, decisions: Path, demo_pa
     assert known["left arm"] == "NEW:1"
 
 
+def test_the_name_of_the_file_says_nothing_of_its_source(
+    terms: Path, decisions: Path, demo_path: Path, tmp_path: Path
+) -> None:
+    bundle = shutil.copytree(demo_path, tmp_path / "bundle")
+    again = shutil.copy(decisions, tmp_path / "decisions (1).tsv")
+    run(terms, "--bundle", bundle, "--decisions", decisions, "--add-to", bundle)
+    result = run(terms, "--bundle", bundle, "--decisions", again, "--add-to", bundle)
+    assert f"{bundle}: 0 names and 0 concepts added" in result.stderr
+    assert [source.name for source in medlink.load(bundle).kb.sources()] == ["DEMO", "decisions"]
+
+
+def test_decisions_that_do_not_fit_the_bundle_add_nothing(terms: Path, demo_path: Path, tmp_path: Path) -> None:
+    bundle = shutil.copytree(demo_path, tmp_path / "bundle")
+    before = medlink.load(bundle).kb.content_hash
+    path = tmp_path / "decisions.tsv"
+    for row, message in (
+        ("HP:9999\tfever\ten\tsynonym\t\taccept", "decisions.tsv:6: the bundle has no concept with this id"),
+        ('NEW:2\t"fever, high"\ten\tpreferred\t\taccept', "decisions.tsv:6: the name stands in quotes"),
+    ):
+        path.write_text(DECIDED + row + "\n", encoding="utf-8")
+        with pytest.raises(InputError, match=message):
+            run(tmp_path / "missing.txt", "--decisions", path, "--add-to", bundle)
+    assert medlink.load(bundle).kb.content_hash == before
+
+
+def shell(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "run.py").write_text("import sys\nfrom medlink.cli.main import main\nmain(sys.argv[1:])\n")
+    return subprocess.run(
+        ["bash", "-c", f'"{sys.executable}" run.py cluster {command}'],
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_standard_input_is_an_input(terms: Path, tmp_path: Path) -> None:
+    result = shell("- -o terms.txt < terms.txt", tmp_path)
+    assert result.stderr == "medlink: terms.txt: the output is the input. Remedy: name another file.\n"
+    assert terms.read_text("utf-8") == LIST
+    result = shell("- <&-", tmp_path)
+    assert result.stderr == ("medlink: standard input is closed. Remedy: name a file, or write to standard input.\n")
+
+
+def test_names_of_files_that_are_like_others(terms: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(terms, "-o", "None")
+    part = terms.rename(tmp_path / "list.part")
+    run(part, "-o", tmp_path / "list")
+    assert part.read_text("utf-8") == LIST
+    assert (tmp_path / "list").read_bytes() == (tmp_path / "None").read_bytes()
+
+
 def test_what_is_asked_for_must_fit_together(terms: Path, decisions: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--add-to needs --decisions"):
         run(terms, "--add-to", tmp_path)
-    with pytest.raises(ConfigError, match="--report and the output are one file"):
+    with pytest.raises(ConfigError, match="the page and the output are one file"):
         run(terms, "--report", tmp_path / "x", "-o", tmp_path / "x")
+    with pytest.raises(ConfigError, match="the output lies in a folder that is read"):
+        run(terms, "--bundle", tmp_path, "-o", tmp_path / "kb.sqlite")
+    with pytest.raises(BundleError, match="no such bundle"):
+        run(tmp_path / "missing.txt", "--decisions", decisions, "--add-to", tmp_path / "none")
     for option in ("--report", "-o"):
-        with pytest.raises(ConfigError, match="the output is the input"):
+        with pytest.raises(ConfigError, match=r"the (output|page) is the input"):
             run(terms, "--decisions", decisions, option, decisions)
 
 
@@ -206,7 +260,7 @@ def test_an_error_while_writing_leaves_what_was_there(
     with pytest.raises(ConfigError, match="the output cannot be written: No space left"):
         run(terms, "-o", out)
     assert out.read_text("utf-8") == "before"
-    assert not list(tmp_path.glob("*.part"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.tsv", "terms.txt"]
 
 
 _SLOW = """
@@ -237,13 +291,17 @@ def test_killed_half_way(terms: Path, tmp_path: Path) -> None:
     assert not out.exists()
     run(terms, "-o", out)
     assert rows(out.read_text("utf-8"))[0]["term"] == "fever"
-    assert not list(tmp_path.glob("*.part"))
 
 
 def test_no_term_of_the_list_is_in_a_message(tmp_path: Path) -> None:
     path = tmp_path / "t.tsv"
     path.write_text("term\tcount\nsecretterm\tx\nfever\t1\n", encoding="utf-8")
     assert "secretterm" not in run(path).stderr
+    path.write_text("secretterm\t3\nfever\t2\n", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        run(path)
+    assert "found 2 columns" in str(caught.value)
+    assert "secretterm" not in str(caught.value)
 
 
 def test_clusters_are_made_when_they_are_asked_for() -> None:

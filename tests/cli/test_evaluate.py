@@ -73,7 +73,10 @@ def test_clustering_with_another_encoder(tmp_path: Path) -> None:
     assert "noise: F1 " in (tmp_path / "a.svg").read_text("utf-8")
 
 
-@pytest.mark.parametrize("bad", ["0.5", "0.5:0.4:0.1", "0:1:0", "0:2:0.1", "a:b:c", "0:1:0.0001", "nan:1:0.1"])
+@pytest.mark.parametrize(
+    "bad",
+    ["0.5", "0.5:0.4:0.1", "0:1:0", "0:2:0.1", "a:b:c", "0:1:0.0001", "nan:1:0.1", "0.3:0.9:inf", "0.3:0.9:1e-9999999"],
+)
 def test_thresholds_that_are_none(bad: str) -> None:
     result = run("clustering", TABLE, "--thresholds", bad)
     assert result.exit_code == 2
@@ -81,14 +84,26 @@ def test_thresholds_that_are_none(bad: str) -> None:
 
 
 def test_what_cannot_be_written_is_said_before_the_work(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"the folder does not exist\. Remedy: make it first"):
+    with pytest.raises(ConfigError, match=r"the folder of the table does not exist\. Remedy: make it"):
         run("clustering", "missing.tsv", "-o", tmp_path / "nowhere" / "a.tsv")
     with pytest.raises(ConfigError, match="unknown format of a picture"):
         run("clustering", "missing.tsv", "--plot", tmp_path / "a.doc")
     (tmp_path / "a.tsv").mkdir()
-    with pytest.raises(ConfigError, match=r"a\.tsv: the table cannot be written: Is a directory"):
-        run("clustering", TABLE, "--sample", 50, "-o", tmp_path / "a.tsv")
+    for name in (tmp_path / "a.tsv", ".", ""):
+        with pytest.raises(ConfigError, match=r"the table is a folder\. Remedy: name a file"):
+            run("clustering", "missing.tsv", "-o", name)
     assert [p.name for p in tmp_path.iterdir()] == ["a.tsv"]
+
+
+def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
+    names = tmp_path / "names.tsv"
+    names.write_text("concept_id\tname\nA\tasthma\nA\tAsthma\n", "utf-8")
+    with pytest.raises(ConfigError, match=r"names\.tsv: the table is the input\. Remedy: name another file"):
+        run("clustering", names, "-o", names)
+    with pytest.raises(ConfigError, match=r"a\.svg: the picture and the table are one file"):
+        run("clustering", names, "-o", tmp_path / "a.svg", "--plot", tmp_path / "a.svg")
+    assert run("clustering", names, "--seed", -1).exit_code == 2
+    assert names.read_text("utf-8").startswith("concept_id")
 
 
 GOLD = "concept_id\tname\tlanguage\nA\tasthma\ten\nA\tAsthma\tde\nB\tcough\ten\nC\tfever\ten\n"
@@ -109,4 +124,23 @@ def test_partition(tmp_path: Path) -> None:
     assert run("partition", predicted, gold).stdout.splitlines()[-1] == "pairs of two languages  -      -      -"
     predicted.write_text("cluster\tterm\n1\tCOUGH\n", "utf-8")
     with pytest.raises(InputError, match=r"clusters\.tsv: none of its terms is a name in .*gold\.tsv\. Remedy: give"):
+        run("partition", predicted, gold)
+
+
+def test_partition_by_language(tmp_path: Path) -> None:
+    gold, predicted = tmp_path / "gold.tsv", tmp_path / "clusters.tsv"
+    gold.write_text("id\tname\tlanguage\nA\tgift\ten\nA\tleft  arm\ten\nB\tgift\tde\nB\tVenenum\tde\n", "utf-8")
+    rows = "1\tgift\ten\n1\tleft arm\ten\n2\tVenenum\tde\n"
+    predicted.write_text("cluster\tterm\tlanguage\n" + rows + "2\tgift\tde\n", "utf-8")
+    head, _, pairs, _, across = run("partition", predicted, gold).stdout.splitlines()
+    assert head == "4 terms in 2 clusters; 0 without a concept and 0 without a cluster left out"
+    assert pairs.split() == ["pairs", "1.000", "1.000", "1.000"]
+    assert across.split()[-2:] == ["-", "-"]
+    predicted.write_text("cluster\tterm\tlanguage\n" + rows, "utf-8")
+    assert run("partition", predicted, gold).stdout.startswith("3 terms in 2 clusters; 0 without a concept and 0 with")
+    predicted.write_text("cluster\tterm\tlanguage\n" + rows + "2\tgift\tde\n", "utf-8")
+    gold.write_text("id\tname\nA\tgift\n", "utf-8")
+    with pytest.raises(
+        InputError, match=r"a cluster for each language, and .*gold\.tsv names no language\. Remedy: give"
+    ):
         run("partition", predicted, gold)

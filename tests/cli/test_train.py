@@ -124,6 +124,10 @@ def train_resumed(kb: Path, start: Path, out: Path) -> str:
         (("--refresh", "often"), "refresh is 'often'. Remedy: give 'epoch', 'never' or a number of steps"),
         (("--positives", "0"), "positives is 0, at least 1 expected"),
         (("--start", "./nowhere"), "no such encoder folder"),
+        (("--alpha", "1e308"), "alpha is 1e+308, a number from 1e-06 to 1e+06 expected"),
+        (("--threshold", "nan"), "threshold is nan, a cosine from -1 to 1 expected"),
+        (("--learning-rate", "inf"), "learning_rate is inf, a number above 0, at most 1e+06 expected"),
+        (("--seed", "-1"), "seed is -1, a whole number from 0 to 4294967295 expected"),
     ],
 )
 def test_errors_are_one_line(
@@ -135,3 +139,19 @@ def test_errors_are_one_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["static", "average"])
+def test_a_file_in_the_place_of_the_encoder(command: str, kb: Path, start: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").touch()
+    arguments = ["train", command, str(kb if command == "static" else start), "-o", str(tmp_path / "out")]
+    with pytest.raises(medlink.MedlinkError, match=r"out: there is a file of that name\. Remedy: name another folder"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+
+
+@pytest.mark.parametrize("seed", ["-1", str(2**32)])
+def test_seeds_of_the_static_encoder(seed: str, kb: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["train", "static", str(kb), "-o", str(tmp_path / "out"), "--seed", seed])
+    assert result.exit_code == 2
+    assert f"{seed} is not in the range 0<=x<=4294967295" in result.output

@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from medlink.clustering.abbreviations import both_forms, explains, initials, is_short, join_abbreviations
+from medlink.clustering.abbreviations import (
+    both_forms,
+    explains,
+    initials,
+    is_short,
+    join_abbreviations,
+    keep_concepts_apart,
+)
 
 
 def joined(*texts: str, group: list[int] | None = None) -> list[tuple[str, str]]:
@@ -66,3 +73,14 @@ def test_a_term_that_gives_both_is_evidence() -> None:
     ]
     assert joined("KHK", "koronare Herzkrankheit (KHK)") == [("KHK", "koronare Herzkrankheit (KHK)")]
     assert joined("LE", "Lungenembolie (LE)", "Lupus erythematodes (LE)") == []
+
+
+def test_concepts_are_kept_apart_in_chains_too() -> None:
+    """Two abbreviations of two concepts fit one group: the second stays out."""
+    none: frozenset[str] = frozenset()
+    named = [frozenset(["C1"]), frozenset(["C2"]), none, frozenset(["C1", "C3"])]
+    group = np.arange(4)
+    assert keep_concepts_apart([(0, 2), (1, 2), (3, 2)], group, named) == [(0, 2), (3, 2)]
+    assert keep_concepts_apart([(0, 2), (1, 2)], group, []) == [(0, 2), (1, 2)]
+    assert keep_concepts_apart([(2, 0), (2, 0)], group, named) == [(2, 0), (2, 0)]
+    assert keep_concepts_apart([], np.zeros(0, dtype=np.int64), []) == []

@@ -98,6 +98,13 @@ class Browser:
         """Type over what stands in a field, as a person does."""
         self.find(selector).send_keys(Keys.CONTROL, "a", Keys.NULL, Keys.DELETE, text, *more)
 
+    def paste(self, selector: str, text: str) -> None:
+        """Put a text in place of what stands in a field, tabs and all, and leave the field."""
+        field = self.find(selector)
+        field.send_keys(Keys.CONTROL, "a")
+        self.driver.execute_cdp_cmd("Input.insertText", {"text": text})
+        field.send_keys(Keys.TAB)
+
     def settle(self) -> None:
         """Wait until the rest after typing is over."""
         self.driver.execute_async_script("setTimeout(arguments[0], 160)")
@@ -386,6 +393,15 @@ def test_decide_save_and_build(browser: Browser, tmp_path: Path) -> None:
         assert {name.concept_id for name in opened.iter_names()} == {"H:1", "H:9", arm}
 
 
+def test_a_parent_that_is_pasted_is_cleaned(browser: Browser, tmp_path: Path) -> None:
+    browser.go("pain in the left arm")
+    browser.paste("#parent", "\tH:9\t|\u2028H:2\r\n")
+    assert browser.find("#parent").get_property("value") == "H:9 | H:2"
+    browser.press("a")
+    decisions = read_decisions(browser.save())
+    assert decisions.parent(decisions.of("pain in the left arm", "en").concept_id) == "H:9 | H:2"
+
+
 def test_what_cannot_be_done_is_said(browser: Browser, tmp_path: Path) -> None:
     browser.press("s")
     assert browser.message == "Tick the members to move first."
@@ -393,16 +409,33 @@ def test_what_cannot_be_done_is_said(browser: Browser, tmp_path: Path) -> None:
     assert browser.message == "Leave at least one member where it is."
     bad = tmp_path / "bad.tsv"
     for text, message in (
-        (HEADER + "H:1\tx\t\tsynonym\t\tacept\n", "bad.tsv:2: unknown decision “acept”. Use accept, group or reject."),
+        (
+            HEADER + "H:1\tx\t\tsynonym\t\tacept\n",
+            "bad.tsv:2: unknown word in the column decision. Use accept, group or reject.",
+        ),
         (HEADER + "H:1\t\t\tsynonym\t\taccept\n", "bad.tsv:2: there is no name."),
         (HEADER + "\tx\t\tsynonym\t\taccept\n", "bad.tsv:2: there is no id."),
-        (HEADER + "H:1\tx\t\tlay\t\taccept\n", "bad.tsv:2: unknown type “lay”. Use preferred or synonym."),
+        (HEADER + "H:1\tx\t\tlay\t\taccept\n", "bad.tsv:2: unknown word in the column type. Use preferred or synonym."),
         (HEADER + "H:1\tx\n", "bad.tsv:2: 2 columns, 6 expected."),
         (
             HEADER + "H:1\tx\t\tsynonym\t\taccept\n\tx\t\t\t\treject\n",
             "bad.tsv:3: this term is decided otherwise in line 2. Keep one of the two rows.",
         ),
         ("id\tname\n", "bad.tsv:1: the column language is missing."),
+        ("id\t" + HEADER, "bad.tsv:1: the column id is there twice. Leave one of them."),
+        (
+            "concept_id\t" + HEADER,
+            "bad.tsv:1: there are the columns id and concept_id. Leave id and take off the other.",
+        ),
+        *(
+            (HEADER + f"{bad}\tx\t\tsynonym\t\taccept\n", "bad.tsv:2: the id has a blank, | or an invisible character.")
+            for bad in ("A b", "A|b", "A\u202eb", "A\x07b", "A\u2028b")
+        ),
+        (HEADER + "NEW:1\tx\t\tsynonym\tH:1|H 2\taccept\n", "bad.tsv:2: the parent is no id."),
+        (
+            HEADER + "H:1\tx\t\tpreferred\t\taccept\nH:1\ty\t\tpreferred\t\taccept\n",
+            "bad.tsv:3: the preferred term of this id and language is in line 2.",
+        ),
     ):
         bad.write_text(text, "utf-8")
         browser.load(bad)
@@ -459,7 +492,8 @@ def test_a_new_concept_of_an_earlier_time_keeps_its_name(browser: Browser) -> No
 
 def test_hostile_terms(browser: Browser) -> None:
     members = tuple(Member(text, id=text) for text in ATTACKS)
-    browser.open([Cluster(1, ATTACKS[0], members, ATTACKS[1], ATTACKS[1], 0.5)])
+    # an id has no blank
+    browser.open([Cluster(1, ATTACKS[0], members, ATTACKS[0], ATTACKS[1], 0.5)])
     assert browser.title == ATTACKS[0]
     assert browser.members[1] == ATTACKS[1].strip()
     assert browser.members[5:7] == ["‹U+202E›gnp.exe אב", "bell␇ null␀ tab line end"]

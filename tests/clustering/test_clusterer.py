@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,11 @@ import medlink
 from medlink.clustering import Clustering, TermClusterer, Terms
 from medlink.errors import ConfigError
 from medlink.index import Bundle
+from medlink.kb.table import read_table
 from medlink.linking import Linker
+from medlink.linking.demo import demo_folder
 from medlink.models import load_encoder
-from medlink.records import Candidate, Link
+from medlink.records import Candidate, Link, Name
 
 ENCODER = load_encoder()
 TERMS = (
@@ -51,6 +54,13 @@ def test_every_term_is_in_one_cluster_and_the_order_of_the_list_does_not_matter(
     )
     assert groups(one) == groups(other)
     assert json.dumps(one.to_dict()) == json.dumps(cluster().to_dict())
+
+
+def test_ties_do_not_go_by_the_order_of_the_list() -> None:
+    names = sorted({one.text for one in read_table(demo_folder() / "terminology.tsv") if isinstance(one, Name)})[::3]
+    shuffled = random.Random(3).sample(names, len(names))
+    one, other = (TermClusterer(ENCODER).cluster(terms) for terms in (names, shuffled))
+    assert one.to_dict() == other.to_dict()
 
 
 def test_records() -> None:
@@ -151,7 +161,7 @@ class Known:
 
     def link(self, mentions: Sequence[str]) -> list[Link]:
         self.asked += mentions
-        fever = Candidate("C1", "Fever", 0.9, "fever", "en", "exact")
+        fever = Candidate("C1", "Fever", 0.9, "fever", "en", "dense")
         return [Link(m, (fever,), False) if m.lower().startswith("f") else Link(m) for m in mentions]
 
 
@@ -182,3 +192,42 @@ def test_with_a_bundle(demo: Bundle, linker: Linker) -> None:
     by_term = {c.representative: c for c in found.clusters}
     assert by_term[name.text].concept_id == name.concept_id
     assert by_term["zzz unheard of qqq"].status == "new"
+
+
+class Names:
+    """A linker with a dictionary: a text is a name to the letter, and near to nothing else."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names, self.calls = names, 0
+
+    def link(self, mentions: Sequence[str]) -> list[Link]:
+        self.calls += len(mentions)
+        known = [self.names.get(mention) for mention in mentions]
+        return [
+            Link(mention, (Candidate(concept, concept, 0.9, mention, "en", "exact"),), False)
+            if concept
+            else Link(mention)
+            for mention, concept in zip(mentions, known, strict=True)
+        ]
+
+
+def test_names_of_two_concepts_stand_apart() -> None:
+    same = Names(dict.fromkeys(TERMS[:5], "C1"))
+    assert groups(cluster(linker=same)) == groups(cluster())
+    assert same.calls == 19  # each form once
+    linker = Names({"fever": "C1", "Fever": "C1", "Fieber": "C2"})
+    found = cluster(linker=linker, near=3)
+    for group in groups(found):
+        assert not {"fever", "Fieber"} <= group
+    by_term = {member.term: one for one in found.clusters for member in one.members}
+    assert (by_term["fever"].concept_id, by_term["Fieber"].concept_id) == ("C1", "C2")
+    two = cluster(["fever", "Fieber"], linker=linker, near=3)
+    assert [[neighbour.apart for neighbour in one.neighbours] for one in two.clusters] == [["concept"], ["concept"]]
+    assert two.summary.guarded == 1
+
+
+def test_an_abbreviation_does_not_join_two_concepts() -> None:
+    terms = ["WXYZ", "wobbly xeric yellow zone", "wrist"]
+    linker = Names({"WXYZ": "C1", "wobbly xeric yellow zone": "C2"})
+    assert len(cluster(terms, linker=linker).clusters) == 3
+    assert len(cluster(terms, linker=Names({"WXYZ": "C1"})).clusters) == 2

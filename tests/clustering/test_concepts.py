@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from medlink.clustering.concepts import judge, propose_parent
+import pytest
+
+from medlink.clustering.concepts import UNPLACED, believed, concepts_named, contradicts, judge, propose_parent
+from medlink.clustering.guard_words import NEGATION
+from medlink.clustering.guards import parting_kinds
 from medlink.records import Candidate, Link
 
 
 def candidate(concept: str, score: float, name: str = "", route: str = "dense") -> Candidate:
-    return Candidate(concept, name or concept, score, name or concept, "en", route)
+    return Candidate(concept, name or concept, score, name or "pyrexia", "en", route)
 
 
 def test_score_worked_by_hand() -> None:
     """Three members give 0.9, 0.6 and nothing: 0.5."""
-    links = [Link("a", (candidate("C1", 0.9),)), Link("b", (candidate("C1", 0.6), candidate("C2", 0.5))), Link("c")]
+    links = [
+        Link("fever", (candidate("C1", 0.9),)),
+        Link("Fieber", (candidate("C1", 0.6), candidate("C2", 0.5))),
+        Link("fiebre"),
+    ]
     verdict = judge(links, 0.5)
     assert (verdict.concept_id, verdict.score, verdict.doubtful) == ("C1", 0.5, True)
     assert [(c.concept_id, c.score) for c in verdict.nearest] == [("C1", 0.5), ("C2", round(0.5 / 3, 6))]
@@ -20,42 +28,45 @@ def test_score_worked_by_hand() -> None:
 
 
 def test_all_members_count() -> None:
-    alone = judge([Link("a", (candidate("C1", 0.9), candidate("C2", 0.8)))])
-    others = [Link("b", (candidate("C2", 0.8),)) for _ in range(2)]
+    alone = judge([Link("fever", (candidate("C1", 0.9), candidate("C2", 0.8)))])
+    others = [Link("Fieber", (candidate("C2", 0.8),)) for _ in range(2)]
     assert alone.concept_id == "C1"
-    assert judge([Link("a", (candidate("C1", 0.9), candidate("C2", 0.8))), *others]).concept_id == "C2"
+    assert judge([Link("fever", (candidate("C1", 0.9), candidate("C2", 0.8))), *others]).concept_id == "C2"
 
 
 def test_a_member_that_is_a_name_is_a_witness_of_its_own() -> None:
     """One of four members is a name with 0.9, one other gives 0.6: 1 - (1 - 0.9)(1 - 0.6 / 3)."""
     for route in ("exact", "inflected"):
         links = [
-            Link("a", (candidate("C1", 0.9, route=route),)),
-            Link("b", (candidate("C1", 0.6),)),
-            Link("c"),
-            Link("d"),
+            Link("fever", (candidate("C1", 0.9, route=route),)),
+            Link("Fieber", (candidate("C1", 0.6),)),
+            Link("fiebre"),
+            Link("febris"),
         ]
         assert judge(links).score == 0.92
         assert judge(links[:1]).score == 0.9
-    assert judge([Link("a", (candidate("C1", 0.9),)), *links[1:]]).score == 0.375
+    assert judge([Link("fever", (candidate("C1", 0.9),)), *links[1:]]).score == 0.375
     # two names of two concepts: a reader is asked
-    both = [Link("a", (candidate("C1", 0.9, route="exact"),)), Link("b", (candidate("C2", 0.85, route="exact"),))]
+    both = [
+        Link("fever", (candidate("C1", 0.9, route="exact"),)),
+        Link("Fieber", (candidate("C2", 0.85, route="exact"),)),
+    ]
     assert judge(both).concept_id == "C1"
     assert judge(both).doubtful
 
 
 def test_the_border() -> None:
-    links = [Link("a", (candidate("C1", 0.6),))]
+    links = [Link("fever", (candidate("C1", 0.6),))]
     assert judge(links, 0.6).concept_id == "C1"
     verdict = judge(links, 0.61)
     assert (verdict.concept_id, verdict.score, verdict.doubtful) == (None, 0.6, True)
     assert not judge(links, 0.9).doubtful
-    assert judge([Link("a", (candidate("C1", 0.9), candidate("C2", 0.85)))]).doubtful
-    assert judge([Link("a")]).nearest == ()
+    assert judge([Link("fever", (candidate("C1", 0.9), candidate("C2", 0.85)))]).doubtful
+    assert judge([Link("fever")]).nearest == ()
 
 
 def test_ties_go_to_the_lower_id() -> None:
-    assert judge([Link("a", (candidate("C2", 0.9), candidate("C1", 0.9)))]).concept_id == "C1"
+    assert judge([Link("fever", (candidate("C2", 0.9), candidate("C1", 0.9)))]).concept_id == "C1"
 
 
 def test_parents() -> None:
@@ -69,3 +80,78 @@ def test_parents() -> None:
     assert propose_parent(["dengue fever"], fever, lambda c: above.get(c, [])) == ("C1", "Fever")
     verdict = judge([Link("dengue fever", tuple(fever))], 0.5, lambda c: above.get(c, []))
     assert (verdict.parent_id, verdict.parent_name) == ("C1", "Fever")
+
+
+def test_the_concept_that_the_representative_names_comes_first() -> None:
+    """Edema is named by one member of three, papilledema by two with higher scores."""
+    edema, papilledema = candidate("C1", 0.8, "Edema", "exact"), candidate("C2", 0.95, "Papilledema", "exact")
+    links = [Link("edema", (edema, candidate("C2", 0.6, "Papilledema"))), *[Link("papilledema", (papilledema,))] * 2]
+    assert (judge(links).concept_id, judge(links).doubtful) == ("C1", True)
+    assert judge(links[1:]).concept_id == "C2"
+    # no name among them: the higher score
+    assert (
+        judge([Link("oedema", (candidate("C1", 0.8, "Edema"), candidate("C2", 0.9, "Papilledema")))]).concept_id == "C2"
+    )
+
+
+def test_without_a_named_representative_most_members_decide() -> None:
+    one, two = candidate("C1", 0.99, "Fever", "exact"), candidate("C2", 0.9, "Pyrexia", "exact")
+    links = [Link("hot", ()), Link("fever", (one,)), Link("pyrexia", (two,)), Link("pyrexias", (two,))]
+    assert judge(links).concept_id == "C2"
+    assert judge(links[:3]).concept_id == "C1"
+    assert judge(links).doubtful
+
+
+@pytest.mark.parametrize(
+    ("term", "name", "against"),
+    [
+        ("sin hematuria", "Hematuria", True),
+        ("no hydrocephalus", "Hydrocephalus", True),
+        ("no atrial fibrillation", "Atrial fibrillation", True),
+        ("denied alcohol", "Alcohol", True),
+        ("leucocitosis", "Decreased leukocytes", True),
+        ("truncal ataxia", "no truncal ataxia", True),
+        ("left arm pain", "Arm pain", False),
+        ("arm pain", "Left arm pain", True),
+        ("left arm pain", "Right arm pain", True),
+        ("left acute pain", "Chronic pain", True),
+        ("male infertility", "Infertility", True),
+        ("fever", "Pyrexia", False),
+    ],
+)
+def test_a_guard_speaks_against_a_concept(term: str, name: str, against: bool) -> None:
+    known = candidate("C1", 0.9, name)
+    assert contradicts(term, "", known) == against
+    verdict = judge([Link(term, (known,))], 0.5, lambda concept: [("P", "Parent")])
+    assert verdict.concept_id == (None if against else "C1")
+    assert (verdict.nearest[0].concept_id, verdict.score) == ("C1", 0.9)
+    denied = NEGATION in parting_kinds(term, name)
+    assert (verdict.parent_id is None) == (denied or not against)
+
+
+def test_the_next_concept_is_taken_where_a_guard_speaks_against_the_first() -> None:
+    links = [Link("acute pain", (candidate("C1", 0.9, "Chronic pain"), candidate("C2", 0.6, "Acute ache")))]
+    assert judge(links, 0.5).concept_id == "C2"
+    assert judge(links, 0.7).concept_id is None
+
+
+def test_the_language_of_the_representative_counts() -> None:
+    known = Candidate("C1", "Pain", 0.9, "dolor leve", "es", "dense")
+    assert judge([Link("dolor grave", (known,))], language="es").concept_id is None
+    assert judge([Link("dolor grave", (known,))]).concept_id == "C1"
+
+
+def test_short_capitals_are_no_inflection() -> None:
+    gout = candidate("C1", 0.9, "Gota", "inflected")
+    assert believed(Link("GOT", (gout,))) == ()
+    assert judge([Link("GOT", (gout,))]).concept_id is None
+    assert concepts_named(Link("GOTAS", (gout,))) == frozenset()
+    assert concepts_named(Link("Gotas", (gout,))) == concepts_named(Link("ANEMIAS", (gout,))) == {"C1"}
+    assert concepts_named(Link("GOTA", (candidate("C1", 0.9, "Gota", "exact"), candidate("C2", 0.9)))) == {"C1"}
+
+
+def test_no_parent_far_from_every_concept() -> None:
+    def parent(score: float) -> str | None:
+        return judge([Link("fever", (candidate("C1", score),))], 0.5, lambda concept: [("P", "Parent")]).parent_id
+
+    assert (parent(UNPLACED), parent(UNPLACED - 0.01)) == ("P", None)

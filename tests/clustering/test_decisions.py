@@ -74,15 +74,28 @@ def test_a_term_of_two_languages(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("H:1|a||synonym||acept", "unknown decision 'acept'. Remedy: use accept, group or reject."),
+        ("H:1|a||synonym||acept", "unknown word in the column decision. Remedy: use accept, group or reject."),
         ("H:1|||synonym||accept", "there is no name. Remedy: write the term into the column name, or delete the row."),
         ("|a||synonym||group", "there is no id. Remedy: write the concept's id, or the decision reject."),
-        ("H:1|a||lay||accept", "unknown type 'lay'. Remedy: use preferred or synonym."),
+        ("H:1|a||lay||accept", "unknown word in the column type. Remedy: use preferred or synonym."),
         (
             "H:1|a|klingon|synonym||accept",
-            "unknown language 'klingon'. Remedy: give a BCP 47 tag, such as de, or leave it empty.",
+            "unknown language. Remedy: give a BCP 47 tag, such as de, or leave it empty.",
         ),
         ("H:2|first||synonym||accept", "this term is decided otherwise in line 2. Remedy: keep one of the two rows."),
+        (
+            "H:1|second||preferred||accept\nH:1|third||preferred||accept",
+            "the preferred term of this id and language is in line 3. Remedy: make one of the two a synonym.",
+        ),
+        *(
+            (
+                f"{bad}|a||synonym||accept",
+                "the id has a blank, | or an invisible character. "
+                "Remedy: write an id without them; the columns may have changed places.",
+            )
+            for bad in ("A b", "A\u202eb", "A\x07b", "A\u200bb")
+        ),
+        ("NEW:1|a||synonym|H 1|accept", "the parent is no id. Remedy: write the id of one concept, or leave it empty."),
         ("|first||||reject", "this term is decided otherwise in line 2. Remedy: keep one of the two rows."),
     ],
 )
@@ -90,13 +103,63 @@ def test_a_bad_row(row: str, message: str, tmp_path: Path) -> None:
     path = written(tmp_path, "H:1|first||synonym||accept", row)
     with pytest.raises(InputError) as caught:
         read_decisions(path)
-    assert str(caught.value) == f"{path}:3: {message}"
+    assert str(caught.value) == f"{path}:{3 + row.count(chr(10))}: {message}"
+
+
+def test_an_id_with_a_bar(tmp_path: Path) -> None:
+    path = tmp_path / "decisions.tsv"
+    path.write_text(HEADER + "A|b\tx\t\tsynonym\t\taccept\n")
+    with pytest.raises(InputError, match=r"decisions\.tsv:2: the id has a blank, \|"):
+        read_decisions(path)
+    path.write_text(HEADER + "NEW:1\tx\t\tpreferred\tH:1 | H:2\taccept\n")
+    assert read_decisions(path).parent("NEW:1") == "H:1 | H:2"
+
+
+def test_one_preferred_term_in_each_language(tmp_path: Path) -> None:
+    found = decided(tmp_path, "NEW:1|fever|en|preferred||accept", "NEW:1|Fieber|de|preferred||accept")
+    assert found.name("NEW:1") == "fever"
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            "HP:9999|fever|en|synonym||accept",
+            "the bundle has no concept with this id. "
+            "Remedy: write the id of a concept that it has, or one that begins with NEW:.",
+        ),
+        (
+            'NEW:1|"fever, high"|en|preferred||accept',
+            "the name stands in quotes. Remedy: save the file as TSV without quotes, or take them off.",
+        ),
+        ('H:1|"a ""b"" c"|en|synonym||accept', "the name stands in quotes"),
+    ],
+)
+def test_what_may_not_enter_a_bundle(row: str, message: str, tmp_path: Path) -> None:
+    found = decided(tmp_path, "H:1|first||synonym||accept", row)
+    with pytest.raises(InputError) as caught:
+        found.check_accepted({"H:1"}.__contains__)
+    assert str(caught.value).startswith(f"{tmp_path}/decisions.tsv:3: {message}")
+
+
+def test_what_may_enter_a_bundle(tmp_path: Path) -> None:
+    asked: list[str] = []
+    found = decided(
+        tmp_path,
+        "H:1|first||synonym||accept",
+        "H:1|second||synonym||accept",
+        'NEW:1|"a" and "b"||synonym||accept',
+        "H:9|third||synonym||group",
+        '|"x"||||reject',
+    )
+    found.check_accepted(lambda concept_id: not asked.append(concept_id))
+    assert asked == ["H:1"]
 
 
 def test_a_bad_file(tmp_path: Path) -> None:
     path = tmp_path / "d.tsv"
     path.write_text("id\tname\nH:1\ta\n")
-    with pytest.raises(InputError, match=r"d.tsv:1: looked for the columns id, .*; found id, name.*column language"):
+    with pytest.raises(InputError, match=r"d.tsv:1: looked for the columns id, .*; found 2 columns.*column language"):
         read_decisions(path)
     path.write_bytes(HEADER.encode() + "H:1\tNiño\tes\tsynonym\t\taccept\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"d.tsv:2: .*bad bytes.*Remedy: give the file as UTF-8"):
@@ -106,6 +169,18 @@ def test_a_bad_file(tmp_path: Path) -> None:
         read_decisions(path)
     with pytest.raises(InputError, match="no such file"):
         read_decisions(tmp_path / "none.tsv")
+    for extra, message in (
+        ("id", "the column id is there twice. Remedy: leave one of them."),
+        ("concept_id", "there are the columns id and concept_id. Remedy: leave id and take off the other."),
+    ):
+        path.write_text(f"{extra}\t{HEADER}")
+        with pytest.raises(InputError) as caught:
+            read_decisions(path)
+        assert str(caught.value) == f"{path}:1: {message}"
+    path.write_text(HEADER + "H:1\ta b\nsecret\tname\ten\tsynonym\t\taccept\n")
+    with pytest.raises(InputError) as caught:
+        read_decisions(path)
+    assert "max_bad_share" not in str(caught.value)
     path.write_text(HEADER)
     assert read_decisions(path).terms == frozenset()
 
@@ -133,7 +208,7 @@ def test_together_whatever_the_clusterer_says(tmp_path: Path) -> None:
     # two members have no decision, so what made the cluster doubtful still stands
     assert first.doubtful
     cosines = Letters().encode(["fever", "pyrexia"])
-    assert first.members[5].similarity == pytest.approx(float(cosines[0] @ cosines[1]))
+    assert first.members[5].similarity == round(float(cosines[0] @ cosines[1]), 4)
 
 
 def test_apart_whatever_the_clusterer_says(tmp_path: Path) -> None:
@@ -257,6 +332,18 @@ def test_against_a_naive_oracle(tmp_path: Path) -> None:
         assert result.clustering.summary.terms == len(where)
         again = apply(Clustering(clusters, Summary(terms=len(names))), decided(tmp_path, *rows), Letters())
         assert list(again.clustering.clusters) == list(result.clustering.clusters)
+
+
+def test_likeness_stays_within_its_bounds(tmp_path: Path) -> None:
+    class Long:
+        """An encoder whose vectors are a little too long, as rounding makes some."""
+
+        def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            return np.array([[1.0001 if i % 2 == 0 else -1.0001] for i in range(len(texts))], dtype=np.float32)
+
+    rows = ("NEW:1|fever|en|preferred||accept", "NEW:1|Fieber|de|synonym||accept", "NEW:1|fiebre|es|synonym||accept")
+    clusters = apply(CLUSTERING, decided(tmp_path, *rows), Long()).clustering.clusters
+    assert {member.similarity for member in clusters[0].members} == {1.0, -1.0}
 
 
 def test_the_knowledge_base_takes_in_what_was_accepted(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@ from medlink.clustering.guards import KINDS, Guards
 from medlink.index.selfjoin import nearest
 
 
-def one_weight(cosine: float, crowded: float, one_sided: bool, apart: bool, threshold: float) -> float:
-    arrays = (np.array([value]) for value in (cosine, crowded, one_sided, apart))
+def one_weight(
+    cosine: float, crowded: float, one_sided: bool, apart: bool, threshold: float, two_concepts: bool = False
+) -> float:
+    arrays = (np.array([value]) for value in (cosine, crowded, one_sided, apart, two_concepts))
     return float(pair_weights(*arrays, threshold)[0])
 
 
@@ -19,8 +21,10 @@ def test_weights_worked_by_hand() -> None:
     assert round(one_weight(0.71, 1.0, False, False, 0.68), 4) == 0.7311
     assert round(one_weight(0.76, 1.0, True, False, 0.68), 4) == 0.7311  # a number on one side takes 0.05
     assert one_weight(0.99, 0.9, False, True, 0.68) == -0.2
+    assert one_weight(0.99, 0.9, False, True, 0.68, two_concepts=True) == -1.0
     assert one_weight(-1.0, 0.9, False, False, 0.68) < 1e-20
-    assert pair_weights(np.zeros(0), np.zeros(0), np.zeros(0, bool), np.zeros(0, bool), 0.5).tolist() == []
+    none = np.zeros(0, bool)
+    assert pair_weights(np.zeros(0), np.zeros(0), none, none, none, 0.5).tolist() == []
 
 
 def test_crowding_worked_by_hand() -> None:
@@ -37,7 +41,8 @@ def test_graph_against_a_loop() -> None:
     vectors = (centres[np.arange(60) % 12] + 0.5 * rng.normal(size=(60, 16))).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     texts = [f"term {'left' if i % 5 == 0 else ''} {i % 3}" if i % 2 else "term" for i in range(60)]
-    guards = Guards(texts, [""] * 60)
+    concepts = [frozenset([f"C{i % 7}"] if i % 12 == 0 else []) for i in range(60)]
+    guards = Guards(texts, [""] * 60, concepts=concepts)
     rows, cosines = nearest(vectors, 10)
     graph = build_graph(rows, cosines, guards, 0.6)
     around = crowding(cosines)
@@ -48,16 +53,17 @@ def test_graph_against_a_loop() -> None:
             pair = (min(one, other), max(one, other))
             ends = np.array([pair[0]]), np.array([pair[1]])
             kind = int(guards.apart(*ends)[0])
+            two = bool(concepts[pair[0]] and concepts[pair[1]] and not concepts[pair[0]] & concepts[pair[1]])
             near = around[pair[0]] + around[pair[1]]
             likeness = float(cosines[one, place])
-            weight = one_weight(likeness, near, bool(guards.one_sided(*ends)[0]), kind > 0, 0.6)
+            weight = one_weight(likeness, near, bool(guards.one_sided(*ends)[0]), kind > 0, 0.6, two)
             if weight >= 0.01 or (kind and likeness - 0.2 * (near - 0.9) >= 0.55):
                 expected[pair] = (round(weight, 6), kind)
     found = zip(
         graph.one.tolist(), graph.other.tolist(), graph.weight.round(6).tolist(), graph.apart.tolist(), strict=True
     )
     assert {(one, other): (weight, kind) for one, other, weight, kind in found} == expected
-    assert {KINDS[kind] for _, kind in expected.values()} == {"", "laterality"}
+    assert {KINDS[kind] for _, kind in expected.values()} == {"", "laterality", "concept"}
     assert (graph.one < graph.other).all()
 
 

@@ -158,5 +158,5 @@ def test_a_failure_leaves_the_old_page(tmp_path: Path) -> None:
 def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "none" / "page.html", tmp_path / "file" / "page.html", tmp_path):
-        with pytest.raises(ConfigError, match=r"the report cannot be written: .*Remedy: name a file in a folder that"):
+        with pytest.raises(ConfigError, match=r"the page cannot be written: .*Remedy: name a file in a folder that"):
             write_report(path, [], title="t", summary={})

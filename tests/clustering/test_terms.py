@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from medlink.clustering import lines
+from medlink.clustering import terms as terms_module
 from medlink.clustering.terms import LONGEST, Columns, Terms, Texts, read_terms
 from medlink.errors import ConfigError, InputError
 
@@ -56,7 +59,7 @@ def test_tables(tmp_path: Path) -> None:
     ]
     assert [note.partition(", ")[2] for note in terms.notes] == [
         "not 4 columns (line 5)",
-        "the frequency is no number above 0 (line 3)",
+        "the frequency is no number from 1 to 12 digits (line 3)",
         "the language is no BCP 47 tag (line 4)",
     ]
     csv = write(tmp_path, 'a;b;c;d\n"Fieber; hoch";7;n1;de\n\n', "t.csv")
@@ -67,6 +70,140 @@ def test_tables(tmp_path: Path) -> None:
     plain = write(tmp_path, "word\tn\nFieber\t3\n")
     assert list(read_terms(plain).texts) == ["word n", "Fieber 3"]
     assert list(read_terms(plain, columns=Columns("word")).texts) == ["Fieber"]
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "terms"),
+    [
+        ("fever\rFieber\rarm", "t.txt", ["fever", "Fieber", "arm"]),
+        ("fever\rFieber\r\narm\n", "t.txt", ["fever", "Fieber", "arm"]),
+        ("term\rfever\rarm\r", "t.tsv", ["fever", "arm"]),
+        ("term,frequency\nfev\rer,2\narm,1\n", "t.csv", ["fev er", "arm"]),
+        ('term,n\r\n"left\r\narm",2\r\n', "t.csv", ["left arm"]),
+    ],
+)
+def test_line_ends(tmp_path: Path, content: str, name: str, terms: list[str]) -> None:
+    found = read_terms(write(tmp_path, content, name))
+    assert list(found.texts) == terms
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_blocks_part_lines_nowhere(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "_BLOCK", size)
+    moved: list[int] = []
+    text = "Größe\r\nfever\rarm\r\n\r\nleg"
+    terms = read_terms(write(tmp_path, text), progress=moved.append)
+    assert list(terms.texts) == ["Größe", "fever", "arm", "leg"]
+    assert "empty (line 4)" in terms.notes[0]
+    assert sum(moved) == len(text.encode())
+    assert len(moved) == -(-len(text.encode()) // size)
+    wide = read_terms(write(tmp_path, text.encode("utf-16")), encoding="utf-16")
+    assert list(wide.texts) == list(terms.texts)
+    table = read_terms(write(tmp_path, "term\r\nGröße\r\na\rb\r\n", "t.csv"))
+    assert list(table.texts) == ["Größe", "a b"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le"])
+def test_wide_encodings(tmp_path: Path, encoding: str) -> None:
+    path = write(tmp_path, "Fieber\nGröße\n".encode(encoding))
+    assert list(read_terms(path, encoding=encoding).texts) == ["Fieber", "Größe"]
+    if encoding.startswith("utf-16"):
+        with pytest.raises(InputError, match=rf"has the NUL bytes of UTF-16.* Remedy: add --encoding {encoding}\."):
+            read_terms(path)
+    for content in ("Fieber".encode(encoding)[:-1], "a\ud800b".encode(encoding, "surrogatepass")):
+        with pytest.raises(InputError, match=f"is not {encoding.upper()}. Remedy: name its encoding"):
+            read_terms(write(tmp_path, content), encoding=encoding)
+
+
+def test_a_line_without_end_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
+    monkeypatch.setattr(lines, "_BLOCK", 64)
+    terms = read_terms(write(tmp_path, "one\n" + "x" * 100_000 + "\ntwo\n" + "y" * 101))
+    assert list(terms.texts) == ["one", "two"]
+    assert "lines left out: 2, longer than 100 bytes (line 2, 4)" in terms.notes[0]
+
+
+def test_memory_does_not_grow_with_a_line(tmp_path: Path) -> None:
+    class Endless(io.BytesIO):
+        """64 MB without a line end."""
+
+        left = 64
+
+        def read(self, size: int | None = -1) -> bytes:
+            self.left -= 1
+            return b"x" * (1 << 20) if self.left >= 0 else b""
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match="longer than 1,048,576 bytes"):
+            read_terms("standard input", stream=Endless())
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_quotes_that_do_not_end(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        read_terms(write(tmp_path, 'term,frequency\nhead,1\n"fever,2\narm,1\n', "t.csv"))
+    assert str(error.value) == (
+        f"{tmp_path}/t.csv:3: a quoted cell does not end. "
+        "Remedy: close the quote, or give the list as TSV, which has no quoting."
+    )
+    many = 'term,frequency\n"fever,2\n' + "arm,1\n" * 30_000
+    with pytest.raises(InputError, match=r"t\.csv:2: a quoted cell does not end"):
+        read_terms(write(tmp_path, many, "t.csv"))
+    terms = read_terms(write(tmp_path, 'term,frequency\n"fever,2\narm,1\n"leg, left",3\nhand,4\n', "t.csv"))
+    assert list(terms.texts) == ["hand"]
+    assert "lines left out: 3, broken quoting (line 2, 3, 4)" in terms.notes[0]
+    terms = read_terms(write(tmp_path, "term,frequency\n" + "x" * 200_000 + ",1\narm,1\n", "t.csv"))
+    assert "a cell of more than 131,072 characters (line 2)" in terms.notes[0]
+    with pytest.raises(InputError, match=r":1: is no CSV: .*Remedy: mend the first line"):
+        read_terms(write(tmp_path, '"term,frequency\narm,1\n', "t.csv"))
+
+
+def test_odd_frequencies(tmp_path: Path) -> None:
+    huge = "9" * 5_000
+    terms = read_terms(write(tmp_path, f"term\tcount\na\t{huge}\nb\t-1\nc\t007\nd\t0\n", "t.tsv"))
+    assert (list(terms.texts), terms.frequency.tolist()) == (["c"], [7])
+    assert "3, the frequency is no number from 1 to 12 digits (line 2, 3, 5)" in terms.notes[0]
+
+
+def test_too_many_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terms_module, "_LANGUAGES", 2)
+    terms = read_terms(write(tmp_path, "term\tlanguage\na\tde\nb\ten\nc\tes\nd\tde\n", "t.tsv"))
+    assert list(terms.texts) == ["a", "b", "d"]
+    assert "more than 2 languages (line 4)" in terms.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "remedy"),
+    [
+        ("", "put one term on each line below the header"),
+        ("term\tcount\tlanguage\na\tx\tde\n", "give whole numbers, or name their column with --frequency-column"),
+        ("term\tcount\tlanguage\na\t1\txx-y\n", "give tags such as de, or name their column with --language-column"),
+        ("term\tcount\tlanguage\na\n", "give each line as many cells as the first"),
+        ("term\tcount\tlanguage\n\t1\tde\n", "put one term on each line"),
+        (f"term\n{'x' * 3000}\n", "put one term on each line"),
+    ],
+)
+def test_the_remedy_fits(tmp_path: Path, content: str, remedy: str) -> None:
+    with pytest.raises(InputError) as error:
+        read_terms(write(tmp_path, content or "term\n", "t.tsv"))
+    assert str(error.value).endswith(f"Remedy: {remedy}.")
+    broken = write(tmp_path, 'term,n\n"a"b,1\n', "t.csv")
+    with pytest.raises(InputError, match=r"broken quoting \(line 2\). Remedy: mend the lines that are named"):
+        read_terms(broken)
+
+
+def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
+    path = write(tmp_path, "Term\tterm\tn\tn\na\tb\t1\t2\n", "t.tsv")
+    with pytest.raises(InputError, match=r"t\.tsv:1: the column term is there twice. Remedy: rename one of them"):
+        read_terms(path)
+    path = write(tmp_path, "term\tn\tN\na\t1\t2\n", "t.tsv")
+    assert list(read_terms(path).texts) == ["a"]
+    with pytest.raises(InputError, match=r"the column n is there twice"):
+        read_terms(path, columns=Columns(frequency="n"))
 
 
 def test_ids_and_languages_keep_rows_apart() -> None:
@@ -102,20 +239,20 @@ def test_a_line_that_is_being_written_is_no_term(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "name", "options", "message"),
     [
-        (b"", "t.txt", {}, "no usable line. Remedy: give one term a line as UTF-8"),
+        (b"", "t.txt", {}, "no usable line. Remedy: put one term on each line."),
         (b"\xe9\n", "t.txt", {}, "no usable line; lines left out: 1, not UTF-8"),
-        (b"\xff\xfea\x00", "t.txt", {}, ":1: is UTF-16, not UTF-8. Remedy: convert it"),
+        (b"\xff\xfea\x00", "t.txt", {}, ":1: is UTF-16, not UTF-8. Remedy: add --encoding utf-16."),
         (
             b"x\ty\n1\t2\n",
             "t.tsv",
             {},
-            ":1: no column term or name or text or mention; found x, y. Remedy: name the column",
+            ":1: no column term or name or text or mention; found 2 columns. Remedy: name the column",
         ),
         (
             b"term\na\n",
             "t.tsv",
             {"columns": Columns(frequency="n")},
-            ":1: no column 'n'; found term. Remedy: name a column",
+            ":1: no column 'n'; found 1 column. Remedy: name a column",
         ),
     ],
 )
@@ -131,5 +268,6 @@ def test_refused_before_reading(tmp_path: Path) -> None:
         read_terms(tmp_path / "none.txt")
     with pytest.raises(ConfigError, match=r"unknown encoding 'klingon'. Remedy: give one such as utf-8 or latin-1"):
         read_terms(tmp_path / "none.txt", encoding="klingon")
-    with pytest.raises(ConfigError, match=r"encoding 'utf-16' cannot be read line by line"):
-        read_terms(tmp_path / "none.txt", encoding="utf-16")
+    for encoding in ("utf-7", "rot13", "hex", "undefined", "punycode", "unicode_escape", "idna", "cp500"):
+        with pytest.raises(ConfigError, match=f"encoding '{encoding}' cannot be read line by line. Remedy: convert"):
+            read_terms(tmp_path / "none.txt", encoding=encoding)

@@ -50,11 +50,15 @@ def test_nothing_predicted_is_no_point(tmp_path: Path) -> None:
 def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"a\.gif: unknown format of a picture\. Remedy: end it in \.png or \.svg"):
         write_plot(tmp_path / "a.gif", {})
-    with pytest.raises(ConfigError, match=r"nowhere: the folder does not exist\. Remedy: make it first"):
+    with pytest.raises(ConfigError, match=r"a\.png: the folder of the picture does not exist\. Remedy: make it"):
         write_plot(tmp_path / "nowhere" / "a.png", {})
     (tmp_path / "a.svg").mkdir()
-    with pytest.raises(ConfigError, match=r"the picture cannot be written: Is a directory"):
+    with pytest.raises(ConfigError, match=r"a\.svg: the picture is a folder\. Remedy: name a file"):
         write_plot(tmp_path / "a.svg", {"one": found(0)})
+    assert [p.name for p in tmp_path.iterdir()] == ["a.svg"]
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    with pytest.raises(ConfigError, match=r"b\.svg: the picture cannot be written: No space left"):
+        write_plot(tmp_path / "b.svg", {"one": found(0)})
     assert [p.name for p in tmp_path.iterdir()] == ["a.svg"]
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ConfigError, match=r"needs? matplotlib.*Remedy: run: pip install 'medlink\[plot\]'"):

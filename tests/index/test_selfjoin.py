@@ -173,5 +173,8 @@ def test_refusals() -> None:
         nearest(np.ones(3, np.float32), 3)
     with pytest.raises(ConfigError, match="0 neighbours asked for"):
         nearest(crowded(10), 0)
+    with pytest.raises(ConfigError, match=r"1000000000 neighbours .* at most 10000 .*\. Remedy: ask for fewer"):
+        nearest(np.eye(2, dtype=np.float32), 10**9)
+    assert nearest(np.eye(2, dtype=np.float32), selfjoin.MOST)[0].shape == (2, selfjoin.MOST)
     with pytest.raises(ConfigError, match=r"unknown kind of self-join 'tree'\. Remedy: one of flat, cells"):
         nearest(crowded(10), 2, kind="tree")

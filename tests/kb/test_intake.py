@@ -115,7 +115,7 @@ def test_header(tmp_path: Path) -> None:
     path = writers.write_lines(tmp_path / "x", ["id\tname", "1\tone"])
     header, found = read_header(LineFile(path, Problems()), ["name"])
     assert (header, list(found)) == (["id", "name"], [(2, ["1", "one"])])
-    with pytest.raises(InputError, match="looked for the columns id, text; found id, name"):
+    with pytest.raises(InputError, match="looked for the columns id, text; found 2 columns"):
         read_header(LineFile(path, Problems()), ["id", "text"])
 
 
@@ -220,3 +220,20 @@ def test_unreadable_file(tmp_path: Path) -> None:
         pytest.skip("no /proc on this system")
     with pytest.raises(InputError, match="cannot be read"):
         rows(memory)
+
+
+def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
+    path = writers.write_lines(tmp_path / "x", ["id\ttext\tid\tmore\tmore", "1\ta\tb\tc\td"])
+    with pytest.raises(InputError, match=r"x:1: the column id is there twice\. Remedy: leave one of them"):
+        read_header(LineFile(path, Problems()), ["id", "text"])
+    # what nobody looks at may be there as often as it likes
+    assert list(read_header(LineFile(path, Problems()), ["text"])[1]) == [(2, ["1", "a", "b", "c", "d"])]
+
+
+def test_the_share_is_named_where_it_can_be_set() -> None:
+    for adjustable, remedy in ((True, "mend or fetch the file again, or raise max_bad_share"), (False, "file again")):
+        problems = Problems(adjustable=adjustable)
+        problems.bad_row("kind", "x", 1)
+        with pytest.raises(InputError) as error:
+            problems.judge("x", 1)
+        assert str(error.value).endswith(f"{remedy}.")

@@ -282,5 +282,5 @@ def test_wrong_folder(tmp_path: Path) -> None:
 def test_missing_column(tmp_path: Path) -> None:
     path = edition(tmp_path) / "Terminology" / "sct2_Concept_Snapshot_INT_20260901.txt"
     path.write_text("id\teffectiveTime\tstatus\n")
-    with pytest.raises(InputError, match="looked for the columns id, effectiveTime, active, id; found id"):
+    with pytest.raises(InputError, match="looked for the columns id, effectiveTime, active, id; found 3 columns"):
         list(read_rf2(tmp_path))

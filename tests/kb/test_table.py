@@ -66,7 +66,7 @@ def test_tsv_and_csv(file: str, lines: list[str], tmp_path: Path) -> None:
 
 def test_missing_columns(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.csv", ["code,label", "1,one"])
-    with pytest.raises(InputError, match=r"looked for the columns .*found code, label.*concept_id and name must be"):
+    with pytest.raises(InputError, match=r"looked for the columns .*found 2 columns.*concept_id and name must be"):
         list(read_table(path))
 
 
@@ -97,15 +97,37 @@ def test_decisions(tmp_path: Path) -> None:
     )
     problems = Problems()
     assert list(read_table(path, problems=problems))[1:] == [
-        Concept("NEW:1", "x"),
-        Name("NEW:1", "one", "en", "preferred", "x", True),
-        Relation("NEW:1", "isa", "H:1", "x"),
-        Name("NEW:1", "uno", "es", "synonym", "x"),
+        Concept("NEW:1", "decisions"),
+        Name("NEW:1", "one", "en", "preferred", "decisions", True),
+        Relation("NEW:1", "isa", "H:1", "decisions"),
+        Name("NEW:1", "uno", "es", "synonym", "decisions"),
     ]
     assert problems.skipped == {"row with the decision reject": 2, "row with the decision group": 1}
     assert problems.bad == {"unknown decision": 1}
-    assert problems.examples[0].detail == "'acept'"
+    assert str(problems.examples[0]) == f"{path}:7: unknown decision"
+    assert next(iter(read_table(path, source="house"))) == Source("house", "", "house")
     assert problems.notes == []
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("id\tname\tNAME", "the column name is there twice. Remedy: leave one of them"),
+        ("id\tname\tconcept_id", "the column concept_id or id is there twice. Remedy: leave one of them"),
+    ],
+)
+def test_a_column_that_is_there_twice(header: str, message: str, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.tsv", [header, "1\tone\ttwo"])
+    with pytest.raises(InputError) as error:
+        list(read_table(path))
+    assert str(error.value) == f"{path}:1: {message}."
+
+
+def test_ids_that_are_none(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.tsv", ["id\tname", "A:1\tone", "A b\ttwo", "A|b\tthree", "A\u202eb\tfour"])
+    problems = Problems()
+    assert [record.text for record in read_table(path, problems=problems) if isinstance(record, Name)] == ["one"]
+    assert problems.bad == {"id with a blank, | or invisible character": 3}
 
 
 def test_no_good_row_stops(tmp_path: Path) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import json
+import multiprocessing
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import faiss
 import numpy as np
 import pytest
 import torch
@@ -19,6 +25,7 @@ import torch
 import medlink
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import CoderPlusPlusTrainer, StaticConfig, StaticEncoder, load_encoder
+from medlink.models import coderpp_checkpoint as checkpoint
 from medlink.models.coderpp_recipe import CoderPlusPlusRecipe
 from medlink.models.encoders import TransformerEncoder
 from medlink.models.static import quantise
@@ -277,6 +284,264 @@ def test_a_loss_that_is_no_number_before_any_checkpoint(
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
 
 
+def test_weights_that_are_no_numbers_keep_the_last_good_checkpoint(
+    start: Path, whole: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from medlink.models.coderpp_loop import CoderPlusPlusLoop
+
+    def spoil(loop: CoderPlusPlusLoop, *_: object) -> None:
+        if loop.state.global_step == STEPS:
+            # what is logged is the step just made; no term has this row
+            loop.model.state_dict()["0.table.weight"][-1, 0] = float("inf")
+
+    monkeypatch.setattr(CoderPlusPlusLoop, "log", spoil)
+    message = r"checkpoint-10: weights or embeddings are no numbers after step 12\. Remedy: lower .* good weights\.$"
+    with pytest.raises(EncoderError, match=message):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", checkpoint_steps=5)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.checkpoints"]
+    monkeypatch.undo()
+    resumed = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_weights_too_large_to_embed_with(epochs: int, start: Path, tmp_path: Path) -> None:
+    # the one step of an epoch makes weights that are numbers, and embeddings that are none
+    recipe = replace(RECIPE, anchors=24, accumulation=1, epochs=epochs, learning_rate=1e6, warmup=0.0)
+    with pytest.raises(EncoderError, match=r"out\.checkpoints: weights or embeddings are no numbers after step 1\."):
+        CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_start_that_embeds_by_no_numbers(start: Path, tmp_path: Path) -> None:
+    encoder = StaticEncoder.load(start)
+    bias = np.full_like(encoder.tensors["norm.bias"], np.nan)
+    StaticEncoder(encoder.config, {**encoder.tensors, "norm.bias": bias}).save(tmp_path / "broken")
+    with pytest.raises(EncoderError, match=r"the encoder to start from embeds by no numbers\. Remedy: start from"):
+        CoderPlusPlusTrainer(NAMES, tmp_path / "broken", RECIPE).train(tmp_path / "out")
+
+
+def test_a_failed_start_is_in_nobodys_way(
+    start: Path, whole: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(line: str) -> None:
+        if line.startswith("step 1/"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        CoderPlusPlusTrainer(NAMES, start, replace(RECIPE, seed=8), kill).train(tmp_path / "out")
+    assert (tmp_path / "out.checkpoints" / "run.json").exists()
+    corrected = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
+    assert corrected.fingerprint == load_encoder(whole[0]).fingerprint
+
+
+def test_what_a_kill_left_beside_the_encoder_is_cleared(
+    start: Path, whole: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    load_encoder(start).save(tmp_path / "out")
+    for name in (".out.old", ".out.writing"):
+        (tmp_path / name / "deep").mkdir(parents=True)
+        (tmp_path / name / "deep" / "file").touch()
+    assert fingerprint(start, tmp_path / "out", RECIPE) == load_encoder(whole[0]).fingerprint
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+# a round of 5 steps is not at its end at step 12: one more must not be made
+@pytest.mark.parametrize("refresh", ["epoch", 5])
+def test_a_kill_between_the_renames(
+    refresh: str | int, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.replace
+
+    def kill(source: Path, target: Path) -> None:
+        if Path(target).name == "out":
+            raise Killed
+        real(source, target)
+
+    recipe = replace(RECIPE, refresh=refresh)
+    load_encoder(start).save(tmp_path / "out")
+    monkeypatch.setattr("medlink.models.coderpp_checkpoint.os.replace", kill)
+    with pytest.raises(Killed):
+        CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out", checkpoint_steps=5)
+    monkeypatch.undo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.old", ".out.writing", "out.checkpoints"]
+    card = (tmp_path / ".out.writing" / "README.md").read_text("utf-8")
+    resumed = CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out", resume=True)
+    assert resumed.fingerprint == fingerprint(start, tmp_path / "alone", recipe)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "out"]
+    assert (tmp_path / "out" / "README.md").read_text("utf-8") == card
+
+
+def test_a_checkpoint_of_a_version_without_figures_ends_in_a_card_without(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full_disk(monkeypatch, StaticEncoder, "save")
+    with pytest.raises(EncoderError):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
+    monkeypatch.undo()
+    path = tmp_path / "out.checkpoints" / "checkpoint-12" / "schedule.json"
+    schedule = json.loads(path.read_text())
+    assert set(schedule.pop("figures")) == {"loss", "informative"}
+    path.write_text(json.dumps(schedule))
+    CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert (tmp_path / "out" / "README.md").read_text("utf-8").endswith("\n\n12 steps.\n")
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, calls: int = 0) -> None:
+    """The disk is full from the so-many-th call of a function on."""
+    real, made = getattr(owner, name), []
+
+    def write(*args: object, **kwargs: object) -> object:
+        made.append(1)
+        if len(made) > calls:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, write)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "calls", "message", "kept"),
+    [
+        # three files of tensors a checkpoint: random numbers, weights, moments
+        (checkpoint, "write_tensors", 5, r"10\.writing: the checkpoint cannot be written: No space left on device", 5),
+        (checkpoint, "write_neighbours", 1, r"10\.writing: the checkpoint cannot be written: No space left", 5),
+        (StaticEncoder, "save", 0, r"\.out\.writing: the encoder cannot be written: No space left on device", 12),
+    ],
+)
+def test_a_full_disk_costs_no_checkpoint(
+    owner: object,
+    name: str,
+    calls: int,
+    message: str,
+    kept: int,
+    start: Path,
+    whole: tuple[Path, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    full_disk(monkeypatch, owner, name, calls)
+    with pytest.raises(
+        EncoderError, match=rf"{message}.*Remedy: make room, or mend the folder, and go on with --resume"
+    ):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", checkpoint_steps=5)
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.checkpoints"]
+    left = {path.name for path in (tmp_path / "out.checkpoints").iterdir() if not path.name.startswith("neighbours")}
+    assert left - {"lock"} == {f"checkpoint-{kept}", "run.json"}
+    resumed = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
+
+
+@pytest.fixture(scope="module")
+def unfinished(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a run that was cut short at step 5 of 12, ``out.checkpoints`` in it."""
+
+    def kill(line: str) -> None:
+        if line.startswith("step 6/"):
+            raise Killed
+
+    folder = tmp_path_factory.mktemp("unfinished")
+    with pytest.raises(Killed):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE, kill).train(folder / "out", checkpoint_steps=5)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "detail"),
+    [
+        ("run.json", None, "No such file"),
+        ("run.json", "[]", "list indices"),
+        ("run.json", "{}", "no 'names'"),
+        ("checkpoint-5/trainer_state.json", None, "No such file"),
+        ("checkpoint-5/trainer_state.json", "{", "Expecting"),
+        ("checkpoint-5/trainer_state.json", "{}", "it is of step 0"),
+        ("checkpoint-5/trainer_state.json", '{"colour": 1}', "unexpected keyword"),
+        ("checkpoint-5/schedule.json", "{}", "no 'found'"),
+        ("checkpoint-5/random-0.safetensors", None, "No such file"),
+        ("neighbours-1.npy", None, "No such file"),
+    ],
+)
+def test_broken_files_are_named(
+    name: str, content: str | None, detail: str, start: Path, unfinished: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(unfinished, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "out.checkpoints" / name
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(EncoderError, match=rf"{name}: the checkpoint cannot be read: .*{detail}.*Remedy: delete the"):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert (tmp_path / "out.checkpoints" / "checkpoint-5" / "weights.safetensors").exists()
+
+
+def one_of_two(rank: int, port: int, start: Path, out: Path, stop: int, resume: bool) -> None:
+    """A process of a run in which both end at a step."""
+    from accelerate import PartialState
+
+    # what the copy of the test's process knows of itself
+    PartialState._shared_state.clear()
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    warnings.simplefilter("ignore")
+    given = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
+    os.environ.update({**{name: str(value) for name, value in given.items()}, "MASTER_ADDR": "127.0.0.1"})
+    trainer = CoderPlusPlusTrainer(NAMES, start, RECIPE)
+    if stop:
+        from medlink.models.coderpp_loop import CoderPlusPlusLoop
+
+        step = CoderPlusPlusLoop.training_step
+
+        def training_step(loop: CoderPlusPlusLoop, *args: object, **kwargs: object) -> torch.Tensor:
+            if loop.state.global_step == stop:
+                os._exit(9)
+            return step(loop, *args, **kwargs)
+
+        CoderPlusPlusLoop.training_step = training_step  # type: ignore[method-assign]  # in this process alone
+    trainer.train(out, resume=resume, checkpoint_steps=2)
+
+
+def two(start: Path, out: Path, stop: int = 0, resume: bool = False) -> list[int | None]:
+    """Train by two processes; their exit codes, not 0 for one that was left waiting."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    context = multiprocessing.get_context("fork")
+    both = [context.Process(target=one_of_two, args=(rank, port, start, out, stop, resume)) for rank in (0, 1)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(60)
+        process.kill()
+    return [process.exitcode for process in both]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+def test_two_processes_go_on_to_the_same_weights(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
+    assert 0 not in two(start, tmp_path / "out", stop=3)
+    with pytest.raises(ConfigError, match=r"the unfinished run has processes 2 \(now 1\)\. Remedy: resume with"):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert two(start, tmp_path / "out", resume=True) == [0, 0]
+    assert two(start, tmp_path / "alone") == [0, 0]
+    fingerprints = [load_encoder(path).fingerprint for path in (tmp_path / "out", tmp_path / "alone", whole[0])]
+    assert fingerprints[0] == fingerprints[1] != fingerprints[2]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "out"]
+
+
+def test_a_run_in_progress_is_not_disturbed(start: Path, tmp_path: Path) -> None:
+    refused = []
+
+    def begin_another(line: str) -> None:
+        if line.startswith("step 1/"):
+            with pytest.raises(ConfigError) as error:
+                CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
+            refused.append(str(error.value))
+
+    CoderPlusPlusTrainer(NAMES, start, RECIPE, begin_another).train(tmp_path / "out")
+    assert len(refused) == 1
+    assert "another process is training into the folder" in refused[0]
+
+
 def test_folders_in_use(start: Path, tmp_path: Path) -> None:
     trainer = CoderPlusPlusTrainer(NAMES, start, RECIPE)
     (tmp_path / "thesis").mkdir()
@@ -289,6 +554,8 @@ def test_folders_in_use(start: Path, tmp_path: Path) -> None:
         trainer.train(tmp_path / "thesis" / "thesis.doc" / "out")
     with pytest.raises(ConfigError, match="checkpoint_steps is 0"):
         trainer.train(tmp_path / "out", checkpoint_steps=0)
+    with pytest.raises(ConfigError, match="workers is -1, at least 0 expected"):
+        trainer.train(tmp_path / "out", workers=-1)
     (tmp_path / "out.checkpoints").mkdir()
     (tmp_path / "out.checkpoints" / "letters").write_text("mine")
     with pytest.raises(ConfigError, match="holds no checkpoints of a run"):
@@ -304,7 +571,7 @@ def test_an_unfinished_run_is_neither_lost_nor_mixed(start: Path, tmp_path: Path
         CoderPlusPlusTrainer(NAMES, start, RECIPE, kill).train(tmp_path / "out", checkpoint_steps=2)
     with pytest.raises(ConfigError, match=r"holds an unfinished run\. Remedy: resume it with --resume"):
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
-    with pytest.raises(ConfigError, match="has another names and recipe"):
+    with pytest.raises(ConfigError, match=r"has other names, seed 3 \(now 4\)\. Remedy: resume with"):
         CoderPlusPlusTrainer(NAMES[1:], start, replace(RECIPE, seed=4)).train(tmp_path / "out", resume=True)
     work = tmp_path / "out.checkpoints"
     weights = next(work.glob("checkpoint-*")) / "weights.safetensors"
@@ -338,6 +605,15 @@ def test_fp16_needs_a_gpu(start: Path, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match="fp16 needs a GPU"):
         CoderPlusPlusTrainer(NAMES, start, replace(RECIPE, precision="fp16")).train(tmp_path / "out")
+    assert not any(tmp_path.iterdir())
+
+
+def test_bf16_needs_a_gpu_that_has_it(start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    with pytest.raises(ConfigError, match="this GPU has no bf16"):
+        CoderPlusPlusTrainer(NAMES, start, replace(RECIPE, precision="bf16")).train(tmp_path / "out")
+    assert not any(tmp_path.iterdir())
 
 
 def test_it_is_offered_at_the_top() -> None:

@@ -58,6 +58,8 @@ def test_cells_find_nearly_all(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.4 < shared < 1
     np.testing.assert_array_equal(found, nearest_terms(vectors, 5, 1))
     assert (found != nearest_terms(vectors, 5, 2)).any()
+    # the largest seed of a recipe is more than Faiss has bits for
+    assert (found != nearest_terms(vectors, 5, 2**32 - 1)).any()
 
 
 def test_cells_that_hold_too_few_leave_places_empty(monkeypatch: pytest.MonkeyPatch) -> None:

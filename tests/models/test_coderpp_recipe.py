@@ -47,11 +47,20 @@ def test_it_is_plain_data() -> None:
         ({"accumulation": 0}, "accumulation is 0"),
         ({"epochs": 0}, "epochs is 0"),
         ({"max_tokens": 0}, "max_tokens is 0"),
-        ({"learning_rate": 0.0}, "learning_rate is 0.0, a number above 0"),
-        ({"alpha": -1.0}, "alpha is -1.0"),
-        ({"beta": float("nan")}, "beta is nan"),
-        ({"warmup": 1.0}, "warmup is 1.0, a share from 0"),
-        ({"feature_dropout": -0.1}, "feature_dropout is -0.1"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0, a number above 0, at most 1e+06 expected"),
+        ({"weight_decay": -0.1}, "weight_decay is -0.1, a number from 0 to 1e+06 expected"),
+        ({"max_grad_norm": -1.0}, "max_grad_norm is -1.0, a number from 0 to 1e+06 expected"),
+        ({"alpha": -1.0}, "alpha is -1.0, a number from 1e-06 to 1e+06 expected"),
+        ({"alpha": 1e308}, "alpha is 1e+308, a number"),
+        ({"beta": 1e-300}, "beta is 1e-300, a number from 1e-06"),
+        ({"threshold": 1.01}, "threshold is 1.01, a cosine from -1 to 1 expected"),
+        ({"threshold": -1.01}, "threshold is -1.01, a cosine"),
+        ({"epsilon": 2.01}, "epsilon is 2.01, a difference of cosines from 0 to 2 expected"),
+        ({"epsilon": -0.01}, "epsilon is -0.01, a difference"),
+        ({"warmup": 1.0}, "warmup is 1.0, a share from 0 to below 1 expected"),
+        ({"feature_dropout": -0.1}, "feature_dropout is -0.1, a share"),
+        ({"seed": -1}, "seed is -1, a whole number from 0 to 4294967295 expected"),
+        ({"seed": 2**32}, "seed is 4294967296, a whole number"),
         ({"refresh": "often"}, "refresh is 'often'. Remedy: give 'epoch', 'never' or a number of steps"),
         ({"refresh": 0}, "refresh is 0"),
         ({"precision": "fp8"}, "precision is 'fp8'. Remedy: give one of auto, fp32, bf16, fp16"),
@@ -61,3 +70,16 @@ def test_values_that_make_no_sense(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as error:
         CoderPlusPlusRecipe(**given)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("name", [f.name for f in fields(CoderPlusPlusRecipe) if f.type == "float"])
+def test_no_number_is_no_value(name: str, value: float) -> None:
+    with pytest.raises(ConfigError, match=rf"^{name} is {value}, .* expected$"):
+        CoderPlusPlusRecipe(**{name: value})
+
+
+def test_the_ends_of_the_ranges_are_within() -> None:
+    CoderPlusPlusRecipe(learning_rate=1e6, weight_decay=1e6, max_grad_norm=0, alpha=1e6, beta=1e-6, seed=2**32 - 1)
+    CoderPlusPlusRecipe(threshold=-1, epsilon=2, warmup=0, weight_decay=0, seed=0)
+    CoderPlusPlusRecipe(threshold=1, epsilon=0, alpha=1e-6, beta=1e6)

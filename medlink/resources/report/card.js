@@ -118,7 +118,8 @@ class Card {
         id: "parent", list: "parents", value: group.parent, spellcheck: "false", autocomplete: "off",
         placeholder: "id of the broader concept",
         change: (event) => {
-          const id = event.target.value.trim();
+          const id = event.target.value.split(SPACE).join(" ").trim();
+          event.target.value = id;
           this.#act.parent(id);
           draw(id);
         },

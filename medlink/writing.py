@@ -1,0 +1,200 @@
+"""Files that appear whole: what is written stands beside its place until it is complete."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from medlink.errors import ConfigError
+
+StrPath = str | os.PathLike[str]
+_OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
+"""What these name may be an open file of this process, such as /dev/stdout: a rename would not reach it."""
+
+
+@contextmanager
+def whole_file(path: StrPath, what: str = "the output") -> Iterator[BinaryIO]:
+    """A file to write bytes to, which takes its place when the block ends without an error.
+
+    A symbolic link stays and its target is replaced. A file that was there keeps its mode; a new one has that of the
+    umask. What is no regular file (a device, a FIFO) is written to straight away. After an error the old file is there
+    and nothing else.
+
+    Args:
+        path: where the file is to be.
+        what: what the file is, for the error.
+
+    Raises:
+        ConfigError: the file cannot be written.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole_file(Path(folder, "a")) as file:
+    ...         early = Path(folder, "a").exists(), file.write(b"one")
+    ...     early, Path(folder, "a").read_bytes(), len(os.listdir(folder))
+    ((False, 3), b'one', 1)
+    """
+    try:
+        status = _status(path)
+        if os.fspath(path).startswith(_OPEN_FILES) or (status is not None and not _is_plain(status)):
+            with open(path, "ab") as file:
+                yield file
+            return
+        target = Path(os.path.realpath(path))
+        # a file in a folder of its own gets its mode from the umask, which a process cannot read without setting it
+        with tempfile.TemporaryDirectory(prefix=".writing-", dir=target.parent) as folder:
+            draft = Path(folder, "draft")
+            with draft.open("xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if status is not None:
+                draft.chmod(stat.S_IMODE(status.st_mode))
+            os.replace(draft, target)
+    except OSError as error:
+        raise ConfigError(
+            f"{what} cannot be written: {error.strerror or error}",
+            path=path,
+            remedy="name a file in a folder that you can write to and that has room",
+        ) from error
+
+
+@contextmanager
+def whole_text(path: StrPath, what: str = "the output", *, errors: str = "strict") -> Iterator[TextIO]:
+    r"""As :func:`whole_file`, for text in UTF-8 whose line ends are left as they are.
+
+    Args:
+        path: where the file is to be.
+        what: what the file is, for the error.
+        errors: what becomes of half a surrogate pair, as for :func:`open`.
+
+    Raises:
+        ConfigError: the file cannot be written.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole_text(Path(folder, "a")) as file:
+    ...         _ = file.write("Größe\n")
+    ...     Path(folder, "a").read_bytes()
+    b'Gr\xc3\xb6\xc3\x9fe\n'
+    """
+    with whole_file(path, what) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", errors=errors, newline="")
+        try:
+            yield text
+            text.flush()
+        finally:
+            # the file is closed where it was opened; what was not flushed is of a block that failed
+            with suppress(OSError):
+                text.detach()
+
+
+@contextmanager
+def standard_output(remedy: str) -> Iterator[TextIO]:
+    """Standard output, flushed at the end; a reader that went away is not caught, the command line ends in silence.
+
+    Args:
+        remedy: what to do where it is closed or full.
+
+    Raises:
+        ConfigError: standard output is closed or cannot be written.
+        BrokenPipeError: nobody reads it any more.
+    """
+    out: TextIO | None = sys.stdout  # None where it was closed before Python began
+    if out is None:
+        raise ConfigError("standard output is closed", remedy=remedy)
+    try:
+        yield out
+        out.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _discard(out)
+        raise ConfigError(f"standard output cannot be written: {error.strerror or error}", remedy=remedy) from error
+
+
+def _discard(out: TextIO) -> None:
+    """Point a stream at nothing, or what it holds fails again when Python ends."""
+    with suppress(OSError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nothing, out.fileno())
+        finally:
+            os.close(nothing)
+
+
+def check_targets(targets: Mapping[str, StrPath | None], inputs: Iterable[StrPath | int]) -> None:
+    """Refuse before the work what could not be written in the end, or would be written over what is read.
+
+    Args:
+        targets: what is written (``the output``) to where; ``None`` is left alone.
+        inputs: files and folders that are read, or numbers of open files.
+
+    Raises:
+        ConfigError: a target is a folder, lies in none, is an input or lies in one, or two are one file.
+    """
+    read = list(inputs)
+    taken: dict[Path, str] = {}
+    for what, path in targets.items():
+        if path is None:
+            continue
+        try:
+            where = _replaced(what, path, read)
+        except OSError as error:
+            raise ConfigError(
+                f"{what} cannot be written: {error.strerror or error}", path=path, remedy="name another file"
+            ) from error
+        if where in taken:
+            raise ConfigError(f"{what} and {taken[where]} are one file", path=path, remedy="name another file")
+        if where is not None:
+            taken[where] = what
+
+
+def _replaced(what: str, path: StrPath, read: Iterable[StrPath | int]) -> Path | None:
+    """The file that a target stands for, ``None`` where it is written to and not replaced."""
+    where, status = Path(os.path.realpath(path)), _status(path)
+    if where.is_dir():
+        raise ConfigError(f"{what} is a folder", path=path, remedy="name a file")
+    if status is None and not where.parent.is_dir():
+        raise ConfigError(f"the folder of {what} does not exist", path=path, remedy="make it, or name another file")
+    if status is not None and not _is_plain(status):
+        return None
+    if any(_is_same(where, status, other) for other in read):
+        raise ConfigError(f"{what} is the input", path=path, remedy="name another file")
+    if any(_is_within(where, other) for other in read):
+        raise ConfigError(f"{what} lies in a folder that is read", path=path, remedy="name a file elsewhere")
+    return where
+
+
+def _status(path: StrPath) -> os.stat_result | None:
+    """What the system says of a file, ``None`` where there is none."""
+    try:
+        return Path(path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _is_plain(status: os.stat_result) -> bool:
+    """Whether a file can be replaced by another."""
+    return stat.S_ISREG(status.st_mode)
+
+
+def _is_same(where: Path, status: os.stat_result | None, other: StrPath | int) -> bool:
+    """Whether an input is the file at ``where``, under this or another name."""
+    if not isinstance(other, int) and Path(os.path.realpath(other)) == where:
+        return True
+    if status is None:
+        return False
+    with suppress(OSError):
+        return os.path.samestat(status, os.fstat(other) if isinstance(other, int) else Path(other).stat())
+    return False
+
+
+def _is_within(where: Path, other: StrPath | int) -> bool:
+    """Whether an input is a folder with ``where`` in it."""
+    return not isinstance(other, int) and Path(other).is_dir() and where.is_relative_to(os.path.realpath(other))
