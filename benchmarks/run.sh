@@ -24,4 +24,4 @@ fi
 "$PYTHON" clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" --all-names | table known-all
 "$PYTHON" coderpp.py "$names" --work "$work/coderpp" | table coderpp
 "$PYTHON" cluster_cost.py "$names" --work "$work/cost" | table cost
-"$PYTHON" fill_readme.py ../README.md accuracy="$work/accuracy.md" speed="$work/speed.md"
+"$PYTHON" fill_readme.py ../README.md accuracy="$work/accuracy.md" speed="$work/speed.md" coderpp="$work/coderpp.md"
