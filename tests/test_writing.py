@@ -195,6 +195,7 @@ def test_targets_that_are_fine(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("")
     check_targets({"the output": tmp_path / "out", "the page": None}, [tmp_path / "in", tmp_path / "none", -1])
     check_targets({"the output": "None", "the page": os.devnull, "the plot": os.devnull}, ["builtin", os.devnull])
+    assert [path.name for path in tmp_path.iterdir()] == ["in"]  # looked at, not written
 
 
 def test_targets_that_are_refused(tmp_path: Path) -> None:

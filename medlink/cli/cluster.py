@@ -143,9 +143,8 @@ def _add(decisions: Path, bundle: Path) -> None:
     """Put what was accepted into a bundle."""
     from medlink.index import extend_bundle
     from medlink.kb import Input
-    from medlink.kb.table import DECISIONS
 
-    added = extend_bundle(bundle, [Input("table", decisions, {"source": DECISIONS})])
+    added = extend_bundle(bundle, [Input("table", decisions)])
     for given in added.kb.inputs:
         for line in given.lines():
             click.echo(line, err=True)

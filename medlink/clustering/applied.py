@@ -6,23 +6,16 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, overload
+from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from medlink.clustering.clusters import DECIDED, Cluster, Clustering, Member, Neighbour
 from medlink.clustering.decisions import NEW_ID, REJECT, Decisions, clean
+from medlink.models import Encoder
 
 _ENCODE_AT_ONCE = 1_000
 """Clusters whose terms are embedded together: enough to be quick, few enough to be small."""
-
-
-class Encoder(Protocol):
-    """What is needed of an encoder."""
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed n texts: ``(n, dimension)`` float32 unit vectors."""
 
 
 @dataclass(frozen=True, slots=True)

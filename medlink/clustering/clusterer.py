@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import combinations
-from typing import Protocol, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from medlink.clustering.guards import CONCEPT, KINDS, Guards
 from medlink.clustering.terms import Terms
 from medlink.errors import ConfigError
 from medlink.index.selfjoin import nearest
+from medlink.models import Encoder
 from medlink.records import Link
 
 _LONG = 256
@@ -38,21 +39,6 @@ _BATCH = 4096
 
 Progress = Callable[[str, int, int], object]
 """Called with the name of a step, how much of it is done, and its whole."""
-
-
-class Encoding(Protocol):
-    """What the clusterer needs of an encoder."""
-
-    @property
-    def dimension(self) -> int:
-        """Width of the embeddings."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of all that decides the embeddings."""
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """``(n, dimension)`` float32 unit vectors of n texts."""
 
 
 class TermClusterer:
@@ -79,7 +65,7 @@ class TermClusterer:
 
     def __init__(
         self,
-        encoder: Encoding,
+        encoder: Encoder,
         *,
         linker: Linking | None = None,
         parents: Parents | None = None,

@@ -29,7 +29,7 @@ def check_plot(path: str | PathLike[str]) -> None:
         raise ConfigError("unknown format of a picture", path=path, remedy=f"end it in {' or '.join(FORMATS)}")
     check_targets({"the picture": target}, [])
     try:
-        import matplotlib  # noqa: F401
+        import matplotlib  # noqa: F401  # only whether it is there
     except ImportError as error:
         raise ConfigError(
             "pictures need matplotlib, which is not installed", remedy="run: pip install 'medlink[plot]'"

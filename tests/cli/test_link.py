@@ -60,10 +60,10 @@ def test_files_folders_and_jsonl(demo_path: Path, notes: Path, tmp_path: Path, d
         assert line["versions"] == demo.versions
         if str(line["note"]).endswith(".txt"):
             text = Path(str(line["note"])).read_text("utf-8")
-            assert text[line["start"] : line["end"]] == line["text"]  # type: ignore[misc]
+            assert text[line["start"] : line["end"]] == line["text"]  # type: ignore[misc]  # JSON
     assert by_note == {"de.txt": {"de"}, "en.txt": {"en"}, "es.txt": {"es"}, "n1": {"es"}, "more.jsonl:3": {"de"}}
     first = found[0]
-    assert first["candidates"][0]["concept_id"] == first["concept_id"]  # type: ignore[index]
+    assert first["candidates"][0]["concept_id"] == first["concept_id"]  # type: ignore[index]  # JSON
     assert (first["nil"], first["expanded"]) == (False, None)
     assert isinstance(first["score"], float)
 
@@ -88,7 +88,7 @@ def test_each_option_changes_the_output(demo_path: Path, tmp_path: Path) -> None
     base = rows()
     assert {r["language"] for r in base} == {"en"}
     assert {r["note"] for r in base} == {"a"}
-    assert all(len(r["candidates"]) == 1 for r in rows("--k", 1))  # type: ignore[arg-type]
+    assert all(len(r["candidates"]) == 1 for r in rows("--k", 1))  # type: ignore[arg-type]  # JSON
     assert all(r["nil"] for r in rows("--threshold", 1))
     assert [r["text"] for r in rows("--semantic-types", "Drug")] == ["aspirin"]
     assert rows("--sources", "DEMO") == base

@@ -125,4 +125,4 @@ def test_a_sweep_is_a_record() -> None:
     found = sweep(["A", "A"], vectors(2), thresholds=[-1])
     assert isinstance(found, Sweep)
     with pytest.raises(AttributeError):
-        found.names = 3  # type: ignore[misc]
+        found.names = 3  # type: ignore[misc]  # what must fail

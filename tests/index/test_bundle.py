@@ -60,7 +60,7 @@ def test_another_encoder_is_refused(bundle: Path) -> None:
 
 
 def test_another_index_is_refused(bundle: Path, tmp_path: Path) -> None:
-    random_encoder(load_encoder().config).save(tmp_path / "e")  # type: ignore[attr-defined]
+    random_encoder(load_encoder().config).save(tmp_path / "e")  # type: ignore[attr-defined]  # the built-in one is static
     build_bundle(tmp_path / "other", kb=bundle / "kb.sqlite", encoder=tmp_path / "e")
     shutil.rmtree(bundle / "index")
     shutil.copytree(tmp_path / "other" / "index", bundle / "index")

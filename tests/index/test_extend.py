@@ -52,7 +52,7 @@ def parts_of_demo(folder: Path, shares: Iterable[int]) -> list[Input]:
     place = {one: i for i, one in enumerate(sorted({row.split("\t")[0] for row in demo_rows()[1]}))}
     of = list(shares)
     return [
-        table(folder / f"{part}.tsv", lambda one, part=part: of[place[one] % len(of)] == part)  # type: ignore[misc]
+        table(folder / f"{part}.tsv", lambda one, part=part: of[place[one] % len(of)] == part)  # type: ignore[misc]  # a lambda with a default
         for part in range(max(of) + 1)
     ]
 
@@ -129,7 +129,7 @@ def test_links_with_a_graph_as_the_main_part(tmp_path: Path) -> None:
 )
 def test_filters_act_on_both_parts(options: dict[str, list[str]], extended: Path, demo: Bundle) -> None:
     asked = mentions()[::7]
-    links, others = Linker(extended, **options).link(asked), Linker(demo, **options).link(asked)  # type: ignore[arg-type]
+    links, others = Linker(extended, **options).link(asked), Linker(demo, **options).link(asked)  # type: ignore[arg-type]  # options of several types
     assert differing(links, others, 1e-4) == []
 
 
@@ -223,7 +223,7 @@ def test_adding_to_names_that_are_there(tmp_path: Path) -> None:
     assert [c.concept_id for c in part.link([Mention("MS", "en")])[0].candidates[:3]] == ["X:3", "X:1", "X:2"]
     assert part.index.names.languages == ["en", "de", "fr"]
     for options in ({"languages": ["fr"]}, {"sources": ["two"]}, {"semantic_types": ["Sign"]}, {"languages": ["de"]}):
-        one, other = Linker(tmp_path / "part", **options), Linker(tmp_path / "whole", **options)  # type: ignore[arg-type]
+        one, other = Linker(tmp_path / "part", **options), Linker(tmp_path / "whole", **options)  # type: ignore[arg-type]  # options of several types
         assert differing(one.link(asked), other.link(asked), 1e-4) == []
         assert {c.concept_id for link in one.link(asked) for c in link.candidates} == {
             c.concept_id for link in other.link(asked) for c in link.candidates
@@ -419,7 +419,7 @@ def test_a_bundle_that_was_changed_meanwhile(row: str, bundle: Path, monkeypatch
     def meanwhile(*args: object, **kwargs: object) -> object:
         monkeypatch.undo()
         extend_bundle(bundle, more(bundle.parent, row, head="id\tname\tlanguage\tdefinition", name="kb"))
-        return build(*args, **kwargs)  # type: ignore[arg-type]
+        return build(*args, **kwargs)  # type: ignore[arg-type]  # options of several types
 
     monkeypatch.setattr(extend_module, "build_added", meanwhile)
     with pytest.raises(BundleError, match=r"the bundle was changed meanwhile\. Remedy: add to it again"):

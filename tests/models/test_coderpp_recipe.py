@@ -80,6 +80,9 @@ def test_no_number_is_no_value(name: str, value: float) -> None:
 
 
 def test_the_ends_of_the_ranges_are_within() -> None:
-    CoderPlusPlusRecipe(learning_rate=1e6, weight_decay=1e6, max_grad_norm=0, alpha=1e6, beta=1e-6, seed=2**32 - 1)
-    CoderPlusPlusRecipe(threshold=-1, epsilon=2, warmup=0, weight_decay=0, seed=0)
-    CoderPlusPlusRecipe(threshold=1, epsilon=0, alpha=1e-6, beta=1e6)
+    for ends in (
+        {"learning_rate": 1e6, "weight_decay": 1e6, "max_grad_norm": 0, "alpha": 1e6, "beta": 1e-6, "seed": 2**32 - 1},
+        {"threshold": -1, "epsilon": 2, "warmup": 0, "weight_decay": 0, "seed": 0},
+        {"threshold": 1, "epsilon": 0, "alpha": 1e-6, "beta": 1e6},
+    ):
+        assert ends.items() <= CoderPlusPlusRecipe(**ends).to_dict().items()  # type: ignore[arg-type]  # of several types
