@@ -81,7 +81,7 @@ class Reader:
             KnowledgeBaseError: the file is damaged or no knowledge base.
         """
         try:
-            return list(self.connection().execute(statement, values))
+            return list(self.connection().execute(statement, values).all())
         except (DatabaseError, sqlite3.Error) as error:
             raise self.damaged(error) from error
 

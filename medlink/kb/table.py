@@ -94,7 +94,7 @@ def read_table(
     if default is None:
         raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as de")
     lines = LineFile(path, problems)
-    header, rows = _open(lines)
+    header, rows = open_table(lines)
     name = source or (DECISIONS if "decision" in header else stem(path))
     yield Source(name, version, title or name)
     at = _places(header, lines)
@@ -165,7 +165,7 @@ def _several(cell: str) -> list[str]:
     return [part.strip() for part in cell.split("|") if part.strip()]
 
 
-def _open(lines: LineFile) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+def open_table(lines: LineFile) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """Header, in lower case, and rows of a TSV or CSV file."""
     first = next(iter(LineFile(lines.path, Problems(1.0))), None)
     header = "" if first is None else first[1]

@@ -1,0 +1,94 @@
+"""Relations in words: the middle of "[more generic] which [relation] [related]" (Remy et al. 2022, section 3.1).
+
+Phrases and rules stand in ``resources/relations/en.json``, each with its source. Descriptions are made in English, the
+language of relation names in UMLS, SNOMED CT and the open ontologies, and of the models that the paper begins with. A
+German or Spanish relative clause would have to agree with the gender of a name, which no terminology gives.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+LANGUAGE = "en"
+_CODE = re.compile(r"(?:[A-Za-z]+[:_])?\d+")
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@dataclass(frozen=True, slots=True)
+class RelationWords:
+    """Template, phrases and rules, read from their data file."""
+
+    template: str
+    open: str
+    hierarchy: frozenset[str]
+    left_out: frozenset[str]
+    fallback: str
+    phrases: dict[str, str]
+    subjects: re.Pattern[str]
+    verbs: frozenset[str]
+    rules: tuple[tuple[re.Pattern[str], str], ...]
+
+
+@cache
+def relation_words() -> RelationWords:
+    """What the data file says.
+
+    >>> relation_words().open
+    'something'
+    """
+    text = resources.files("medlink").joinpath(f"resources/relations/{LANGUAGE}.json").read_text("utf-8")
+    raw = {name: entry["value"] for name, entry in json.loads(text).items()}
+    return RelationWords(
+        template=raw["template"],
+        open=raw["open"],
+        hierarchy=frozenset(raw["hierarchy"]),
+        left_out=frozenset(raw["left_out"]),
+        fallback=raw["fallback"],
+        phrases=raw["phrases"],
+        subjects=re.compile(raw["subjects"]),
+        verbs=frozenset(raw["verbs"]),
+        rules=tuple((re.compile(pattern), to) for pattern, to in raw["rules"]),
+    )
+
+
+def relation_phrase(relation: str) -> str | None:
+    """A relation type as the verb of a clause.
+
+    Args:
+        relation: a type as the knowledge base has it: UMLS RELA or REL, the name of a SNOMED CT attribute, an OBO type.
+
+    Returns:
+        The words, ``None`` where the type says that two concepts have nothing to do with each other.
+
+    >>> relation_phrase("may_treat"), relation_phrase("finding_site_of"), relation_phrase("finding site")
+    ('may treat', 'is finding site of', 'has finding site')
+    >>> relation_phrase("isa"), relation_phrase("Disease_Has_Finding"), relation_phrase("RO:0000000")
+    ('is a kind of', 'has finding', 'is related to')
+    >>> relation_phrase("XR") is None
+    True
+    """
+    rules = relation_words()
+    words = " ".join(_HUMP.sub(" ", relation).replace("_", " ").lower().split())
+    if words in rules.left_out:
+        return None
+    if words in rules.phrases:
+        return rules.phrases[words]
+    if _CODE.fullmatch(relation) or not words:
+        return rules.fallback
+    words = rules.subjects.sub("", words)
+    if words.partition(" ")[0] in rules.verbs:
+        return words
+    return next(pattern.sub(to, words) for pattern, to in rules.rules if pattern.match(words))
+
+
+def describe(generic: str, relation: str, related: str) -> str:
+    """A description from its three parts.
+
+    >>> describe("drug", "may treat", "headache")
+    'drug which may treat headache'
+    """
+    return relation_words().template.format(generic=generic, relation=relation, related=related)
