@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from medlink.writing import check_targets, standard_output, whole_text
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+from medlink.cli.evaluate_output import bar, print_table, write_table
+from medlink.cli.evaluate_ranking import leaf_to_parent, retrieval
+from medlink.cli.evaluate_similarity import similarity, sts
+from medlink.writing import check_targets
 
 _MANY = 1000  # thresholds; more are a slip of the keyboard
-_CHUNK = 8192
 
 
 @click.group()
 def evaluate() -> None:
     """Measure encoders and clusterings by published protocols."""
+
+
+for _command in (leaf_to_parent, retrieval, similarity, sts):
+    evaluate.add_command(_command)
 
 
 def _thresholds(context: click.Context, parameter: click.Parameter, value: str) -> list[float]:
@@ -81,6 +80,7 @@ def clustering(
     from medlink.evaluation import sweep
     from medlink.evaluation.names import read_names
     from medlink.evaluation.plot import check_plot, write_plot
+    from medlink.evaluation.retrieval import embed
     from medlink.models import load_encoder
 
     if plot is not None:
@@ -90,12 +90,12 @@ def clustering(
     if sample is not None:
         found = found.sample(sample, seed)
     model = load_encoder(encoder)
-    with _bar("names embedded") as show:
-        vectors = _encode(model.encode, found.texts, show)
-    with _bar("names compared") as show:
+    with bar("names embedded") as show:
+        vectors = embed(model.encode, found.texts, show)
+    with bar("names compared") as show:
         result = sweep(found.concepts, vectors, neighbours=neighbours, thresholds=thresholds, progress=show)
     if out is not None:
-        _write_table(out, result.to_dicts())
+        write_table(out, result.to_dicts())
     if plot is not None:
         write_plot(plot, {encoder if encoder == "builtin" else Path(encoder).name: result})
     head = (
@@ -107,7 +107,7 @@ def clustering(
         short: f"{best[name]:.3f}" for short, name in (("P", "precision"), ("R", "recall"), ("F1", "f1"))
     }
     counts = {name.upper(): str(best[name]) for name in ("tp", "fp", "fn", "tn")}
-    _print(head, [ratios | counts])
+    print_table(head, [ratios | counts])
 
 
 @evaluate.command("partition")
@@ -150,53 +150,4 @@ def partition(predicted: Path, gold: Path) -> None:
         {"measure": name, "P": f"{p:.3f}", "R": f"{r:.3f}", "F1": f"{f1:.3f}"}
         for name, (p, r, f1) in (("pairs", pairs), ("B-cubed", bcubed))
     ]
-    _print(head, [*measures, {"measure": "pairs of two languages", "P": "-", "R": across, "F1": "-"}])
-
-
-def _print(head: str, rows: list[dict[str, str]]) -> None:
-    """A line, and rows under their header, columns aligned."""
-    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
-    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
-    with standard_output("send it to a terminal, or a file with room") as file:
-        click.echo(head, file=file)
-        for line in lines:
-            text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-            click.echo(text, file=file)
-
-
-@contextmanager
-def _bar(title: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error, where that is a terminal."""
-    from tqdm import tqdm
-
-    with tqdm(desc=title, unit=" names", disable=None) as bar:
-
-        def show(done: int, total: int) -> None:
-            """Move the bar to where the work is."""
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield show
-
-
-def _encode(
-    encode: Callable[[Sequence[str]], NDArray[np.float32]], texts: Sequence[str], show: Callable[[int, int], None]
-) -> NDArray[np.float32]:
-    """Embed texts part by part, so that the bar moves."""
-    import numpy as np
-
-    parts = []
-    for start in range(0, len(texts), _CHUNK):
-        parts.append(encode(texts[start : start + _CHUNK]))
-        show(min(start + _CHUNK, len(texts)), len(texts))
-    return np.concatenate(parts)
-
-
-def _write_table(out: Path, rows: Iterable[Mapping[str, float | int]]) -> None:
-    """Write a TSV that appears when it is whole."""
-    with whole_text(out, "the table") as file:
-        for number, row in enumerate(rows):
-            if not number:
-                file.write("\t".join(row) + "\n")
-            file.write("\t".join(f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values()))
-            file.write("\n")
+    print_table(head, [*measures, {"measure": "pairs of two languages", "P": "-", "R": across, "F1": "-"}])

@@ -107,7 +107,7 @@ def read_names(path: str | PathLike[str], *, by_language: bool = False) -> NameS
         KnowledgeBaseError: the folder or file is no knowledge base.
         InputError: the table cannot be read, or there is no name in it.
     """
-    if Path(path).is_dir() or _is_sqlite(Path(path)):
+    if Path(path).is_dir() or is_sqlite(Path(path)):
         with KnowledgeBase(path) as store:
             names = NameSet.of(store.iter_names(), by_language=by_language)
     else:
@@ -118,7 +118,8 @@ def read_names(path: str | PathLike[str], *, by_language: bool = False) -> NameS
     return names
 
 
-def _is_sqlite(path: Path) -> bool:
+def is_sqlite(path: Path) -> bool:
+    """Whether a file is an SQLite file, as knowledge bases are."""
     if not path.is_file():
         return False
     with path.open("rb") as file:

@@ -1,0 +1,113 @@
+"""Leaves against the names of concepts that have children."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medlink.errors import InputError
+from medlink.evaluation import measure_answers, retrieve
+from medlink.evaluation.leaf_to_parent import leaf_task
+from medlink.evaluation.retrieval import Dictionary, Query
+from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.models import load_encoder
+from tests.evaluation.test_ranking import naive
+
+TREE = """\
+concept_id\tname\tlanguage\ttype\tparent
+T:1\tdisease\ten\tpreferred\t
+T:1\tKrankheit\tde\tpreferred\t
+T:2\tlung disease\ten\tpreferred\tT:1
+T:2\tpulmonary disease\ten\tsynonym\t
+T:2\tlung disease (disorder)\ten\tfsn\t
+T:3\theart disease\ten\tpreferred\tT:1
+T:4\tasthma\ten\tpreferred\tT:2|T:4
+T:4\tasthma (disorder)\ten\tfsn\t
+T:4\tAsthma\tde\tpreferred\t
+T:5\tcor  pulmonale\ten\tpreferred\tT:2|T:3
+T:6\tfever\ten\tpreferred\t
+"""
+
+
+def store(folder: Path, table: str = TREE) -> KnowledgeBase:
+    (folder / "tree.tsv").write_text(table, "utf-8")
+    build_kb(folder / "kb.sqlite", [Input("table", folder / "tree.tsv")])
+    return KnowledgeBase(folder)
+
+
+def test_by_hand(tmp_path: Path) -> None:
+    with store(tmp_path) as kb:
+        task = leaf_task(kb)
+        german = leaf_task(kb, languages=frozenset({"de"}))
+    assert task.dictionary == Dictionary.of(
+        [
+            (("T:1",), "disease"),
+            (("T:1",), "Krankheit"),
+            (("T:2",), "lung disease"),
+            (("T:2",), "pulmonary disease"),
+            (("T:3",), "heart disease"),
+        ]
+    )
+    assert task.queries == (
+        Query(("Asthma",), ("T:2",), "de", "T:4"),
+        Query(("asthma",), ("T:2",), "en", "T:4"),
+        Query(("cor pulmonale",), ("T:2", "T:3"), "en", "T:5"),
+    )
+    assert (task.leaves, task.nameless) == (2, 0)
+    assert german.dictionary.texts == ("Krankheit",)
+    assert german.queries == (Query(("Asthma",), ("T:2",), "de", "T:4"),)
+    assert (german.leaves, german.nameless) == (1, 1)
+
+
+def test_samples_keep_the_dictionary(tmp_path: Path) -> None:
+    with store(tmp_path) as kb:
+        task = leaf_task(kb)
+    drawn = task.sample(1, seed=1)
+    assert (len(drawn.queries), drawn.leaves, drawn.dictionary) == (1, 1, task.dictionary)
+    assert len({task.sample(1, seed=seed).queries for seed in range(9)}) > 1
+    assert task.sample(9, seed=1) == task
+
+
+def test_places_are_those_of_a_sort_of_all_pairs(demo_path: Path) -> None:
+    encode = load_encoder().encode
+    with KnowledgeBase(demo_path) as kb:
+        task = leaf_task(kb)
+    assert len(task.queries) > 100
+    task = task.sample(40, seed=1)
+    number = {ids[0]: row for row, ids in enumerate(task.dictionary.concepts)}
+    found = retrieve(encode, task.dictionary, task.queries, depth=2000)
+    wanted = naive(
+        encode([query.parts[0] for query in task.queries]),
+        encode(task.dictionary.texts),
+        [set(owner) for owner in task.dictionary.owners],
+        [{number[one] for one in query.gold if one in number} for query in task.queries],
+        2000,
+        "concepts",
+    )
+    ranks = np.array([answer.rank for answer in found])
+    # where two names are equally near, the sums of the two ways are rounded differently
+    assert np.mean(ranks == np.array(wanted)) > 0.98
+    assert set(measure_answers(found)) == {"de", "en", "es", "all"}
+
+
+def test_refusals(tmp_path: Path) -> None:
+    with (
+        store(tmp_path, "concept_id\tname\nA\tasthma\nB\tcough\n") as kb,
+        pytest.raises(
+            InputError, match=r"no concept with a parent and without a child\. Remedy: build it from a source"
+        ),
+    ):
+        leaf_task(kb)
+    with (
+        store(tmp_path) as kb,
+        pytest.raises(InputError, match=r"leaves have no name of es\. Remedy: name other languages"),
+    ):
+        leaf_task(kb, languages=frozenset({"es"}))
+    inner = "concept_id\tname\tlanguage\tparent\nA\tasthma\ten\tB\nB\tKrankheit\tde\t\n"
+    with (
+        store(tmp_path, inner) as kb,
+        pytest.raises(InputError, match="concepts with a child have no name of en"),
+    ):
+        leaf_task(kb, languages=frozenset({"en"}))

@@ -1,0 +1,137 @@
+"""Places in a ranking, against a sort of every pair of query and name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from medlink.errors import ConfigError
+from medlink.evaluation import ranking
+from medlink.evaluation.ranking import measure_ranks, place_gold
+from tests.evaluation.test_pairs import random_groups
+
+Floats = NDArray[np.float32]
+
+
+def unit(rows: NDArray[np.float64]) -> Floats:
+    found: Floats = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    return found
+
+
+def naive(
+    queries: Floats, names: Floats, owners: list[set[int]], gold: list[set[int]], depth: int, by: str
+) -> list[int]:
+    ranks = []
+    for query, right in zip(queries, gold, strict=True):
+        cosines = [float(np.dot(query, name)) for name in names]
+        nearest = sorted(range(len(names)), key=lambda row: (-cosines[row], row))[:depth]
+        entries = sorted((-cosines[row], concept, row) for row in nearest for concept in owners[row])
+        concepts = [concept for _, concept, _ in entries]
+        if by == "concepts":
+            concepts = list(dict.fromkeys(concepts))
+        hits = [place for place, concept in enumerate(concepts[:depth], start=1) if concept in right]
+        ranks.append(hits[0] if hits else 0)
+    return ranks
+
+
+def table(groups: list[set[int]], width: int) -> csr_array:
+    dense = np.zeros((len(groups), width), dtype=np.int64)
+    for row, group in enumerate(groups):
+        dense[row, list(group)] = 1
+    return csr_array(dense)
+
+
+def test_by_hand() -> None:
+    # cosines 1.0, 0.8, 0.6, 0.0; the second and third name are of concepts 0 and 2
+    names = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)
+    owners = table([{0}, {0}, {2}, {1}], 3)
+    query = np.array([[1, 0]] * 4, dtype=np.float32)
+    gold = table([{0}, {1}, {2}, {1, 2}], 3)
+    found = place_gold(query, names, owners, gold)
+    assert found.rank.tolist() == [1, 3, 2, 2]
+    assert (found.concept.tolist(), found.name.tolist()) == ([0] * 4, [0] * 4)
+    np.testing.assert_allclose(found.cosine, 1)
+    assert place_gold(query, names, owners, gold, place_by="names").rank.tolist() == [1, 4, 3, 3]
+    assert place_gold(query, names, owners, gold, depth=2).rank.tolist() == [1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("by", ["concepts", "names"])
+@pytest.mark.parametrize("depth", [1, 5, 40, 200])
+def test_against_a_sort_of_all_pairs(by: str, depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking, "_BLOCK", 7)
+    rng = np.random.default_rng(depth)
+    # few dimensions of few values: ties everywhere
+    names = unit(rng.integers(-1, 2, (80, 3)) + np.array([0, 0, 1.5]))
+    queries = unit(rng.integers(-1, 2, (30, 3)) + np.array([0, 0, 1.5]))
+    owners = [{int(one[1:]) for one in group} for group in random_groups(80, 20, seed=depth)]
+    gold = [set(rng.choice(20, rng.integers(0, 3), replace=False).tolist()) for _ in queries]
+    # float32 sums of three terms are the same for the oracle only where they are rounded alike
+    exact = (names.astype(np.float64) * 64).round() / 64
+    names, queries = exact.astype(np.float32), ((queries.astype(np.float64) * 64).round() / 64).astype(np.float32)
+    found = place_gold(queries, names, table(owners, 20), table(gold, 20), depth=depth, place_by=by)
+    assert found.rank.tolist() == naive(queries, names, owners, gold, depth, by)
+
+
+def test_ties_go_to_the_lower_concept_then_to_the_lower_row() -> None:
+    names = np.array([[1, 0]] * 3, dtype=np.float32)
+    owners = table([{2}, {1}, {1}], 3)
+    found = place_gold(names[:1], names, owners, table([{2}], 3))
+    assert (found.concept.tolist(), found.name.tolist(), found.rank.tolist()) == ([1], [1], [2])
+    assert place_gold(names[:1], names, owners, table([{2}], 3), place_by="names").rank.tolist() == [3]
+
+
+def test_a_tie_is_not_cut_in_the_wrong_place() -> None:
+    # nine equal names, of which the first has the gold: at depth 1 it must be the one that is looked at
+    names = np.array([[1, 0]] * 9, dtype=np.float32)
+    owners = table([{row} for row in range(9)], 9)
+    assert place_gold(names[:1], names, owners, table([{0}], 9), depth=1).rank.tolist() == [1]
+
+
+def test_edges() -> None:
+    none, one = np.zeros((0, 2), dtype=np.float32), np.array([[1, 0]], dtype=np.float32)
+    empty = place_gold(one, none, csr_array((0, 2), dtype=np.int64), table([{0}], 2))
+    assert (empty.rank.tolist(), empty.concept.tolist(), empty.name.tolist()) == ([0], [-1], [-1])
+    assert place_gold(none, one, table([{0}], 1), csr_array((0, 1), dtype=np.int64)).rank.shape == (0,)
+    assert place_gold(one, one, table([{0}], 2), csr_array((1, 2), dtype=np.int64)).rank.tolist() == [0]
+    steps: list[tuple[int, int]] = []
+    place_gold(one, one, table([{0}], 1), table([{0}], 1), progress=lambda done, total: steps.append((done, total)))
+    assert steps == [(1, 1)]
+
+
+def test_refusals() -> None:
+    one, owner = np.array([[1, 0]], dtype=np.float32), table([{0}], 1)
+    with pytest.raises(ConfigError, match=r"unknown kind of place 'rows'\. Remedy: one of concepts, names"):
+        place_gold(one, one, owner, owner, place_by="rows")
+    with pytest.raises(ConfigError, match="depth 0, 1 or more expected"):
+        place_gold(one, one, owner, owner, depth=0)
+    with pytest.raises(ConfigError, match=r"queries of shape \(1, 2\) and names of shape \(1, 1\), one width"):
+        place_gold(one, one[:, :1], owner, owner)
+    with pytest.raises(ConfigError, match=r"\(1, 1\) owners and \(1, 2\) gold for 1 names, 1 queries"):
+        place_gold(one, one, owner, table([{0}], 2))
+    with pytest.raises(ConfigError, match="name 1 belongs to no concept"):
+        place_gold(one, np.repeat(one, 2, axis=0), table([{0}, set()], 1), owner)
+
+
+def test_measures_by_hand() -> None:
+    found = measure_ranks(np.array([1, 1, 2, 5, 6, 0]))
+    assert found.queries == 6
+    assert (found.acc1, found.acc5, found.unfound) == pytest.approx((2 / 6, 4 / 6, 1 / 6))
+    assert found.mrr == pytest.approx((1 + 1 + 1 / 2 + 1 / 5 + 1 / 6) / 6)
+    assert found.to_dict()["mrr"] == found.mrr
+    assert measure_ranks(np.array([0])).to_dict() == {"queries": 1, "acc1": 0, "acc5": 0, "mrr": 0, "unfound": 1}
+
+
+def test_measures_against_a_loop() -> None:
+    ranks = np.random.default_rng(3).integers(0, 12, 200)
+    found = measure_ranks(ranks)
+    assert found.mrr == pytest.approx(sum(1 / rank for rank in ranks.tolist() if rank) / 200)
+    assert found.acc5 == pytest.approx(sum(1 <= rank <= 5 for rank in ranks.tolist()) / 200)
+
+
+def test_measures_of_nothing_or_of_no_places() -> None:
+    with pytest.raises(ConfigError, match=r"no queries to measure\. Remedy: give one or more"):
+        measure_ranks(np.zeros(0, dtype=np.int64))
+    with pytest.raises(ConfigError, match="place -1, 0 or more expected"):
+        measure_ranks(np.array([1, -1]))

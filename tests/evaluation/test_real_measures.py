@@ -1,0 +1,50 @@
+"""Measures on real ratings and a real hierarchy; skipped where the data is not at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medlink.evaluation import correlate, leaf_task, measure_answers, pair_cosines, retrieve
+from medlink.evaluation.rated import read_pairs
+from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.kb.intake import Problems
+from medlink.models import load_encoder
+
+
+def measured(path: Path, measure: str) -> tuple[int, float]:
+    """Pairs of a file, and the correlation of their ratings with cosines of the built-in encoder."""
+    problems = Problems(0.0)
+    pairs = read_pairs(path, problems)
+    assert problems.rows == len(pairs)
+    encode = load_encoder().encode
+    near = pair_cosines(encode([pair.one for pair in pairs]), encode([pair.other for pair in pairs]))
+    found = correlate([pair.rating for pair in pairs], near, measure=measure)
+    assert found.low < found.value < found.high
+    return len(pairs), found.value
+
+
+def test_ratings_of_concept_pairs(shared: Path) -> None:
+    count, value = measured(shared / "data/benchmarks/ehr_rel/EHR-RelA.tsv", "spearman")
+    assert count == 111
+    assert 0.2 < value < 0.7
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_scores_of_sentence_pairs(shared: Path, language: str) -> None:
+    count, value = measured(shared / f"data/benchmarks/stsb/stsb-{language}-dev.csv", "pearson")
+    assert count == 1500
+    assert 0.5 < value < 0.95
+
+
+def test_leaves_of_hpo(shared: Path, tmp_path: Path) -> None:
+    source = shared / "data/terminologies/hpo/hp.v2024-08-13.json.gz"
+    build_kb(tmp_path / "kb.sqlite", [Input("obograph", source)])
+    with KnowledgeBase(tmp_path) as kb:
+        task = leaf_task(kb)
+    assert (len(task.queries), task.leaves, task.nameless) == (26_323, 13_169, 0)
+    assert (len(task.dictionary), len(task.dictionary.concepts)) == (15_035, 5_819)
+    answers = retrieve(load_encoder().encode, task.dictionary, task.sample(500, seed=1).queries)
+    assert all(answer.known for answer in answers)
+    assert 0.4 < measure_answers(answers)["en"].mrr < 0.8
