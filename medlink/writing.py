@@ -1,14 +1,20 @@
-"""Files that appear whole: what is written stands beside its place until it is complete."""
+"""Files that appear whole: what is written stands beside its place until it is complete.
+
+A draft is a hidden file, locked by the process that writes it. The system takes the lock back when a process ends,
+however it ends, so that the next to write the same file can tell what a killed one left behind from a draft in use.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
+import secrets
 import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
@@ -25,7 +31,7 @@ def whole_file(path: StrPath, what: str = "the output") -> Iterator[BinaryIO]:
 
     A symbolic link stays and its target is replaced. A file that was there keeps its mode; a new one has that of the
     umask. What is no regular file (a device, a FIFO) is written to straight away. After an error the old file is there
-    and nothing else.
+    and nothing else; what a killed process left behind of the same file is removed first.
 
     Args:
         path: where the file is to be.
@@ -34,35 +40,116 @@ def whole_file(path: StrPath, what: str = "the output") -> Iterator[BinaryIO]:
     Raises:
         ConfigError: the file cannot be written.
 
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with whole_file(Path(folder, "a")) as file:
     ...         early = Path(folder, "a").exists(), file.write(b"one")
     ...     early, Path(folder, "a").read_bytes(), len(os.listdir(folder))
     ((False, 3), b'one', 1)
     """
-    try:
-        status = _status(path)
-        if os.fspath(path).startswith(_OPEN_FILES) or (status is not None and not _is_plain(status)):
+    with one_error(path, what):
+        if not is_replaced(path):
             with open(path, "ab") as file:
                 yield file
             return
         target = Path(os.path.realpath(path))
-        # a file in a folder of its own gets its mode from the umask, which a process cannot read without setting it
-        with tempfile.TemporaryDirectory(prefix=".writing-", dir=target.parent) as folder:
-            draft = Path(folder, "draft")
-            with draft.open("xb") as file:
+        _remove_left(target)
+        draft, number = _open_draft(target)
+        try:
+            # the lock is held until the draft has its place
+            with open(number, "wb") as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())
-            if status is not None:
-                draft.chmod(stat.S_IMODE(status.st_mode))
-            os.replace(draft, target)
+                os.fsync(number)
+                _take_place(draft, target)
+        except BaseException:
+            with suppress(OSError):
+                draft.unlink()
+            raise
+
+
+def put_in_place(draft: StrPath, path: StrPath, what: str = "the output") -> None:
+    """Let a file that is complete take the place of another, as :func:`whole_file` does.
+
+    Args:
+        draft: the file, in the folder of what ``path`` stands for.
+        path: where it is to be.
+        what: what the file is, for the error.
+
+    Raises:
+        ConfigError: it cannot take that place.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.part").write_text("one")
+    ...     put_in_place(Path(folder, "a.part"), Path(folder, "a"))
+    ...     os.listdir(folder)
+    ['a']
+    """
+    with one_error(path, what):
+        _take_place(Path(draft), Path(os.path.realpath(path)))
+
+
+def is_replaced(path: StrPath) -> bool:
+    """Whether a target is a file that another one replaces; what else is there is written to as it stands.
+
+    >>> is_replaced("no such file"), is_replaced(os.devnull), is_replaced("/dev/stdout")
+    (True, False, False)
+    """
+    status = _status(path)
+    return not os.fspath(path).startswith(_OPEN_FILES) and (status is None or _is_plain(status))
+
+
+@contextmanager
+def one_error(path: StrPath, what: str) -> Iterator[None]:
+    """What the system refuses, as an error that says what could not be written."""
+    try:
+        yield
     except OSError as error:
         raise ConfigError(
             f"{what} cannot be written: {error.strerror or error}",
             path=path,
             remedy="name a file in a folder that you can write to and that has room",
         ) from error
+
+
+def _take_place(draft: Path, target: Path) -> None:
+    """Rename a draft; a file that was there leaves it its mode."""
+    status = _status(target)
+    if status is not None:
+        draft.chmod(stat.S_IMODE(status.st_mode))
+    os.replace(draft, target)
+
+
+def _draft_prefix(target: Path) -> str:
+    """How the names of all drafts of a file begin; a name of its own may be too long to be lengthened."""
+    return f".writing-{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
+
+
+def _open_draft(target: Path) -> tuple[Path, int]:
+    """A new draft beside a file, and its number as an open and locked file."""
+    while True:
+        draft = target.with_name(_draft_prefix(target) + secrets.token_hex(8))
+        number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        # some file systems have no locks: nothing is removed there
+        with suppress(OSError):
+            fcntl.flock(number, fcntl.LOCK_EX)
+        # another process may have taken it for a remnant before it was locked
+        if os.fstat(number).st_nlink:
+            return draft, number
+        os.close(number)
+
+
+def _remove_left(target: Path) -> None:
+    """Remove the drafts of a file that nobody has locked: their process is gone."""
+    for draft in target.parent.glob(f"{_draft_prefix(target)}*"):
+        with suppress(OSError):
+            number = os.open(draft, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                draft.unlink()
+            finally:
+                os.close(number)
 
 
 @contextmanager
@@ -77,6 +164,7 @@ def whole_text(path: StrPath, what: str = "the output", *, errors: str = "strict
     Raises:
         ConfigError: the file cannot be written.
 
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with whole_text(Path(folder, "a")) as file:
     ...         _ = file.write("Größe\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.writing import check_targets, standard_output, whole_file, whole_text
+from medlink.writing import check_targets, put_in_place, standard_output, whole_file, whole_text
 
 FULL = Path("/dev/full")
 
@@ -99,16 +100,108 @@ def test_every_step_fails_in_one_way(tmp_path: Path, step: str, monkeypatch: pyt
 
 
 def test_a_clean_up_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(5, "Input/output error")
+    """The first error is the one that is told."""
+    monkeypatch.setattr(Path, "unlink", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
 
     def work() -> None:
-        with whole_file(tmp_path / "a", "the table") as file:
-            file.write(b"x")
-            monkeypatch.setattr("shutil.rmtree", fail)
+        with whole_file(tmp_path / "a", "the table"):
+            raise OSError(28, "No space left")
 
-    with pytest.raises(ConfigError, match="the table cannot be written: Input/output error"):
+    with pytest.raises(ConfigError, match="the table cannot be written: No space left"):
         work()
+    assert not (tmp_path / "a").exists()
+
+
+KILLED = """
+import sys, time
+from medlink.writing import whole_file
+with whole_file(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    print("half", flush=True)
+    time.sleep(60)
+"""
+
+
+def begun(path: Path) -> subprocess.Popen[str]:
+    """A process that has written half of a file."""
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "half\n"
+    return process
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    path, other = tmp_path / "a", tmp_path / "b"
+    with begun(path) as process:
+        process.kill()
+    (left,) = tmp_path.iterdir()
+    assert left.read_text() == "half"
+    write(other)
+    assert left.exists()  # it is of another file
+    (tmp_path / "link").symlink_to(path)
+    write(tmp_path / "link")
+    assert {found.name for found in tmp_path.iterdir()} == {"a", "b", "link"}
+    assert path.read_text() == "new"
+
+
+def test_the_draft_of_another_process_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with begun(path) as process:
+        write(path, "one")
+        (draft,) = (found for found in tmp_path.iterdir() if found.name != "a")
+        assert draft.read_text() == "half"
+        process.kill()
+    write(path, "two")
+    assert [found.name for found in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_draft_that_was_taken_for_a_remnant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process cleans up between the moment a draft is made and the moment it is locked."""
+    lock, taken = fcntl.flock, []
+
+    def late(number: int, how: int) -> None:
+        if not taken:
+            taken.extend(tmp_path.iterdir())
+            taken[0].unlink()
+        lock(number, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    write(tmp_path / "a")
+    assert len(taken) == 1
+    assert [found.name for found in tmp_path.iterdir()] == ["a"]
+    assert (tmp_path / "a").read_text() == "new"
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with begun(tmp_path / "a") as process:
+        process.kill()
+    monkeypatch.setattr(fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError(37, "No locks available")))
+    write(tmp_path / "a")
+    assert (tmp_path / "a").read_text() == "new"
+    assert len(list(tmp_path.iterdir())) == 2  # nobody can tell whether it is in use
+
+
+def test_a_folder_that_is_called_as_a_draft(tmp_path: Path) -> None:
+    with begun(tmp_path / "a") as process:
+        (draft,) = tmp_path.iterdir()
+        process.kill()
+    draft.unlink()
+    draft.mkdir()
+    write(tmp_path / "a")
+    assert draft.is_dir()
+
+
+def test_a_complete_file_takes_a_place(tmp_path: Path) -> None:
+    draft, path = tmp_path / "a.part", tmp_path / "a"
+    path.write_text("old")
+    path.chmod(0o600)
+    draft.write_text("new")
+    (tmp_path / "link").symlink_to(path)
+    put_in_place(draft, tmp_path / "link")
+    assert (path.read_text(), mode(path), (tmp_path / "link").is_symlink()) == ("new", 0o600, True)
+    with pytest.raises(ConfigError, match="the output cannot be written: No such file"):
+        put_in_place(draft, path)
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
@@ -16,7 +16,7 @@ from medlink.errors import ConfigError, InputError
 from medlink.writing import check_targets, standard_output, whole_text
 
 if TYPE_CHECKING:
-    from medlink.clustering import Cluster
+    from medlink.clustering import Cluster, Clustering, Summary
     from medlink.clustering.decisions import Decisions
 
 _INPUT = "-"
@@ -114,29 +114,30 @@ def cluster(
             f"{applied.absent:,} terms of the file are not in the list",
             err=True,
         )
-    with _output(out) as file:
-        if shape == "tsv":
-            file.write("\t".join(COLUMNS) + "\n")
-        for one in found.clusters:
-            file.writelines(
-                _lines(one, bundle is not None)
-                if shape == "tsv"
-                else [json.dumps(one.to_dict(), ensure_ascii=False) + "\n"]
-            )
-    summary = found.summary
-    click.echo(
-        f"{summary.terms:,} terms, {summary.clusters:,} clusters ({summary.single:,} of one term, the largest of "
-        f"{summary.largest:,}); {summary.guarded:,} near pairs kept apart by guards, "
-        f"{summary.abbreviations:,} abbreviations joined"
-        + (f"; {summary.known:,} known, {summary.new:,} new, {summary.doubtful:,} doubtful" if bundle else ""),
-        err=True,
-    )
+    if out is not None:
+        with whole_text(out) as file:
+            file.writelines(_rows(found, shape, bundle is not None))
+    click.echo(_said(found.summary, bundle is not None), err=True)
     if report is not None:
         title = "standard input" if terms == _INPUT else Path(terms).name
-        write_report(report, (one.to_dict() for one in found.clusters), title=title, summary=summary.to_dict())
+        write_report(report, (one.to_dict() for one in found.clusters), title=title, summary=found.summary.to_dict())
         click.echo(f"{report}: the page", err=True)
     if add_to is not None and decisions is not None:
         _add(decisions, add_to)
+    if out is None:
+        # behind the files: who reads it may go away at any line
+        with standard_output("name a file with -o") as file:
+            file.writelines(_rows(found, shape, bundle is not None))
+
+
+def _said(summary: Summary, judged: bool) -> str:
+    """The summary for a reader."""
+    return (
+        f"{summary.terms:,} terms, {summary.clusters:,} clusters ({summary.single:,} of one term, the largest of "
+        f"{summary.largest:,}); {summary.guarded:,} near pairs kept apart by guards, "
+        f"{summary.abbreviations:,} abbreviations joined"
+        + (f"; {summary.known:,} known, {summary.new:,} new, {summary.doubtful:,} doubtful" if judged else "")
+    )
 
 
 def _add(decisions: Path, bundle: Path) -> None:
@@ -198,6 +199,16 @@ def _cell(value: object) -> str:
     return "" if value is None else " ".join(str(value).split())
 
 
+def _rows(found: Clustering, shape: str, judged: bool) -> Iterator[str]:
+    """Lines of the output; without a bundle (``judged``) no cluster is known or new."""
+    if shape == "jsonl":
+        yield from (json.dumps(one.to_dict(), ensure_ascii=False) + "\n" for one in found.clusters)
+        return
+    yield "\t".join(COLUMNS) + "\n"
+    for one in found.clusters:
+        yield from _lines(one, judged)
+
+
 def _lines(one: Cluster, judged: bool) -> Iterator[str]:
     """A line for each member; without a bundle no cluster is known or new."""
     head = {
@@ -253,8 +264,3 @@ def _bars() -> Iterator[_Bars]:
         yield bars
     finally:
         bars.close()
-
-
-def _output(out: Path | None) -> AbstractContextManager[TextIO]:
-    """Standard output, or a file that appears when it is whole."""
-    return standard_output("name a file with -o") if out is None else whole_text(out)

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import click
 
+from medlink.errors import ConfigError
+from medlink.writing import check_targets
+
 
 @click.command()
 @click.option(
@@ -22,10 +25,18 @@ def demo(out: Path) -> None:
     from medlink.linking.demo import build_demo_bundle, demo_notes
     from medlink.spacy_components.pipeline import build_pipeline
 
+    try:
+        (out / "bundle").mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(
+            f"the folder cannot be made: {error.strerror}", path=error.filename, remedy="name another folder"
+        ) from error
+    check_targets({"the page": out / "notes.html"}, [out / "bundle"])
     bundle = build_demo_bundle(out / "bundle")
-    docs = {}
-    for language, note in demo_notes().items():
-        doc = docs[language] = build_pipeline(bundle.folder, language)(note)
+    docs = {language: build_pipeline(bundle.folder, language)(note) for language, note in demo_notes().items()}
+    # before anything is printed: who reads the first lines alone gets the page too
+    page = write_page(out / "notes.html", docs, bundle.kb)
+    for language, doc in docs.items():
         click.echo(f"\n{language}: {len(doc.ents)} mentions")
         click.echo(f"{'mention':38}{'concept':11}{'preferred name':34}{'score':>6}  came from")
         for span in doc.ents:
@@ -38,7 +49,6 @@ def demo(out: Path) -> None:
             if link["expanded"]:
                 origin += f", as long form {link['expanded']!r}"
             click.echo(f"{_cut(span.text, 36):38}{span.kb_id_:11}{_cut(name, 32):34}{score:6.3f}  {origin}")
-    page = write_page(out / "notes.html", docs, bundle.kb)
     click.echo(f"\nbundle: {bundle.folder}\npage:   {page.resolve()}")
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from medlink.errors import InputError
+
 
 @click.group()
 def index() -> None:
@@ -73,6 +75,7 @@ def add(bundle: Path, tables: tuple[Path, ...], max_bad_share: float) -> None:
     from medlink.index import extend_bundle
     from medlink.kb import Input
 
+    _check_tables(tables)
     inputs = [Input("table", table) for table in tables]
     with _embedding() as show:
         report = extend_bundle(bundle, inputs, max_bad_share=max_bad_share, progress=show)
@@ -83,6 +86,14 @@ def add(bundle: Path, tables: tuple[Path, ...], max_bad_share: float) -> None:
         f"{report.path}: {report.kb.names:,} names and {report.kb.concepts:,} concepts added; "
         f"the index has {report.names:,} names, {report.added:,} of them since it was built"
     )
+
+
+def _check_tables(tables: tuple[Path, ...]) -> None:
+    """Refuse what can be read only once: a table is opened for its header, and again for its rows."""
+    for table in tables:
+        if (table.exists() or str(table) == "-") and not (table.is_file() or table.is_dir()):
+            where = "standard input" if str(table) == "-" else table
+            raise InputError("a table is read from a file alone", path=where, remedy="save it in a file and name that")
 
 
 @contextmanager

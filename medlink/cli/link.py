@@ -8,6 +8,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,6 +19,7 @@ from medlink.cli.notes import STANDARD_INPUT, Fields, Note, find_inputs, read_no
 from medlink.errors import ConfigError, InputError
 from medlink.kb.languages import language_tag
 from medlink.text import LANGUAGES
+from medlink.writing import check_targets, is_replaced, one_error, put_in_place, standard_output, whole_text
 
 _BATCH = 64  # notes that are linked together; what a kill costs at most, for each process
 _SHOWN = 5  # unreadable notes that are named
@@ -64,7 +66,7 @@ def link(
     from medlink.index import Bundle
 
     inputs = find_inputs(paths)
-    _check_output(out, inputs, resume)
+    _check_output(out, resume, [*paths, *inputs], bundle)
     opened = Bundle(bundle)
     options = {
         "k": k,
@@ -81,7 +83,7 @@ def link(
     notes = read_notes(inputs, Fields(text_field, id_field, language_field))
     problems: list[Note] = []
     counts: Counter[str] = Counter()
-    with _Output(out, job, resume) as output:
+    with _output(out, job, resume) as output:
         for _ in islice(notes, output.done):
             pass
         bar = tqdm(desc="notes", unit=" notes", initial=output.done, disable=None if out else True)
@@ -116,18 +118,24 @@ def _bounded(note: Note) -> Note:
     return Note(note.note_id, problem=f"{len(note.text):,} characters, {MAX_LENGTH:,} at most")
 
 
-def _check_output(out: Path | None, inputs: list[str], resume: bool) -> None:
-    """Refuse before the work what would lose it, or the notes."""
+def _check_output(out: Path | None, resume: bool, inputs: list[str], bundle: Path) -> None:
+    """Refuse before the work what would lose it, or the notes, or the bundle."""
     if out is None:
+        if resume:
+            raise ConfigError("--resume needs --out")
         return
-    if out.is_dir():
-        raise ConfigError("the output is a folder", path=out, remedy="name a file")
-    if out.resolve() in {Path(given).resolve() for given in inputs if given != STANDARD_INPUT}:
-        raise ConfigError(
-            "the output is one of the inputs", path=out, remedy="write it outside the folder of the notes"
-        )
     if resume and STANDARD_INPUT in inputs:
         raise ConfigError("standard input cannot be resumed", remedy="put the notes into a file")
+    read: list[str | int | Path] = [given for given in inputs if given != STANDARD_INPUT]
+    if STANDARD_INPUT in inputs:
+        with suppress(OSError, AttributeError):  # closed, or no open file of the system
+            read.append(sys.stdin.fileno())
+    check_targets({"the output": out}, [*read, bundle])
+    if is_replaced(out):
+        part, state = _beside(out)
+        check_targets({"the unfinished output": part, "the state of the output": state}, read)
+    elif resume:
+        raise ConfigError("only a file can be resumed", path=out, remedy="leave --resume out, or name a file")
 
 
 def _state(inputs: list[str]) -> list[tuple[str, int, int]]:
@@ -175,7 +183,8 @@ class _Run:
         result = span._.medlink
         best = result["candidates"][0] if not result["nil"] else None
         return {
-            "note": note.note_id,
+            # the name of a file may be no UTF-8
+            "note": note.note_id.encode("utf-8", "backslashreplace").decode(),
             "start": span.start_char,
             "end": span.end_char,
             "text": span.text,
@@ -214,46 +223,87 @@ class _Run:
         return found.iso_code_639_1.name.lower() if found else self._languages[0]
 
 
-class _Output:
-    """Lines beside the wanted file, renamed when all are written; what is finished after each batch is kept for
-    ``--resume``."""
+def _beside(out: Path) -> tuple[Path, Path]:
+    """The unfinished output and its state, beside the file that ``out`` stands for."""
+    target = Path(os.path.realpath(out))
+    return target.with_name(f"{target.name}.part"), target.with_name(f"{target.name}.part.json")
 
-    def __init__(self, out: Path | None, job: str, resume: bool) -> None:
-        self._out, self._job, self.done = out, job, 0
-        if out is None:
-            if resume:
-                raise ConfigError("--resume needs --out")
-            self._file: TextIO = sys.stdout
-            return
-        self._part, self._state = out.with_name(out.name + ".part"), out.with_name(out.name + ".part.json")
-        size = 0
-        if resume and self._state.exists() and self._part.exists():
-            state = json.loads(self._state.read_text("utf-8"))
-            if state["job"] != job:
+
+class _Unfinished:
+    """An output that ``--resume`` can go on with: its lines, and how many notes and bytes are finished.
+
+    The state is there before the lines are, so that a file of that name without one is somebody else's.
+    """
+
+    def __init__(self, out: Path, job: str, resume: bool) -> None:
+        self.part, self.state = _beside(out)
+        self._job = job
+        held = self._read()
+        if resume and held is not None and held["job"] != job:
+            raise ConfigError(
+                "the unfinished run had other inputs, options or another bundle",
+                path=self.part,
+                remedy="run without --resume to start anew",
+            )
+        self.notes: int = held["notes"] if resume and held is not None else 0
+        self.size: int = held["bytes"] if resume and held is not None else 0
+
+    def _read(self) -> dict[str, Any] | None:
+        """The state that is there, ``None`` where there is none."""
+        begun = self.part.exists()
+        if not self.state.exists():
+            if begun:
                 raise ConfigError(
-                    "the unfinished run had other inputs, options or another bundle",
-                    path=self._part,
-                    remedy="run without --resume to start anew",
+                    "is no unfinished output of medlink", path=self.part, remedy="move it away, or name another output"
                 )
-            self.done, size = state["notes"], state["bytes"]
+            return None
         try:
-            self._file = self._part.open("r+" if size else "w", encoding="utf-8", newline="")
-            self._file.seek(size)
-            self._file.truncate()
-        except OSError as error:
-            raise ConfigError(f"the output cannot be written: {error.strerror}", path=out) from error
+            held = json.loads(self.state.read_text("utf-8"))
+            return {
+                "job": str(held["job"]),
+                "notes": int(held["notes"]) if begun else 0,
+                "bytes": int(held["bytes"]) if begun else 0,
+            }
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise ConfigError(
+                "is no state of an unfinished output", path=self.state, remedy="move it away, or name another output"
+            ) from error
 
-    def __enter__(self) -> _Output:
-        return self
+    @contextmanager
+    def open(self) -> Iterator[TextIO]:
+        """The lines so far, to add to; what holds none afterwards is not kept."""
+        if self.size and self.part.stat().st_size < self.size:
+            raise ConfigError(
+                "is shorter than its state says", path=self.part, remedy="run without --resume to start anew"
+            )
+        self._save()
+        with self.part.open("r+" if self.size else "w", encoding="utf-8", newline="") as file:
+            file.seek(self.size)
+            file.truncate()
+            yield file
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        if self._out is None:
-            self._file.flush()
-            return
-        self._file.close()
-        if kind is None:
-            os.replace(self._part, self._out)
-            self._state.unlink(missing_ok=True)
+    def keep(self, notes: int, file: TextIO) -> None:
+        """Say that the lines of so many notes are in the file."""
+        os.fsync(file.fileno())
+        self.notes, self.size = notes, os.fstat(file.fileno()).st_size
+        self._save()
+
+    def _save(self) -> None:
+        with whole_text(self.state, "the state of the output") as file:
+            json.dump({"job": self._job, "notes": self.notes, "bytes": self.size}, file)
+
+    def drop(self) -> None:
+        """Remove what is kept."""
+        self.part.unlink(missing_ok=True)
+        self.state.unlink(missing_ok=True)
+
+
+class _Output:
+    """Lines of the output, of which ``done`` notes are finished."""
+
+    def __init__(self, file: TextIO, unfinished: _Unfinished | None = None) -> None:
+        self._file, self._unfinished = file, unfinished
+        self.done = 0 if unfinished is None else unfinished.notes
 
     def write(self, line: str) -> None:
         """Add a line."""
@@ -263,8 +313,28 @@ class _Output:
         """Say that so many more notes are finished."""
         self.done += notes
         self._file.flush()
-        if self._out is not None:
-            draft = self._state.with_name(self._state.name + ".new")
-            state = {"job": self._job, "notes": self.done, "bytes": self._file.tell()}
-            draft.write_text(json.dumps(state), encoding="utf-8")
-            os.replace(draft, self._state)
+        if self._unfinished is not None:
+            self._unfinished.keep(self.done, self._file)
+
+
+@contextmanager
+def _output(out: Path | None, job: str, resume: bool) -> Iterator[_Output]:
+    """Standard output, what is written to as it stands, or a file that appears when it is whole."""
+    if out is None:
+        with standard_output("name a file with -o") as file:
+            yield _Output(file)
+    elif not is_replaced(out):
+        with whole_text(out) as file:
+            yield _Output(file)
+    else:
+        unfinished = _Unfinished(out, job, resume)
+        with one_error(out, "the output"):
+            try:
+                with unfinished.open() as file:
+                    yield _Output(file, unfinished)
+            except BaseException:
+                if not unfinished.size:
+                    unfinished.drop()
+                raise
+        put_in_place(unfinished.part, out)
+        unfinished.drop()

@@ -10,6 +10,7 @@ from spacy import displacy
 from spacy.tokens import Doc
 
 from medlink.kb import KnowledgeBase
+from medlink.writing import whole_text
 
 _COLOURS = {
     "Disease": "#f4c7c3",
@@ -74,7 +75,11 @@ def _card(kb: KnowledgeBase, concept_id: str, language: str, score: float, match
 
 
 def write_page(path: Path, docs: Mapping[str, Doc], kb: KnowledgeBase) -> Path:
-    """Write the page: for each language the note with its mentions marked, and a card for each linked concept."""
+    """Write the page: for each language the note with its mentions marked, and a card for each linked concept.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
     parts = []
     for language, doc in docs.items():
         cards: dict[str, str] = {}
@@ -95,6 +100,6 @@ def write_page(path: Path, docs: Mapping[str, Doc], kb: KnowledgeBase) -> Path:
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
         f"<body><h1>Linked notes</h1>{''.join(parts)}</body></html>\n"
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    with whole_text(path, "the page") as file:
+        file.write(page)
     return path

@@ -28,14 +28,15 @@ _SHORTEST = 4  # letters of the shortest word that a prefix negates
 class GuardRules:
     """Guard words of one language, all in the exact form.
 
-    ``patterns`` hold kind, value and the words; ``negators`` negate the word behind them, ``between`` not counted;
-    ``prefixes`` negate the rest of a word, but in the ``exceptions``; ``unread`` is cut out of a term as it is written
-    before its words are read; ``only_here`` lists what counts in terms of a stated language alone; ``small_words`` have
-    no letter in an abbreviation.
+    ``patterns`` hold kind, value and the words; a kind of ``company`` counts only in terms with a word of that pattern;
+    ``negators`` negate the word behind them, ``between`` not counted; ``prefixes`` negate the rest of a word, but in
+    the ``exceptions``; ``unread`` is cut out of a term as it is written before its words are read; ``only_here`` lists
+    what counts in terms of a stated language alone; ``small_words`` have no letter in an abbreviation.
     """
 
     language: str
     patterns: tuple[tuple[str, str, re.Pattern[str]], ...]
+    company: tuple[tuple[str, re.Pattern[str]], ...]
     negators: frozenset[str]
     between: frozenset[str]
     prefixes: tuple[str, ...]
@@ -54,11 +55,14 @@ def guard_rules(language: str) -> GuardRules:
     """
     path = resources.files("medlink").joinpath(f"resources/language/guards.{language}.json")
     raw = json.loads(path.read_text("utf-8"))
-    only, small, unread, negation = (raw.pop(key)["value"] for key in ("only_here", "small_words", "unread", NEGATION))
+    only, small, unread, negation, _ = (
+        raw.pop(key)["value"] for key in ("only_here", "small_words", "unread", NEGATION, "act")
+    )
     patterns = tuple((kind, value, re.compile(p)) for kind, entry in raw.items() for value, p in entry["value"].items())
     return GuardRules(
         language,
         patterns,
+        tuple((kind, re.compile(entry["with"])) for kind, entry in raw.items() if "with" in entry),
         frozenset(negation["before"]),
         frozenset(negation["between"]),
         tuple(negation["prefixes"]),
@@ -75,7 +79,7 @@ def _of_all(part: str) -> re.Pattern[str]:
     return re.compile("|".join(pattern for language in LANGUAGES for pattern in getattr(guard_rules(language), part)))
 
 
-def _tongues(language: str) -> tuple[str, ...]:
+def tongues(language: str) -> tuple[str, ...]:
     """Languages whose rules a term is read by: its own, or all where it names none that the house knows."""
     base = language.partition("-")[0].lower()
     return (base,) if base in LANGUAGES else LANGUAGES
@@ -84,13 +88,22 @@ def _tongues(language: str) -> tuple[str, ...]:
 @lru_cache(maxsize=262_144)
 def _of_word(word: str, language: str) -> frozenset[tuple[str, str]]:
     """Values of one word in its exact form."""
-    tongues = _tongues(language)
+    read = tongues(language)
     return frozenset(
         (kind, value)
-        for tongue in tongues
+        for tongue in read
         for kind, value, pattern in guard_rules(tongue).patterns
-        if pattern.fullmatch(word) and (len(tongues) == 1 or word not in guard_rules(tongue).only_here)
+        if pattern.fullmatch(word) and (len(read) == 1 or word not in guard_rules(tongue).only_here)
     )
+
+
+def _kinds_alone(words: Sequence[str], language: str) -> frozenset[str]:
+    """Kinds that do not count in a term, since no word of it is one that they need."""
+    needed: dict[str, bool] = {}
+    for tongue in tongues(language):
+        for kind, pattern in guard_rules(tongue).company:
+            needed[kind] = needed.get(kind, False) or any(pattern.fullmatch(word) for word in words)
+    return frozenset(kind for kind, found in needed.items() if not found)
 
 
 def _stands_out(letter: str, place: int, words: Sequence[str], term: str) -> bool:
@@ -118,7 +131,9 @@ def guard_values(term: str, language: str = "") -> frozenset[tuple[str, str]]:
     plain = normalise(term).split()
     for word in plain:
         found |= _of_word(word, language)
-    for tongue in _tongues(language):
+    alone = _kinds_alone(plain, language) if found else frozenset()
+    found = {(kind, value) for kind, value in found if kind not in alone}
+    for tongue in tongues(language):
         words = match_words(term, tongue)
         for place, word in enumerate(words):
             staged = _STAGED.fullmatch(word) if len(word) > 2 else None
@@ -153,10 +168,10 @@ def negated_words(term: str, language: str = "") -> tuple[frozenset[str], frozen
     negated: set[str] = set()
     said: set[str] = set()
     plain = normalise(term).split()
-    tongues = _tongues(language)
+    read = tongues(language)
     # Spanish "no" is English too: without a language no tongue knows which words stand between
-    between = frozenset().union(*(guard_rules(tongue).between for tongue in tongues))
-    for tongue in tongues:
+    between = frozenset().union(*(guard_rules(tongue).between for tongue in read))
+    for tongue in read:
         rules = guard_rules(tongue)
         open_ = False
         for place, word in enumerate(plain):

@@ -6,7 +6,8 @@ same phrases, which is what an embedding learns from. A guard reads such words a
 ``resources/language/guards.*.json`` with their source; how each kind is compared was measured (``docs/clustering.md``).
 
 Negation is compared by pairs: it counts only where one term negates a word that the other one says ("afebrile" and
-"febrile", "non-small cell" and "small cell"), since *a-*, *in-* and *un-* begin many words that negate nothing.
+"febrile", "non-small cell" and "small cell"), since *a-*, *in-* and *un-* begin many words that negate nothing. Acts
+are compared by pairs too (:mod:`medlink.clustering.acts`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.clustering.acts import ACT, act_rules, acts_of, acts_part
 from medlink.clustering.guard_words import LETTER, NEGATION, NUMBER, guard_rules, guard_values, negated_words
 from medlink.text import LANGUAGES
 
@@ -35,6 +37,7 @@ COMPARED: dict[str, str] = {
     "sex": EQUAL,
     "age": OVERLAP,
     "amount": OVERLAP,
+    "anaesthesia": OVERLAP,
     "axis": OVERLAP,
     "beat": OVERLAP,
     "breath": OVERLAP,
@@ -47,6 +50,7 @@ COMPARED: dict[str, str] = {
     "motion": OVERLAP,
     "onset": OVERLAP,
     "order": OVERLAP,
+    "origin": OVERLAP,
     "phase": OVERLAP,
     "rank": OVERLAP,
     "rate": OVERLAP,
@@ -55,11 +59,12 @@ COMPARED: dict[str, str] = {
     "severity": OVERLAP,
     "side": OVERLAP,
     "size": OVERLAP,
+    "sperm": SAME,
     "vertical": OVERLAP,
     "vessel": OVERLAP,
 }
 CONCEPT = "concept"
-KINDS = ("", *COMPARED, NEGATION, CONCEPT)
+KINDS = ("", *COMPARED, NEGATION, ACT, CONCEPT)
 """Names of what :meth:`Guards.apart` returns: the place in this tuple, 0 for nothing."""
 
 _PAIRS = 1 << 18  # pairs compared at a time
@@ -94,6 +99,13 @@ def _said(term: str, language: str) -> tuple[dict[str, frozenset[str]], frozense
     return {kind: frozenset(values) for kind, values in by_kind.items()}, *negated_words(term, language)
 
 
+@cache
+def _act_bits() -> dict[str, int]:
+    """A bit for each act."""
+    acts = sorted({act for language in LANGUAGES for act, _ in act_rules(language).patterns})
+    return {act: 1 << place for place, act in enumerate(acts)}
+
+
 def parting_kinds(one: str, other: str, language: str = "", second: str = "") -> frozenset[str]:
     """Kinds of guards that part two terms; :class:`Guards` gives the first of them for millions of pairs.
 
@@ -113,6 +125,8 @@ def parting_kinds(one: str, other: str, language: str = "", second: str = "") ->
         way = COMPARED[kind]
         if mine != theirs and (way == EQUAL or (mine and theirs)) and not (way == OVERLAP and mine & theirs):
             kinds.add(kind)
+    if acts_part(acts_of(one, language), acts_of(other, second)):
+        kinds.add(ACT)
     return frozenset(kinds)
 
 
@@ -141,7 +155,8 @@ class Guards:
         bits = _bits()
         places = {kind: place for place, kind in enumerate(COMPARED)}
         self._codes = np.zeros((len(places), len(terms)), dtype=np.int64)
-        negated, said, named = _Entries(), _Entries(), _Entries()
+        self._acts = np.zeros(len(terms), dtype=np.int64)
+        negated, said, named, acting, plain = (_Entries() for _ in range(5))
         for row, (term, language) in enumerate(zip(terms, languages, strict=True)):
             by_kind: dict[str, list[str]] = {}
             for kind, value in guard_values(term, language):
@@ -149,12 +164,16 @@ class Guards:
             for kind, values in by_kind.items():
                 code = sum(bits[kind, v] for v in values) if COMPARED[kind] == OVERLAP else _code(values)
                 self._codes[places[kind], row] = code
-            not_said, plain = negated_words(term, language)
+            not_said, is_said = negated_words(term, language)
             negated.add(row, not_said)
-            said.add(row, plain)
+            said.add(row, is_said)
+            acts = acts_of(term, language)
+            self._acts[row] = sum(_act_bits()[act] for act in acts.named)
+            (acting if acts.any else plain).add(row, acts.rests)
             if progress and (row + 1) % _STEP == 0:
                 progress(row + 1)
         self._negated, self._said = _shared(negated, said, len(terms))
+        self._acting, self._plain = _shared(acting, plain, len(terms))
         for row, ids in enumerate(concepts):
             named.add(row, ids)
         self._named = _shared(named, named, len(terms))[0]
@@ -187,7 +206,11 @@ class Guards:
         if kind == CONCEPT:
             return self._two_concepts(rows, cols)
         if kind == NEGATION:
-            return self._clash(rows, cols) | self._clash(cols, rows)
+            return _meet(self._negated, self._said, rows, cols) | _meet(self._negated, self._said, cols, rows)
+        if kind == ACT:
+            one_acts = _meet(self._acting, self._plain, rows, cols) | _meet(self._acting, self._plain, cols, rows)
+            one, other = self._acts[rows], self._acts[cols]
+            return np.asarray(one_acts | ((one != 0) & (other != 0) & (one & other == 0)))
         codes, way = self._codes[list(COMPARED).index(kind)], COMPARED[kind]
         one, other = codes[rows], codes[cols]
         differ = one != other
@@ -202,13 +225,6 @@ class Guards:
         numbers = self._codes[list(COMPARED).index(NUMBER)] != 0
         return np.asarray(numbers[rows] != numbers[cols])
 
-    def _clash(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether the first term of each pair negates a word that the second says."""
-        clash = np.zeros(len(rows), dtype=bool)
-        some = np.flatnonzero((np.diff(self._negated.indptr)[rows] > 0) & (np.diff(self._said.indptr)[cols] > 0))
-        clash[some] = _in_common(self._negated, self._said, rows[some], cols[some]) > 0
-        return clash
-
     def _two_concepts(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether both terms of each pair are names of known concepts, and of none in common."""
         counts = np.diff(self._named.indptr)
@@ -216,6 +232,14 @@ class Guards:
         some = np.flatnonzero((counts[rows] > 0) & (counts[cols] > 0))
         clash[some] = _in_common(self._named, self._named, rows[some], cols[some]) == 0
         return clash
+
+
+def _meet(one: Any, other: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """``(p,)`` whether rows of two sparse matrices have a column in common."""
+    met = np.zeros(len(rows), dtype=bool)
+    some = np.flatnonzero((np.diff(one.indptr)[rows] > 0) & (np.diff(other.indptr)[cols] > 0))
+    met[some] = _in_common(one, other, rows[some], cols[some]) > 0
+    return met
 
 
 def _in_common(one: Any, other: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:

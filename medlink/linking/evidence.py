@@ -40,7 +40,7 @@ FEATURES = (
 """Names of the columns of :attr:`Evidence.features`, in order.
 
 ``exact`` and ``inflected`` say that the forms are the same; ``cosine`` is that of the name's embedding,
-``cosine_gap`` what it lacks to the best name of the mention, ``nearest`` that it is that best one,
+``cosine_gap`` what it lacks to the best name of the mention, ``nearest`` that this is next to nothing,
 ``concept_cosine`` that of the mean embedding of all names of the concept; ``ratio``, ``token_sort``, ``token_set``
 and ``prefix`` are rapidfuzz's and Jaro-Winkler's likeness of the strings, ``spelling`` is above 0 only where
 optimal string alignment leaves a typing error's distance; ``compact`` that of the strings without blanks (German
@@ -56,6 +56,9 @@ _EXACT, _INFLECTED, _LEXICAL, _DENSE = range(len(ROUTES))
 _WIDTH = 24  # names that the lexical and the dense route bring each
 # Share of letters from which on two strings may be one with a typing error (one error in five letters).
 _ALIKE = 0.8
+# Cosines that differ by less are one: 16 bits for each weight leave unit vectors of length 0.9998 to 1.0002, so that
+# of a name and its plural, which are both the mention, chance would say which is the nearest.
+_SAME = 4e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,7 @@ def _measure(
     best = np.full(len(norms), -1, dtype=np.float32)
     np.maximum.at(best, mention, cosine)
     out[:, column["cosine_gap"]] = cosine - best[mention]
-    out[:, column["nearest"]] = cosine == best[mention]
+    out[:, column["nearest"]] = cosine > best[mention] - _SAME
     out[:, column["concept_cosine"]] = concept_cosine
     out[:, column["concept_cosine_squared"]] = np.maximum(concept_cosine, 0) ** 2
     out[:, column["ratio"]] = paired(queries, names, fuzz.ratio) / 100

@@ -237,6 +237,21 @@ def test_names_of_files_that_are_like_others(terms: Path, tmp_path: Path, monkey
     assert (tmp_path / "list").read_bytes() == (tmp_path / "None").read_bytes()
 
 
+@pytest.mark.parametrize("closed", ["| true", ">&-"])
+def test_standard_output_that_closes_costs_no_file(
+    terms: Path, decisions: Path, demo_path: Path, tmp_path: Path, closed: str
+) -> None:
+    """More lines than a pipe holds, and nobody who reads them."""
+    bundle = shutil.copytree(demo_path, tmp_path / "bundle")
+    before = medlink.load(bundle).kb.content_hash
+    terms.write_text(LIST + "".join(f"term {number}\n" for number in range(1500)), encoding="utf-8")
+    result = shell(f"terms.txt --report r.html --decisions {decisions.name} --add-to bundle {closed}", tmp_path)
+    assert (tmp_path / "r.html").read_text("utf-8").endswith("</html>\n")
+    assert medlink.load(bundle).kb.content_hash != before
+    assert "concepts added" in result.stderr
+    assert ("standard output is closed" in result.stderr) == (closed == ">&-")
+
+
 def test_what_is_asked_for_must_fit_together(terms: Path, decisions: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--add-to needs --decisions"):
         run(terms, "--add-to", tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,36 @@ def test_a_share_of_bad_rows_may_stop_it(bundle: Path, table: Path, capsys: pyte
         assert stop.value.code == 1
         assert message in capsys.readouterr().err
     assert Linker(bundle).link(["pain"])[0].nil
+
+
+def test_a_last_line_without_an_end(bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It counts where all its columns are there, as for a build; one that was cut off adds nothing of its table."""
+    before = Linker(bundle).kb.content_hash
+    for name, content, message in (
+        ("a.tsv", "id\tname\tlanguage\nX:5\titch\ten\nX:6\tach", "2 of 3 columns and no line end. Remedy: fetch or"),
+        ("b.csv", "id,name\nX:5,itch\nX:6", "1 of 2 columns and no line end. Remedy: fetch or"),
+    ):
+        (tmp_path / name).write_text(content, encoding="utf-8")
+        for command in (("index", "add", bundle, "--table"), ("kb", "build", tmp_path / "other.sqlite", "--table")):
+            with pytest.raises(SystemExit):
+                main([str(word) for word in (*command, tmp_path / name)])
+            assert f"{name}:3: the last line is cut off: {message}" in capsys.readouterr().err
+    assert Linker(bundle).kb.content_hash == before
+    (tmp_path / "c.tsv").write_text("id\tname\nX:5\titch", encoding="utf-8")
+    assert "1 names and 1 concepts added" in run("index", "add", bundle, "--table", tmp_path / "c.tsv")
+
+
+def test_a_table_that_can_be_read_once_alone(
+    bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("fifo.tsv")
+    for given, where in (("-", "standard input"), ("fifo.tsv", "fifo.tsv")):
+        with pytest.raises(SystemExit):
+            main(["index", "add", str(bundle), "--table", given])
+        assert capsys.readouterr().err == (
+            f"medlink: {where}: a table is read from a file alone. Remedy: save it in a file and name that.\n"
+        )
 
 
 def test_a_table_is_needed(bundle: Path) -> None:

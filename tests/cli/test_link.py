@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from medlink.cli.link import _Run
 from medlink.cli.main import app
 from medlink.errors import ConfigError, InputError, MedlinkError
 from medlink.index import Bundle
@@ -152,7 +156,7 @@ def test_inputs_that_are_not_there(demo_path: Path, tmp_path: Path) -> None:
     bad.write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match=r"bad\.txt: no note could be read"):
         run(demo_path, bad)
-    with pytest.raises(ConfigError, match="the output cannot be written"):
+    with pytest.raises(ConfigError, match="the folder of the output does not exist"):
         run(demo_path, "-", "-o", tmp_path / "no" / "out.jsonl", text="x")
     with pytest.raises(ConfigError, match="--resume needs --out"):
         run(demo_path, "-", "--resume", text="x")
@@ -182,7 +186,7 @@ def test_resume_after_a_kill(demo_path: Path, tmp_path: Path) -> None:
     child = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=os.environ)
     state = tmp_path / "out.jsonl.part.json"
     for _ in range(1200):
-        if state.exists() or child.poll() is not None:
+        if (state.exists() and json.loads(state.read_text())["notes"]) or child.poll() is not None:
             break
         time.sleep(0.05)
     child.send_signal(signal.SIGKILL)
@@ -218,9 +222,127 @@ def test_byte_order_marks_and_deep_brackets(demo_path: Path, tmp_path: Path) -> 
 
 
 def test_outputs_that_would_lose_something(demo_path: Path, notes: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the output is a folder"):
-        run(demo_path, notes, "-o", notes)
-    with pytest.raises(ConfigError, match="the output is one of the inputs"):
-        run(demo_path, notes, "-o", notes / "deep" / "more.jsonl")
-    with pytest.raises(ConfigError, match="standard input cannot be resumed"):
-        run(demo_path, "-", "-o", tmp_path / "o.jsonl", "--resume", text="x")
+    more, note = notes / "deep" / "more.jsonl", notes / "de.txt"
+    before = more.read_bytes()
+    (tmp_path / "hard.jsonl").hardlink_to(more)
+    (tmp_path / "soft.jsonl").symlink_to(more)
+    part = tmp_path / "list.part"
+    part.write_text("fever", encoding="utf-8")
+    for given, out, message in (
+        (notes, notes, "the output is a folder"),
+        (notes, more, "the output is the input"),
+        (notes, tmp_path / "hard.jsonl", "the output is the input"),
+        (more, tmp_path / "soft.jsonl", "the output is the input"),
+        (notes, notes / "links.jsonl", "the output lies in a folder that is read"),
+        (note, demo_path / "kb.sqlite", "the output lies in a folder that is read"),
+        (part, tmp_path / "list", "list.part: the unfinished output is the input"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            run(demo_path, given, "-o", out)
+    assert (more.read_bytes(), part.read_text("utf-8")) == (before, "fever")
+    for given, out, message in (
+        ("-", tmp_path / "o.jsonl", "standard input cannot be resumed"),
+        (note, os.devnull, "only a file can be resumed"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            run(demo_path, given, "-o", out, "--resume", text="x")
+
+
+def test_a_file_beside_the_output_that_is_not_of_medlink(demo_path: Path, notes: Path, tmp_path: Path) -> None:
+    out, part, state = tmp_path / "out.jsonl", tmp_path / "out.jsonl.part", tmp_path / "out.jsonl.part.json"
+    note = notes / "de.txt"
+    part.write_text("mine", encoding="utf-8")
+    for options in ((), ("--resume",)):
+        with pytest.raises(ConfigError, match=r"out\.jsonl\.part: is no unfinished output of medlink"):
+            run(demo_path, note, "-o", out, *options)
+    state.write_text("[]", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"out\.jsonl\.part\.json: is no state of an unfinished output"):
+        run(demo_path, note, "-o", out)
+    assert (part.read_text("utf-8"), state.read_text("utf-8")) == ("mine", "[]")
+
+
+def test_an_unfinished_output_that_was_cut(demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, out = tmp_path / "notes.jsonl", tmp_path / "out.jsonl"
+    source.write_text("".join(json.dumps({"text": f"fever {i}"}) + "\n" for i in range(200)), encoding="utf-8")
+    linked: list[int] = []
+
+    def stopped(self: object, notes: list[object]) -> Iterator[dict[str, object]]:
+        linked.append(len(notes))
+        if len(linked) > 1:
+            raise KeyboardInterrupt
+        return link(self, notes)
+
+    link = _Run.link
+    monkeypatch.setattr(_Run, "link", stopped)
+    words = ["link", str(demo_path), str(source), "--language", "en", "-o", str(out)]
+    assert CliRunner().invoke(app, words).exit_code == 1
+    monkeypatch.setattr(_Run, "link", link)
+    part = tmp_path / "out.jsonl.part"
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-1])
+    with pytest.raises(ConfigError, match=r"out\.jsonl\.part: is shorter than its state says"):
+        run(demo_path, source, "--language", "en", "-o", out, "--resume")
+    # what was written behind the last state is written again
+    part.write_bytes(whole + b'{"half')
+    run(demo_path, source, "--language", "en", "-o", out, "--resume")
+    assert [row["note"] for row in lines(out)] == [f"{source}:{i}" for i in range(1, 201)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.jsonl", "out.jsonl"]
+
+
+def test_a_run_that_fails_before_its_first_line_leaves_nothing(demo_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError):
+        run(demo_path, tmp_path / "bad.txt", "-o", tmp_path / "out.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
+
+
+def test_the_name_of_a_note_may_be_no_utf8(demo_path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / os.fsdecode(b"a\xff.txt")).write_text("fever", encoding="utf-8")
+    run(demo_path, folder, "--language", "en", "-o", tmp_path / "out.jsonl")
+    assert [row["note"] for row in lines(tmp_path / "out.jsonl")] == [f"{folder}/a\\udcff.txt"]
+
+
+def test_a_link_and_a_mode_stay(demo_path: Path, notes: Path, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    real = tmp_path / "folder" / "real.jsonl"
+    real.write_text("old", encoding="utf-8")
+    real.chmod(0o600)
+    (tmp_path / "out.jsonl").symlink_to(real)
+    run(demo_path, notes / "de.txt", "-o", tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").is_symlink()
+    assert stat.S_IMODE(real.stat().st_mode) == 0o600
+    assert lines(real)
+    assert [path.name for path in real.parent.iterdir()] == ["real.jsonl"]
+
+
+def test_a_fifo_and_a_device(demo_path: Path, notes: Path, tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(path.read_text("utf-8")))
+    reader.start()
+    run(demo_path, notes / "de.txt", "-o", path)
+    reader.join(timeout=30)
+    assert read == [run(demo_path, notes / "de.txt").stdout]
+    assert stat.S_ISFIFO(path.stat().st_mode)
+    run(demo_path, notes / "de.txt", "-o", os.devnull)
+    assert sorted(found.name for found in tmp_path.iterdir()) == ["fifo", "notes"]
+
+
+def test_standard_input_and_output_of_a_shell(demo_path: Path, notes: Path) -> None:
+    code = "import sys; from medlink.cli.main import main; main(['link', *sys.argv[1:]])"
+    begin = f'"{sys.executable}" -c "{code}" "{demo_path}"'
+
+    def said(command: str) -> str:
+        return subprocess.run(
+            ["bash", "-c", command], cwd=notes, capture_output=True, text=True, timeout=120, check=False
+        ).stderr
+
+    before = (notes / "de.txt").read_bytes()
+    assert said(f"{begin} - -o de.txt < de.txt") == (
+        "medlink: de.txt: the output is the input. Remedy: name another file.\n"
+    )
+    assert (notes / "de.txt").read_bytes() == before
+    assert said(f"{begin} de.txt >&-") == ("medlink: standard output is closed. Remedy: name a file with -o.\n")

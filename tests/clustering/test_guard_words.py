@@ -6,6 +6,7 @@ import json
 import re
 from importlib import resources
 
+from medlink.clustering.acts import ACT
 from medlink.clustering.guard_words import NEGATION, guard_values, negated_words
 from medlink.clustering.guards import COMPARED
 from medlink.text import LANGUAGES
@@ -43,14 +44,29 @@ def test_what_is_not_read() -> None:
     assert guard_values("li. Arm") == frozenset()
 
 
+def test_a_kind_that_needs_the_company_of_a_word() -> None:
+    assert guard_values("local anaesthesia", "en") == guard_values("Lokalanästhesie") == {("anaesthesia", "local")}
+    assert guard_values("local pain", "en") == frozenset()
+    # a word of any language that a term is read by serves
+    assert ("anaesthesia", "general") in guard_values("Narkose general")
+    assert guard_values("acute pain, spinal anesthesia", "en") == {("course", "acute"), ("anaesthesia", "spinal")}
+
+
+def test_what_negates_nothing() -> None:
+    assert "tumor" in negated_words("pseudotumor", "en")[0]
+    assert negated_words("pseudoexfoliation", "en")[0] == frozenset()
+    assert guard_values("non-acquired deficiency", "en") == frozenset()
+
+
 def test_every_rule_has_a_source_and_the_same_values_in_all_languages() -> None:
     folder = resources.files("medlink").joinpath("resources/language")
     files = {tag: json.loads(folder.joinpath(f"guards.{tag}.json").read_text("utf-8")) for tag in LANGUAGES}
     for raw in files.values():
         assert raw.keys() == files["en"].keys()
-        assert raw.keys() - {NEGATION, "only_here", "small_words", "unread"} == COMPARED.keys() - {"letter"}
+        assert raw.keys() - {NEGATION, ACT, "only_here", "small_words", "unread"} == COMPARED.keys() - {"letter"}
         for kind, entry in raw.items():
             assert entry["source"]
-            if kind in COMPARED:
+            if kind in COMPARED or kind == ACT:
                 assert entry["value"].keys() == files["en"][kind]["value"].keys()
                 assert all(re.compile(pattern) for pattern in entry["value"].values())
+            assert ("with" in entry) == (kind == "anaesthesia")

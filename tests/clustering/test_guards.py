@@ -122,6 +122,7 @@ def test_one_sided_numbers() -> None:
 
 def test_many_pairs_against_each_pair_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     terms = ["left arm", "right arm", "arm", "no fever", "fever", "type 1", "type 2", "afebrile", "febrile", "type 1 b"]
+    terms += ["liver", "liver biopsy", "Leberbiopsie", "CT of the liver", "liver function", "local anesthesia"]
     guards = Guards(terms, [""] * len(terms))
     rows, cols = (places.ravel() for places in np.meshgrid(np.arange(len(terms)), np.arange(len(terms))))
     alone = [KINDS.index(parted(terms[i], terms[j])) if i != j else 0 for i, j in zip(rows, cols, strict=True)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index import Bundle
+from medlink.index import Bundle, build_bundle
+from medlink.kb import Input, build_kb
 from medlink.linking.evidence import FEATURES, ROUTES, gather
 from medlink.linking.fit import Example, Table, fit, join_tables, tabulate
 from medlink.linking.join import Join, default_join
@@ -46,6 +49,23 @@ def test_measures_by_hand(demo: Bundle) -> None:
     column = two.features[:, FEATURES.index("numbers_differ")]
     assert column[names.index("type 1 diabetes mellitus")] == 1
     assert column[names.index("type 2 diabetes mellitus")] == 0
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+def test_names_that_are_equally_near_are_all_the_nearest(kind: str, tmp_path: Path) -> None:
+    """Stored in 16 bits, one of two names that are the mention is a little longer than the other."""
+    pairs = [("cataract", "cataracts"), ("adenoma", "adenomas"), ("diabetic nephropathy", "diabetic nephropathies")]
+    table = tmp_path / "t.tsv"
+    rows = [f"X:{i}\t{name}\ten" for i, pair in enumerate(pairs) for name in pair]
+    table.write_text("\n".join(["concept_id\tname\tlanguage", *rows, "X:9\tpsychosis\ten"]) + "\n", encoding="utf-8")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
+    bundle = build_bundle(tmp_path / "b", kb=tmp_path / "kb.sqlite", kind=kind)
+    asked = [name for pair in pairs for name in pair]
+    found = gather(bundle.index, bundle.encoder, asked, ["en"] * len(asked))
+    column = found.features[:, FEATURES.index("nearest")] > 0
+    for number, name in enumerate(asked):
+        near = found.row[column & (found.mention == number)].tolist()
+        assert {bundle.index.names.norms[row] for row in near} == {*pairs[number // 2]}, name
 
 
 def test_no_evidence_for_nothing(demo: Bundle) -> None:
