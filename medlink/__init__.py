@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 # Names that need a library are imported when they are asked for: 'import medlink' loads none.
 _LAZY = {
+    "BioLordTrainer": "medlink.models",
     "Bundle": "medlink.index",
     "CoderPlusPlusTrainer": "medlink.models",
     "ConceptIndex": "medlink.index",

@@ -7,10 +7,15 @@ from typing import Any
 
 import click
 
+from medlink.cli.train_biolord import biolord
+
 
 @click.group()
 def train() -> None:
     """Train an encoder on the names of a knowledge base."""
+
+
+train.add_command(biolord)
 
 
 @train.command("static")
@@ -58,9 +63,10 @@ def static(
 ) -> None:
     """Train the small static encoder on the names in KB: those of one concept against those of others."""
     from medlink.kb import KnowledgeBase
+    from medlink.models.encoders import check_folder
     from medlink.models.static_trainer import StaticRecipe, StaticTrainer
 
-    _check(out)
+    check_folder(out)
     with KnowledgeBase(kb) as store:
         names = list(store.iter_names())
     recipe = StaticRecipe(
@@ -83,8 +89,9 @@ def average(encoders: tuple[Path, ...], out: Path) -> None:
     """Average the weights of static ENCODERS that were trained with one seed and different recipes."""
     from medlink.models import StaticEncoder
     from medlink.models.averaging import average as mean
+    from medlink.models.encoders import check_folder
 
-    _check(out)
+    check_folder(out)
     averaged = mean([StaticEncoder.load(folder) for folder in encoders])
     averaged.save(out)
     click.echo(f"{out}: static encoder {averaged.fingerprint}, the mean of {len(encoders)}")
@@ -139,13 +146,3 @@ def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, workers: int
     trainer.recipe = replace(trainer.recipe, **given)
     encoder = trainer.train(out, resume=resume, checkpoint_steps=checkpoint_steps, workers=workers)
     click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(names)} names")
-
-
-def _check(out: Path) -> None:
-    """Refuse to write among files that are not an encoder's."""
-    from medlink.errors import ConfigError
-
-    if out.exists() and not out.is_dir():
-        raise ConfigError("there is a file of that name", path=out, remedy="name another folder")
-    if out.exists() and any(out.iterdir()) and not (out / "modules.json").exists():
-        raise ConfigError("the folder is not empty and holds no encoder", path=out, remedy="name another folder")

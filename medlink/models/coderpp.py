@@ -13,7 +13,7 @@ from medlink.errors import ConfigError
 from medlink.models.coderpp_card import write_card
 from medlink.models.coderpp_recipe import CoderPlusPlusRecipe
 from medlink.models.coderpp_terms import Terms
-from medlink.models.encoders import BUILTIN, Encoder, load_encoder
+from medlink.models.encoders import BUILTIN, Encoder, check_folder, load_encoder
 from medlink.models.static import StaticEncoder
 from medlink.records import Name
 
@@ -86,9 +86,10 @@ class CoderPlusPlusTrainer:
             EncoderError: the loss or the weights are no numbers, a checkpoint is damaged, or the disk is full.
         """
         try:
-            from medlink.models import coderpp_checkpoint as checkpoint
-            from medlink.models.coderpp_loop import CoderPlusPlusLoop, precision_here, processes_here
+            from medlink.models import checkpoint
+            from medlink.models.coderpp_loop import CoderPlusPlusLoop
             from medlink.models.coderpp_trainable import trainable
+            from medlink.models.trainer import precision_here, processes_here
         except ImportError as error:
             raise ConfigError(
                 f"a library for training is missing: {error.name}", remedy="install medlink[train]"
@@ -121,9 +122,7 @@ class CoderPlusPlusTrainer:
             )
             loop.run(found)
             if processes.is_main_process:
-                beside = out.with_name(f".{out.name}.writing")
-                checkpoint.remove(beside)
-                with checkpoint.writing(beside, "the encoder"):
+                with checkpoint.replacing(out, "the encoder") as beside:
                     part.save(beside)
                     write_card(
                         beside,
@@ -134,7 +133,6 @@ class CoderPlusPlusTrainer:
                         steps=loop.state.global_step,
                         figures=loop.figures,
                     )
-                checkpoint.replace_folder(beside, out)
         if processes.is_main_process:
             checkpoint.remove(work)
         processes.wait_for_everyone()
@@ -150,7 +148,4 @@ class CoderPlusPlusTrainer:
             raise ConfigError(
                 "feature_dropout is for a static encoder", remedy="leave it at 0; a transformer has its own dropout"
             )
-        if out.exists() and not out.is_dir():
-            raise ConfigError("there is a file of that name", path=out, remedy="name another folder")
-        if out.exists() and any(out.iterdir()) and not (out / "modules.json").exists():
-            raise ConfigError("the folder is not empty and holds no encoder", path=out, remedy="name another folder")
+        check_folder(out)

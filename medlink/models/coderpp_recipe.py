@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from medlink.errors import ConfigError
+from medlink.models.recipes import COUNT, NOT_NEGATIVE, POSITIVE, SEED, SHARE, SHARPNESS, Range, check_recipe
 
-PRECISIONS = ("auto", "fp32", "bf16", "fp16")
-
-# Training counts in 32 bits. Ten to the sixth leaves room for products; and two cosines of 32 bits are at least 6e-8
-# apart, so that a loss sharper than that tells no more.
-_LARGEST, _SMALLEST = 1e6, 1e-6
-_POSITIVE = (lambda x: 0 < x <= _LARGEST, f"a number above 0, at most {_LARGEST:g}")
-_NOT_NEGATIVE = (lambda x: 0 <= x <= _LARGEST, f"a number from 0 to {_LARGEST:g}")
-_SHARPNESS = (lambda x: _SMALLEST <= x <= _LARGEST, f"a number from {_SMALLEST:g} to {_LARGEST:g}")
-_SHARE = (lambda x: 0 <= x < 1, "a share from 0 to below 1")
-_RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
-    "learning_rate": _POSITIVE,
-    "warmup": _SHARE,
-    "weight_decay": _NOT_NEGATIVE,
-    "max_grad_norm": _NOT_NEGATIVE,
-    "alpha": _SHARPNESS,
-    "beta": _SHARPNESS,
+_COUNTS = ("positives", "neighbours", "anchors", "accumulation", "epochs", "max_tokens")
+_RANGES: dict[str, Range] = {
+    **dict.fromkeys(_COUNTS, COUNT),
+    "learning_rate": POSITIVE,
+    "warmup": SHARE,
+    "weight_decay": NOT_NEGATIVE,
+    "max_grad_norm": NOT_NEGATIVE,
+    "alpha": SHARPNESS,
+    "beta": SHARPNESS,
     "threshold": (lambda x: -1 <= x <= 1, "a cosine from -1 to 1"),
     "epsilon": (lambda x: 0 <= x <= 2, "a difference of cosines from 0 to 2"),
-    "feature_dropout": _SHARE,
-    "seed": (lambda x: 0 <= x < 2**32, f"a whole number from 0 to {2**32 - 1}"),
+    "feature_dropout": SHARE,
+    "seed": SEED,
 }
 
 
@@ -78,19 +71,11 @@ class CoderPlusPlusRecipe:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("positives", "neighbours", "anchors", "accumulation", "epochs", "max_tokens"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}, at least 1 expected")
-        for name, (fits, expected) in _RANGES.items():
-            # no comparison with "not a number" is true
-            if not fits(getattr(self, name)):
-                raise ConfigError(f"{name} is {getattr(self, name)}, {expected} expected")
+        check_recipe(self, _RANGES)
         if self.refresh not in ("epoch", "never") and (isinstance(self.refresh, str) or self.refresh < 1):
             raise ConfigError(
                 f"refresh is {self.refresh!r}", remedy="give 'epoch', 'never' or a number of steps of at least 1"
             )
-        if self.precision not in PRECISIONS:
-            raise ConfigError(f"precision is {self.precision!r}", remedy=f"give one of {', '.join(PRECISIONS)}")
 
     @classmethod
     def static(cls) -> CoderPlusPlusRecipe:

@@ -60,7 +60,7 @@ def _static(start: StaticEncoder, texts: list[str], recipe: CoderPlusPlusRecipe)
 
 def _transformer(start: TransformerEncoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> Trainable:
     # weights kept in 16 bits would not feel small steps
-    model = start._model.float()
+    model = start.model.float()
     model.max_seq_length = min(recipe.max_tokens, model.max_seq_length or recipe.max_tokens)
 
     def encode(terms: Ids) -> dict[str, Tensor]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.errors import EncoderError
+from medlink.errors import ConfigError, EncoderError
 from medlink.models.static import StaticEncoder, is_static
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 BUILTIN = "builtin"
 _ROOT = Path(__file__).resolve().parent.parent
@@ -58,20 +61,19 @@ class TransformerEncoder:
         self._batch_size = batch_size
 
     @property
+    def model(self) -> SentenceTransformer:
+        """The sentence-transformers model itself."""
+        return self._model
+
+    @property
     def dimension(self) -> int:
         """Width of the embeddings."""
         return int(self._model.get_embedding_dimension() or 0)
 
     @property
     def fingerprint(self) -> str:
-        """Hash of every weight, of the kinds of modules and of the vocabulary size."""
-        digest = hashlib.sha256()
-        for module in self._model:
-            digest.update(type(module).__name__.encode())
-        for name, tensor in sorted(self._model.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().view(-1).float().numpy().tobytes())
-        return digest.hexdigest()[:32]
+        """Hash of every weight and of the kinds of modules."""
+        return fingerprint_of(self._model)
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed n texts: ``(n, dimension)`` float32 unit vectors."""
@@ -86,6 +88,29 @@ class TransformerEncoder:
         """Write the model folder with safetensors weights."""
         self._model.save(str(folder), safe_serialization=True)
         return Path(folder)
+
+
+def fingerprint_of(model: SentenceTransformer) -> str:
+    """Hash of every weight of a sentence-transformers model and of the kinds of its modules."""
+    digest = hashlib.sha256()
+    for module in model:
+        digest.update(type(module).__name__.encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).float().numpy().tobytes())
+    return digest.hexdigest()[:32]
+
+
+def check_folder(out: Path) -> None:
+    """Refuse to write an encoder among files that are not an encoder's.
+
+    Raises:
+        ConfigError: there is a file of that name, or a folder that is neither empty nor an encoder's.
+    """
+    if out.exists() and not out.is_dir():
+        raise ConfigError("there is a file of that name", path=out, remedy="name another folder")
+    if out.exists() and any(out.iterdir()) and not (out / "modules.json").exists():
+        raise ConfigError("the folder is not empty and holds no encoder", path=out, remedy="name another folder")
 
 
 def builtin_folder() -> Path:

@@ -24,8 +24,7 @@ import torch
 
 import medlink
 from medlink.errors import ConfigError, EncoderError
-from medlink.models import CoderPlusPlusTrainer, StaticConfig, StaticEncoder, load_encoder
-from medlink.models import coderpp_checkpoint as checkpoint
+from medlink.models import CoderPlusPlusTrainer, StaticConfig, StaticEncoder, checkpoint, load_encoder
 from medlink.models.coderpp_recipe import CoderPlusPlusRecipe
 from medlink.models.encoders import TransformerEncoder
 from medlink.models.static import quantise
@@ -360,7 +359,7 @@ def test_a_kill_between_the_renames(
 
     recipe = replace(RECIPE, refresh=refresh)
     load_encoder(start).save(tmp_path / "out")
-    monkeypatch.setattr("medlink.models.coderpp_checkpoint.os.replace", kill)
+    monkeypatch.setattr("medlink.models.checkpoint.os.replace", kill)
     with pytest.raises(Killed):
         CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out", checkpoint_steps=5)
     monkeypatch.undo()
@@ -457,7 +456,7 @@ def unfinished(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("checkpoint-5/trainer_state.json", "{", "Expecting"),
         ("checkpoint-5/trainer_state.json", "{}", "it is of step 0"),
         ("checkpoint-5/trainer_state.json", '{"colour": 1}', "unexpected keyword"),
-        ("checkpoint-5/schedule.json", "{}", "no 'found'"),
+        ("checkpoint-5/schedule.json", "{}", "no 'rates'"),
         ("checkpoint-5/random-0.safetensors", None, "No such file"),
         ("neighbours-1.npy", None, "No such file"),
     ],
@@ -596,7 +595,8 @@ def test_the_recipe_follows_the_encoder(start: Path, transformer: Path, tmp_path
 @pytest.mark.parametrize("library", ["accelerate", "datasets"])
 def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    monkeypatch.delitem(sys.modules, "medlink.models.coderpp_loop", raising=False)
+    for module in ("coderpp_loop", "trainer"):
+        monkeypatch.delitem(sys.modules, f"medlink.models.{module}", raising=False)
     with pytest.raises(ConfigError, match=rf"{library}\. Remedy: install medlink\[train\]"):
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.models import coderpp_checkpoint as checkpoint
+from medlink.models import checkpoint
 
 LISTS = np.array([[1, 1], [0, -1]], dtype=np.int32)
 
@@ -35,8 +35,7 @@ def written(work: Path, step: int, found: int) -> tuple[torch.nn.Module, torch.o
     writing = work / f"{step}.writing"
     writing.mkdir(parents=True)
     checkpoint.write_state(writing, made[0], made[1], {"found": found, "scheduler": made[2].state_dict()})
-    checkpoint.write_neighbours(work, found, LISTS)
-    checkpoint.finish(work, writing, step)
+    checkpoint.finish(work, writing, step, [checkpoint.write_neighbours(work, found, LISTS)])
     return made
 
 
@@ -139,7 +138,7 @@ def test_random_numbers_go_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "detail"),
     [
-        ("schedule.json", "{}", "no 'found'"),
+        ("schedule.json", "{}", "no 'rates'"),
         ("schedule.json", "[]", "list indices"),
         ("schedule.json", '{"found": 1, "rates": [0.1, "x"], "scheduler": {"last_epoch": 5}}', "a number is missing"),
         ("schedule.json", '{"found": 1, "rates": [0.1], "scheduler": {"last_epoch": 5}}', "shorter"),

@@ -1,8 +1,9 @@
 """Checkpoints of a training run: safetensors, NumPy and JSON, so that resuming unpickles nothing.
 
-A work folder holds ``checkpoint-STEP/``, written beside and renamed when complete, and ``neighbours-ROUND.npy``, the
-lists that the batches of that round are composed from. ``run.json`` says which names and which recipe they belong to;
-``lock`` is held by the process that writes.
+A work folder holds ``checkpoint-STEP/``, written beside and renamed when complete, and its companions:
+``neighbours-ROUND.npy``, the lists that the batches of a round of CODER++ are composed from, or ``best-STEP/``, the
+best weights so far by a development measure. ``run.json`` says which data and which recipe they belong to; ``lock`` is
+held by the process that writes.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
@@ -29,11 +30,14 @@ from transformers import TrainerState
 from medlink.errors import ConfigError, EncoderError
 from medlink.models.static import write_json
 
-_WEIGHTS, _OPTIMIZER = "weights.safetensors", "optimizer.safetensors"
+_WEIGHTS, _LOSS, _OPTIMIZER = "weights.safetensors", "loss.safetensors", "optimizer.safetensors"
 SCHEDULE, STATE = "schedule.json", "trainer_state.json"
 _RUN, _LOCK = "run.json", "lock"
 # what a killed process leaves beside complete files
 _LEFT = re.compile(rf"(\d+|run)\.writing|{_LOCK}")
+# what a checkpoint needs beside it
+_COMPANIONS = ("neighbours-*.npy", "best-*")
+_DIGESTS = {"names": "other names", "data": "other data", "start": "another start"}
 _REMEDY = "delete the folder of checkpoints and train from the start"
 _ROOM = "make room, or mend the folder, and go on with --resume"
 
@@ -81,7 +85,7 @@ def check_work_folder(work: Path, run: dict[str, Any], *, resume: bool) -> Path 
         The newest checkpoint.
 
     Raises:
-        ConfigError: the folder is in use, or holds a run of other names, start, recipe or number of processes.
+        ConfigError: the folder is in use, or holds a run of other data, start, recipe or number of processes.
         EncoderError: a file that says how far the run got is damaged.
     """
     if work.exists() and not work.is_dir():
@@ -106,7 +110,7 @@ def check_work_folder(work: Path, run: dict[str, Any], *, resume: bool) -> Path 
         raise ConfigError(
             f"the unfinished run has {', '.join(changed)}",
             path=work,
-            remedy="resume with the names, options and number of processes it began with, or delete the folder",
+            remedy="resume with the data, options and number of processes it began with, or delete the folder",
         )
     with reading(found / STATE):
         step = TrainerState.load_from_json(str(found / STATE)).global_step
@@ -116,9 +120,8 @@ def check_work_folder(work: Path, run: dict[str, Any], *, resume: bool) -> Path 
 
 
 def _changes(before: dict[str, Any], run: dict[str, Any]) -> list[str]:
-    """What two runs differ in: names and start as such, the rest with both values."""
-    digests = {"names": "other names", "start": "another start"}
-    changed = [text for key, text in digests.items() if before[key] != run[key]]
+    """What two runs differ in: data and start as such, the rest with both values."""
+    changed = [text for key, text in _DIGESTS.items() if key in run and before[key] != run[key]]
     old, new = ({**each["recipe"], "processes": each["processes"]} for each in (before, run))
     return changed + [
         f"{key} {old.get(key)} (now {new.get(key)})"
@@ -159,11 +162,16 @@ def _begin(work: Path, run: dict[str, Any]) -> None:
     for left in work.glob("*.writing"):
         remove(left)
     if not begun:
-        for left in work.glob("neighbours-*.npy"):
-            left.unlink()
+        for left in _companions(work):
+            remove(left)
         beside = work / "run.writing"
         write_json(beside, run)
         os.replace(beside, work / _RUN)
+
+
+def _companions(work: Path) -> list[Path]:
+    """What lies in a work folder beside the checkpoints."""
+    return [path for pattern in _COMPANIONS for path in work.glob(pattern)]
 
 
 def remove(path: Path) -> None:
@@ -185,6 +193,24 @@ def replace_folder(new: Path, target: Path) -> None:
         os.replace(target, old)
     os.replace(new, target)
     remove(old)
+
+
+@contextmanager
+def replacing(target: Path, what: str) -> Iterator[Path]:
+    """A folder to write to, which takes the place of ``target`` when the block ends without an error.
+
+    Args:
+        target: the folder to make, or to replace.
+        what: what it is, for the error.
+
+    Raises:
+        EncoderError: it cannot be written.
+    """
+    beside = target.with_name(f".{target.name}.writing")
+    remove(beside)
+    with writing(beside, what):
+        yield beside
+    replace_folder(beside, target)
 
 
 def newest(work: Path) -> Path | None:
@@ -224,12 +250,17 @@ def write_state(
     folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, schedule: dict[str, Any]
 ) -> None:
     """Write weights, the optimizer's moments, and the plain numbers of ``schedule``."""
-    write_tensors(folder / _WEIGHTS, model.state_dict())
+    write_weights(folder, model)
     state = optimizer.state_dict()
     moments = {f"{i}.{name}": value for i, moment in state["state"].items() for name, value in moment.items()}
     write_tensors(folder / _OPTIMIZER, moments)
     rates = [group["lr"] for group in state["param_groups"]]
     write_json(folder / SCHEDULE, {**schedule, "rates": rates})
+
+
+def write_weights(folder: Path, model: torch.nn.Module) -> None:
+    """Write the weights that :func:`read_weights` reads."""
+    write_tensors(folder / _WEIGHTS, model.state_dict())
 
 
 def read_weights(folder: Path, model: torch.nn.Module) -> None:
@@ -239,12 +270,30 @@ def read_weights(folder: Path, model: torch.nn.Module) -> None:
         model.load_state_dict(load_file(path))
 
 
+def write_loss(folder: Path, own: dict[str, Tensor]) -> None:
+    """Write the weights that a loss has of its own, such as a head; a loss without any needs no file."""
+    if own:
+        write_tensors(folder / _LOSS, own)
+
+
+def read_loss(folder: Path, loss: torch.nn.Module, own: dict[str, Tensor]) -> None:
+    """Put the weights that :func:`write_loss` wrote back into a loss, whose own now are ``own``."""
+    if not own:
+        return
+    path = folder / _LOSS
+    with reading(path):
+        found = load_file(path)
+        if found.keys() != own.keys():
+            raise ValueError(f"weights {sorted(found)}, {sorted(own)} expected")
+        loss.load_state_dict(found, strict=False)
+
+
 def read_schedule(folder: Path) -> dict[str, Any]:
     """The plain numbers of a checkpoint."""
     path = folder / SCHEDULE
     with reading(path):
         schedule: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        numbers = [schedule["found"], *schedule["rates"], schedule["scheduler"]["last_epoch"]]
+        numbers = [*schedule["rates"], schedule["scheduler"]["last_epoch"]]
         if not all(isinstance(number, int | float) for number in numbers):
             raise ValueError("a number is missing")
         return schedule
@@ -266,13 +315,14 @@ def read_optimizer(folder: Path, optimizer: torch.optim.Optimizer) -> dict[str, 
     return schedule
 
 
-def write_neighbours(work: Path, number: int, neighbours: NDArray[np.int32]) -> None:
-    """Write the lists of a round, once."""
+def write_neighbours(work: Path, number: int, neighbours: NDArray[np.int32]) -> str:
+    """Write the lists of a round, once; returns the name of their file."""
     path = work / f"neighbours-{number}.npy"
     if not path.exists():
         beside = work / f"neighbours-{number}.writing.npy"
         np.save(beside, neighbours, allow_pickle=False)
         os.replace(beside, path)
+    return path.name
 
 
 def read_neighbours(work: Path, number: int, terms: int) -> NDArray[np.int32]:
@@ -287,8 +337,8 @@ def read_neighbours(work: Path, number: int, terms: int) -> NDArray[np.int32]:
     return lists
 
 
-def finish(work: Path, writing: Path, step: int) -> None:
-    """Make a written checkpoint the newest and only one, together with the neighbours that it needs."""
+def finish(work: Path, writing: Path, step: int, needed: Collection[str]) -> None:
+    """Make a written checkpoint the newest and only one, together with the companions that it needs."""
     target = work / f"checkpoint-{step}"
     if target.exists():
         shutil.rmtree(target)
@@ -296,7 +346,6 @@ def finish(work: Path, writing: Path, step: int) -> None:
     for old in work.glob("checkpoint-*"):
         if old != target:
             shutil.rmtree(old)
-    number = read_schedule(target)["found"]
-    for old in work.glob("neighbours-*.npy"):
-        if old.name != f"neighbours-{number}.npy":
-            old.unlink()
+    for old in _companions(work):
+        if old.name not in needed:
+            remove(old)
