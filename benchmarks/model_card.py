@@ -18,8 +18,9 @@ _CARD = """\
 # The built-in encoder
 
 A static trilingual encoder for names of clinical concepts: hashed character 3-to-5-grams and words, averaged, then one
-residual feed-forward layer; unit vectors of {dimension} dimensions. It runs on NumPy alone, and loads into
-sentence-transformers where medlink is installed. Fingerprint `{fingerprint}`.
+residual feed-forward layer; beside it the numbers, roman numerals and single letters of a name, with a share of their
+own whatever the length of the name. Unit vectors of {dimension} dimensions. It runs on NumPy alone, and
+loads into sentence-transformers where medlink is installed. Fingerprint `{fingerprint}`.
 
 It embeds names, not sentences. Languages: German, English and Spanish; other languages only where they share words.
 
@@ -49,7 +50,8 @@ The weights hold vectors of hashed n-grams, no names.
 ## Recipe
 
 `medlink train static`; InfoNCE on pairs of names of one concept with in-batch negatives, names of the same concept
-masked; the last epochs in batches of near neighbours. CPU, two cores.
+masked; the last epochs in batches of near neighbours. CPU, two cores. The markers were added to the trained weights:
+the vector of a marker is the sum of two rows of the table, as that of an n-gram is, and nothing was trained for it.
 
 ```json
 {recipe}

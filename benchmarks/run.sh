@@ -17,11 +17,13 @@ names=$work/names.tsv
 "$PYTHON" clustering.py split "$names" "$work/training.tsv"
 if [ ! -e "$work/held-out" ]; then
   medlink kb build "$work/training.sqlite" --table "$work/training.tsv"
-  medlink train static "$work/training.sqlite" -o "$work/held-out"
+  medlink train static "$work/training.sqlite" -o "$work/held-out" --epochs 4 --hard-epochs 2
 fi
 "$PYTHON" clustering.py rivals "$names" --encoder "$work/held-out" | table clustering
 "$PYTHON" clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" | table known
 "$PYTHON" clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" --all-names | table known-all
 "$PYTHON" coderpp.py "$names" --work "$work/coderpp" | table coderpp
 "$PYTHON" cluster_cost.py "$names" --work "$work/cost" | table cost
+# The phases of BioLORD from a small pretrained model: BASE is its folder.
+if [ -n "${BASE:-}" ]; then "$PYTHON" biolord.py --base "$BASE" --work "$work/biolord" | table biolord; fi
 "$PYTHON" fill_readme.py ../README.md accuracy="$work/accuracy.md" speed="$work/speed.md" coderpp="$work/coderpp.md"

@@ -8,17 +8,20 @@ names take about a second on one core.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.markers import markers
 from medlink.text import normalise
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)  # odd, so it has an inverse modulo 2**64
 _INVERSE = np.uint64(pow(int(_PRIME), -1, 1 << 64))
 _WORD_SALT = 0x51
+_MARKER_SALT = 0x3A << 32  # above the 32 bits of a checksum
 _BLANK, _END = 32, 10
 
 
@@ -101,3 +104,22 @@ def buckets(hashes: NDArray[np.uint64], size: int, probe: int = 0) -> NDArray[np
     """Bucket of each hash in a table of ``size`` rows; each ``probe`` is an independent hash function."""
     salted = hashes if probe == 0 else _mix(hashes ^ (_PRIME * np.uint64(probe)))
     return (salted % np.uint64(size)).astype(np.int64)
+
+
+def hash_markers(texts: Sequence[str], max_chars: int = 256) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Hash the markers of every text (:func:`medlink.markers.markers`).
+
+    Args:
+        texts: n strings; each is normalised first.
+        max_chars: normalised characters that count.
+
+    Returns:
+        ``indptr (n + 1,)`` and ``hashes (total,)``: those of text i are ``hashes[indptr[i]:indptr[i + 1]]``.
+
+    >>> ends, hashes = hash_markers(["type 2", "type II", "type"])
+    >>> ends.tolist(), bool(hashes[0] == hashes[1])
+    ([0, 1, 2, 2], True)
+    """
+    found = [markers(normalise(text)[:max_chars]) for text in texts]
+    codes = [zlib.crc32(marker.encode()) + _MARKER_SALT for some in found for marker in some]
+    return np.cumsum([0, *map(len, found)]), _mix(np.array(codes, dtype=np.uint64))

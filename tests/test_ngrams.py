@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medlink.ngrams import buckets, hash_ngrams
+from medlink.ngrams import buckets, hash_markers, hash_ngrams
 from medlink.text import normalise
 
 
@@ -44,6 +44,18 @@ def test_same_features_as_the_naive_count(texts: list[str], sizes: tuple[int, ..
         for feature in features:
             by_feature.setdefault(feature, set())
     assert len(counts) == len(by_feature)
+
+
+MARKER_HASHES = [14822686441309548202, 10377229699473032585]
+
+
+def test_hashes_of_markers_never_change() -> None:
+    """They too are what weights were trained with."""
+    ends, hashes = hash_markers(["Grade 2", "", "Grad II", "stage IIb " + "x" * 300], max_chars=9)
+    assert ends.tolist() == [0, 1, 1, 2, 4]
+    assert hashes[0] == hashes[1] == hashes[2] != hashes[3]
+    assert hashes[[0, 3]].tolist() == MARKER_HASHES
+    assert hash_markers([])[0].tolist() == [0]
 
 
 def test_hashes_never_change() -> None:

@@ -98,7 +98,9 @@ def judge(
     others are two witnesses, and the score is the probability that one of them is right, were they independent.
 
     A concept that the representative names comes first, then the one that most members name, then the one of the
-    highest score. A concept whose name a guard parts from the representative may be near, but is not the cluster's.
+    highest score. A concept whose name a guard parts from the representative may be near, but is not the cluster's. One
+    that neither the representative alone is linked to, with :data:`UNPLACED` or more, nor two members name, is
+    doubtful.
 
     Args:
         links: those of the members that were asked, at least one, the representative's first.
@@ -146,7 +148,10 @@ def judge(
     doubtful = abs(score - known_at) < _DOUBT or len(votes) > 1
     if first is not None and score >= known_at:
         rival = any(score - total[c] < _DOUBT for c in fits)
-        return Verdict(first, best[first].preferred_name, score, nearest, None, "", doubtful or rival)
+        told = max((c.score for c in believed(links[0]) if c.concept_id == first), default=0.0)
+        # readers found most of these wrong: what one other member is a name of says little of the representative
+        alone = told < UNPLACED and votes[first] < 2
+        return Verdict(first, best[first].preferred_name, score, nearest, None, "", doubtful or rival or alone)
     # "no ataxia" has no place below ataxia; a sister finding is near its parent all the same
     denied = NEGATION in parting_kinds(term, nearest[0].name, language, nearest[0].language)
     placed = nearest[0].score >= UNPLACED and not denied

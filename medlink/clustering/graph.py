@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from medlink.clustering.guards import CONCEPT, Guards
 
-THRESHOLD = 0.69
+THRESHOLD = 0.71
 NEIGHBOURS = 30
 SHARE = 0.12
 """Average weight that two groups need to be joined (:func:`medlink.clustering.cut.average_cut`)."""
@@ -18,8 +18,7 @@ _SOFTNESS = 0.01  # cosine over which the weight rises from 0.38 to 0.62
 _CROWD = 0.2  # how much a crowded neighbourhood takes off a cosine
 _USUAL = 0.45  # cosine of the places below where a term's neighbourhood is neither crowded nor empty
 _RANKS = slice(5, 25)  # nearest places that are mostly other concepts
-_ONE_NUMBER = 0.05  # taken off where one term alone names a number
-_FORBIDDEN = -0.2  # weight of a pair that a guard parts
+_FORBIDDEN = -0.5  # weight of a pair that a guard parts
 _TWO_CONCEPTS = -1.0  # weight of a pair of names of two known concepts: what a terminology says is no guess
 _LEAST = 0.01  # a weight below this is none
 
@@ -70,19 +69,17 @@ def crowding(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
 def pair_weights(
     cosine: NDArray[np.float64],
     crowded: NDArray[np.float64],
-    one_sided: NDArray[np.bool_],
     apart: NDArray[np.bool_],
     two_concepts: NDArray[np.bool_],
     threshold: float,
 ) -> NDArray[np.float64]:
     """How much pairs of near terms speak for one concept.
 
-    A logistic curve over the cosine, less what a crowded neighbourhood and a number that one term alone names take off.
+    A logistic curve over the cosine, less what a crowded neighbourhood takes off.
 
     Args:
         cosine: ``(p,)``.
         crowded: ``(p,)`` sum of the :func:`crowding` of both terms.
-        one_sided: ``(p,)`` whether one term alone names a number.
         apart: ``(p,)`` whether a guard parts them.
         two_concepts: ``(p,)`` whether they are names of two known concepts.
         threshold: cosine of weight 0.5 in a usual neighbourhood.
@@ -91,10 +88,10 @@ def pair_weights(
         ``(p,)`` weights in [-1, 1].
 
     >>> no, yes = np.array([False, False]), np.array([False, True])
-    >>> pair_weights(np.array([0.7, 0.7]), np.array([0.9, 0.9]), no, yes, no, 0.7).tolist()
-    [0.5, -0.2]
+    >>> pair_weights(np.array([0.7, 0.7]), np.array([0.9, 0.9]), yes, no, 0.7).tolist()
+    [0.5, -0.5]
     """
-    likeness = cosine - _CROWD * (crowded - 2 * _USUAL) - _ONE_NUMBER * one_sided
+    likeness = cosine - _CROWD * (crowded - 2 * _USUAL)
     weight = 1 / (1 + np.exp(np.clip((threshold - likeness) / _SOFTNESS, -50, 50)))
     return np.where(two_concepts, _TWO_CONCEPTS, np.where(apart, _FORBIDDEN, weight))
 
@@ -129,7 +126,6 @@ def build_graph(
     weight = pair_weights(
         cosine.astype(np.float64),
         around[one] + around[other],
-        guards.one_sided(one, other),
         apart > 0,
         guards.parted_by(CONCEPT, one, other),
         threshold,

@@ -25,13 +25,14 @@ from medlink.clustering.acts import ACT, act_rules, acts_of, acts_part
 from medlink.clustering.guard_words import LETTER, NEGATION, NUMBER, guard_rules, guard_values, negated_words
 from medlink.text import LANGUAGES
 
-OVERLAP, SAME, EQUAL = "overlap", "same", "equal"
-"""Ways to compare the values of two terms. ``overlap`` parts terms that both name values and share none, ``same`` terms
-that both name values and not the same ones, ``equal`` terms whose values differ, none being one of them."""
+OVERLAP, NESTED, SAME, EQUAL = "overlap", "nested", "same", "equal"
+"""Ways to compare the values of two terms. ``overlap`` parts terms that both name values and share none, ``nested``
+terms that each name a value which the other does not, ``same`` terms that both name values and not the same ones,
+``equal`` terms whose values differ, none being one of them."""
 
 LATERALITY = "laterality"
 COMPARED: dict[str, str] = {
-    NUMBER: SAME,
+    NUMBER: NESTED,
     LETTER: SAME,
     LATERALITY: EQUAL,
     "sex": EQUAL,
@@ -123,7 +124,9 @@ def parting_kinds(one: str, other: str, language: str = "", second: str = "") ->
     for kind in values.keys() | others.keys():
         mine, theirs = values.get(kind, frozenset()), others.get(kind, frozenset())
         way = COMPARED[kind]
-        if mine != theirs and (way == EQUAL or (mine and theirs)) and not (way == OVERLAP and mine & theirs):
+        if (way == OVERLAP and mine & theirs) or (way == NESTED and (mine <= theirs or theirs <= mine)):
+            continue
+        if mine != theirs and (way == EQUAL or (mine and theirs)):
             kinds.add(kind)
     if acts_part(acts_of(one, language), acts_of(other, second)):
         kinds.add(ACT)
@@ -156,11 +159,12 @@ class Guards:
         places = {kind: place for place, kind in enumerate(COMPARED)}
         self._codes = np.zeros((len(places), len(terms)), dtype=np.int64)
         self._acts = np.zeros(len(terms), dtype=np.int64)
-        negated, said, named, acting, plain = (_Entries() for _ in range(5))
+        negated, said, named, acting, plain, numbers = (_Entries() for _ in range(6))
         for row, (term, language) in enumerate(zip(terms, languages, strict=True)):
             by_kind: dict[str, list[str]] = {}
             for kind, value in guard_values(term, language):
                 by_kind.setdefault(kind, []).append(value)
+            numbers.add(row, set(by_kind.pop(NUMBER, ())))
             for kind, values in by_kind.items():
                 code = sum(bits[kind, v] for v in values) if COMPARED[kind] == OVERLAP else _code(values)
                 self._codes[places[kind], row] = code
@@ -177,6 +181,7 @@ class Guards:
         for row, ids in enumerate(concepts):
             named.add(row, ids)
         self._named = _shared(named, named, len(terms))[0]
+        self._numbers = _shared(numbers, numbers, len(terms))[0]
 
     def apart(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Which guard parts the terms of each pair.
@@ -211,6 +216,8 @@ class Guards:
             one_acts = _meet(self._acting, self._plain, rows, cols) | _meet(self._acting, self._plain, cols, rows)
             one, other = self._acts[rows], self._acts[cols]
             return np.asarray(one_acts | ((one != 0) & (other != 0) & (one & other == 0)))
+        if COMPARED[kind] == NESTED:
+            return self._crossed(rows, cols)
         codes, way = self._codes[list(COMPARED).index(kind)], COMPARED[kind]
         one, other = codes[rows], codes[cols]
         differ = one != other
@@ -220,10 +227,14 @@ class Guards:
             differ &= (one & other) == 0
         return np.asarray(differ)
 
-    def one_sided(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """``(p,)`` whether one term of each pair names numbers and the other none."""
-        numbers = self._codes[list(COMPARED).index(NUMBER)] != 0
-        return np.asarray(numbers[rows] != numbers[cols])
+    def _crossed(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """``(p,)`` whether each of both terms names a number that the other does not."""
+        counts = np.diff(self._numbers.indptr)
+        fewer = np.minimum(counts[rows], counts[cols])
+        crossed = np.zeros(len(rows), dtype=bool)
+        some = np.flatnonzero(fewer)
+        crossed[some] = _in_common(self._numbers, self._numbers, rows[some], cols[some]) < fewer[some]
+        return crossed
 
     def _two_concepts(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether both terms of each pair are names of known concepts, and of none in common."""

@@ -9,35 +9,27 @@ from torch import Tensor
 from torch.nn import functional
 
 from medlink.models.coderpp_terms import Ids
-from medlink.models.static import StaticConfig, StaticEncoder, features, quantise
+from medlink.models.static import StaticConfig, StaticEncoder, quantise
+from medlink.models.static_bags import Bags
 from medlink.models.static_module import StaticEmbedding
+from medlink.models.static_net import compose
 
-_CHUNK = 20_000
 _EMBEDDED_AT_ONCE = 4096
 
 
-class Bags:
-    """Table rows of the n-grams of many terms, hashed once.
-
-    Args:
-        texts: n terms.
-        config: shape of the encoder.
-    """
-
-    def __init__(self, texts: list[str], config: StaticConfig) -> None:
-        chunks = [features(texts[i : i + _CHUNK], config) for i in range(0, len(texts), _CHUNK)]
-        self._rows = np.concatenate([rows for _, rows in chunks]).astype(np.int32)
-        self._ends = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(ends) for ends, _ in chunks]))])
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
+class TermBags(Bags):
+    """:class:`Bags` as the tensors that :class:`BagEmbedding` reads."""
 
     def __call__(self, terms: Ids) -> dict[str, Tensor]:
-        """``input_ids (total,)``, the rows of the given terms one after the other, and ``lengths (n,)`` of each."""
-        lengths = self._ends[terms + 1] - self._ends[terms]
-        starts = np.repeat(self._ends[terms] - np.cumsum(lengths) + lengths, lengths)
-        rows = self._rows[starts + np.arange(len(starts))]
-        return {"input_ids": torch.from_numpy(rows), "lengths": torch.from_numpy(lengths)}
+        """``input_ids (total,)``, the table rows of the given terms one after the other, and ``lengths (n,)`` of each;
+        ``marker_ids`` and ``marker_lengths`` alike."""
+        found = self.take(terms)
+        return {
+            "input_ids": torch.from_numpy(found.rows),
+            "lengths": torch.from_numpy(np.diff(found.indptr)),
+            "marker_ids": torch.from_numpy(found.marker_rows),
+            "marker_lengths": torch.from_numpy(np.diff(found.marker_indptr)),
+        }
 
 
 class BagEmbedding(StaticEmbedding):
@@ -45,7 +37,8 @@ class BagEmbedding(StaticEmbedding):
 
     Args:
         config: shape of the encoder.
-        dropout: share of the n-grams, all probes of one together, left out of each term in training.
+        dropout: share of the n-grams, all probes of one together, left out of each term in training; half of it of the
+            markers, of which a term has but one or two.
     """
 
     def __init__(self, config: StaticConfig, dropout: float = 0.0) -> None:
@@ -53,21 +46,25 @@ class BagEmbedding(StaticEmbedding):
         self.dropout = dropout
 
     def forward(self, features: dict[str, Tensor], **_: object) -> dict[str, Tensor]:
-        """Add ``sentence_embedding (n, d)`` to the features that :class:`Bags` made."""
-        ids, lengths = features["input_ids"], features["lengths"]
-        probes = self.shape.probes
-        each = probes / lengths.clamp(min=1).to(self.table.weight.dtype)
-        weights = torch.repeat_interleave(each, lengths)
-        if self.training and self.dropout:
-            kept = torch.rand(len(ids) // probes, device=ids.device) >= self.dropout
-            weights = weights * kept.repeat_interleave(probes) / (1 - self.dropout)
-        offsets = (torch.cumsum(lengths, 0) - lengths).to(ids.dtype)
-        x = functional.embedding_bag(ids, self.table.weight, offsets, mode="sum", per_sample_weights=weights)
-        change = self.down(functional.gelu(self.up(self.norm(x)), approximate="tanh"))
-        features["sentence_embedding"] = functional.normalize(x + change, dim=-1) * (lengths > 0)[:, None]
+        """Add ``sentence_embedding (n, d)`` to the features that :class:`TermBags` made."""
+        lengths = features["lengths"]
+        x = self._sums(features["input_ids"], lengths, self.dropout)
+        m = self._sums(features["marker_ids"], features["marker_lengths"], self.dropout / 2)
+        y = compose(x * self.shape.probes / lengths.clamp(min=1)[:, None], m, self, self.shape.marker_weight)
+        features["sentence_embedding"] = y * (lengths > 0)[:, None]
         return features
 
-    def embed(self, bags: Bags) -> NDArray[np.float32]:
+    def _sums(self, ids: Tensor, lengths: Tensor, dropout: float) -> Tensor:
+        """Sums ``(n, d)`` of table rows, in training without those that drop out."""
+        table = self.table.weight
+        weights = torch.ones(len(ids), dtype=table.dtype, device=ids.device)
+        if self.training and dropout:
+            kept = torch.rand(len(ids) // self.shape.probes, device=ids.device) >= dropout
+            weights = kept.repeat_interleave(self.shape.probes).to(table.dtype) / (1 - dropout)
+        offsets = (torch.cumsum(lengths, 0) - lengths).to(ids.dtype)
+        return functional.embedding_bag(ids, table, offsets, mode="sum", per_sample_weights=weights)
+
+    def embed(self, bags: TermBags) -> NDArray[np.float32]:
         """Embeddings ``(n, d)`` of all terms, without dropout."""
         out = np.empty((len(bags), self.shape.dimension), dtype=np.float32)
         device, was_training = self.table.weight.device, self.training

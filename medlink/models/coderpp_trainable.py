@@ -13,7 +13,7 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from medlink.models.coderpp_recipe import CoderPlusPlusRecipe
-from medlink.models.coderpp_static import BagEmbedding, Bags
+from medlink.models.coderpp_static import BagEmbedding, TermBags
 from medlink.models.coderpp_terms import Ids
 from medlink.models.encoders import Encoder, TransformerEncoder
 from medlink.models.static import StaticEncoder
@@ -49,7 +49,7 @@ def trainable(start: Encoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> 
 
 def _static(start: StaticEncoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> Trainable:
     module = BagEmbedding.of(start, recipe.feature_dropout)
-    bags = Bags(texts, start.config)
+    bags = TermBags(texts, start.config)
 
     def save(folder: Path) -> None:
         """Write the static encoder."""

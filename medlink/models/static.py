@@ -1,10 +1,14 @@
-"""The static encoder: hashed n-grams, averaged, then a feed-forward net. Runs on NumPy alone.
+"""The static encoder: hashed n-grams, averaged, then a feed-forward net, and markers. Runs on NumPy alone.
 
 A deep averaging network (Iyyer et al. 2015, section 3) over fastText n-grams (Bojanowski et al. 2017,
 section 3.2) whose table is hashed with two functions as in floret: an n-gram's vector is the sum of two rows,
-so that two n-grams seldom share both. With x the mean of the n-gram vectors,
+so that two n-grams seldom share both. With x the mean of the n-gram vectors, m the sum of the vectors of the
+markers (:mod:`medlink.markers`), and u(v) = v / ||v||, the zero vector for v = 0,
 
-    y = x + B gelu(A norm(x) + a) + b,    embedding = y / ||y||
+    y = x + B gelu(A norm(x) + a) + b,    embedding = u(u(y) + w u(m))
+
+so that numbers, numerals and letters have the share w^2 / (1 + w^2) in the embedding of a name that has any, however
+long the name is: a mean over n-grams alone cannot tell "stage II" from "stage III" in a name of ten words.
 
 The folder is a sentence-transformers model as well (``modules.json`` names
 :class:`medlink.models.static_module.StaticEmbedding`); this class reads the same two files without torch, so that a
@@ -19,13 +23,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import EncoderError
-from medlink.ngrams import Bags, buckets, hash_ngrams
+from medlink.ngrams import buckets, hash_markers, hash_ngrams
 
 MODULE_PATH = "medlink.models.static_module.StaticEmbedding"
 CONFIG_FILE = "config.json"
@@ -37,7 +41,18 @@ _CHUNK = 2048
 
 @dataclass(frozen=True, slots=True)
 class StaticConfig:
-    """Shape of a static encoder: what must be known to compute a name's features."""
+    """Shape of a static encoder: what must be known to compute a name's features.
+
+    Attributes:
+        rows: of the table.
+        dimension: width of the embeddings.
+        hidden: width of the feed-forward net.
+        probes: rows of the table that an n-gram or a marker is the sum of.
+        sizes: lengths of the n-grams.
+        words: whether each whole word is a feature too.
+        marker_weight: the w of the markers; 0 for none.
+        max_chars: normalised characters that count.
+    """
 
     rows: int = 65_536
     dimension: int = 256
@@ -45,13 +60,14 @@ class StaticConfig:
     probes: int = 2
     sizes: tuple[int, ...] = (3, 4, 5)
     words: bool = True
+    marker_weight: float = 0.5
     max_chars: int = 256
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> StaticConfig:
-        """Read the mapping that :meth:`to_dict` wrote."""
+        """Read the mapping that :meth:`to_dict` wrote; without a weight of markers it is of an encoder without them."""
         try:
-            return cls(**{**raw, "sizes": tuple(raw["sizes"])})
+            return cls(**{"marker_weight": 0.0, **raw, "sizes": tuple(raw["sizes"])})
         except (TypeError, KeyError) as error:
             raise EncoderError(f"not a configuration of a static encoder: {error}") from error
 
@@ -60,16 +76,39 @@ class StaticConfig:
         return {**asdict(self), "sizes": list(self.sizes)}
 
 
-def features(texts: Sequence[str], config: StaticConfig) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of the table that each text takes part in.
+class Features(NamedTuple):
+    """Rows of the table that n texts take part in.
 
-    Returns:
-        ``indptr (n + 1,)`` and ``rows (total,)``: text i uses ``rows[indptr[i]:indptr[i + 1]]``; an n-gram gives
-        ``config.probes`` rows, one after the other.
+    Attributes:
+        indptr: ``(n + 1,)``; the n-grams of text i are at ``indptr[i]:indptr[i + 1]``.
+        rows: ``(total,)``; an n-gram has ``probes`` rows, one after the other.
+        marker_indptr: ``(n + 1,)``, the same of the markers.
+        marker_rows: ``(markers,)``.
     """
-    bags: Bags = hash_ngrams(texts, config.sizes, words=config.words, max_chars=config.max_chars)
-    rows = np.stack([buckets(bags.hashes, config.rows, probe) for probe in range(config.probes)], axis=1)
-    return bags.indptr * config.probes, rows.reshape(-1)
+
+    indptr: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    marker_indptr: NDArray[np.int64]
+    marker_rows: NDArray[np.int64]
+
+
+def features(texts: Sequence[str], config: StaticConfig) -> Features:
+    """Rows of the table that each text takes part in."""
+    bags = hash_ngrams(texts, config.sizes, words=config.words, max_chars=config.max_chars)
+    marker_indptr, markers = np.zeros(len(texts) + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64)
+    if config.marker_weight:
+        marker_indptr, markers = hash_markers(texts, config.max_chars)
+    return Features(
+        bags.indptr * config.probes,
+        _rows(bags.hashes, config),
+        marker_indptr * config.probes,
+        _rows(markers, config),
+    )
+
+
+def _rows(hashes: NDArray[np.uint64], config: StaticConfig) -> NDArray[np.int64]:
+    """Rows of the table, ``probes`` of them for each hash."""
+    return np.stack([buckets(hashes, config.rows, probe) for probe in range(config.probes)], axis=1).reshape(-1)
 
 
 def quantise(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -87,6 +126,11 @@ def quantise(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.f
 def gelu(x: NDArray[Any]) -> NDArray[Any]:
     """Gaussian error linear unit, tanh form (Hendrycks and Gimpel 2016, section 2), the one torch trains with."""
     return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
+
+
+def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows of ``(n, d)`` at length 1; a zero row stays zero."""
+    return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12))
 
 
 class StaticEncoder:
@@ -141,26 +185,32 @@ class StaticEncoder:
         return out
 
     def _encode_chunk(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        from scipy.sparse import csr_matrix
-
-        indptr, rows = features(texts, self.config)
-        counts = np.diff(indptr) / self.config.probes
-        # Only the rows in use are widened to float32: the table itself stays at one byte per weight.
-        used, local = np.unique(rows, return_inverse=True)
-        vectors = self.tensors["table"][used].astype(np.float32)
-        bags = csr_matrix(
-            (self.tensors["scale"][rows], local.astype(np.int32), indptr), shape=(len(texts), max(1, len(used)))
-        )
-        x = (bags @ vectors) if len(used) else np.zeros((len(texts), self.dimension), np.float32)
-        x = x / np.maximum(counts, 1)[:, None]
+        found = features(texts, self.config)
+        counts = np.diff(found.indptr) / self.config.probes
+        x = self._sums(found.indptr, found.rows) / np.maximum(counts, 1)[:, None]
         w = self._weights
         centred = x - x.mean(axis=1, keepdims=True)
         normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + _NORM_EPSILON)
         normed = normed * w["norm.weight"] + w["norm.bias"]
-        y = x + gelu(normed @ w["up.weight"].T + w["up.bias"]) @ w["down.weight"].T + w["down.bias"]
-        y /= np.maximum(np.linalg.norm(y, axis=1, keepdims=True), 1e-12)
+        y = _unit(x + gelu(normed @ w["up.weight"].T + w["up.bias"]) @ w["down.weight"].T + w["down.bias"])
+        if len(found.marker_rows):
+            m = self._sums(found.marker_indptr, found.marker_rows)
+            y = _unit(y + self.config.marker_weight * _unit(m))
         y[counts == 0] = 0
         return np.asarray(y, dtype=np.float32)
+
+    def _sums(self, indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sums ``(n, d)`` of rows of the table."""
+        from scipy.sparse import csr_matrix
+
+        if not len(rows):
+            return np.zeros((len(indptr) - 1, self.dimension))
+        # Only the rows in use are widened to float32: the table itself stays at one byte per weight.
+        used, local = np.unique(rows, return_inverse=True)
+        vectors = self.tensors["table"][used].astype(np.float32)
+        shape = (len(indptr) - 1, len(used))
+        bags = csr_matrix((self.tensors["scale"][rows], local.astype(np.int32), indptr), shape=shape)
+        return np.asarray(bags @ vectors, dtype=np.float64)
 
     def save(self, folder: str | Path) -> Path:
         """Write a model folder that this class and sentence-transformers both load; returns it."""

@@ -12,15 +12,26 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from sentence_transformers.sentence_transformer.modules import Module
 from torch import Tensor
 from torch.nn import functional
 
 from medlink.models.static import CONFIG_FILE, StaticConfig, StaticEncoder, features, quantise
+from medlink.models.static_net import compose
+
+
+def _padded(indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    """Rows of n texts as ``(n, longest)``, zeros behind the shorter ones, and the mask of the rows in use."""
+    lengths = np.diff(indptr)
+    ids = np.zeros((len(lengths), max(1, int(lengths.max(initial=0)))), dtype=np.int64)
+    mask = np.arange(ids.shape[1]) < lengths[:, None]
+    ids[mask] = rows
+    return torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
 
 
 class StaticEmbedding(Module):
-    """Mean of hashed n-gram vectors, a residual feed-forward net, unit length.
+    """Mean of hashed n-gram vectors, a residual feed-forward net, markers, unit length.
 
     Args:
         config: shape of the encoder.
@@ -47,25 +58,25 @@ class StaticEmbedding(Module):
         return self.shape.dimension
 
     def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
-        """Texts to padded table rows ``(n, longest)`` with the mask of the rows in use."""
-        texts = [(prompt or "") + str(text) for text in inputs]
-        indptr, rows = features(texts, self.shape)
-        lengths = np.diff(indptr)
-        ids = np.zeros((len(texts), max(1, int(lengths.max(initial=0)))), dtype=np.int64)
-        mask = np.arange(ids.shape[1]) < lengths[:, None]
-        ids[mask] = rows
-        return {"input_ids": torch.from_numpy(ids), "attention_mask": torch.from_numpy(mask.astype(np.int64))}
+        """Texts to padded table rows ``(n, longest)`` with the mask of the rows in use, and the same of markers."""
+        found = features([(prompt or "") + str(text) for text in inputs], self.shape)
+        ids, mask = _padded(found.indptr, found.rows)
+        marker_ids, marker_mask = _padded(found.marker_indptr, found.marker_rows)
+        return {"input_ids": ids, "attention_mask": mask, "marker_ids": marker_ids, "marker_mask": marker_mask}
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``sentence_embedding (n, d)`` to the features."""
-        mask = features["attention_mask"].to(self.table.weight.dtype)
-        counts = mask.sum(dim=1, keepdim=True)
-        # functional.embedding_bag would skip the padding too, but takes no per-sample weights together with a mean
-        x = torch.bmm(mask.unsqueeze(1), self.table(features["input_ids"])).squeeze(1)
-        x = x * self.shape.probes / counts.clamp(min=1)
-        y = functional.normalize(x + self.down(functional.gelu(self.up(self.norm(x)), approximate="tanh")), dim=-1)
+        counts = features["attention_mask"].sum(dim=1, keepdim=True)
+        x = self._masked(features["input_ids"], features["attention_mask"])
+        m = self._masked(features["marker_ids"], features["marker_mask"])
+        y = compose(x * self.shape.probes / counts.clamp(min=1), m, self, self.shape.marker_weight)
         features["sentence_embedding"] = y * (counts > 0)
         return features
+
+    def _masked(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Sums ``(n, d)`` of table rows."""
+        weights = mask.to(self.table.weight.dtype)
+        return functional.embedding_bag(ids, self.table.weight, mode="sum", per_sample_weights=weights)
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
         """Write the two files of a static encoder, the table in eight bits."""

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from medlink.errors import ConfigError
 from medlink.models import checkpoint
-from medlink.models.coderpp_static import BagEmbedding, Bags
+from medlink.models.coderpp_static import BagEmbedding, TermBags
 from medlink.models.distillation_data import Entry, TextStore
 from medlink.models.distillation_targets import principal_components, project, sum_embeddings, to_unit
 from medlink.models.distillation_work import PhaseWork, check_out, phase_work
@@ -311,7 +311,7 @@ class TextBags(BagEmbedding):
     def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
         """Texts to bags of table rows."""
         texts = [(prompt or "") + str(text) for text in inputs]
-        return Bags(texts, self.shape)(np.arange(len(texts)))
+        return TermBags(texts, self.shape)(np.arange(len(texts)))
 
 
 def random_student(config: StaticConfig, dropout: float, seed: int) -> TextBags:

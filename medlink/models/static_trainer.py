@@ -21,7 +21,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from medlink.errors import ConfigError
-from medlink.models.static import StaticConfig, StaticEncoder, features, quantise
+from medlink.models.static import StaticConfig, StaticEncoder, quantise
+from medlink.models.static_bags import Bags
+from medlink.models.static_net import Net, compose
 from medlink.records import Name
 
 
@@ -97,21 +99,6 @@ class _LazyAdam:
         table[used] -= rate * scaled
 
 
-class _Head(torch.nn.Module):
-    """The residual feed-forward net on top of the mean."""
-
-    def __init__(self, dimension: int, hidden: int) -> None:
-        super().__init__()
-        self.norm = torch.nn.LayerNorm(dimension)
-        self.up = torch.nn.Linear(dimension, hidden)
-        self.down = torch.nn.Linear(hidden, dimension)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """``(n, d)`` to ``(n, d)``, not yet of unit length."""
-        change: Tensor = self.down(functional.gelu(self.up(self.norm(x)), approximate="tanh"))
-        return x + change
-
-
 class _Data:
     """Names as features, grouped by concept."""
 
@@ -121,20 +108,10 @@ class _Data:
         self.concept = np.unique(ids, return_inverse=True)[1]
         self.text = [text for _, _, text in ordered]
         self.language = np.unique([language for _, language, _ in ordered], return_inverse=True)[1]
-        chunks = [features(self.text[i : i + 20_000], config) for i in range(0, len(self.text), 20_000)]
-        self.rows = np.concatenate([rows for _, rows in chunks]).astype(np.int32)
-        lengths = np.concatenate([np.diff(indptr) for indptr, _ in chunks])
-        self.indptr = np.concatenate([[0], np.cumsum(lengths)])
+        self.bags = Bags(self.text, config)
         self.starts = np.searchsorted(self.concept, np.arange(self.concept.max() + 2))
         # A concept with one name has no positive of its own: its name only serves as a negative.
         self.sizes = np.diff(self.starts)
-
-    def bag(self, names: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Table rows of the given names, one after the other, and how many each has."""
-        lengths = self.indptr[names + 1] - self.indptr[names]
-        total = int(lengths.sum())
-        offsets = np.repeat(self.indptr[names] - np.cumsum(lengths) + lengths, lengths)
-        return self.rows[offsets + np.arange(total)], lengths
 
 
 class StaticTrainer:
@@ -167,7 +144,7 @@ class StaticTrainer:
         generator = torch.Generator().manual_seed(self.recipe.seed)
         d, h = self.config.dimension, self.config.hidden
         self.table = torch.randn(self.config.rows, d, generator=generator) * 0.1
-        self.net = _Head(d, h)
+        self.net = Net(d, h)
         with torch.no_grad():
             self.net.up.weight.copy_(torch.randn(h, d, generator=generator) * d**-0.5)
             self.net.down.weight.zero_()
@@ -175,24 +152,38 @@ class StaticTrainer:
             self.net.down.bias.zero_()
 
     def _embed(self, names: NDArray[np.int64], dropout: float, rng: np.random.Generator) -> tuple[Tensor, Tensor, Any]:
-        rows, lengths = self.data.bag(names)
-        used, local = np.unique(rows, return_inverse=True)
+        found = self.data.bags.take(names)
+        used, local = np.unique(np.concatenate([found.rows, found.marker_rows]), return_inverse=True)
         index = torch.from_numpy(used.astype(np.int64))
         vectors = self.table[index].requires_grad_()
-        weights = np.repeat(self.config.probes / np.maximum(lengths, 1), lengths).astype(np.float32)
+        split = len(found.rows)
+        x = self._sums(vectors, local[:split], found.indptr, dropout, rng)
+        x = x * self.config.probes / torch.from_numpy(np.maximum(np.diff(found.indptr), 1)[:, None])
+        # a name has but one or two markers: they drop out half as often
+        m = self._sums(vectors, local[split:], found.marker_indptr, dropout / 2, rng)
+        return compose(x, m, self.net, self.config.marker_weight), vectors, index
+
+    def _sums(
+        self,
+        vectors: Tensor,
+        rows: NDArray[np.int64],
+        indptr: NDArray[np.int64],
+        dropout: float,
+        rng: np.random.Generator,
+    ) -> Tensor:
+        """Sums of rows of ``vectors``, without the n-grams or markers that drop out."""
+        weights = np.ones(len(rows), dtype=np.float32)
         if dropout:
             # Whole n-grams drop out (all their probes): a name must be known by any part of it.
             kept = rng.random(len(rows) // self.config.probes) >= dropout
-            weights *= np.repeat(kept, self.config.probes) / np.float32(1 - dropout)
-        offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)[:-1]]))
-        x = functional.embedding_bag(
-            torch.from_numpy(local.astype(np.int64)),
+            weights = np.repeat(kept, self.config.probes) / np.float32(1 - dropout)
+        return functional.embedding_bag(
+            torch.from_numpy(rows.astype(np.int64)),
             vectors,
-            offsets,
+            torch.from_numpy(indptr[:-1]),
             mode="sum",
             per_sample_weights=torch.from_numpy(weights),
         )
-        return functional.normalize(self.net(x), dim=-1), vectors, index
 
     def _anchors(self) -> NDArray[np.int64]:
         """Names of concepts with several, those of small languages more than once."""

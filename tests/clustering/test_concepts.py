@@ -94,6 +94,17 @@ def test_the_concept_that_the_representative_names_comes_first() -> None:
     )
 
 
+def test_a_concept_that_one_other_member_alone_names_is_doubtful() -> None:
+    """A name of it beside "fracture of the sacrum" does not make that a broken tibia."""
+    named = candidate("C1", 0.98, "Broken tibia", "exact")
+    for score, expected in ((0.0, True), (0.29, True), (0.3, False), (0.6, False)):
+        own = (candidate("C1", score, "Broken tibia", "dense"),) if score else ()
+        verdict = judge([Link("sacrum fracture", own), Link("broken tibia", (named,))])
+        assert (verdict.concept_id, verdict.doubtful) == ("C1", expected)
+    both = [Link("sacrum fracture", ()), Link("broken tibia", (named,)), Link("Broken Tibias", (named,))]
+    assert not judge(both).doubtful
+
+
 def test_without_a_named_representative_most_members_decide() -> None:
     one, two = candidate("C1", 0.99, "Fever", "exact"), candidate("C2", 0.9, "Pyrexia", "exact")
     links = [Link("hot", ()), Link("fever", (one,)), Link("pyrexia", (two,)), Link("pyrexias", (two,))]

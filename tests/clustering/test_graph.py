@@ -9,22 +9,19 @@ from medlink.clustering.guards import KINDS, Guards
 from medlink.index.selfjoin import nearest
 
 
-def one_weight(
-    cosine: float, crowded: float, one_sided: bool, apart: bool, threshold: float, two_concepts: bool = False
-) -> float:
-    arrays = (np.array([value]) for value in (cosine, crowded, one_sided, apart, two_concepts))
+def one_weight(cosine: float, crowded: float, apart: bool, threshold: float, two_concepts: bool = False) -> float:
+    arrays = (np.array([value]) for value in (cosine, crowded, apart, two_concepts))
     return float(pair_weights(*arrays, threshold)[0])
 
 
 def test_weights_worked_by_hand() -> None:
     """0.71 - 0.2 * (1.0 - 0.9) = 0.69 is 0.01 above 0.68: 1 / (1 + 1/e) = 0.7311."""
-    assert round(one_weight(0.71, 1.0, False, False, 0.68), 4) == 0.7311
-    assert round(one_weight(0.76, 1.0, True, False, 0.68), 4) == 0.7311  # a number on one side takes 0.05
-    assert one_weight(0.99, 0.9, False, True, 0.68) == -0.2
-    assert one_weight(0.99, 0.9, False, True, 0.68, two_concepts=True) == -1.0
-    assert one_weight(-1.0, 0.9, False, False, 0.68) < 1e-20
+    assert round(one_weight(0.71, 1.0, False, 0.68), 4) == 0.7311
+    assert one_weight(0.99, 0.9, True, 0.68) == -0.5
+    assert one_weight(0.99, 0.9, True, 0.68, two_concepts=True) == -1.0
+    assert one_weight(-1.0, 0.9, False, 0.68) < 1e-20
     none = np.zeros(0, bool)
-    assert pair_weights(np.zeros(0), np.zeros(0), none, none, none, 0.5).tolist() == []
+    assert pair_weights(np.zeros(0), np.zeros(0), none, none, 0.5).tolist() == []
 
 
 def test_crowding_worked_by_hand() -> None:
@@ -56,7 +53,7 @@ def test_graph_against_a_loop() -> None:
             two = bool(concepts[pair[0]] and concepts[pair[1]] and not concepts[pair[0]] & concepts[pair[1]])
             near = around[pair[0]] + around[pair[1]]
             likeness = float(cosines[one, place])
-            weight = one_weight(likeness, near, bool(guards.one_sided(*ends)[0]), kind > 0, 0.6, two)
+            weight = one_weight(likeness, near, kind > 0, 0.6, two)
             if weight >= 0.01 or (kind and likeness - 0.2 * (near - 0.9) >= 0.55):
                 expected[pair] = (round(weight, 6), kind)
     found = zip(

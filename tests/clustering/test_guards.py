@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from medlink.clustering.guard_words import NEGATION
-from medlink.clustering.guards import COMPARED, CONCEPT, KINDS, OVERLAP, SAME, Guards, parting_kinds
+from medlink.clustering.guards import COMPARED, CONCEPT, KINDS, NESTED, OVERLAP, SAME, Guards, parting_kinds
 
 with (Path(__file__).parent / "guard_cases.tsv").open(encoding="utf-8", newline="") as file:
     CASES = [tuple(row.values()) for row in csv.DictReader(file, delimiter="\t")]
@@ -93,10 +93,13 @@ def test_leaves_together(one: str, other: str) -> None:
 
 
 def test_ways_to_compare() -> None:
-    """``same`` parts {1, 2} from {1}, ``overlap`` does not part what shares a value, ``equal`` minds a missing one."""
-    assert COMPARED["number"] == SAME
-    assert COMPARED["course"] == OVERLAP
-    assert parted("grade 1 stage 2", "stage 2") == "number"
+    """``same`` parts {a, b} from {a}, ``nested`` only {1, 2} from {2, 3}, ``overlap`` not even these; ``equal`` minds a
+    missing value."""
+    assert (COMPARED["number"], COMPARED["letter"], COMPARED["course"]) == (NESTED, SAME, OVERLAP)
+    assert parted("vitamin c and d", "vitamin d") == "letter"
+    assert parted("grade 1 stage 2", "stage 2") == ""
+    assert parted("grade 1 stage 2", "grade 1 stage 3") == "number"
+    assert parted("stage 1", "stage 2") == "number"
     assert parted("type 1 diabetes", "diabetes") == ""
     assert parted("acute and chronic pain", "chronic pain") == ""
     assert parted("right arm", "arm") == "laterality"
@@ -113,11 +116,6 @@ def test_names_of_known_concepts() -> None:
     assert guards.parted_by(CONCEPT, rows, cols).tolist() == expected
     assert [KINDS[kind] for kind in guards.apart(np.array([0, 0]), np.array([1, 2]))] == [CONCEPT, ""]
     assert not Guards(["a pain", "pain", "pains", "ache"], [""] * 4).parted_by(CONCEPT, rows, cols).any()
-
-
-def test_one_sided_numbers() -> None:
-    guards = Guards(["type 1 diabetes", "diabetes", "type 2 diabetes"], [""] * 3)
-    assert guards.one_sided(np.array([0, 0]), np.array([1, 2])).tolist() == [True, False]
 
 
 def test_many_pairs_against_each_pair_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from medlink.models import StaticConfig, StaticEncoder
-from medlink.models.coderpp_static import BagEmbedding, Bags
+from medlink.models.coderpp_static import BagEmbedding, TermBags
 from medlink.models.static import quantise
 from medlink.models.static_module import StaticEmbedding
 
 CONFIG = StaticConfig(rows=512, dimension=16, hidden=8)
-TEXTS = ["renal calculus", "Nierenstein", "", "kidney stone", "x"]
+TEXTS = ["renal calculus", "Nierenstein", "", "kidney stone 2b", "x"]
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +24,9 @@ def encoder() -> StaticEncoder:
 
 
 def test_bags_embed_as_the_encoder_does(encoder: StaticEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medlink.models.coderpp_static._CHUNK", 2)
+    monkeypatch.setattr("medlink.models.static_bags._CHUNK", 2)
     monkeypatch.setattr("medlink.models.coderpp_static._EMBEDDED_AT_ONCE", 3)
-    bags, module = Bags(TEXTS, CONFIG), BagEmbedding.of(encoder, dropout=0.5)
+    bags, module = TermBags(TEXTS, CONFIG), BagEmbedding.of(encoder, dropout=0.5)
     module.train()
     assert len(bags) == 5
     np.testing.assert_allclose(module.embed(bags), encoder.encode(TEXTS), atol=1e-6)
@@ -38,7 +38,7 @@ def test_a_copy_is_the_encoder(encoder: StaticEncoder) -> None:
 
 
 def test_the_gradient_reaches_the_rows_in_use_alone(encoder: StaticEncoder) -> None:
-    module, bags = BagEmbedding.of(encoder, 0.0), Bags(TEXTS, CONFIG)
+    module, bags = BagEmbedding.of(encoder, 0.0), TermBags(TEXTS, CONFIG)
     features = bags(np.array([0, 2]))
     torch.autograd.backward(module(features)["sentence_embedding"][:, 0].sum())
     grad = module.table.weight.grad
@@ -50,7 +50,7 @@ def test_the_gradient_reaches_the_rows_in_use_alone(encoder: StaticEncoder) -> N
 
 
 def test_dropout_leaves_out_whole_n_grams_in_training_alone(encoder: StaticEncoder) -> None:
-    bags = Bags(["kidney"], CONFIG)
+    bags = TermBags(["kidney"], CONFIG)
     module = BagEmbedding.of(encoder, 0.5)
     plain = BagEmbedding.of(encoder, 0.0)
     expected = plain(bags(np.array([0])))["sentence_embedding"]
@@ -67,3 +67,14 @@ def test_dropout_leaves_out_whole_n_grams_in_training_alone(encoder: StaticEncod
     x = module.table(ids[kept].long()).sum(dim=(0, 1)) / len(ids) / 0.5
     y = x + module.down(torch.nn.functional.gelu(module.up(module.norm(x)), approximate="tanh"))
     torch.testing.assert_close(changed[0], torch.nn.functional.normalize(y, dim=-1))
+
+
+def test_markers_drop_out_half_as_often(encoder: StaticEncoder) -> None:
+    bags, module = TermBags(["grade 7"] * 4000, CONFIG), BagEmbedding.of(encoder, 0.6)
+    module.train()
+    torch.manual_seed(0)
+    features = bags(np.arange(4000))
+    m = module._sums(features["marker_ids"], features["marker_lengths"], module.dropout / 2)
+    assert float((m == 0).all(dim=1).float().mean()) == pytest.approx(0.3, abs=0.03)
+    # dropout of n-grams alone moves what the markers are added to: both parts are drawn anew for each term
+    assert not torch.allclose(module(features)["sentence_embedding"][0], module(features)["sentence_embedding"][0])

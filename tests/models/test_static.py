@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from medlink.errors import EncoderError
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.models.static import features, gelu, is_static, quantise
-from medlink.ngrams import buckets, hash_ngrams
+from medlink.ngrams import buckets, hash_markers, hash_ngrams
 
 CONFIG = StaticConfig(rows=97, dimension=6, hidden=5)
 
@@ -37,15 +38,21 @@ def naive(encoder: StaticEncoder, text: str) -> list[float]:
     """The formula of the module's docstring, one number at a time."""
     w = {k: np.asarray(v, dtype=np.float64) for k, v in encoder.tensors.items()}
     c = encoder.config
-    hashes = hash_ngrams([text], c.sizes).hashes
-    if not len(hashes):
+    bags = hash_ngrams([text], c.sizes)
+    if not len(bags.hashes):
         return [0.0] * c.dimension
+
+    def vector(one: np.uint64) -> list[float]:
+        rows = [int(buckets(np.array([one]), c.rows, probe)[0]) for probe in range(c.probes)]
+        return [sum(w["table"][row, j] * w["scale"][row] for row in rows) for j in range(c.dimension)]
+
+    def unit(v: list[float]) -> list[float]:
+        length = math.sqrt(sum(a * a for a in v))
+        return [a / length if length else 0.0 for a in v]
+
     x = [0.0] * c.dimension
-    for one in hashes:
-        for probe in range(c.probes):
-            row = int(buckets(np.array([one]), c.rows, probe)[0])
-            for j in range(c.dimension):
-                x[j] += w["table"][row, j] * w["scale"][row] / len(hashes)
+    for one in bags.hashes:
+        x = [a + b / len(bags.hashes) for a, b in zip(x, vector(one), strict=True)]
     mean = sum(x) / len(x)
     deviation = math.sqrt(sum((v - mean) ** 2 for v in x) / len(x) + 1e-5)
     normed = [(v - mean) / deviation * g + b for v, g, b in zip(x, w["norm.weight"], w["norm.bias"], strict=True)]
@@ -58,14 +65,17 @@ def naive(encoder: StaticEncoder, text: str) -> list[float]:
         sum(a * v for a, v in zip(row, act, strict=True)) + b
         for row, b in zip(w["down.weight"], w["down.bias"], strict=True)
     ]
-    y = [a + b for a, b in zip(x, down, strict=True)]
-    length = math.sqrt(sum(v * v for v in y))
-    return [v / length for v in y]
+    y = unit([a + b for a, b in zip(x, down, strict=True)])
+    m = [0.0] * c.dimension
+    for one in hash_markers([text])[1] if c.marker_weight else ():
+        m = [a + b for a, b in zip(m, vector(one), strict=True)]
+    return unit([a + c.marker_weight * b for a, b in zip(y, unit(m), strict=True)])
 
 
-def test_same_numbers_as_the_formula() -> None:
-    encoder = random_encoder()
-    texts = ["Herzinfarkt", "", "type 2 diabetes", "x", "…"]
+@pytest.mark.parametrize("marker_weight", [0.5, 0.0, 2.0])
+def test_same_numbers_as_the_formula(marker_weight: float) -> None:
+    encoder = random_encoder(replace(CONFIG, marker_weight=marker_weight))
+    texts = ["Herzinfarkt", "", "type 2 diabetes", "x", "…", "Grad IIb"]
     got = encoder.encode(texts)
     assert got.dtype == np.float32
     np.testing.assert_allclose(got, [naive(encoder, text) for text in texts], atol=1e-5)
@@ -79,11 +89,26 @@ def test_the_batch_does_not_count() -> None:
 
 
 def test_features_pair_the_probes() -> None:
-    indptr, rows = features(["ab", ""], CONFIG)
+    indptr, rows, marker_indptr, marker_rows = features(["ab", "", "ab 2"], CONFIG)
     hashes = hash_ngrams(["ab"], CONFIG.sizes).hashes
-    assert indptr.tolist() == [0, 2 * len(hashes), 2 * len(hashes)]
+    assert indptr[:3].tolist() == [0, 2 * len(hashes), 2 * len(hashes)]
+    rows = rows[: indptr[1]]
     assert rows[0::2].tolist() == buckets(hashes, 97, 0).tolist()
     assert rows[1::2].tolist() == buckets(hashes, 97, 1).tolist()
+    assert marker_indptr.tolist() == [0, 0, 0, 2]
+    markers = hash_markers(["ab 2"])[1]
+    assert marker_rows.tolist() == [*buckets(markers, 97, 0), *buckets(markers, 97, 1)]
+
+
+def test_the_weight_of_markers_does_not_depend_on_length() -> None:
+    """A number that differs costs a long name as much similarity as a short one."""
+    plain = random_encoder(replace(CONFIG, rows=50_000, dimension=300, marker_weight=0.0))
+    marked = StaticEncoder(replace(plain.config, marker_weight=1.0), plain.tensors)
+    for name in ("grade", "squamous cell carcinoma of the nasopharynx in adults grade"):
+        one, other = f"{name} 1", f"{name} 2"
+        before, after = (float(np.dot(*e.encode([one, other]))) for e in (plain, marked))
+        assert after == pytest.approx(before / 2, abs=0.1)
+        assert float(np.dot(*marked.encode([f"{name} II", other]))) > after + 0.2
 
 
 def test_quantise_is_within_half_a_step() -> None:
@@ -102,6 +127,12 @@ def test_round_trip_and_fingerprint(tmp_path: Path) -> None:
     np.testing.assert_array_equal(again.encode(["Fieber"]), encoder.encode(["Fieber"]))
     assert is_static(tmp_path / "e")
     assert not is_static(tmp_path)
+
+
+def test_an_encoder_from_before_markers_has_none() -> None:
+    raw = CONFIG.to_dict()
+    del raw["marker_weight"]
+    assert StaticConfig.from_dict(raw) == replace(CONFIG, marker_weight=0.0)
 
 
 def test_sentence_transformers_computes_the_same(tmp_path: Path) -> None:
