@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,3 +48,12 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the folder with real data is not beside the repository")
     return SHARED
+
+
+@pytest.fixture(scope="module")
+def frozen() -> Iterator[None]:
+    """A training begins by collecting garbage; what the libraries hold need not be searched every time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -28,6 +26,8 @@ from medlink.models.static_student import StaticStudentRecipe
 from tests.models.pairs_kb import random_kb
 from tests.models.small_bert import small_bert
 
+pytestmark = pytest.mark.usefixtures("frozen")
+
 RECIPES: dict[str, PhaseRecipe] = {
     "sts": StsRecipe(),
     "contrastive": ContrastiveRecipe(),
@@ -44,15 +44,6 @@ OF_ITS_OWN = {
     "static": {"kb", "languages", "without", "student"},
 }
 SHORT = ("--batch-size", "32", "--learning-rate", "0.01")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _frozen() -> Iterator[None]:
-    """Each run begins by collecting garbage; what the libraries hold need not be searched every time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,10 @@ from pathlib import Path
 import torch
 
 
+class Killed(Exception):
+    """The end of a process, as its log saw it."""
+
+
 def small_bert(folder: Path, *, dropout: float = 0.1, seed: int = 0, width: int = 16) -> Path:
     """Write the model below a folder; returns its place. It reads letters."""
     from sentence_transformers import SentenceTransformer

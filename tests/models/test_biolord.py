@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import gc
 import json
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,25 +19,14 @@ from medlink.models import BioLordTrainer, load_encoder
 from medlink.models.pairs import KnowledgeBasePairs, PairRecipe
 from medlink.models.recipes import ContrastiveRecipe, StsRecipe
 from tests.models.pairs_kb import random_kb
-from tests.models.small_bert import small_bert
+from tests.models.small_bert import Killed, small_bert
 from tests.models.test_sts import Row
+
+pytestmark = pytest.mark.usefixtures("frozen")
 
 RECIPE = ContrastiveRecipe(batch_size=8, learning_rate=1e-2, seed=3)
 TABLES = {"letters": [Row(f"{chr(97 + i)} stone", f"{chr(97 + i // 2)} stone", float(i % 5)) for i in range(20)]}
 STS = StsRecipe(epochs=2, batch_size=8, learning_rate=1e-2)
-
-
-class Killed(Exception):
-    """The end of a process, as its log saw it."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _frozen() -> Iterator[None]:
-    """Each run begins by collecting garbage; what the libraries hold need not be searched every time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-import gc
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,26 +24,15 @@ from medlink.models.distillation_data import ConceptTexts, Entry, TargetBatches,
 from medlink.models.distillation_loss import TargetLoss, weighted_squared_error
 from medlink.models.distillation_targets import concept_entries, principal_components, project, sum_embeddings, to_unit
 from medlink.records import Definition, Name
-from tests.models.small_bert import small_bert
+from tests.models.small_bert import Killed, small_bert
+
+pytestmark = pytest.mark.usefixtures("frozen")
 
 CONCEPTS = [
     ConceptTexts(f"C{i}", (f"{a}{a} stone", f"{a} calculus"), (f"a hard thing in {a}",) if i % 2 else ())
     for i, a in enumerate("abcdefgh")
 ]
 RECIPE = DistillationRecipe(dimension=3, runs=2, epochs=4, batch_size=5, learning_rate=1e-2, warmup=0.1, seed=3)
-
-
-class Killed(Exception):
-    """The end of a process, as its log saw it."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _frozen() -> Iterator[None]:
-    """Each run begins by collecting garbage; what the libraries hold need not be searched every time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import json
 import multiprocessing
 import os
@@ -28,14 +27,12 @@ from medlink.models.loop import Batch, Figures, train_phase
 from medlink.models.pairs import Pair
 from medlink.models.recipes import PhaseRecipe
 from medlink.models.whole_batch import WholeBatchLoss
-from tests.models.small_bert import small_bert
+from tests.models.small_bert import Killed, small_bert
+
+pytestmark = pytest.mark.usefixtures("frozen")
 
 RECIPE = PhaseRecipe(epochs=2, batch_size=6, learning_rate=1e-2, warmup=0.1, seed=3)
 STEPS = 10
-
-
-class Killed(Exception):
-    """The end of a process, as its log saw it."""
 
 
 class Pairs:
@@ -55,15 +52,6 @@ class Pairs:
             letters = rng.permutation(26)[: self.rows]
             pairs = [Pair(f"C{i}", chr(97 + i) * (number + 2), f"{chr(97 + i)} kidney", "definition") for i in letters]
             yield Batch(([p.name for p in pairs], [p.text for p in pairs]), no_negatives(pairs))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _frozen() -> Iterator[None]:
-    """Each run begins by collecting garbage; what the libraries hold need not be searched every time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

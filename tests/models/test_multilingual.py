@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,9 @@ from medlink.models.multilingual_data import (
     thresholds,
 )
 from medlink.records import Name
-from tests.models.small_bert import small_bert
+from tests.models.small_bert import Killed, small_bert
+
+pytestmark = pytest.mark.usefixtures("frozen")
 
 # each word of the made-up language is the English one with its letters moved on by 13
 WORDS = ("ache", "bone", "cold", "dent", "ear", "fat", "gum", "hip", "ill", "jaw", "knee", "leg")
@@ -44,10 +45,6 @@ NAMES = [
 ]
 RECIPE = MultilingualRecipe(epochs=4, batch_size=6, learning_rate=1e-2, warmup=0.1, seed=3, filter="")
 FEVER = Aligned(("fever", "pyrexia"), ("Fieber", "Pyrexie"), ("de", "de"))
-
-
-class Killed(Exception):
-    """The end of a process, as its log saw it."""
 
 
 class Plane:
@@ -66,15 +63,6 @@ class Plane:
 
     def save(self, folder: str | Path) -> Path:
         raise NotImplementedError
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _frozen() -> Iterator[None]:
-    """Each run begins by collecting garbage; what the libraries hold need not be searched every time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

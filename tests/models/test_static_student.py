@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,9 @@ from medlink.models.distillation_data import TextStore
 from medlink.models.static_student import Split, StaticStudent, StaticStudentRecipe, TextBags, random_student
 from medlink.models.static_student_data import Synonym, accuracy_at_1, hold_out, synonyms
 from medlink.records import Name
-from tests.models.small_bert import small_bert
+from tests.models.small_bert import Killed, small_bert
+
+pytestmark = pytest.mark.usefixtures("frozen")
 
 NAMES = [
     Name(f"C{i:02}", text)
@@ -28,19 +28,6 @@ NAMES = [
 ]
 CONFIG = StaticConfig(rows=256, dimension=8, hidden=6)
 RECIPE = StaticStudentRecipe(epochs=4, batch_size=8, held_out=5, warmup=0.1, seed=3)
-
-
-class Killed(Exception):
-    """The end of a process, as its log saw it."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _frozen() -> Iterator[None]:
-    """Each run begins by collecting garbage; what the libraries hold need not be searched every time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")
