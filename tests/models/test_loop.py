@@ -54,6 +54,15 @@ class Pairs:
             yield Batch(([p.name for p in pairs], [p.text for p in pairs]), no_negatives(pairs))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """The copy of a process that a test kills has one thread, and weights are those of a number of threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_bert(tmp_path_factory.mktemp("bert"))
@@ -173,9 +182,6 @@ def test_how_often_checkpoints_are_written_may_change(
 
 def killed_at_five(start: Path, work: Path) -> None:
     """A process that the system kills at a step."""
-
-    # a copy of a process has one thread
-    torch.set_num_threads(1)
 
     def kill(line: str) -> None:
         if line.startswith("step 5/"):
