@@ -18,14 +18,14 @@ import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense
 
-from medlink.errors import ConfigError, EncoderError
+from medlink.errors import ConfigError
 from medlink.models import checkpoint
 from medlink.models.distillation_data import ConceptTexts, TextStore
 from medlink.models.distillation_targets import concept_entries, principal_components, project, sum_embeddings
-from medlink.models.distillation_work import PhaseWork, check_out, phase_work
-from medlink.models.encoders import Encoder, TransformerEncoder, fingerprint_of, load_encoder
-from medlink.models.loop import CHECKPOINT_STEPS, Figures
-from medlink.models.phase_card import write_card
+from medlink.models.distillation_work import PhaseWork, phase_work
+from medlink.models.encoders import Encoder, check_folder, fingerprint_of, load_encoder
+from medlink.models.loop import CHECKPOINT_STEPS
+from medlink.models.phase_encoder import save_encoder, trainable_transformer
 from medlink.models.recipes import COUNT, PhaseRecipe, Range
 from medlink.models.static import write_json
 from medlink.models.trainer import precision_here, processes_here
@@ -104,7 +104,7 @@ class SelfDistillation:
             EncoderError: an encoder cannot be used, the loss is no number, or the disk is full.
         """
         out, recipe = Path(out).resolve(), self.recipe
-        check_out(out, RUNS)
+        check_folder(out, RUNS, "encoders")
         precision_here(recipe.precision)
         with phase_work(out, "distill", resume=resume) as work:
             store = work.store(lambda: concept_entries(iter(self._concepts())))
@@ -183,18 +183,6 @@ class SelfDistillation:
         return work.targets(made_of, make)
 
 
-def trainable_transformer(name: str | Path) -> SentenceTransformer:
-    """Open a transformer to be trained, its weights in 32 bits.
-
-    Raises:
-        EncoderError: there is none, or it is a static encoder.
-    """
-    encoder = load_encoder(name)
-    if not isinstance(encoder, TransformerEncoder):
-        raise EncoderError("a static encoder cannot be trained by this phase", path=name, remedy="name a transformer")
-    return encoder._model.float()
-
-
 def with_head(base: str | Path, dimension: int, seed: int) -> tuple[SentenceTransformer, SentenceTransformer]:
     """A transformer below a random linear head.
 
@@ -214,43 +202,3 @@ def with_head(base: str | Path, dimension: int, seed: int) -> tuple[SentenceTran
     torch.manual_seed(seed)
     head = Dense(int(trunk.get_embedding_dimension() or 0), dimension, activation_function=torch.nn.Identity())
     return SentenceTransformer(modules=[*trunk, head], device=str(trunk.device)), trunk
-
-
-def save_encoder(
-    model: SentenceTransformer,
-    folder: Path,
-    command: str,
-    *,
-    start: str,
-    data: Mapping[str, Any],
-    recipe: Mapping[str, Any],
-    figures: Figures,
-) -> None:
-    """Write a trained transformer with its card to a folder that appears whole.
-
-    Args:
-        model: the transformer.
-        folder: where.
-        command: the phase as the command line calls it.
-        start: fingerprint of the encoder that training began with.
-        data, recipe: what goes into the card.
-        figures: of the run.
-    """
-    with checkpoint.replacing(folder, "the encoder") as beside:
-        model.save(str(beside), create_model_card=False, safe_serialization=True)
-        write_card(
-            beside,
-            command=command,
-            dimension=int(model.get_embedding_dimension() or 0),
-            fingerprint=fingerprint_of(model),
-            start=start,
-            data=data,
-            recipe=recipe,
-            figures={
-                "steps": figures.steps,
-                "hours": f"{figures.seconds / 3600:.2f}",
-                "loss over the last of them": None if figures.loss is None else f"{figures.loss:.3g}",
-                "best development measure": figures.measure,
-                "step of the best": figures.best_step,
-            },
-        )

@@ -164,19 +164,3 @@ def phase_work(out: Path, command: str, *, resume: bool) -> Iterator[PhaseWork]:
     if first:
         checkpoint.remove(folder)
     processes_here().wait_for_everyone()
-
-
-def check_out(out: Path, holds: str = "modules.json") -> None:
-    """Refuse to write over what is not of a phase.
-
-    Args:
-        out: the folder that is to be made.
-        holds: a file by which one is known that may be replaced.
-
-    Raises:
-        ConfigError: there is a file of that name, or a folder with something else in it.
-    """
-    if out.exists() and not out.is_dir():
-        raise ConfigError("there is a file of that name", path=out, remedy="name another folder")
-    if out.exists() and any(out.iterdir()) and not (out / holds).exists():
-        raise ConfigError(f"the folder is not empty and holds no {holds}", path=out, remedy="name another folder")

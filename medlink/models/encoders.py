@@ -101,16 +101,21 @@ def fingerprint_of(model: SentenceTransformer) -> str:
     return digest.hexdigest()[:32]
 
 
-def check_folder(out: Path) -> None:
-    """Refuse to write an encoder among files that are not an encoder's.
+def check_folder(out: Path, holds: str = "modules.json", what: str = "encoder") -> None:
+    """Refuse to write among files that are not what may be replaced.
+
+    Args:
+        out: the folder that is to be made.
+        holds: a file by which a folder is known that may be replaced.
+        what: what such a folder is.
 
     Raises:
-        ConfigError: there is a file of that name, or a folder that is neither empty nor an encoder's.
+        ConfigError: there is a file of that name, or a folder that is neither empty nor such a one.
     """
     if out.exists() and not out.is_dir():
         raise ConfigError("there is a file of that name", path=out, remedy="name another folder")
-    if out.exists() and any(out.iterdir()) and not (out / "modules.json").exists():
-        raise ConfigError("the folder is not empty and holds no encoder", path=out, remedy="name another folder")
+    if out.exists() and any(out.iterdir()) and not (out / holds).exists():
+        raise ConfigError(f"the folder is not empty and holds no {what}", path=out, remedy="name another folder")
 
 
 def builtin_folder() -> Path:

@@ -16,11 +16,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.models.distillation import save_encoder, trainable_transformer
 from medlink.models.distillation_data import Entry, TextStore
 from medlink.models.distillation_targets import sum_embeddings
-from medlink.models.distillation_work import PhaseWork, check_out, phase_work
-from medlink.models.encoders import BUILTIN, Encoder, fingerprint_of, load_encoder
+from medlink.models.distillation_work import PhaseWork, phase_work
+from medlink.models.encoders import BUILTIN, Encoder, check_folder, fingerprint_of, load_encoder
 from medlink.models.loop import CHECKPOINT_STEPS
 from medlink.models.multilingual_data import (
     SAMPLED,
@@ -31,6 +30,7 @@ from medlink.models.multilingual_data import (
     sample,
     thresholds,
 )
+from medlink.models.phase_encoder import save_encoder, trainable_transformer
 from medlink.models.recipes import PhaseRecipe, Range
 from medlink.models.trainer import precision_here, processes_here
 
@@ -126,7 +126,7 @@ class CrossLingualDistillation:
             EncoderError: an encoder cannot be used, the loss is no number, or the disk is full.
         """
         out, recipe = Path(out).resolve(), self.recipe
-        check_out(out)
+        check_folder(out)
         precision_here(recipe.precision)
         with phase_work(out, "multilingual", resume=resume) as work:
             student = trainable_transformer(self._student)

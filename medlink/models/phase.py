@@ -11,9 +11,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from medlink.models import checkpoint
-from medlink.models.distillation import save_encoder, trainable_transformer
 from medlink.models.encoders import Encoder, check_folder, fingerprint_of, load_encoder
 from medlink.models.loop import Batches, train_phase
+from medlink.models.phase_encoder import save_encoder, trainable_transformer
 from medlink.models.recipes import PhaseRecipe
 from medlink.models.trainer import processes_here
 

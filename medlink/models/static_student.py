@@ -25,8 +25,8 @@ from medlink.models import checkpoint
 from medlink.models.coderpp_static import BagEmbedding, TermBags
 from medlink.models.distillation_data import Entry, TextStore
 from medlink.models.distillation_targets import principal_components, project, sum_embeddings, to_unit
-from medlink.models.distillation_work import PhaseWork, check_out, phase_work
-from medlink.models.encoders import BUILTIN, Encoder, load_encoder
+from medlink.models.distillation_work import PhaseWork, phase_work
+from medlink.models.encoders import BUILTIN, Encoder, check_folder, load_encoder
 from medlink.models.loop import CHECKPOINT_STEPS
 from medlink.models.phase_card import CARD
 from medlink.models.recipes import COUNT, PhaseRecipe, Range
@@ -165,7 +165,7 @@ class StaticStudent:
             EncoderError: an encoder cannot be used, the loss is no number, or the disk is full.
         """
         out, recipe = Path(out).resolve(), self.recipe
-        check_out(out)
+        check_folder(out)
         precision_here(recipe.precision)
         if processes_here().num_processes > 1:
             raise ConfigError("a static student is trained by one process", remedy="run it without a launcher")

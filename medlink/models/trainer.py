@@ -7,6 +7,7 @@ numbers and keeps the last good checkpoint; and it joins the processes that a la
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
@@ -57,7 +58,7 @@ class TrainingRecipe(Protocol):
         """Of all that is random."""
 
 
-class ResumableTrainer(SentenceTransformerTrainer):
+class ResumableTrainer(SentenceTransformerTrainer, ABC):
     """One run. What is special to a method is in the functions that a subclass gives.
 
     Args:
@@ -86,13 +87,13 @@ class ResumableTrainer(SentenceTransformerTrainer):
         super().__init__(model=model, args=args, loss=loss, callbacks=[_Calls(self)], **options)
         self.remove_callback(PrinterCallback)
 
+    @abstractmethod
     def probe(self) -> dict[str, Tensor]:
         """Features of some texts, to see whether the model embeds them by numbers."""
-        raise NotImplementedError
 
+    @abstractmethod
     def begin_epoch(self) -> None:
         """Called before the batches of an epoch are drawn."""
-        raise NotImplementedError
 
     def end_step(self) -> None:
         """Called after each step, before it is logged and kept."""
@@ -188,6 +189,7 @@ class ResumableTrainer(SentenceTransformerTrainer):
             step = f"step {self.state.global_step}/{self.args.max_steps} loss {logs['loss']:.4f}"
             self._log(f"{step} {line.format(rate=logs['learning_rate'])}")
 
+    @abstractmethod
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
         """Further figures since the last line, and what the line says of them after the loss.
 
@@ -197,7 +199,6 @@ class ResumableTrainer(SentenceTransformerTrainer):
         Returns:
             The figures, and the text, in which ``{rate:.2e}`` becomes the learning rate.
         """
-        raise NotImplementedError
 
     def _own_weights(self) -> dict[str, Tensor]:
         """Weights of the loss that are not the model's."""

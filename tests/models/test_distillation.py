@@ -462,7 +462,7 @@ def test_what_it_refuses(base: Path, teacher: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="there is a file of that name"):
         distil(base, teacher, tmp_path / "file")
-    with pytest.raises(ConfigError, match=r"the folder is not empty and holds no runs\.json"):
+    with pytest.raises(ConfigError, match=r"the folder is not empty and holds no encoders"):
         distil(base, teacher, tmp_path)
     (tmp_path / "other.checkpoints").mkdir()
     (tmp_path / "other.checkpoints" / "mine").touch()

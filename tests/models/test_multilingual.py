@@ -340,5 +340,5 @@ def test_what_it_refuses(student: Path, teacher: Path, tmp_path: Path) -> None:
         distil("builtin", teacher, tmp_path / "static")  # type: ignore[arg-type]  # a name
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
-    with pytest.raises(ConfigError, match=r"the folder is not empty and holds no modules\.json"):
+    with pytest.raises(ConfigError, match=r"the folder is not empty and holds no encoder"):
         distil(student, teacher, tmp_path / "taken")
