@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import torch
@@ -9,6 +10,7 @@ from sentence_transformers.base.losses.gradcache import CachedLossMixin
 from sentence_transformers.util import all_gather
 from torch import Tensor
 
+from medlink.models.parts import by_length, embed
 from medlink.models.trainer import processes_here
 
 
@@ -39,13 +41,18 @@ class WholeBatchLoss(CachedLossMixin, torch.nn.Module):
                 f"{type(loss).__name__} is no function of embeddings: it has no compute_loss_from_embeddings"
             )
         self.model, self.loss, self.mini_batch_size = model, loss, mini_batch
+        self._places: Sequence[Tensor] = ()
 
     def forward(self, sentence_features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of this process's rows of each column among all of them, under the labels of all n rows."""
+        """The loss of this process's rows of each column among all of them, under the labels of all n rows.
+
+        Rows of like length are embedded together. That changes no embedding, but which of them a dropout meets.
+        """
+        columns, self._places = zip(*(by_length(features) for features in sentence_features), strict=True)
         if self.mini_batch_size:
-            loss: Tensor = self.forward_cached(sentence_features, labels)
+            loss: Tensor = self.forward_cached(columns, labels)
             return loss
-        return self._of([self.model(features)["sentence_embedding"] for features in sentence_features], labels)
+        return self._of([embed(self.model, features) for features in columns], labels)
 
     def calculate_loss(
         self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
@@ -58,10 +65,11 @@ class WholeBatchLoss(CachedLossMixin, torch.nn.Module):
             return loss.detach()
         return loss
 
-    def _of(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """The loss in full precision, which sums over a large batch need."""
-        with torch.autocast(embeddings[0].device.type, enabled=False):
-            whole = [_gathered(embedding.float())[: len(labels)] for embedding in embeddings]
+    def _of(self, columns: list[Tensor], labels: Tensor) -> Tensor:
+        """The loss of rows by length, in full precision, which sums over a large batch need."""
+        with torch.autocast(columns[0].device.type, enabled=False):
+            embeddings = [rows.float()[places] for rows, places in zip(columns, self._places, strict=True)]
+            whole = [_gathered(rows)[: len(labels)] for rows in embeddings]
             loss: Tensor = self.loss.compute_loss_from_embeddings(whole, labels)  # type: ignore[operator]  # an EmbeddingLoss
             return loss
 

@@ -23,7 +23,7 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.models import checkpoint
 from medlink.models.contrastive import InfoNceLoss, no_negatives
 from medlink.models.encoders import fingerprint_of
-from medlink.models.loop import Batch, Figures, train_phase
+from medlink.models.loop import Batch, Figures, _Collator, train_phase
 from medlink.models.pairs import Pair
 from medlink.models.recipes import PhaseRecipe
 from medlink.models.whole_batch import WholeBatchLoss
@@ -532,12 +532,12 @@ def test_cached_gradients_are_those_of_the_whole_batch(still: Path) -> None:
     for mini_batch in (0, 4):
         model = SentenceTransformer(str(still), device="cpu")
         loss = WholeBatchLoss(model, InfoNceLoss(model), mini_batch)
-        features = [model.preprocess(column) for column in batch.columns]
-        value = loss(features, torch.from_numpy(batch.labels))
+        read = _Collator(model, 0, 1).features
+        value = loss([read(column) for column in batch.columns], torch.from_numpy(batch.labels))
         torch.autograd.backward(value)
         gradients.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
         with torch.no_grad():
-            again = loss([model.preprocess(column) for column in batch.columns], torch.from_numpy(batch.labels))
+            again = loss([read(column) for column in batch.columns], torch.from_numpy(batch.labels))
         values += [value.item(), again.item()]
     assert values == pytest.approx([values[0]] * 4, rel=1e-5)
     assert gradients[0].keys() == gradients[1].keys()

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+
+from medlink.models.parts import by_length, embed
+from tests.models.small_bert import small_bert
+
+TEXTS = ["b" * (1 + (7 * i) % 19) for i in range(40)]
+
+
+class Seen(torch.nn.Module):
+    """A model that notes the shape of what it is given; a text's embedding is its first token and its length."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shapes: list[tuple[int, ...]] = []
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        self.shapes.append(tuple(features["input_ids"].shape))
+        lengths = features["attention_mask"].sum(dim=1) if "attention_mask" in features else torch.ones(1).long()
+        return {"sentence_embedding": torch.stack([features["input_ids"][:, 0], lengths.expand(self.shapes[-1][0])], 1)}
+
+
+def features(lengths: list[int], width: int, *, left: bool = False) -> dict[str, Tensor]:
+    """Rows that begin with their number."""
+    mask = torch.arange(width) < torch.tensor(lengths)[:, None]
+    if left:
+        mask = mask.flip(1)
+    return {"input_ids": torch.arange(len(lengths))[:, None].expand(-1, width), "attention_mask": mask.long()}
+
+
+def test_short_rows_are_not_padded_to_the_longest() -> None:
+    lengths = [30, *[2] * 16, *[5] * 15]
+    rows, places = by_length(features(lengths, width=30))
+    model = Seen()
+    found = embed(model, rows)[places]
+    assert model.shapes == [(16, 2), (16, 30)]
+    assert found.tolist() == [[i, n] for i, n in enumerate(lengths)]
+
+
+def test_rows_of_one_length_keep_their_order() -> None:
+    _, places = by_length(features([3] * 20, width=4))
+    assert places.tolist() == list(range(20))
+
+
+def test_padding_before_a_text_is_kept() -> None:
+    rows, _ = by_length(features([1, 4, 2], width=6, left=True))
+    model = Seen()
+    embed(model, rows)
+    assert model.shapes == [(3, 6)]
+
+
+def test_texts_without_a_token_are_embedded() -> None:
+    rows, places = by_length(features([0, 0], width=3))
+    assert embed(Seen(), rows)[places].tolist() == [[0, 0], [1, 0]]
+
+
+def test_what_has_no_mask_is_embedded_at_once() -> None:
+    rows, places = by_length({"input_ids": torch.arange(40)[:, None]})
+    model = Seen()
+    embed(model, rows)
+    assert model.shapes == [(40, 1)]
+    assert places.tolist() == list(range(40))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> SentenceTransformer:
+    return SentenceTransformer(str(small_bert(tmp_path_factory.mktemp("bert"), dropout=0.0)), device="cpu")
+
+
+def test_embeddings_are_those_of_the_whole_batch(model: SentenceTransformer) -> None:
+    read = {name: value for name, value in model.preprocess(TEXTS).items() if isinstance(value, Tensor)}
+    with torch.no_grad():
+        expected = model(dict(read))["sentence_embedding"]
+        rows, places = by_length(read)
+        torch.testing.assert_close(embed(model, rows)[places], expected, rtol=1e-5, atol=1e-6)
