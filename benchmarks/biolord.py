@@ -38,7 +38,7 @@ from medlink.models.distillation_data import ConceptTexts, concept_texts
 from medlink.models.multilingual import MultilingualRecipe
 from medlink.models.multilingual_data import Alignments
 from medlink.models.pairs import KnowledgeBasePairs, PairRecipe
-from medlink.models.recipes import ContrastiveRecipe, StsRecipe
+from medlink.models.recipes import PRECISIONS, ContrastiveRecipe, StsRecipe
 from medlink.records import Name
 from medlink.writing import whole_text
 
@@ -87,13 +87,11 @@ class Phases:
         work: folder of the folders.
         data: the knowledge bases.
         base: the encoder that all begins with.
-        seed: of all that is random.
-        max_tokens: length at which texts are cut.
+        common: values that the recipe of every phase has, the seed among them.
     """
 
-    def __init__(self, work: Path, data: OpenData, base: Path, seed: int, max_tokens: int) -> None:
-        self._work, self._data, self.base = work, data, base
-        self._seed, self._max_tokens = seed, max_tokens
+    def __init__(self, work: Path, data: OpenData, base: Path, common: dict[str, Any]) -> None:
+        self._work, self._data, self.base, self._common = work, data, base, common
         with KnowledgeBase(data.open) as kb:
             self._made_of = [kb.content_hash, sorted(data.left_out), load_encoder(base).fingerprint]
 
@@ -112,7 +110,7 @@ class Phases:
     def sts(self, start: Path, epochs: int, rate: float) -> tuple[Path, float]:
         """STS adaptation on the English STS benchmark, train part."""
         table = BENCHMARKS / "stsb/stsb-en-train.csv"
-        recipe = StsRecipe(epochs=epochs, learning_rate=rate, max_tokens=self._max_tokens, seed=self._seed)
+        recipe = StsRecipe(epochs=epochs, learning_rate=rate, **self._common)
         return self.made(
             "sts",
             [start.name, recipe.to_dict()],
@@ -121,7 +119,7 @@ class Phases:
 
     def contrastive(self, start: Path, pairs: PairRecipe, rate: float) -> tuple[Path, float]:
         """Contrastive phase on English names, definitions and descriptions."""
-        recipe = ContrastiveRecipe(learning_rate=rate, max_tokens=self._max_tokens, seed=self._seed)
+        recipe = ContrastiveRecipe(learning_rate=rate, **self._common)
 
         def make(out: Path, log: Log) -> None:
             """Train."""
@@ -146,11 +144,12 @@ class Phases:
         return self.made("soup", [runs.name], lambda out, _: BioLordTrainer.soup(sorted(runs.glob("run-*")), out))
 
     def multilingual(self, teacher: Path, recipe: MultilingualRecipe) -> tuple[Path, float]:
-        """Cross-lingual distillation into the base."""
-        aligned = Alignments(FOREIGN, names=partial(self._names, ("en", *FOREIGN)))
+        """Cross-lingual distillation into the base, on names and on translated sentences."""
+        table = self._data.sentences
+        aligned = Alignments(FOREIGN, names=partial(self._names, ("en", *FOREIGN)), table=table)
         return self.made(
             "multilingual",
-            [teacher.name, recipe.to_dict()],
+            [teacher.name, hashlib.sha256(table.read_bytes()).hexdigest(), recipe.to_dict()],
             lambda out, log: self._trainer(self.base, log).multilingual(aligned, teacher, out, recipe),
         )
 
@@ -167,7 +166,7 @@ class Phases:
     def _concepts(self, count: int) -> Callable[[], Iterator[ConceptTexts]]:
         """What gives English names and definitions of so many concepts."""
         ids = sorted({name.concept_id for name in self._names(("en",))})
-        drawn = set(random.Random(self._seed).sample(ids, min(count, len(ids))))
+        drawn = set(random.Random(self._common["seed"]).sample(ids, min(count, len(ids))))
 
         def read() -> Iterator[ConceptTexts]:
             """One pass."""
@@ -240,7 +239,8 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--distill-rate", default=1e-4)
 @click.option("--multilingual-epochs", default=3)
 @click.option("--multilingual-rate", default=2e-4)
-@click.option("--max-tokens", default=40, help="Length at which texts are cut.")
+@click.option("--max-tokens", default=64, help="Length at which texts are cut.")
+@click.option("--precision", default="auto", type=click.Choice(PRECISIONS), help="bf16 suits a processor that has it.")
 @click.option("--sample", default=1_500, help="Queries of each task of retrieval.")
 @click.option("--seed", default=1)
 def main(
@@ -259,13 +259,15 @@ def main(
     multilingual_epochs: int,
     multilingual_rate: float,
     max_tokens: int,
+    precision: str,
     sample: int,
     seed: int,
 ) -> None:
     """Train all phases that are not there yet, measure them, print two tables."""
     work.mkdir(parents=True, exist_ok=True)
     data = OpenData(work)
-    phases = Phases(work, data, base, seed, max_tokens)
+    common: dict[str, Any] = {"seed": seed, "max_tokens": max_tokens, "precision": precision}
+    phases = Phases(work, data, base, common)
     made = [Made("base", base)]
 
     def add(title: str, done: tuple[Path, float]) -> Path:
@@ -278,14 +280,13 @@ def main(
     teacher = add("contrastive", phases.contrastive(start, mix, contrastive_rate))
     if sts_epochs:
         teacher = add("contrastive, then STS", phases.sts(teacher, sts_epochs, sts_rate))
-    settings: dict[str, Any] = {"seed": seed, "max_tokens": max_tokens}
-    how = DistillationRecipe(epochs=distill_epochs, runs=runs, learning_rate=distill_rate, **settings)
+    how = DistillationRecipe(epochs=distill_epochs, runs=runs, learning_rate=distill_rate, **common)
     folder, hours = phases.distill(start, teacher, concepts, how)
     for number in range(runs):
         made.append(Made("self-distilled", folder / f"run-{number + 1}", seed + number, hours / runs))
     average, hours = phases.soup(folder)
     made.append(Made("averaged", average, None, hours))
-    across = MultilingualRecipe(epochs=multilingual_epochs, learning_rate=multilingual_rate, **settings)
+    across = MultilingualRecipe(epochs=multilingual_epochs, learning_rate=multilingual_rate, **common)
     add("cross-lingual student", phases.multilingual(average, across))
 
     tasks = Tasks.of(data, sample, seed)

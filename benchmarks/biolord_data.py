@@ -84,6 +84,21 @@ class OpenData:
         return out
 
     @cached_property
+    def sentences(self) -> Path:
+        """A table of alignments: the sentences of the STS benchmark's train part and their translations."""
+        parts = {tag: read_pairs(BENCHMARKS / f"stsb/stsb-{tag}-train.csv", Problems()) for tag in ("en", *FOREIGN)}
+        rows: dict[tuple[str, str, str], None] = {}
+        for tag in FOREIGN:
+            for english, translated in zip(parts["en"], parts[tag], strict=True):
+                rows.setdefault((english.one, translated.one, tag))
+                rows.setdefault((english.other, translated.other, tag))
+        table = self.work / "sentences.tsv"
+        with whole_text(table, "the sentences") as file:
+            file.write("source\ttarget\tlanguage\n")
+            file.writelines("\t".join(" ".join(cell.split()) for cell in row) + "\n" for row in rows)
+        return table
+
+    @cached_property
     def held_out(self) -> frozenset[str]:
         """One HPO concept in ten, by a hash of its id."""
         with KnowledgeBase(self.hpo) as kb:

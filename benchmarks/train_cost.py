@@ -1,6 +1,6 @@
 """Training steps a second of the contrastive phase beside a bare sentence-transformers loop on the same batches.
 
-    OMP_NUM_THREADS=1 python benchmarks/train_cost.py KB MODEL
+    python benchmarks/train_cost.py KB MODEL
 
 The bare loop is ``SentenceTransformerTrainer`` with ``MultipleNegativesRankingLoss`` on the pairs made beforehand; ours
 makes its pairs from the knowledge base while it trains. Both take turns, so that what else the machine does meets both;
@@ -28,7 +28,7 @@ from medlink.kb.training import TrainingView
 from medlink.models.contrastive import InfoNceLoss, PairBatches
 from medlink.models.loop import PhaseLoop
 from medlink.models.pairs import KnowledgeBasePairs, PairRecipe
-from medlink.models.recipes import ContrastiveRecipe
+from medlink.models.recipes import PRECISIONS, ContrastiveRecipe
 from medlink.models.trainer import precision_here
 
 
@@ -106,10 +106,11 @@ def ours(model: SentenceTransformer, source: KnowledgeBasePairs, recipe: Contras
 @click.argument("model", type=click.Path(exists=True, path_type=Path))
 @click.option("--steps", default=12, show_default=True, type=click.IntRange(min=3), help="Steps of a turn.")
 @click.option("--turns", default=3, show_default=True, type=click.IntRange(min=1), help="Turns of each loop.")
-@click.option("--batch-size", default=16, show_default=True, type=click.IntRange(min=2), help="Pairs of a step.")
-def main(kb: Path, model: Path, steps: int, turns: int, batch_size: int) -> None:
+@click.option("--batch-size", default=64, show_default=True, type=click.IntRange(min=2), help="Pairs of a step.")
+@click.option("--precision", default="auto", show_default=True, type=click.Choice(PRECISIONS), help="Of both loops.")
+def main(kb: Path, model: Path, steps: int, turns: int, batch_size: int, precision: str) -> None:
     """Print the table: medians over the turns, and the median of the ratios of each two turns."""
-    recipe = ContrastiveRecipe(batch_size=batch_size)
+    recipe = ContrastiveRecipe(batch_size=batch_size, precision=precision)
     with KnowledgeBase(kb) as store:
         source = KnowledgeBasePairs(TrainingView(store), PairRecipe(pairs=steps * batch_size))
     pairs = [(pair.name, pair.text) for batch in source.batches(0, batch_size) for pair in batch]

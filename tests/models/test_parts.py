@@ -37,8 +37,15 @@ def test_short_rows_are_not_padded_to_the_longest() -> None:
     rows, places = by_length(features(lengths, width=30))
     model = Seen()
     found = embed(model, rows)[places]
-    assert model.shapes == [(16, 2), (16, 30)]
+    assert model.shapes == [(31, 5), (1, 30)]
     assert found.tolist() == [[i, n] for i, n in enumerate(lengths)]
+
+
+def test_a_part_holds_no_more_tokens_than_suit_the_machine() -> None:
+    rows, places = by_length(features([*[200] * 3, *[100] * 6, 600], width=600))
+    model = Seen()
+    assert embed(model, rows)[places][:, 0].tolist() == list(range(10))
+    assert model.shapes == [(5, 100), (2, 200), (2, 200), (1, 600)]
 
 
 def test_rows_of_one_length_keep_their_order() -> None:
