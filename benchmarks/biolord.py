@@ -117,9 +117,9 @@ class Phases:
             lambda out, log: self._trainer(start, log).sts({table.name: read_pairs(table, Problems())}, out, recipe),
         )
 
-    def contrastive(self, start: Path, pairs: PairRecipe, rate: float) -> tuple[Path, float]:
+    def contrastive(self, start: Path, pairs: PairRecipe, rate: float, batch: int) -> tuple[Path, float]:
         """Contrastive phase on English names, definitions and descriptions."""
-        recipe = ContrastiveRecipe(learning_rate=rate, **self._common)
+        recipe = ContrastiveRecipe(learning_rate=rate, batch_size=batch, **self._common)
 
         def make(out: Path, log: Log) -> None:
             """Train."""
@@ -233,6 +233,7 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--definition-share", default=0.15, help="Share of them with a definition; what is left has a template.")
 @click.option("--name-share", default=0.0, help="Share of them of two names, which the paper has none of on purpose.")
 @click.option("--contrastive-rate", default=5e-5)
+@click.option("--contrastive-batch", default=64, help="Pairs of a step.")
 @click.option("--concepts", default=6_000, help="Concepts of the self-distillation.")
 @click.option("--runs", default=3, help="Its seeds.")
 @click.option("--distill-epochs", default=1)
@@ -252,6 +253,7 @@ def main(
     definition_share: float,
     name_share: float,
     contrastive_rate: float,
+    contrastive_batch: int,
     concepts: int,
     runs: int,
     distill_epochs: int,
@@ -277,7 +279,7 @@ def main(
 
     start = add("STS", phases.sts(base, sts_epochs, sts_rate)) if sts_epochs else base
     mix = PairRecipe(pairs=pairs, definition_share=definition_share, name_share=name_share, seed=seed)
-    teacher = add("contrastive", phases.contrastive(start, mix, contrastive_rate))
+    teacher = add("contrastive", phases.contrastive(start, mix, contrastive_rate, contrastive_batch))
     if sts_epochs:
         teacher = add("contrastive, then STS", phases.sts(teacher, sts_epochs, sts_rate))
     how = DistillationRecipe(epochs=distill_epochs, runs=runs, learning_rate=distill_rate, **common)
