@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from medlink.models.parts import embed
+
 ALPHA = 2.0
 BETA = 50.0
 THRESHOLD = 0.5
@@ -162,7 +164,7 @@ class MultiSimilarityLoss(torch.nn.Module):
 
     def forward(self, sentence_features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """Loss of the one column's embeddings under ``labels``, the ``(n, n)`` relation."""
-        embeddings = self.model(sentence_features[0])["sentence_embedding"]
+        embeddings = embed(self.model, sentence_features[0])
         # sums of up to exp(beta): 16-bit numbers of a mixed-precision forward pass do not hold them
         with torch.autocast(embeddings.device.type, enabled=False):
             unit = functional.normalize(embeddings.float(), dim=-1)

@@ -15,11 +15,30 @@ Features = dict[str, Tensor]
 _AT_ONCE = {"cpu": 512}
 
 
+def embed(model: torch.nn.Module, features: Features) -> Tensor:
+    """Embeddings of n texts, in parts that suit the machine. No part changes an embedding, but what a dropout meets.
+
+    Args:
+        model: a sentence-transformers model.
+        features: of n texts.
+
+    Returns:
+        ``(n, d)``.
+    """
+    mask = features.get("attention_mask")
+    at_once = None if mask is None else _AT_ONCE.get(mask.device.type)
+    if at_once is None:
+        whole: Tensor = model(features)["sentence_embedding"]
+        return whole
+    rows, places = by_length(features)
+    return torch.cat([model(part)["sentence_embedding"] for part in _parts(rows, at_once)])[places]
+
+
 def by_length(features: Features) -> tuple[Features, Tensor]:
     """Rows from the shortest to the longest.
 
     Args:
-        features: of n texts.
+        features: of n texts, with an ``attention_mask``.
 
     Returns:
         The features in that order, and the ``(n,)`` place in it that each row has now.
@@ -28,25 +47,8 @@ def by_length(features: Features) -> tuple[Features, Tensor]:
     >>> rows["attention_mask"].tolist(), places.tolist()
     ([[1, 0, 0], [1, 1, 0], [1, 1, 1]], [2, 0, 1])
     """
-    mask = features.get("attention_mask")
-    if mask is None:
-        first = next(iter(features.values()))
-        return features, torch.arange(len(first), device=first.device)
-    order = _widths(mask).argsort(stable=True)
+    order = _widths(features["attention_mask"]).argsort(stable=True)
     return {name: value[order] for name, value in features.items()}, order.argsort()
-
-
-def embed(model: torch.nn.Module, features: Features) -> Tensor:
-    """Embeddings of n texts, in parts that suit the machine.
-
-    Args:
-        model: a sentence-transformers model.
-        features: of n texts, from :func:`by_length`.
-
-    Returns:
-        ``(n, d)``, in the order of ``features``.
-    """
-    return torch.cat([model(part)["sentence_embedding"] for part in _parts(features)])
 
 
 def _widths(mask: Tensor) -> Tensor:
@@ -54,13 +56,9 @@ def _widths(mask: Tensor) -> Tensor:
     return (mask * torch.arange(1, mask.shape[1] + 1, device=mask.device)).amax(dim=1)
 
 
-def _parts(features: Features) -> Iterator[Features]:
-    """Consecutive rows, without the columns that are padding in all of them."""
-    mask = features.get("attention_mask")
-    at_once = None if mask is None else _AT_ONCE.get(mask.device.type)
-    if mask is None or at_once is None:
-        yield features
-        return
+def _parts(features: Features, at_once: int) -> Iterator[Features]:
+    """Consecutive rows from :func:`by_length`, without the columns that are padding in all of them."""
+    mask = features["attention_mask"]
     widths = _widths(mask).clamp(min=1).tolist()
     start = 0
     while start < len(widths):

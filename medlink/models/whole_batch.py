@@ -44,32 +44,30 @@ class WholeBatchLoss(CachedLossMixin, torch.nn.Module):
         self._places: Sequence[Tensor] = ()
 
     def forward(self, sentence_features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of this process's rows of each column among all of them, under the labels of all n rows.
-
-        Rows of like length are embedded together. That changes no embedding, but which of them a dropout meets.
-        """
+        """The loss of this process's rows of each column among all of them, under the labels of all n rows."""
+        if not self.mini_batch_size:
+            return self._of([embed(self.model, features) for features in sentence_features], labels)
+        # the library cuts the padding off each part
         columns, self._places = zip(*(by_length(features) for features in sentence_features), strict=True)
-        if self.mini_batch_size:
-            loss: Tensor = self.forward_cached(columns, labels)
-            return loss
-        return self._of([embed(self.model, features) for features in columns], labels)
+        loss: Tensor = self.forward_cached(columns, labels)
+        return loss
 
     def calculate_loss(
         self, reps: list[list[Tensor]], labels: Tensor | None = None, *, with_backward: bool = False
     ) -> Tensor:
         """The loss from embeddings in parts, and, if asked for, its gradient in them."""
         assert labels is not None
-        loss = self._of([torch.cat(parts) for parts in reps], labels)
+        columns = [torch.cat(parts)[places] for parts, places in zip(reps, self._places, strict=True)]
+        loss = self._of(columns, labels)
         if with_backward:
             torch.autograd.backward(loss)
             return loss.detach()
         return loss
 
-    def _of(self, columns: list[Tensor], labels: Tensor) -> Tensor:
-        """The loss of rows by length, in full precision, which sums over a large batch need."""
-        with torch.autocast(columns[0].device.type, enabled=False):
-            embeddings = [rows.float()[places] for rows, places in zip(columns, self._places, strict=True)]
-            whole = [_gathered(rows)[: len(labels)] for rows in embeddings]
+    def _of(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
+        """The loss in full precision, which sums over a large batch need."""
+        with torch.autocast(embeddings[0].device.type, enabled=False):
+            whole = [_gathered(embedding.float())[: len(labels)] for embedding in embeddings]
             loss: Tensor = self.loss.compute_loss_from_embeddings(whole, labels)  # type: ignore[operator]  # an EmbeddingLoss
             return loss
 
