@@ -90,7 +90,7 @@ def check_work_folder(work: Path, run: dict[str, Any], *, resume: bool) -> Path 
     """
     if work.exists() and not work.is_dir():
         raise ConfigError("there is a file of that name", path=work, remedy="name another folder")
-    if not work.exists() or all(_LEFT.fullmatch(path.name) for path in work.iterdir()):
+    if not work.exists() or never_begun(work):
         return None
     found = newest(work)
     if found is None and not (work / _RUN).exists():
@@ -117,6 +117,11 @@ def check_work_folder(work: Path, run: dict[str, Any], *, resume: bool) -> Path 
         if step != step_of(found):
             raise ValueError(f"it is of step {step}")
     return found
+
+
+def never_begun(work: Path) -> bool:
+    """Whether a folder is empty, or holds only what a run leaves that was ended before it began."""
+    return all(_LEFT.fullmatch(path.name) for path in work.iterdir())
 
 
 def _changes(before: dict[str, Any], run: dict[str, Any]) -> list[str]:
@@ -335,6 +340,20 @@ def read_neighbours(work: Path, number: int, terms: int) -> NDArray[np.int32]:
         if lists.size and not -1 <= lists.min() <= lists.max() < terms:
             raise ValueError(f"a term of number {lists.max()}, below {terms} expected")
     return lists
+
+
+def clear_best(work: Path, name: str) -> None:
+    """Delete the best weights of earlier steps, except those that the newest checkpoint needs.
+
+    Args:
+        work: folder of the checkpoints.
+        name: the folder of the best weights so far.
+    """
+    found = newest(work)
+    best = read_schedule(found).get("best") if found else None
+    for old in work.glob("best-*"):
+        if old.name not in (name, f"best-{best[1]}" if best else ""):
+            remove(old)
 
 
 def finish(work: Path, writing: Path, step: int, needed: Collection[str]) -> None:

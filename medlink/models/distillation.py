@@ -158,7 +158,6 @@ class SelfDistillation:
         if processes_here().is_main_process:
             teacher = load_encoder(self._teacher)
             made_of = {"data": store.digest, "teacher": teacher.fingerprint, "dimension": dimension}
-            work.settle({**facts, "teacher": teacher.fingerprint})
             most = min(teacher.dimension, store.rows - 1)
             if dimension > most:
                 raise ConfigError(
@@ -167,6 +166,7 @@ class SelfDistillation:
                     if most > 0
                     else "name a knowledge base of several concepts",
                 )
+            work.settle({**facts, "teacher": teacher.fingerprint})
 
         def make(path: Path) -> Mapping[str, Any]:
             """Write the targets."""

@@ -142,7 +142,7 @@ def phase_work(out: Path, command: str, *, resume: bool) -> Iterator[PhaseWork]:
     first = processes_here().is_main_process
     if first and folder.exists() and not folder.is_dir():
         raise ConfigError("there is a file of that name", path=folder, remedy="name another folder")
-    if first and folder.exists() and any(folder.iterdir()) and not (folder / _RUN).exists():
+    if first and folder.exists() and not checkpoint.never_begun(folder) and not (folder / _RUN).exists():
         raise ConfigError("the folder is not empty and holds no run", path=folder, remedy="name another folder")
     if first and not resume and (folder / _SETTLED).exists():
         raise ConfigError(

@@ -194,11 +194,14 @@ class PhaseLoop(ResumableTrainer):
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """Our batches, whole to every process."""
+        workers = self.args.dataloader_num_workers
         return DataLoader(
             _Whole(),  # type: ignore[arg-type]  # a dataset by the one method that is called
             batch_sampler=self._sampler,  # type: ignore[arg-type]  # what it gives is handed on as it is
             collate_fn=self._collator,  # type: ignore[arg-type]  # so that this takes a batch
-            num_workers=self.args.dataloader_num_workers,
+            num_workers=workers,
+            # another way to start them would hand each a copy of the model
+            multiprocessing_context="fork" if workers else None,
             pin_memory=self.args.dataloader_pin_memory,
         )
 
@@ -267,6 +270,7 @@ class PhaseLoop(ResumableTrainer):
             checkpoint.write_loss(beside, self._own_weights())
         checkpoint.remove(target)
         os.replace(beside, target)
+        checkpoint.clear_best(self._work, target.name)
 
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
         """Rows a second."""
@@ -352,7 +356,7 @@ def train_phase(
             raise ConfigError(f"{name} is {value}, at least {least} expected")
     if not batches.batches_per_epoch():
         raise ConfigError("the data do not fill one batch", remedy="train on more data, or with a smaller batch_size")
-    precision_here(recipe.precision)
+    precision = precision_here(recipe.precision)
     # weights kept in 16 bits would not feel small steps
     model.float()
     if recipe.max_tokens:
@@ -361,7 +365,8 @@ def train_phase(
     run = {
         "data": batches.digest,
         "start": fingerprint_of(model),
-        "recipe": {**recipe.to_dict(), "measured": evaluate is not None},
+        # numbers of another type would not lead to the same weights
+        "recipe": {**recipe.to_dict(), "precision": precision, "measured": evaluate is not None},
         "processes": processes.num_processes,
     }
     found = checkpoint.check_work_folder(work, run, resume=resume)

@@ -135,7 +135,7 @@ class CrossLingualDistillation:
                 self._check_width(int(student.get_embedding_dimension() or 0), load_encoder(self._teacher).dimension)
             said: dict[str, Any] = {}
             store = work.store(lambda: self._entries(said))
-            facts = self._targets(work, store, start)
+            facts = self._targets(work, store, {"start": start, "similarity filter": said.get("similarity filter")})
             model = fitted(student, facts.pop("width"), recipe.seed)
             figures = work.regress(
                 model,
@@ -161,14 +161,14 @@ class CrossLingualDistillation:
                 )
         return load_encoder(out)
 
-    def _targets(self, work: PhaseWork, store: TextStore, start: str) -> dict[str, Any]:
-        """Embed the English names by the teacher, which is then let go."""
+    def _targets(self, work: PhaseWork, store: TextStore, encoders: Mapping[str, Any]) -> dict[str, Any]:
+        """Embed the English names by the teacher, which is then let go; ``encoders`` are the others that matter."""
         made_of: dict[str, Any] = {}
         teacher: Encoder | None = None
         if processes_here().is_main_process:
             teacher = load_encoder(self._teacher)
             made_of = {"data": store.digest, "teacher": teacher.fingerprint}
-            work.settle({**made_of, "start": start, "recipe": self.recipe.to_dict()})
+            work.settle({**made_of, **encoders, "recipe": self.recipe.to_dict()})
 
         def make(path: Path) -> Mapping[str, Any]:
             """Write the targets."""

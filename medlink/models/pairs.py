@@ -29,6 +29,7 @@ from medlink.text import normalise
 
 KINDS = ("definition", "description", "name")
 _CHUNK = 16_384  # pairs whose texts are read at once: a few dozen megabytes
+_BATCHES = 16  # at least, so that few pairs wait for a next batch that is of another chunk
 _HAIR = 1e-9
 _SPARE = 8  # further lots of pairs that a chunk may draw to fill its batches
 _ORDERS = 6  # orders that are kept: two cycles of each kind may meet in a chunk
@@ -153,7 +154,7 @@ class KnowledgeBasePairs:
         definitions = len(self._material.defined)
         # where in the names of its concept a definition begins to go through them
         self._first_names = np.random.default_rng([self.recipe.seed, 3]).random(definitions)
-        said = json.dumps([self.recipe.to_dict(), self._material.phrases, relation_words().template, _CHUNK])
+        said = json.dumps([self.recipe.to_dict(), self._material.phrases, relation_words().template, _CHUNK, _BATCHES])
         self.digest = hashlib.sha256(f"{graph.digest}\n{said}".encode()).hexdigest()
         self._orders: dict[tuple[str, int], Numbers] = {}
 
@@ -192,7 +193,7 @@ class KnowledgeBasePairs:
                 path=self._graph.path,
                 remedy=f"set the batch size to {concepts} at most" if size > 1 else "give a batch size of at least 1",
             )
-        total, each = self.batches_per_epoch(size), max(1, _CHUNK // size_now)
+        total, each = self.batches_per_epoch(size), max(_BATCHES, _CHUNK // size_now)
         chunks = [(epoch, size_now, first, min(each, total - first)) for first in range(0, total, each)]
         to_skip = start % each
         for chunk in run_ahead(self._chunk, chunks[start // each :], self.workers):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from multiprocessing.pool import AsyncResult
 from typing import Any, TypeVar
+
+from medlink.errors import EncoderError
 
 T = TypeVar("T")
 
@@ -24,20 +27,31 @@ def run_ahead(make: Callable[..., T], tasks: Iterable[tuple[Any, ...]], workers:
         tasks: arguments.
         workers: processes, forked from this one.
 
+    Raises:
+        EncoderError: the system ended one of them.
+
     >>> list(run_ahead(divmod, [(7, 2), (9, 4)], 0))
     [(3, 1), (2, 1)]
     """
     if not workers:
         yield from (make(*task) for task in tasks)
         return
-    waiting: deque[AsyncResult[T]] = deque()
-    with get_context("fork").Pool(workers, _hold, (make,)) as pool:
+    waiting: deque[Future[T]] = deque()
+    pool = ProcessPoolExecutor(workers, get_context("fork"), _hold, (make,))
+    try:
         for task in tasks:
-            waiting.append(pool.apply_async(_make, task))
+            waiting.append(pool.submit(_make, *task))
             if len(waiting) > 2 * workers:
-                yield waiting.popleft().get()
+                yield waiting.popleft().result()
         while waiting:
-            yield waiting.popleft().get()
+            yield waiting.popleft().result()
+    except BrokenProcessPool as error:
+        raise EncoderError(
+            "the system ended a process that made pairs, most likely for want of memory",
+            remedy="give fewer of them (pair_workers), and go on with --resume",
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _hold(make: Callable[..., Any]) -> None:

@@ -116,9 +116,12 @@ def test_a_store_gives_back_what_was_put_in(tmp_path: Path) -> None:
     assert (texts, rows.tolist(), weights.tolist()) == (["ä", "zwei\n"], [1, 1], [1.0, 0.25])
     assert [path.name for path in store.path.parent.iterdir()] == ["texts.sqlite"]
     assert TextStore(store.path).digest == store.digest
-    for changed in (replace(entries[0], share=0.4), replace(entries[0], weight=0.3), replace(entries[0], row=0)):
+    for changed in (replace(entries[0], share=0.4), replace(entries[0], text="zwo"), replace(entries[0], row=0)):
         other = TextStore.build(tmp_path / "other.sqlite", [changed, *entries[1:]])
         assert other.digest != store.digest
+    # another machine finds a cosine that differs in its last digits
+    nearly = TextStore.build(tmp_path / "other.sqlite", [replace(entries[0], weight=0.2500001), *entries[1:]])
+    assert nearly.digest == store.digest
 
 
 def test_each_text_is_taught_once_shortest_first(tmp_path: Path) -> None:
@@ -455,6 +458,8 @@ def test_the_measure_is_of_the_encoder_without_its_head(base: Path, teacher: Pat
 def test_what_it_refuses(base: Path, teacher: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"11 dimensions from 8 concepts and a teacher of 12.*at most 7 dimensions"):
         distil(base, teacher, tmp_path / "out", replace(RECIPE, dimension=11))
+    # nothing has begun that would have to be resumed or deleted
+    assert not list(tmp_path.iterdir())
     with pytest.raises(ConfigError, match="name a knowledge base of several concepts"):
         distil(base, teacher, tmp_path / "one", concepts=CONCEPTS[1:2])
     with pytest.raises(EncoderError, match="a static encoder cannot be trained by this phase"):
@@ -468,6 +473,11 @@ def test_what_it_refuses(base: Path, teacher: Path, tmp_path: Path) -> None:
     (tmp_path / "other.checkpoints" / "mine").touch()
     with pytest.raises(ConfigError, match="the folder is not empty and holds no run"):
         distil(base, teacher, tmp_path / "other")
+    # what a run leaves that is ended before it began is no run
+    (tmp_path / "early.checkpoints").mkdir()
+    for left in ("lock", "run.writing"):
+        (tmp_path / "early.checkpoints" / left).touch()
+    assert distil(base, teacher, tmp_path / "early", replace(RECIPE, runs=1, epochs=1))
     (tmp_path / "third.checkpoints").touch()
     with pytest.raises(ConfigError, match=r"third\.checkpoints: there is a file of that name"):
         distil(base, teacher, tmp_path / "third")

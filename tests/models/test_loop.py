@@ -273,6 +273,30 @@ def test_the_best_weights_are_kept(start: Path, tmp_path: Path) -> None:
     )
 
 
+def test_best_weights_do_not_pile_up_between_checkpoints(start: Path, tmp_path: Path) -> None:
+    seen: list[set[str]] = []
+
+    def look(line: str) -> None:
+        if "measure" in line:
+            seen.append({path.name for path in tmp_path.glob("best-*")})
+
+    recipe = replace(RECIPE, evaluate_steps=1)
+    values = [step / 10 for step in range(STEPS)]
+    train(start, tmp_path, recipe, evaluate=measured(*values), log=look, checkpoint_steps=4)
+    expected = [{"best-1"}, {"best-2"}, {"best-3"}, {"best-4"}, *({"best-4", f"best-{step}"} for step in (5, 6, 7))]
+    assert seen[:7] == expected
+    assert seen[8:] == [{"best-8", "best-9"}, {"best-8", "best-10"}]
+
+
+def test_numbers_of_another_type_are_another_run(start: Path, tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        train(start, tmp_path, log=kill_at("step 3"), checkpoint_steps=2)
+    with pytest.raises(ConfigError, match=r"the unfinished run has precision fp32 \(now bf16\)"):
+        train(start, tmp_path, replace(RECIPE, precision="bf16"), resume=True)
+    # what "auto" stands for here
+    assert train(start, tmp_path, replace(RECIPE, precision="fp32"), resume=True)[1].steps == STEPS
+
+
 def test_it_stops_when_nothing_is_better(start: Path, tmp_path: Path) -> None:
     recipe = replace(RECIPE, evaluate_steps=2, patience=2)
     values = (0.3, 0.2, 0.4, 0.1, 0.4)

@@ -307,6 +307,20 @@ def test_a_run_killed_goes_on_to_the_same_weights(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
 
 
+def test_a_run_is_bound_to_its_filter(student: Path, teacher: Path, tmp_path: Path) -> None:
+    def kill(line: str) -> None:
+        if line.startswith("step 1/"):
+            raise Killed
+
+    folder = small_bert(tmp_path / "filter", seed=7)
+    recipe = replace(RECIPE, filter=str(folder), low=-1.0, high=1.0)
+    with pytest.raises(Killed):
+        distil(student, teacher, tmp_path / "out", recipe, log=kill)
+    small_bert(tmp_path / "filter", seed=8)
+    with pytest.raises(ConfigError, match="the unfinished run began with another similarity filter"):
+        distil(student, teacher, tmp_path / "out", recipe, resume=True)
+
+
 def test_a_student_of_another_width(narrow: Path, teacher: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"embeds in 12 dimensions, the teacher in 16\. Remedy: name") as no:
         distil(narrow, teacher, tmp_path / "out")

@@ -206,6 +206,18 @@ def test_starting_later(view: TrainingView, monkeypatch: pytest.MonkeyPatch, sta
     assert list(source.batches(1, 16, start)) == list(source.batches(1, 16))[start:]
 
 
+def test_batches_larger_than_a_chunk_are_made_several_at_once(
+    view: TrainingView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = KnowledgeBasePairs(view, replace(RECIPE, pairs=640))
+    monkeypatch.setattr(pairs_module, "_CHUNK", 1)
+    found = list(source.batches(0, 16))
+    monkeypatch.setattr(pairs_module, "_CHUNK", 16 * 16)
+    assert found == list(source.batches(0, 16))
+    monkeypatch.setattr(pairs_module, "_CHUNK", 17 * 16)
+    assert found != list(source.batches(0, 16))
+
+
 def test_epochs_go_on_where_the_last_one_ended(kb: KnowledgeBase, view: TrainingView) -> None:
     definitions = kb.counts()["definitions"]
     source = KnowledgeBasePairs(view, PairRecipe(pairs=definitions // 3, definition_share=1))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 from collections.abc import Iterator
 from itertools import count, islice
 
 import pytest
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, EncoderError
 from medlink.models.pairs_workers import run_ahead
 
 # from Python 3.12 on
@@ -51,3 +52,14 @@ def test_an_error_keeps_its_place_and_remedy() -> None:
 
     with pytest.raises(ConfigError, match=r"kb:3: does not fit\. Remedy: mend it\."):
         list(run_ahead(fail, [(3,)], 1))
+
+
+def test_a_process_that_the_system_ends_is_named() -> None:
+    def die(number: int) -> int:
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return number
+
+    with pytest.raises(EncoderError, match=r"ended a process that made pairs.*pair_workers.*--resume"):
+        list(run_ahead(die, [(i,) for i in range(9)], 2))
+    assert not multiprocessing.active_children()
