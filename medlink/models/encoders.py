@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,14 +92,27 @@ class TransformerEncoder:
 
 
 def fingerprint_of(model: SentenceTransformer) -> str:
-    """Hash of every weight of a sentence-transformers model and of the kinds of its modules."""
+    """Hash of what decides the embeddings of a sentence-transformers model.
+
+    That is every weight, the modules with their settings, the tokenizer, and the length at which texts are cut.
+    """
     digest = hashlib.sha256()
     for module in model:
-        digest.update(type(module).__name__.encode())
+        settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
+        digest.update(json.dumps([type(module).__name__, settings], sort_keys=True, default=str).encode())
+    digest.update(json.dumps([model.max_seq_length, _tokenizer_of(model)], sort_keys=True).encode())
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().view(-1).float().numpy().tobytes())
     return digest.hexdigest()[:32]
+
+
+def _tokenizer_of(model: SentenceTransformer) -> dict[str, Any]:
+    """What the tokenizer does, without what each call sets: how it pads and where it cuts."""
+    backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
+    if backend is None:
+        return {}
+    return {key: value for key, value in json.loads(backend.to_str()).items() if key not in ("padding", "truncation")}
 
 
 def check_folder(out: Path, holds: str = "modules.json", what: str = "encoder") -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from medlink.errors import EncoderError
 from medlink.models import load_encoder
+from medlink.models.encoders import TransformerEncoder
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +69,33 @@ def test_names_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     (tmp_path / "empty").mkdir()
     with pytest.raises(EncoderError, match="no sentence-transformers model"):
         load_encoder(tmp_path / "empty")
+
+
+def test_what_decides_the_embeddings_is_in_the_fingerprint(tiny: Path, tmp_path: Path) -> None:
+    from sentence_transformers.sentence_transformer.modules import Pooling
+    from transformers import BertTokenizerFast
+
+    def changed(change: Callable[[SentenceTransformer], object]) -> str:
+        encoder = TransformerEncoder(tiny, device="cpu")
+        change(encoder.model)
+        return encoder.fingerprint
+
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"]), "utf-8")
+
+    def other_pooling(model: SentenceTransformer) -> None:
+        model[1] = Pooling(16, pooling_mode="max")
+
+    def other_words(model: SentenceTransformer) -> None:
+        model[0].processor = BertTokenizerFast(vocab=str(tmp_path / "vocab.txt"))
+
+    def shorter(model: SentenceTransformer) -> None:
+        model.max_seq_length = 7
+
+    def used(model: SentenceTransformer) -> None:
+        model.encode(["kidney"])
+
+    own = changed(lambda _: None)
+    assert changed(used) == own
+    others = {changed(change) for change in (other_pooling, other_words, shorter)}
+    assert len(others) == 3
+    assert own not in others
