@@ -7,9 +7,10 @@
 
 One HPO concept in ten is held out of every phase, with all concepts of whatever source that share a name with it. The
 phases are STS, contrastive, STS again, self-distillation by several seeds from what the contrastive phase started from,
-the mean of its encoders, and cross-lingual distillation, whose student is the base. They are sized for two hours on two
-cores. Each has a folder in ``--work`` named by what it was made of: a run that was cut short goes on where it was, and
-with another option only what depends on it is trained again. Figures are kept by the fingerprint of their encoder.
+the mean of its encoders, and cross-lingual distillation, whose student begins as its teacher. They are sized for two
+hours on two cores that have bf16 (``--precision bf16``). Each has a folder in ``--work`` named by what it was made of: a
+run that was cut short goes on where it was, and with another option only what depends on it is trained again. Figures
+are kept by the fingerprint of their encoder.
 """
 
 from __future__ import annotations
@@ -144,13 +145,16 @@ class Phases:
         return self.made("soup", [runs.name], lambda out, _: BioLordTrainer.soup(sorted(runs.glob("run-*")), out))
 
     def multilingual(self, teacher: Path, recipe: MultilingualRecipe) -> tuple[Path, float]:
-        """Cross-lingual distillation into the base, on names and on translated sentences."""
+        """Cross-lingual distillation into a copy of the teacher, on names and on translated sentences.
+
+        The base knows English alone, as the teacher does; a copy of the teacher has English left to keep, not to learn.
+        """
         table = self._data.sentences
         aligned = Alignments(FOREIGN, names=partial(self._names, ("en", *FOREIGN)), table=table)
         return self.made(
             "multilingual",
-            [teacher.name, hashlib.sha256(table.read_bytes()).hexdigest(), recipe.to_dict()],
-            lambda out, log: self._trainer(self.base, log).multilingual(aligned, teacher, out, recipe),
+            ["from the teacher", teacher.name, hashlib.sha256(table.read_bytes()).hexdigest(), recipe.to_dict()],
+            lambda out, log: self._trainer(teacher, log).multilingual(aligned, teacher, out, recipe),
         )
 
     def _trainer(self, start: Path, log: Log) -> BioLordTrainer:
