@@ -8,8 +8,8 @@
 One HPO concept in ten is held out of every phase, with all concepts of whatever source that share a name with it. The
 phases are STS, contrastive, STS again, self-distillation by several seeds from what the contrastive phase started from,
 the mean of its encoders, and cross-lingual distillation, whose student begins as its teacher. They are sized for two
-hours on two cores that have bf16 (``--precision bf16``). Each has a folder in ``--work`` named by what it was made of: a
-run that was cut short goes on where it was, and with another option only what depends on it is trained again. Figures
+hours on two cores that have bf16 (``--precision bf16``). Each has a folder in ``--work`` named by what it was made of:
+a run that was cut short goes on where it was, and with another option only what depends on it is trained again. Figures
 are kept by the fingerprint of their encoder.
 """
 
@@ -233,17 +233,17 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--work", required=True, type=_FOLDER, help="Folder in which everything is kept.")
 @click.option("--sts-epochs", default=1, help="Passes of each STS phase over 5,749 pairs of sentences; 0 for no STS.")
 @click.option("--sts-rate", default=2e-5)
-@click.option("--pairs", default=60_000, help="Pairs of the contrastive phase.")
+@click.option("--pairs", default=220_000, help="Pairs of the contrastive phase.")
 @click.option("--definition-share", default=0.15, help="Share of them with a definition; what is left has a template.")
-@click.option("--name-share", default=0.0, help="Share of them of two names, which the paper has none of on purpose.")
-@click.option("--contrastive-rate", default=5e-5)
-@click.option("--contrastive-batch", default=64, help="Pairs of a step.")
-@click.option("--concepts", default=6_000, help="Concepts of the self-distillation.")
+@click.option("--name-share", default=0.3, help="Share of them of two names, which the paper has none of on purpose.")
+@click.option("--contrastive-rate", default=4e-4)
+@click.option("--contrastive-batch", default=256, help="Pairs of a step.")
+@click.option("--concepts", default=12_000, help="Concepts of the self-distillation.")
 @click.option("--runs", default=3, help="Its seeds.")
 @click.option("--distill-epochs", default=1)
-@click.option("--distill-rate", default=1e-4)
+@click.option("--distill-rate", default=3e-4)
 @click.option("--multilingual-epochs", default=3)
-@click.option("--multilingual-rate", default=2e-4)
+@click.option("--multilingual-rate", default=4e-4)
 @click.option("--max-tokens", default=64, help="Length at which texts are cut.")
 @click.option("--precision", default="auto", type=click.Choice(PRECISIONS), help="bf16 suits a processor that has it.")
 @click.option("--sample", default=1_500, help="Queries of each task of retrieval.")
