@@ -54,6 +54,8 @@ def find_inputs(paths: Sequence[str]) -> list[str]:
                     path=path,
                 )
             found += inside
+        elif path.exists():
+            raise InputError("is a pipe or a device", path=given, remedy="give its notes to standard input, and name -")
         else:
             raise InputError("no such file or folder", path=given)
     return found

@@ -133,6 +133,8 @@ def existing_file(path: str | PathLike[str]) -> Path:
             return found
     if plain.is_dir():
         raise InputError("is a folder, a file is needed", path=path, remedy="name a file in it")
+    if plain.exists():
+        raise InputError("is a pipe or a device, a file is needed", path=path, remedy="write what it gives to a file")
     raise InputError("no such file", path=path, remedy="check the path")
 
 

@@ -146,6 +146,11 @@ def test_a_note_that_is_too_long(demo_path: Path, tmp_path: Path, monkeypatch: p
 def test_inputs_that_are_not_there(demo_path: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nothing: no such file or folder"):
         run(demo_path, tmp_path / "nothing")
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(
+        InputError, match=r"fifo: is a pipe or a device\. Remedy: give its notes to standard input, and name"
+    ):
+        run(demo_path, tmp_path / "fifo")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="found no file"):
         run(demo_path, tmp_path / "empty")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -211,6 +212,11 @@ def test_missing_file(read: Callable[[Path], Iterable[Any]], tmp_path: Path) -> 
         list(read(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="is a folder, a file is needed"):
         list(read(tmp_path))
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(
+        InputError, match=r"fifo: is a pipe or a device, a file is needed\. Remedy: write what it gives to"
+    ):
+        list(read(tmp_path / "fifo"))
 
 
 def test_unreadable_file(tmp_path: Path) -> None:
