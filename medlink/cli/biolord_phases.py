@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from medlink.cli.evaluate_output import say_left_out
+from medlink.errors import ConfigError, InputError
+
 if TYPE_CHECKING:
+    from medlink.evaluation.rated import RatedPair
+    from medlink.kb.intake import Problems
+    from medlink.kb.selection import Selection
     from medlink.models import BioLordTrainer
     from medlink.models.distillation_data import ConceptTexts
     from medlink.models.phase import Measure
-    from medlink.records import Definition, Name
+    from medlink.records import Definition
+
+OF_DEV = ("evaluate_steps", "patience")
+"""What of a recipe means nothing without a development measure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,65 +39,78 @@ class Data:
     languages: tuple[str, ...] = ()
     without: Path | None = None
 
-    def left_out(self) -> frozenset[str]:
-        """Ids of the concepts that are not trained on."""
-        from medlink.kb.intake import LineFile, Problems
+    def selection(self) -> Selection:
+        """What of the names and definitions is trained on; says how many ids to leave out are no concepts."""
+        from medlink.kb import KnowledgeBase
+        from medlink.kb.selection import Selection
 
-        if self.without is None:
-            return frozenset()
-        return frozenset(text.strip() for _, text in LineFile(self.without, Problems()) if text.strip())
+        with KnowledgeBase(self.kb) as kb:
+            selection = Selection(kb, languages=self.languages or None, without=self._held_out())
+        if selection.unmatched:
+            click.echo(f"ids to leave out that are no concepts: {selection.unmatched} in {self.without}", err=True)
+        return selection
 
-    def further(self) -> list[Definition]:
-        """The definitions of the tables, by concept."""
+    def further(self, selection: Selection) -> list[Definition]:
+        """The definitions of the tables that are trained on, by concept; says how many are not."""
         from medlink.kb import KnowledgeBase
         from medlink.kb.definition_table import definitions_by_code, read_definitions
         from medlink.kb.intake import Problems
 
-        problems = Problems()
+        problems = Problems(adjustable=False)
         read: Iterable[Definition] = (
             one for path in self.definitions for one in read_definitions(path, problems=problems)
         )
         with KnowledgeBase(self.kb) as kb:
-            found = list(definitions_by_code(kb, read, self.system) if self.system else read)
-        for note in [*problems.notes, *(f"{count} rows left out: {kind}" for kind, count in problems.bad.items())]:
-            click.echo(note, err=True)
-        return sorted(found, key=lambda one: (one.concept_id, one.text))
-
-    def names(self) -> Callable[[], Iterable[Name]]:
-        """What gives the names, one pass after the other."""
-        from medlink.kb import KnowledgeBase
-
-        without = self.left_out()
-
-        def read() -> Iterable[Name]:
-            """One pass."""
-            with KnowledgeBase(self.kb) as kb:
-                yield from (
-                    one for one in kb.iter_names(languages=self.languages or None) if one.concept_id not in without
-                )
-
-        return read
+            coded = definitions_by_code(kb, read, self.system) if self.system else read
+            found = sorted(selection.added(coded, problems), key=lambda one: (one.concept_id, one.text))
+        _say(problems)
+        return found
 
     def concepts(self) -> Callable[[], Iterable[ConceptTexts]]:
         """What gives the names and definitions of each concept, one pass after the other."""
-        from medlink.kb import KnowledgeBase
         from medlink.models.distillation_data import concept_texts
 
-        names, further, without = self.names(), self.further(), self.left_out()
+        selection = self.selection()
+        further = self.further(selection)
 
         def read() -> Iterable[ConceptTexts]:
             """One pass."""
-            with KnowledgeBase(self.kb) as kb:
-                own = kb.iter_definitions(languages=self.languages or None)
-                texts = concept_texts(
-                    names(),
-                    (one for one in own if one.concept_id not in without),
-                    (one for one in further if one.concept_id not in without),
-                )
-                # a definition of no concept has no name to go with
-                yield from (one for one in texts if one.names)
+            texts = concept_texts(selection.names(), selection.definitions(), further)
+            # a definition of no concept has no name to go with
+            return (one for one in texts if one.names)
 
         return read
+
+    def _held_out(self) -> frozenset[str]:
+        """Ids of the concepts that are not to be trained on."""
+        from medlink.kb.intake import LineFile, Problems
+
+        if self.without is None:
+            return frozenset()
+        # not one line may be lost: what it names would be trained on
+        lines = LineFile(self.without, Problems(0, adjustable=False))
+        ids = frozenset(text.strip() for _, text in lines if text.strip())
+        if not ids:
+            raise InputError("there is no id in it", path=self.without, remedy="give one id a line")
+        return ids
+
+
+def _say(problems: Problems) -> None:
+    """Say on standard error what was noted of a table, and which of its rows are not used."""
+    for note in problems.notes:
+        click.echo(note, err=True)
+    say_left_out(problems)
+
+
+def _rated(path: Path) -> list[RatedPair]:
+    """Rated pairs of a table; says which of its rows are not used."""
+    from medlink.evaluation.rated import read_pairs
+    from medlink.kb.intake import Problems
+
+    problems = Problems(adjustable=False)
+    pairs = read_pairs(path, problems)
+    _say(problems)
+    return pairs
 
 
 def development_measure(path: Path | None) -> Measure | None:
@@ -102,11 +124,9 @@ def development_measure(path: Path | None) -> Measure | None:
     """
     if path is None:
         return None
-    from medlink.evaluation.rated import read_pairs
     from medlink.evaluation.similarity import correlate, pair_cosines
-    from medlink.kb.intake import Problems
 
-    pairs = read_pairs(path, Problems())
+    pairs = _rated(path)
     columns = [[pair.one for pair in pairs], [pair.other for pair in pairs]]
     ratings = [pair.rating for pair in pairs]
 
@@ -121,15 +141,31 @@ def development_measure(path: Path | None) -> Measure | None:
     return measure
 
 
+def rated_tables(names: Sequence[str], folder: Path) -> dict[str, Path]:
+    """Tables by their names as they were given, so that two of one name in two folders are two.
+
+    Args:
+        names: paths, from the folder on.
+        folder: where they count from.
+
+    Raises:
+        ConfigError: a file is given twice, and its pairs would count twice.
+    """
+    tables: dict[str, Path] = {}
+    for name in names:
+        if (folder / name).resolve() in {path.resolve() for path in tables.values()}:
+            raise ConfigError(f"the table {name} is given twice", remedy="name each table once")
+        tables[name] = folder / name
+    return tables
+
+
 def train_sts(
-    trainer: BioLordTrainer, tables: Sequence[Path], out: Path, recipe: Mapping[str, Any], dev: Path | None
+    trainer: BioLordTrainer, tables: Mapping[str, Path], out: Path, recipe: Mapping[str, Any], dev: Path | None
 ) -> str:
     """Run the STS phase; says what was made."""
-    from medlink.evaluation.rated import read_pairs
-    from medlink.kb.intake import Problems
     from medlink.models.recipes import StsRecipe
 
-    read = {path.name: read_pairs(path, Problems()) for path in tables}
+    read = {name: _rated(path) for name, path in tables.items()}
     encoder = trainer.sts(read, out, StsRecipe(**recipe), evaluate=development_measure(dev))
     return f"{out}: encoder {encoder.fingerprint}, trained on {sum(map(len, read.values())):,} rated pairs"
 
@@ -150,8 +186,10 @@ def train_contrastive(
     from medlink.models.recipes import ContrastiveRecipe
 
     how = ContrastiveRecipe(**recipe)
+    selection = data.selection()
+    further = data.further(selection)
     with KnowledgeBase(data.kb) as kb:
-        view = TrainingView(kb, languages=data.languages or None, without=data.left_out(), definitions=data.further())
+        view = TrainingView(kb, languages=selection.languages, without=selection.left_out, definitions=further)
         facts: dict[str, Any] = {"knowledge base": f"`{kb.content_hash}`"}
     source = KnowledgeBasePairs(view, PairRecipe(**{"seed": how.seed, **pairs}), workers=pair_workers)
     facts |= {name.replace("_", " "): count for name, count in source.counts().items()}
@@ -184,11 +222,13 @@ def train_multilingual(
     """Run the cross-lingual distillation; says what was made."""
     from dataclasses import replace
 
+    from medlink.kb.languages import language_tag
     from medlink.models.multilingual import MultilingualRecipe
     from medlink.models.multilingual_data import Alignments
 
-    # the English names are needed as well
-    groups = Alignments(data.languages, names=replace(data, languages=()).names(), table=alignments)
+    # the English names are needed as well, and a language may be in the table alone: the alignments say what is missing
+    names = replace(data, languages=()).selection().names
+    groups = Alignments([language_tag(one) or one for one in data.languages], names=names, table=alignments)
     encoder = trainer.multilingual(
         groups, teacher, out, MultilingualRecipe(**recipe), evaluate=development_measure(dev)
     )
@@ -202,7 +242,7 @@ def train_static(
     from medlink.models.static_student import StaticStudentRecipe
 
     encoder = trainer.static(
-        data.names(), out, student, StaticStudentRecipe(**recipe), evaluate=development_measure(dev)
+        data.selection().names, out, student, StaticStudentRecipe(**recipe), evaluate=development_measure(dev)
     )
     return f"{out}: static encoder {encoder.fingerprint}; its README.md states what it loses"
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from medlink.cli import biolord_phases as phases
+from medlink.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,15 +58,17 @@ _COMMON: dict[str, str] = {
 
 
 def _options(table: Mapping[str, tuple[Any, str]], defaults: Mapping[str, str]) -> Callable[[F], F]:
-    """Options of a recipe, their defaults stated in the help and left to the recipe."""
+    """Options of a recipe, their defaults stated in the help and left to the recipe; a bool is a flag."""
 
     def add(command: F) -> F:
         """Add them."""
         for name in reversed(list(defaults)):
             kind, text = table[name]
-            command = click.option(f"--{name.replace('_', '-')}", type=kind, help=f"{text}  [{defaults[name]}]")(
-                command
-            )
+            option = f"--{name.replace('_', '-')}"
+            if kind is bool:
+                command = click.option(option, is_flag=True, default=None, help=text)(command)
+            else:
+                command = click.option(option, type=kind, help=f"{text}  [{defaults[name]}]")(command)
         return command
 
     return add
@@ -147,7 +150,22 @@ _teacher = click.option("--teacher", required=True, help="Encoder whose embeddin
 def _split(options: dict[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:
     """Take the options of a table that were given out of all of them."""
     given = {name: options.pop(name) for name in list(options) if name in table}
-    given = {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _given(options: dict[str, Any], dev: Path | None) -> dict[str, Any]:
+    """Take the values of the recipe that were given out of all options.
+
+    Raises:
+        ConfigError: one of them means nothing without a development measure, and there is none.
+    """
+    given = _split(options, _RECIPE)
+    for name in phases.OF_DEV:
+        if name in given and dev is None:
+            raise ConfigError(
+                f"--{name.replace('_', '-')} is given without --dev",
+                remedy="name rated pairs with --dev, or leave it out",
+            )
     if given.get("evaluate_steps", "").isdecimal():
         given["evaluate_steps"] = int(given["evaluate_steps"])
     return given
@@ -173,8 +191,9 @@ def biolord() -> None:
 @_recipe(epochs="10", batch_size="64", learning_rate="6e-06", weight_decay="0.01", loss="cosine")
 def sts(tables: tuple[Path, ...], out: Path, start: str, dev: Path | None, **options: Any) -> None:
     """Phase 1: fine-tune on TABLES of rated sentence pairs, before the contrastive phase and after it."""
-    recipe = _split(options, _RECIPE)
-    click.echo(phases.train_sts(_trainer(start, options), tables, out, recipe, dev))
+    recipe = _given(options, dev)
+    named = phases.rated_tables([str(table) for table in tables], Path())
+    click.echo(phases.train_sts(_trainer(start, options), named, out, recipe, dev))
 
 
 @biolord.command("contrastive")
@@ -199,7 +218,7 @@ def sts(tables: tuple[Path, ...], out: Path, start: str, dev: Path | None, **opt
 @_recipe(epochs="1", batch_size="64", learning_rate="2e-05", weight_decay="0.01", temperature="0.05")
 def contrastive(out: Path, start: str, dev: Path | None, pair_workers: int, **options: Any) -> None:
     """Phase 2: InfoNCE on the names in KB and what it says of their concepts: definitions and relations in words."""
-    recipe, pairs = _split(options, _RECIPE), _split(options, _PAIRS)
+    recipe, pairs = _given(options, dev), _split(options, _PAIRS)
     trainer = _trainer(start, options)
     click.echo(phases.train_contrastive(trainer, phases.Data(**options), out, pairs, recipe, dev, pair_workers))
 
@@ -213,7 +232,7 @@ def contrastive(out: Path, start: str, dev: Path | None, pair_workers: int, **op
 @_recipe(epochs="1", batch_size="64", learning_rate="2e-05", weight_decay="0.01", dimension="64", runs="3")
 def distill(out: Path, teacher: str, start: str, dev: Path | None, **options: Any) -> None:
     """Phase 3: teach the base, by several seeds, where the contrastive model puts the concepts of KB."""
-    recipe = _split(options, _RECIPE)
+    recipe = _given(options, dev)
     trainer = _trainer(start, options)
     click.echo(phases.train_distill(trainer, phases.Data(**options), teacher, out, recipe, dev))
 
@@ -249,7 +268,7 @@ def multilingual(
 
     --language names the languages that are learned besides English.
     """
-    recipe = _split(options, _RECIPE)
+    recipe = _given(options, dev)
     trainer = _trainer(start, options)
     click.echo(phases.train_multilingual(trainer, phases.Data(**options), teacher, out, recipe, dev, alignments))
 
@@ -271,7 +290,7 @@ def multilingual(
 )
 def static(out: Path, start: str, student: str | None, dev: Path | None, **options: Any) -> None:
     """Phase 6: distil a transformer into the small static encoder, and measure on names in KB what that loses."""
-    recipe = _split(options, _RECIPE)
+    recipe = _given(options, dev)
     trainer = _trainer(start, options)
     click.echo(phases.train_static(trainer, phases.Data(**options), out, recipe, dev, student))
 

@@ -26,9 +26,11 @@ from sqlalchemy.exc import DatabaseError
 
 from medlink.errors import ConfigError, KnowledgeBaseError
 from medlink.kb import schema
-from medlink.kb.languages import language_filter, wanted
+from medlink.kb.intake import Problems
+from medlink.kb.languages import wanted
 from medlink.kb.queries import HIERARCHY
 from medlink.kb.reading import Reader
+from medlink.kb.selection import UNKNOWN, Selection
 from medlink.kb.store import KnowledgeBase
 from medlink.records import Definition
 
@@ -90,8 +92,8 @@ class TrainingView:
         digest: SHA-256 of all of this and of the texts.
 
     Raises:
-        ConfigError: a language is unknown or missing, no id of ``without`` or of ``definitions`` is a concept, or fewer
-            than two concepts are left.
+        ConfigError: a language is unknown or missing, no id of ``without`` is a concept, none of ``definitions`` is in
+            the languages or belongs to a concept, or fewer than two concepts are left.
         KnowledgeBaseError: the file is damaged, or there is no room for the definitions.
     """
 
@@ -105,16 +107,19 @@ class TrainingView:
     ) -> None:
         self.path = kb.path
         self._reader = Reader(kb.path)
-        self._filter = self._check(kb, languages)
+        selection = Selection(kb, languages=languages, without=without)
+        self._filter = selection.languages
         width = self._reader.rows(_ID_WIDTH)[0][0] or 1
         ids = (row[0].encode() for row in self._reader.stream(_IDS))
         self._ids: NDArray[np.bytes_] = np.fromiter(ids, dtype=f"S{width}")
         self.concepts = len(self._ids)
         self.kept = np.ones(self.concepts, dtype=np.bool_)
-        self._leave_out(list(without))
+        self.kept[self._numbers(selection.left_out)] = False
         digest = hashlib.sha256(kb.content_hash.encode())
         self._read_names()
-        self._read_definitions(definitions, digest)
+        problems = Problems()
+        self._read_definitions(selection.added(definitions, problems), digest)
+        self.unknown = problems.skipped[UNKNOWN]
         self._read_relations()
         self._read_semantic_types()
         runs = (self.names, self.definitions, self.relations, self.parents, self.semantic_types)
@@ -149,36 +154,12 @@ class TrainingView:
                 texts.update((sign * row, text) for row, text in found)
         return texts
 
-    def _check(self, kb: KnowledgeBase, languages: Iterable[str] | None) -> frozenset[str] | None:
-        """The language filter, once it is known that each language of it is there."""
-        asked = language_filter(languages)
-        present = kb.languages()
-        for language in sorted(asked or ()):
-            if not any(tag and wanted(tag, frozenset({language})) for tag in present):
-                raise ConfigError(
-                    f"the knowledge base has no names in the language {language}; it has "
-                    + (", ".join(tag or "names without a language" for tag in present) or "none"),
-                    path=kb.path,
-                    remedy="name languages it has, or build it with a source in that language",
-                )
-        return asked
-
     def _numbers(self, concept_ids: Iterable[str]) -> Numbers:
         """Numbers of concepts, -1 where there is no such concept."""
         given = np.array([concept.encode() for concept in concept_ids], dtype=np.bytes_)
         places = np.minimum(np.searchsorted(self._ids, given), max(0, self.concepts - 1))
         known = self._ids[places] == given if self.concepts else np.zeros(len(given), dtype=np.bool_)
         return np.where(known, places, -1).astype(np.int32)
-
-    def _leave_out(self, without: list[str]) -> None:
-        left = self._numbers(without)
-        if without and left.max() < 0:
-            raise ConfigError(
-                "none of the ids to leave out is a concept of the knowledge base",
-                path=self.path,
-                remedy="give ids as the knowledge base has them, such as HP:0001250",
-            )
-        self.kept[left[left >= 0]] = False
 
     def _read_names(self) -> None:
         owners, rows, tags, forms = [], [], [], []
@@ -212,7 +193,6 @@ class TrainingView:
             owners.append(self._numbers(concept for concept, _, _ in kept))
             rows.append(np.array([row for _, row, _ in kept], dtype=np.int32))
             digest.update("\n".join(text for _, _, text in kept).encode())
-        self.unknown = 0
         self._added: Reader | None = None
         given = 0
         for texts, numbers in self._store(more):
@@ -220,13 +200,6 @@ class TrainingView:
             owners.append(numbers)
             rows.append(-np.arange(given + 1, given + 1 + len(numbers), dtype=np.int32))
             given += len(numbers)
-            self.unknown += int(np.count_nonzero(numbers < 0))
-        if given and self.unknown == given:
-            raise ConfigError(
-                "none of the added definitions belongs to a concept of the knowledge base",
-                path=self.path,
-                remedy="give ids as the knowledge base has them, or name the system whose codes they are",
-            )
         owner, row = _joined(owners), _joined(rows)
         usable = self._usable(owner)
         self.definitions = _runs(owner[usable], row[usable], self.concepts)
@@ -235,7 +208,6 @@ class TrainingView:
         """Write added definitions into a file that goes with this view, and give them part by part."""
         engine, given = None, 0
         for part in _parts(more):
-            wanted_here = [record for record in part if wanted(record.language, self._filter)]
             try:
                 if engine is None:
                     folder = tempfile.mkdtemp(prefix="medlink-definitions-")
@@ -243,14 +215,13 @@ class TrainingView:
                     self._added = Reader(Path(folder, "definitions.sqlite"))
                     engine = create_engine(f"sqlite:///{self._added.path}")
                     schema.definition.create(engine)
-                numbered = enumerate(wanted_here, start=given + 1)
+                numbered = enumerate(part, start=given + 1)
                 values = [
                     {"id": number, "concept_id": one.concept_id, "text": one.text, "language": one.language}
                     for number, one in numbered
                 ]
-                if values:
-                    with engine.begin() as connection:
-                        connection.execute(insert(schema.definition), [{**value, "source_id": 0} for value in values])
+                with engine.begin() as connection:
+                    connection.execute(insert(schema.definition), [{**value, "source_id": 0} for value in values])
             except (DatabaseError, OSError) as error:
                 reason = getattr(error, "orig", None) or error
                 raise KnowledgeBaseError(
@@ -258,8 +229,8 @@ class TrainingView:
                     path=tempfile.gettempdir(),
                     remedy="make room there, or name another folder in TMPDIR",
                 ) from error
-            given += len(values)
-            yield [one.text for one in wanted_here], self._numbers(one.concept_id for one in wanted_here)
+            given += len(part)
+            yield [one.text for one in part], self._numbers(one.concept_id for one in part)
         if engine is not None:
             engine.dispose()
 

@@ -99,8 +99,14 @@ class PairRecipe:
             if getattr(self, one) + getattr(self, other) > 1 + _HAIR:
                 raise ConfigError(f"{one} and {other} together are more than 1", remedy="lower one of them")
         for name in ("pairs", "definition_repeats"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}, at least 1 expected")
+            value = getattr(self, name)
+            if name == "pairs" and value is None:
+                continue
+            # 1e6 is a float, by which no batches can be counted
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise ConfigError(f"{name} is {value!r}, a whole number expected")
+            if value < 1:
+                raise ConfigError(f"{name} is {value}, at least 1 expected")
         if not 0 <= self.seed < 2**32:
             raise ConfigError(f"seed is {self.seed}, a whole number from 0 to {2**32 - 1} expected")
 

@@ -11,7 +11,7 @@ CARD = "README.md"
 _CARD = """\
 # Encoder trained by BioLORD: {phase}
 
-Embeds names and sentences as unit vectors of {dimension} dimensions. Fingerprint `{fingerprint}`.
+Embeds names and sentences in {dimension} dimensions, {length}. Fingerprint `{fingerprint}`.
 Trained from the encoder with fingerprint `{start}`.
 
 Licence: to be filled in by whoever passes this encoder on; that of the terminology it was trained on has a say.
@@ -32,6 +32,12 @@ Licence: to be filled in by whoever passes this encoder on; that of the terminol
 
 {figures}
 """
+# by whether the last module scales the embeddings, which medlink does in any case
+_LENGTH = {
+    True: "as unit vectors",
+    False: "as unit vectors where `medlink.load_encoder` opens it; `SentenceTransformer.encode` gives other lengths "
+    "unless it is called with `normalize_embeddings=True`",
+}
 PHASES: dict[str, tuple[str, str]] = {
     "sts": ("STS adaptation", "rated sentence pairs (Remy et al. 2024, section Contrastive phase; 2022, appendix A.4)"),
     "contrastive": (
@@ -65,7 +71,7 @@ def write_card(
     """Write the card into the folder of an encoder.
 
     Args:
-        folder: the encoder's.
+        folder: the encoder's, with all that sentence-transformers writes.
         command: the phase as the command line calls it.
         dimension: width of the embeddings.
         fingerprint: the encoder's.
@@ -75,9 +81,11 @@ def write_card(
         figures: what came of it, by name.
     """
     phase, what = PHASES[command]
+    modules = json.loads((folder / "modules.json").read_text("utf-8"))
     card = _CARD.format(
         phase=phase,
         dimension=dimension,
+        length=_LENGTH[modules[-1]["type"].endswith(".Normalize")],
         fingerprint=fingerprint,
         start=start,
         data=_list(data),

@@ -1,30 +1,26 @@
-"""``medlink train biolord``: its options, its defaults, a recipe run through, its errors."""
+"""``medlink train biolord``: its options, its defaults, what each command does, its errors."""
 
 from __future__ import annotations
 
-import json
 import re
-import shutil
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 import medlink
-from medlink.cli import biolord_run
-from medlink.cli.main import app, main
+from medlink.cli.main import main
 from medlink.cli.train_biolord import biolord
 from medlink.kb import KnowledgeBase
 from medlink.models import StaticEncoder, load_encoder
 from medlink.models.distillation import DistillationRecipe
-from medlink.models.loop import PhaseLoop
 from medlink.models.multilingual import MultilingualRecipe
 from medlink.models.pairs import PairRecipe
 from medlink.models.recipes import ContrastiveRecipe, PhaseRecipe, StsRecipe
 from medlink.models.static_student import StaticStudentRecipe
-from tests.models.pairs_kb import random_kb
 from tests.models.small_bert import small_bert
+
+from .biolord_folder import rated, train
 
 pytestmark = pytest.mark.usefixtures("frozen")
 
@@ -46,71 +42,6 @@ OF_ITS_OWN = {
 SHORT = ("--batch-size", "32", "--learning-rate", "0.01")
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A knowledge base, a transformer, tables and a recipe."""
-    folder = tmp_path_factory.mktemp("biolord")
-    random_kb(folder, concepts=60).close()
-    shutil.copytree(small_bert(folder / "bert"), folder / "base")
-    rows = "".join(f"{chr(97 + i)} stone\t{chr(97 + i // 2)} stone\t{i % 5}\n" for i in range(20))
-    (folder / "sts.tsv").write_text(f"text_1\ttext_2\tscore\n{rows}", encoding="utf-8")
-    (folder / "glossary.tsv").write_text("concept_id\tdefinition\nC0001\tof the glossary\nX9\tof nothing\n")
-    (folder / "held_out.txt").write_text("C0003\n\nC0005\n")
-    (folder / "aligned.tsv").write_text("source\ttarget\tlanguage\nfever\tFieber\tde\n", encoding="utf-8")
-    (folder / "recipe.toml").write_text(TOML, encoding="utf-8")
-    return folder
-
-
-TOML = """
-kb = "kb.sqlite"
-out = "run"
-base = "base"
-
-[data]
-definitions = ["glossary.tsv"]
-languages = ["en"]
-without = "held_out.txt"
-
-[run]
-checkpoint_steps = 2
-
-[sts]
-tables = ["sts.tsv"]
-dev = "sts.tsv"
-epochs = 1
-batch_size = 8
-learning_rate = 1e-2
-
-[contrastive]
-batch_size = 16
-learning_rate = 1e-2
-pairs = { pairs = 80, definition_share = 0.3 }
-
-[sts-again]
-tables = ["sts.tsv"]
-epochs = 1
-batch_size = 8
-
-[distill]
-dimension = 8
-runs = 2
-batch_size = 64
-
-[multilingual]
-student = "base"
-languages = ["de"]
-filter = ""
-epochs = 1
-batch_size = 64
-"""
-
-
-def train(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["train", "biolord", *map(str, arguments)], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.output
-
-
 @pytest.mark.parametrize("command", RECIPES)
 def test_every_option_is_one_of_the_recipe_or_of_the_run(command: str) -> None:
     options = {option.name for option in biolord.commands[command].params}
@@ -127,13 +58,15 @@ def test_the_help_states_the_defaults_of_the_recipes(command: str) -> None:
     for option in biolord.commands[command].params:
         if not isinstance(option, click.Option) or option.name not in defaults:
             continue
+        value = defaults[option.name]
+        if isinstance(value, bool):
+            assert option.is_flag
+            assert not value
+            continue
         found = re.search(r"\[([^\]]+)\]$", option.help or "")
         assert found, option.name
-        value = defaults[option.name]
         if value is None:
             assert " " in found[1], option.name
-        elif isinstance(value, bool):
-            assert found[1] == ("yes" if value else "no")
         elif isinstance(value, str):
             assert found[1] == value
         else:
@@ -186,6 +119,37 @@ def test_sts_and_its_measure(folder: Path, tmp_path: Path) -> None:
     assert len(re.findall(r"step \d/2 measure -?\d\.\d{4}", said)) == 2
     train(*command, "-o", tmp_path / "b", "--loss", "cosent")
     assert load_encoder(tmp_path / "a").fingerprint != load_encoder(tmp_path / "b").fingerprint
+    # learned is the opposite of what is measured
+    (tmp_path / "dev.tsv").write_text(rated(range(4, -1, -1)), encoding="utf-8")
+    measured = ("--dev", tmp_path / "dev.tsv", "--evaluate-steps", "1", "--epochs", 10)
+    assert "step 10/10 measure" in train(*command, *measured, "-o", tmp_path / "c")
+    assert "step 10/10 measure" not in train(*command, *measured, "--patience", 1, "-o", tmp_path / "d")
+
+
+def test_two_tables_of_one_name(folder: Path, tmp_path: Path) -> None:
+    for name, scores in (("stsb", range(5)), ("sick", range(9, 2, -1))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "train.tsv").write_text(rated(scores), encoding="utf-8")
+    tables = [tmp_path / name / "train.tsv" for name in ("stsb", "sick")]
+    command = ("sts", *tables, "--start", folder / "base", "--epochs", 1, *SHORT)
+    assert "trained on 40 rated pairs" in train(*command, "-o", tmp_path / "both")
+    card = (tmp_path / "both" / "README.md").read_text("utf-8")
+    assert all(f"- {table}: 20 rated pairs" in card for table in tables)
+    train("sts", tables[1], *command[3:], "-o", tmp_path / "one")
+    assert load_encoder(tmp_path / "both").fingerprint != load_encoder(tmp_path / "one").fingerprint
+    again = tmp_path / "sick" / ".." / "stsb" / "train.tsv"
+    with pytest.raises(medlink.MedlinkError, match=r"train\.tsv is given twice\. Remedy: name each table once"):
+        train("sts", tables[0], again, *command[3:], "-o", tmp_path / "twice")
+
+
+def test_rows_that_are_not_used_are_said(folder: Path, tmp_path: Path) -> None:
+    for name, row in (("table.tsv", "secret\tsecret\tmany\n"), ("dev.tsv", "\tsecret\t1\n")):
+        (tmp_path / name).write_text(rated(range(5)) + row, encoding="utf-8")
+    options = ("--start", folder / "base", "--epochs", 1, *SHORT, "-o", tmp_path / "out")
+    said = train("sts", tmp_path / "table.tsv", *options, "--dev", tmp_path / "dev.tsv")
+    for kind, name in (("rating that is no number", "table.tsv"), ("empty text", "dev.tsv")):
+        assert f"rows that cannot be used: 1 ({kind}, the first at {tmp_path / name}:22)" in said
+    assert "secret" not in said
 
 
 def test_the_static_student(folder: Path, tmp_path: Path) -> None:
@@ -199,139 +163,24 @@ def test_the_static_student(folder: Path, tmp_path: Path) -> None:
 
 def test_an_alignment_table(folder: Path, tmp_path: Path) -> None:
     command = ("multilingual", folder / "kb.sqlite", "--teacher", folder / "base", "--student", folder / "base")
-    options = ("--language", "de", "--filter", "", "--epochs", 1)
-    assert "for en, de" in train(*command, *options, "-o", tmp_path / "a")
-    train(*command, *options, "-o", tmp_path / "b", "--alignments", folder / "aligned.tsv")
-    assert load_encoder(tmp_path / "a").fingerprint != load_encoder(tmp_path / "b").fingerprint
+    options = ("--filter", "", "--epochs", 1)
+    assert "for en, de" in train(*command, *options, "--language", "de", "-o", tmp_path / "a")
+    made = load_encoder(tmp_path / "a").fingerprint
+    train(*command, *options, "--language", "de", "-o", tmp_path / "b", "--alignments", folder / "aligned.tsv")
+    assert load_encoder(tmp_path / "b").fingerprint != made
+    # a language by another of its codes
+    assert "for en, de" in train(*command, *options, "--language", "GER", "-o", tmp_path / "c")
+    assert load_encoder(tmp_path / "c").fingerprint == made
 
 
-@pytest.fixture(scope="module")
-def complete(folder: Path) -> tuple[Path, str]:
-    """The folder of a run that was left alone, and what it said."""
-    return folder / "run", train("run", folder / "recipe.toml")
-
-
-def test_a_recipe_runs_all_phases_in_order(complete: tuple[Path, str]) -> None:
-    out, said = complete
-    assert sorted(path.name for path in out.iterdir()) == [*sorted(biolord_run.FOLDERS.values()), "recipe.json"]
-    begun = re.findall(r"^(\S+): begins$", said, re.MULTILINE)
-    assert begun == list(biolord_run.FOLDERS)
-    assert f"{out}: complete, 5-multilingual is the last encoder" in said
-    prints = {
-        name: load_encoder(out / name).fingerprint for name in biolord_run.FOLDERS.values() if name != "3-distill"
-    }
-    # each says what it started from
-    for name, started in (
-        ("2-contrastive", "1-sts"),
-        ("2-sts-again", "2-contrastive"),
-        ("3-distill/run-1", "1-sts"),
-        ("3-distill/run-2", "1-sts"),
-    ):
-        assert prints[started] in (out / name / "README.md").read_text("utf-8"), name
-    for name, teacher in (("3-distill/run-1", "2-sts-again"), ("5-multilingual", "4-soup")):
-        assert prints[teacher] in (out / name / "README.md").read_text("utf-8"), name
-
-
-def test_a_recipe_goes_on_where_it_stopped(
-    folder: Path, complete: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shutil.copytree(folder, tmp_path / "b", ignore=shutil.ignore_patterns("run", "bert"))
-    step, made = PhaseLoop.training_step, []
-
-    def stop(self: PhaseLoop, *args: object, **kwargs: object) -> object:
-        made.append(1)
-        # within the contrastive phase, and within the second run of the self-distillation
-        if len(made) in (7, 18):
-            raise KeyboardInterrupt
-        return step(self, *args, **kwargs)
-
-    monkeypatch.setattr(PhaseLoop, "training_step", stop)
-    runner = CliRunner()
-    command = ["train", "biolord", "run", str(tmp_path / "b" / "recipe.toml")]
-    for _ in range(2):
-        assert runner.invoke(app, command).exit_code
-    assert not (tmp_path / "b" / "run" / "4-soup").exists()
-    said = train("run", tmp_path / "b" / "recipe.toml")
-    assert "sts: done before" in said
-    assert "contrastive: done before" in said
-    for name in biolord_run.FOLDERS.values():
-        if name != "3-distill":
-            both = [load_encoder(root / name).fingerprint for root in (tmp_path / "b" / "run", complete[0])]
-            assert both[0] == both[1], name
-    assert "begins" not in train("run", tmp_path / "b" / "recipe.toml")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("runs = 2", "runs = 3", r"the run began with another distill\. Remedy: run it with what it began with"),
-        ('base = "base"', 'base = "bert/model"', "the run began with another base"),
-    ],
-)
-def test_a_changed_recipe_is_refused(
-    old: str, new: str, message: str, folder: Path, complete: tuple[Path, str]
-) -> None:
-    (folder / "changed.toml").write_text(TOML.replace(old, new), encoding="utf-8")
-    with pytest.raises(medlink.MedlinkError, match=message):
-        train("run", folder / "changed.toml")
-
-
-def test_changed_tables_are_refused_and_other_checkpoints_are_not(
-    folder: Path, complete: tuple[Path, str], tmp_path: Path
-) -> None:
-    (folder / "changed.toml").write_text(TOML.replace("checkpoint_steps = 2", "workers = 0"), encoding="utf-8")
-    assert "begins" not in train("run", folder / "changed.toml")
-    shutil.copytree(folder, tmp_path / "c", ignore=shutil.ignore_patterns("bert"))
-    with (tmp_path / "c" / "sts.tsv").open("a") as file:
-        file.write("a\tb\t3\n")
-    with pytest.raises(medlink.MedlinkError, match="the run began with another content of the tables"):
-        train("run", tmp_path / "c" / "recipe.toml")
-    (tmp_path / "c" / "run" / "recipe.json").write_text("{")
-    with pytest.raises(medlink.MedlinkError, match="the record of the run cannot be read"):
-        train("run", tmp_path / "c" / "recipe.toml")
-    (tmp_path / "c" / "run" / "recipe.json").unlink()
-    with pytest.raises(medlink.MedlinkError, match="the folder is not empty and holds no run"):
-        train("run", tmp_path / "c" / "recipe.toml")
-    (tmp_path / "c" / "sts.tsv").unlink()
-    with pytest.raises(medlink.MedlinkError, match=r"sts\.tsv: cannot be read: .*Remedy: mend the recipe, or bring"):
-        train("run", tmp_path / "c" / "recipe.toml")
-    (tmp_path / "c" / "file").touch()
-    shutil.copy(folder / "sts.tsv", tmp_path / "c")
-    (tmp_path / "c" / "recipe.toml").write_text(TOML.replace('out = "run"', 'out = "file/run"'))
-    with pytest.raises(medlink.MedlinkError, match="run: cannot be written: "):
-        train("run", tmp_path / "c" / "recipe.toml")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('kb = "kb.sqlite"', "", r'kb is missing\. Remedy: say kb = "..." before the sections'),
-        (
-            "[sts]",
-            "[sst]",
-            r"sst means nothing in the recipe\. Remedy: leave it out; known are base, contrastive, data",
-        ),
-        ("runs = 2", "run = 2", r"run means nothing in \[distill\]"),
-        ("runs = 2", 'runs = "two"', r"runs in \[distill\] is 'two', a whole number expected"),
-        ("runs = 2", "runs = true", r"runs in \[distill\] is True, a whole number expected"),
-        ("runs = 2", "runs = 0", "runs is 0, at least 1 expected"),
-        ("pairs = 80", "pairz = 80", r"pairz means nothing in \[contrastive\.pairs\]"),
-        ("pairs = 80", "pairs = 0", "pairs is 0, at least 1 expected"),
-        ('student = "base"', "", r"student is missing in \[multilingual\]"),
-        ('tables = ["sts.tsv"]', 'tables = "sts.tsv"', r"tables in \[sts\] is 'sts.tsv', a list expected"),
-        ("[contrastive]\n", "[contrastive]\nlow =\n", "is not TOML: "),
-        (TOML[TOML.index("[contrastive]") : TOML.index("[sts-again]")], "", "come after the contrastive phase"),
-        (TOML[TOML.index("[sts]") :], "", "there is no phase in it"),
-        ('languages = ["en"]', 'language = ["en"]', r"language means nothing in \[data\]"),
-        ("checkpoint_steps = 2", "steps = 2", r"steps means nothing in \[run\]"),
-    ],
-)
-def test_recipes_that_are_refused(old: str, new: str, message: str, folder: Path, tmp_path: Path) -> None:
-    assert old in TOML
-    (tmp_path / "recipe.toml").write_text(TOML.replace(old, new, 1), encoding="utf-8")
-    with pytest.raises(medlink.MedlinkError, match=message):
-        train("run", tmp_path / "recipe.toml")
-    assert [path.name for path in tmp_path.iterdir()] == ["recipe.toml"]
+def test_a_student_of_another_width(folder: Path, tmp_path: Path) -> None:
+    student = small_bert(tmp_path / "bert", width=8)
+    command = ("multilingual", folder / "kb.sqlite", "--teacher", folder / "base", "--student", student)
+    options = ("--language", "de", "--filter", "", "--epochs", 1, "-o", tmp_path / "out")
+    with pytest.raises(medlink.MedlinkError, match="or add a linear layer with project"):
+        train(*command, *options)
+    train(*command, *options, "--project")
+    assert load_encoder(tmp_path / "out").dimension == 16
 
 
 @pytest.mark.parametrize(
@@ -341,6 +190,20 @@ def test_recipes_that_are_refused(old: str, new: str, message: str, folder: Path
         (("sts", "nowhere.tsv", "--start", "builtin", "-o", "out"), "nowhere.tsv: "),
         (("soup", "nowhere", "-o", "out"), "nowhere: no encoder folder"),
         (("contrastive", "nowhere.sqlite", "--start", "builtin", "-o", "out", "--epochs", "0"), "epochs is 0"),
+        *(
+            (
+                (*command, "-o", "out", *option),
+                f"medlink: {option[0]} is given without --dev. Remedy: name rated pairs with --dev, or leave it out.",
+            )
+            for command in (
+                ("sts", "nowhere.tsv", "--start", "builtin"),
+                ("contrastive", "nowhere.sqlite", "--start", "builtin"),
+                ("distill", "nowhere.sqlite", "--teacher", "builtin", "--base", "builtin"),
+                ("multilingual", "nowhere.sqlite", "--teacher", "builtin", "--student", "builtin"),
+                ("static", "nowhere.sqlite", "--teacher", "builtin"),
+            )
+            for option in (("--patience", "2"), ("--evaluate-steps", "epoch"))
+        ),
     ],
 )
 def test_errors_are_one_line(
@@ -358,9 +221,3 @@ def test_errors_are_one_line(
     assert message in error
     assert error.count("\n") == 1
     assert not any(tmp_path.iterdir())
-
-
-def test_the_record_of_a_run_is_plain(complete: tuple[Path, str]) -> None:
-    record = json.loads((complete[0] / "recipe.json").read_text("utf-8"))
-    assert record["distill"] == {"dimension": 8, "runs": 2, "batch_size": 64}
-    assert "run" not in record

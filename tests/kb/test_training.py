@@ -186,6 +186,8 @@ def test_added_definitions_go_with_the_view(kb: KnowledgeBase, more: list[Defini
 def test_added_definitions_of_other_concepts(kb: KnowledgeBase) -> None:
     with pytest.raises(ConfigError, match=r"none of the added definitions belongs to a concept.*Remedy: give ids"):
         TrainingView(kb, definitions=[Definition("404684003", "A finding.", "en")])
+    with pytest.raises(ConfigError, match=r"none of the added definitions is in de\. Remedy: name their language"):
+        TrainingView(kb, languages=["de"], definitions=[Definition("H:3", "A seizure with fever.", "en")])
 
 
 def test_no_room_for_added_definitions(

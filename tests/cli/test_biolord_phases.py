@@ -1,0 +1,177 @@
+"""What the phases of BioLORD read: one rule for the knowledge base, whichever phase; tables; what is said of both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medlink.cli.biolord_phases import Data
+from medlink.errors import ConfigError, InputError
+from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.kb.training import TrainingView
+
+from .biolord_folder import train
+
+TERMS = """\
+id\tname\tlanguage\tdefinition
+T:1\tfever\ten\tA body that is too warm.
+T:1\tFieber\tde\tEin Körper, der zu warm ist.
+T:1\tFebris\t\t
+T:2\tcough\ten\tAir that is pushed out.
+T:2\tHusten\tde-AT\t
+T:3\trash\ten\t
+T:3\terupción\tes\t
+T:4\tAura\t\t
+T:5\ttremor\ten\tA limb that shakes.
+T:5\tZittern\tde\t
+"""
+GLOSSARY = """\
+concept_id\tdefinition\tlanguage
+T:3\tSkin that changes.\ten
+T:3\tHaut, die sich ändert.\tde
+T:5\tA shaking.\ten
+T:9\tOf nothing.\ten
+"""
+
+
+@pytest.fixture(scope="module")
+def terms(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("terms")
+    for name, text in (("terms.tsv", TERMS), ("glossary.tsv", GLOSSARY), ("held_out.txt", "T:2\nT:7\n")):
+        (folder / name).write_text(text, encoding="utf-8")
+    build_kb(folder / "kb.sqlite", [Input("table", folder / "terms.tsv")])
+    return folder
+
+
+Texts = dict[str, tuple[set[str], set[str]]]
+
+
+def of_contrastive(data: Data) -> Texts:
+    """Names and definitions by concept, as pairs are made of them."""
+    selection = data.selection()
+    with KnowledgeBase(data.kb) as kb:
+        view = TrainingView(
+            kb, languages=selection.languages, without=selection.left_out, definitions=data.further(selection)
+        )
+
+    def by_concept(runs: tuple[np.ndarray, np.ndarray], texts: dict[int, str]) -> Iterator[set[str]]:
+        """Texts of each concept."""
+        ends, values = runs
+        for number in range(view.concepts):
+            yield {texts[value] for value in values[ends[number] : ends[number + 1]].tolist()}
+
+    names = {row: text for row, (text, _) in view.name_texts(view.names[1]).items()}
+    ids = view.concept_ids(np.arange(view.concepts, dtype=np.int32))
+    sets = zip(
+        ids,
+        by_concept(view.names, names),
+        by_concept(view.definitions, view.definition_texts(view.definitions[1])),
+        strict=True,
+    )
+    return {concept: (named, defined) for concept, named, defined in sets if named}
+
+
+def of_distill(data: Data) -> Texts:
+    return {one.concept_id: (set(one.names), set(one.definitions)) for one in data.concepts()()}
+
+
+def of_static(data: Data) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for name in data.selection().names():
+        found.setdefault(name.concept_id, set()).add(name.text)
+    return found
+
+
+def test_german_by_hand(terms: Path) -> None:
+    glossary = (terms / "glossary.tsv",)
+    assert of_distill(Data(terms / "kb.sqlite", glossary, languages=("de",), without=terms / "held_out.txt")) == {
+        "T:1": ({"Fieber", "Febris"}, {"Ein Körper, der zu warm ist."}),
+        "T:4": ({"Aura"}, set()),
+        "T:5": ({"Zittern"}, set()),
+    }
+
+
+@pytest.mark.parametrize("languages", [(), ("en",), ("de",), ("es", "de-AT"), ("en", "GER")])
+@pytest.mark.parametrize("held_out", [False, True])
+@pytest.mark.parametrize("glossary", [False, True])
+def test_every_phase_reads_the_same(terms: Path, languages: tuple[str, ...], held_out: bool, glossary: bool) -> None:
+    # of Spanish and Austrian the glossary has nothing
+    if glossary and "es" in languages:
+        languages = (*languages, "en")
+    data = Data(
+        terms / "kb.sqlite",
+        (terms / "glossary.tsv",) if glossary else (),
+        languages=languages,
+        without=terms / "held_out.txt" if held_out else None,
+    )
+    contrastive = of_contrastive(data)
+    assert contrastive == of_distill(data)
+    assert {concept: names for concept, (names, _) in contrastive.items()} == of_static(data)
+    assert "T:4" in contrastive
+    assert ("T:2" in contrastive) != held_out
+
+
+COMMANDS = {
+    "contrastive": ("--start", "builtin"),
+    "distill": ("--teacher", "builtin", "--base", "builtin"),
+    "static": ("--teacher", "builtin"),
+    "multilingual": ("--teacher", "builtin", "--student", "builtin", "--language", "de"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_ids_that_match_nothing(command: str, terms: Path, tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("HP:1\n", encoding="utf-8")
+    options = (*COMMANDS[command], "--without", tmp_path / "ids.txt", "-o", tmp_path / "out")
+    with pytest.raises(ConfigError, match="none of the ids to leave out is a concept of the knowledge base"):
+        train(command, terms / "kb.sqlite", *options)
+
+
+@pytest.mark.parametrize("command", ["contrastive", "distill", "static"])
+def test_a_language_that_is_not_there(command: str, terms: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the knowledge base has no names in the language fr; it has"):
+        train(command, terms / "kb.sqlite", *COMMANDS[command], "--language", "fr", "-o", tmp_path / "out")
+
+
+@pytest.mark.parametrize("read", [of_contrastive, of_distill])
+def test_definitions_of_no_use_are_refused(read: Callable[[Data], Texts], terms: Path, tmp_path: Path) -> None:
+    (tmp_path / "more.tsv").write_text("id\tdefinition\nT:9\tOf nothing.\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="none of the added definitions belongs to a concept"):
+        read(Data(terms / "kb.sqlite", (tmp_path / "more.tsv",)))
+    with pytest.raises(ConfigError, match=r"none of the added definitions is in de\."):
+        read(Data(terms / "kb.sqlite", (tmp_path / "more.tsv",), languages=("de",)))
+
+
+@pytest.mark.parametrize("read", [of_contrastive, of_distill])
+def test_what_is_not_used_is_said(
+    read: Callable[[Data], Texts], terms: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "more.tsv").write_text(f"{GLOSSARY}\tof no concept\ten\nT:1\twarm\txx\n", encoding="utf-8")
+    data = Data(terms / "kb.sqlite", (tmp_path / "more.tsv",), languages=("de", "es"), without=terms / "held_out.txt")
+    read(data)
+    said = capsys.readouterr().err.splitlines()
+    assert sorted(said) == sorted(
+        [
+            f"ids to leave out that are no concepts: 1 in {terms / 'held_out.txt'}",
+            f"rows that cannot be used: 1 (empty id or definition, the first at {tmp_path / 'more.tsv'}:6)",
+            f"rows that cannot be used: 1 (unknown language, the first at {tmp_path / 'more.tsv'}:7)",
+            "rows left out: 3 (definition in another language)",
+        ]
+    )
+    read(Data(terms / "kb.sqlite", (terms / "glossary.tsv",)))
+    assert "rows left out: 1 (definition of no concept here)" in capsys.readouterr().err
+
+
+def test_no_id_to_leave_out_is_lost(terms: Path, tmp_path: Path) -> None:
+    ids = tmp_path / "ids.txt"
+    ids.write_bytes(b"T:2\nT:\xff\n")
+    with pytest.raises(
+        InputError, match=r"ids\.txt:2: 1 of 2 rows cannot be used \(bad bytes: 1\).*Remedy: give the file"
+    ):
+        Data(terms / "kb.sqlite", without=ids).selection()
+    ids.write_text("\n \n")
+    with pytest.raises(InputError, match=r"ids\.txt: there is no id in it\. Remedy: give one id a line"):
+        Data(terms / "kb.sqlite", without=ids).selection()

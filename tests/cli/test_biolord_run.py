@@ -1,0 +1,144 @@
+"""``medlink train biolord run``: all phases in their order, cut short and gone on with."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from medlink.cli.biolord_recipe import FOLDERS
+from medlink.cli.main import app
+from medlink.errors import ConfigError
+from medlink.models import checkpoint, load_encoder
+from medlink.models.loop import PhaseLoop
+
+from .biolord_folder import copy_of, rewrite, train
+
+pytestmark = pytest.mark.usefixtures("frozen")
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, *steps: int) -> None:
+    """Cut the run short at steps, counted over all phases and runs."""
+    step, made = PhaseLoop.training_step, []
+
+    def stop(self: PhaseLoop, *args: object, **kwargs: object) -> object:
+        made.append(1)
+        if len(made) in steps:
+            raise KeyboardInterrupt
+        return step(self, *args, **kwargs)
+
+    monkeypatch.setattr(PhaseLoop, "training_step", stop)
+
+
+def cut_short(recipe: Path) -> None:
+    assert CliRunner().invoke(app, ["train", "biolord", "run", str(recipe)]).exit_code
+
+
+def test_a_recipe_runs_all_phases_in_order(complete: tuple[Path, str]) -> None:
+    out, said = complete
+    assert sorted(path.name for path in out.iterdir()) == [*sorted(FOLDERS.values()), "recipe.json"]
+    begun = re.findall(r"^(\S+): begins$", said, re.MULTILINE)
+    assert begun == list(FOLDERS)
+    assert f"{out}: complete, 5-multilingual is the last encoder" in said
+    prints = {name: load_encoder(out / name).fingerprint for name in FOLDERS.values() if name != "3-distill"}
+    # each says what it started from
+    for name, started in (
+        ("2-contrastive", "1-sts"),
+        ("2-sts-again", "2-contrastive"),
+        ("3-distill/run-1", "1-sts"),
+        ("3-distill/run-2", "1-sts"),
+    ):
+        assert prints[started] in (out / name / "README.md").read_text("utf-8"), name
+    for name, teacher in (("3-distill/run-1", "2-sts-again"), ("5-multilingual", "4-soup")):
+        assert prints[teacher] in (out / name / "README.md").read_text("utf-8"), name
+    # tables are named as in the recipe, wherever that lies
+    assert "- sts.tsv: 20 rated pairs" in (out / "1-sts" / "README.md").read_text("utf-8")
+
+
+def test_a_recipe_goes_on_where_it_stopped(
+    folder: Path, complete: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = copy_of(folder, tmp_path / "b") / "recipe.toml"
+    # within the contrastive phase, and within the second run of the self-distillation
+    stop_at(monkeypatch, 7, 18)
+    for _ in range(2):
+        cut_short(recipe)
+    assert not (tmp_path / "b" / "run" / "4-soup").exists()
+    said = train("run", recipe)
+    assert "sts: done before" in said
+    assert "contrastive: done before" in said
+    for name in FOLDERS.values():
+        if name != "3-distill":
+            both = [load_encoder(root / name).fingerprint for root in (tmp_path / "b" / "run", complete[0])]
+            assert both[0] == both[1], name
+    assert "begins" not in train("run", recipe)
+
+
+@pytest.mark.parametrize(
+    ("step", "phase", "change"),
+    [
+        (7, "2-contrastive", ("batch_size = 16\nlearning_rate = 1e-2", "batch_size = 16\nlearning_rate = 1e-3")),
+        (16, "3-distill", ("runs = 2", "runs = 2\nlearning_rate = 1e-3")),
+    ],
+)
+def test_a_phase_that_failed_is_mended(
+    step: int,
+    phase: str,
+    change: tuple[str, str],
+    folder: Path,
+    complete: tuple[Path, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recipe = copy_of(folder, tmp_path / "c") / "recipe.toml"
+    stop_at(monkeypatch, step)
+    cut_short(recipe)
+    rewrite(tmp_path / "c", change)
+    work = tmp_path / "c" / "run" / f"{phase}.checkpoints"
+    # what was begun with other values is not gone on with; the error names the folder to delete
+    with pytest.raises(ConfigError, match=rf"^{re.escape(str(work))}: the unfinished run .* or delete the folder\.$"):
+        train("run", recipe)
+    shutil.rmtree(work)
+    said = train("run", recipe)
+    assert "sts: done before" in said
+    cards = [(root / "run" / phase).rglob("README.md") for root in (tmp_path / "c", folder)]
+    assert ['"learning_rate": 0.001' in next(card).read_text("utf-8") for card in cards] == [True, False]
+    assert "begins" not in train("run", recipe)
+
+
+def test_an_unfinished_phase_goes_on_when_its_values_are_put_back(
+    folder: Path, complete: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = copy_of(folder, tmp_path / "d") / "recipe.toml"
+    stop_at(monkeypatch, 7)
+    cut_short(recipe)
+    rewrite(tmp_path / "d", ("definition_share = 0.3", "definition_share = 0.4"))
+    with pytest.raises(ConfigError, match="the unfinished run has other data"):
+        train("run", recipe)
+    rewrite(tmp_path / "d")
+    train("run", recipe)
+    both = [load_encoder(root / "5-multilingual").fingerprint for root in (tmp_path / "d" / "run", complete[0])]
+    assert both[0] == both[1]
+
+
+def test_what_a_killed_process_left_at_the_end_is_deleted(
+    folder: Path, complete: tuple[Path, str], tmp_path: Path
+) -> None:
+    recipe = copy_of(folder, tmp_path / "e", run=True) / "recipe.toml"
+    left = [tmp_path / "e" / "run" / f"{name}.checkpoints" for name in ("1-sts", "3-distill", "4-soup")]
+    for work in left:
+        (work / "best-3").mkdir(parents=True)
+        (work / "run.json").write_text("{}")
+    # a process is at work in one of them
+    with checkpoint.work_folder(left[0], {}):
+        assert "sts: done before" in train("run", recipe)
+        assert [work.exists() for work in left] == [True, False, False]
+    train("run", recipe)
+    assert not left[0].exists()
+    assert sorted(path.name for path in (tmp_path / "e" / "run").iterdir()) == [
+        *sorted(FOLDERS.values()),
+        "recipe.json",
+    ]
