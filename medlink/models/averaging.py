@@ -28,7 +28,7 @@ _AT_ONCE = 1 << 22
 _CARD = """\
 # Mean of {count} encoders
 
-Embeds names of concepts as unit vectors of {dimension} dimensions. Fingerprint `{fingerprint}`.
+Embeds names of concepts in {dimension} dimensions; medlink scales them to length 1. Fingerprint `{fingerprint}`.
 Every weight is the mean of the weights of the encoders below, which were trained from one start (BioLORD-2023, section
 "Weight-averaging phase"; Wortsman et al. 2022).
 

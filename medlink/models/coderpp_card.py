@@ -14,7 +14,7 @@ CARD = "README.md"
 _CARD = """\
 # Encoder trained by CODER++
 
-Embeds names of concepts as unit vectors of {dimension} dimensions. Fingerprint `{fingerprint}`.
+Embeds names of concepts in {dimension} dimensions; medlink scales them to length 1. Fingerprint `{fingerprint}`.
 Trained from the encoder with fingerprint `{start}`.
 
 Licence: to be filled in by whoever passes this encoder on; that of the terminology it was trained on has a say.

@@ -113,7 +113,7 @@ def test_16_bits_whole_numbers_and_single_ones(pair: list[Path], tmp_path: Path)
 def test_the_card_and_the_order(three: list[Path], tmp_path: Path) -> None:
     mean = soup(three, tmp_path / "out")
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    for fact in ("Mean of 3 encoders", "unit vectors of 16 dimensions", mean.fingerprint):
+    for fact in ("Mean of 3 encoders", "in 16 dimensions; medlink scales them", mean.fingerprint):
         assert fact in card
     assert card.count("- `") == 3
     assert soup(three[::-1], tmp_path / "out").fingerprint == mean.fingerprint
