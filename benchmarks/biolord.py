@@ -21,7 +21,6 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,13 +146,19 @@ class Phases:
     def multilingual(self, teacher: Path, recipe: MultilingualRecipe) -> tuple[Path, float]:
         """Cross-lingual distillation into a copy of the teacher, on names and on translated sentences.
 
-        The base knows English alone, as the teacher does; a copy of the teacher has English left to keep, not to learn.
+        The base knows English alone, as the teacher does; a copy of the teacher has English left to keep, not to learn,
+        for which preferred names do.
         """
         table = self._data.sentences
-        aligned = Alignments(FOREIGN, names=partial(self._names, ("en", *FOREIGN)), table=table)
+        aligned = Alignments(FOREIGN, names=self._aligned_names, table=table)
         return self.made(
             "multilingual",
-            ["from the teacher", teacher.name, hashlib.sha256(table.read_bytes()).hexdigest(), recipe.to_dict()],
+            [
+                "from the teacher, preferred names",
+                teacher.name,
+                hashlib.sha256(table.read_bytes()).hexdigest(),
+                recipe.to_dict(),
+            ],
             lambda out, log: self._trainer(teacher, log).multilingual(aligned, teacher, out, recipe),
         )
 
@@ -166,6 +171,10 @@ class Phases:
             yield from (
                 name for name in kb.iter_names(languages=languages) if name.concept_id not in self._data.left_out
             )
+
+    def _aligned_names(self) -> Iterator[Name]:
+        """Preferred English names, and all in other languages."""
+        return (name for name in self._names(("en", *FOREIGN)) if name.preferred or name.language in FOREIGN)
 
     def _concepts(self, count: int) -> Callable[[], Iterator[ConceptTexts]]:
         """What gives English names and definitions of so many concepts."""
