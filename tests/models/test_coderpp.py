@@ -149,6 +149,7 @@ def test_how_often_neighbours_are_renewed(refresh: str | int, start: Path, tmp_p
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of one core
 def test_workers_do_not_change_the_weights(start: Path, tmp_path: Path) -> None:
     short = replace(RECIPE, epochs=2)
     out = CoderPlusPlusTrainer(NAMES, start, short).train(tmp_path / "out", workers=2)

@@ -142,6 +142,7 @@ def test_the_collator_gives_features_and_the_relation(terms: Terms) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of one core
 def test_workers_change_nothing(terms: Terms) -> None:
     rows = [{"term": i} for i in range(len(terms))]
     seen = []
