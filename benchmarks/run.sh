@@ -26,4 +26,6 @@ fi
 "$PYTHON" cluster_cost.py "$names" --work "$work/cost" | table cost
 # The phases of BioLORD from a small pretrained model: BASE is its folder.
 if [ -n "${BASE:-}" ]; then "$PYTHON" biolord.py --base "$BASE" --work "$work/biolord" --precision "${PRECISION:-auto}" | table biolord; fi
-"$PYTHON" fill_readme.py ../README.md accuracy="$work/accuracy.md" speed="$work/speed.md" coderpp="$work/coderpp.md"
+set -- accuracy="$work/accuracy.md" speed="$work/speed.md" coderpp="$work/coderpp.md"
+if [ -n "${BASE:-}" ]; then set -- "$@" biolord="$work/biolord.md"; fi
+"$PYTHON" fill_readme.py ../README.md "$@"
