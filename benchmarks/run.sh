@@ -24,8 +24,10 @@ fi
 "$PYTHON" clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" --all-names | table known-all
 "$PYTHON" coderpp.py "$names" --work "$work/coderpp" | table coderpp
 "$PYTHON" cluster_cost.py "$names" --work "$work/cost" | table cost
-# The phases of BioLORD from a small pretrained model: BASE is its folder.
-if [ -n "${BASE:-}" ]; then "$PYTHON" biolord.py --base "$BASE" --work "$work/biolord" --precision "${PRECISION:-auto}" | table biolord; fi
 set -- accuracy="$work/accuracy.md" speed="$work/speed.md" coderpp="$work/coderpp.md"
-if [ -n "${BASE:-}" ]; then set -- "$@" biolord="$work/biolord.md"; fi
+# The phases of BioLORD from a small pretrained model: BASE is its folder, PRECISION bf16 on a processor that has it.
+if [ -n "${BASE:-}" ]; then
+  "$PYTHON" biolord.py --base "$BASE" --work "$work/biolord" --precision "${PRECISION:-auto}" | table biolord
+  set -- "$@" biolord="$work/biolord.md"
+fi
 "$PYTHON" fill_readme.py ../README.md "$@"

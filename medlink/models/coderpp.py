@@ -89,7 +89,7 @@ class CoderPlusPlusTrainer:
             from medlink.models import checkpoint
             from medlink.models.coderpp_loop import CoderPlusPlusLoop
             from medlink.models.coderpp_trainable import trainable
-            from medlink.models.trainer import precision_here, processes_here
+            from medlink.models.trainer import precision_here, processes_here, settings_here
         except ImportError as error:
             raise ConfigError(
                 f"a library for training is missing: {error.name}", remedy="install medlink[train]"
@@ -103,7 +103,7 @@ class CoderPlusPlusTrainer:
         run = {
             "names": self.terms.digest,
             "start": self._start_fingerprint,
-            "recipe": self.recipe.to_dict(),
+            "recipe": settings_here(self.recipe),
             "processes": processes.num_processes,
         }
         found = checkpoint.check_work_folder(work, run, resume=resume)

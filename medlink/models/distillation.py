@@ -28,7 +28,7 @@ from medlink.models.loop import CHECKPOINT_STEPS
 from medlink.models.phase_encoder import save_encoder, trainable_transformer
 from medlink.models.recipes import COUNT, PhaseRecipe, Range
 from medlink.models.static import write_json
-from medlink.models.trainer import precision_here, processes_here
+from medlink.models.trainer import precision_here, processes_here, settings_here
 
 RUNS = "runs.json"
 
@@ -109,7 +109,7 @@ class SelfDistillation:
         with phase_work(out, "distill", resume=resume) as work:
             store = work.store(lambda: concept_entries(iter(self._concepts())))
             start = fingerprint_of(trainable_transformer(self._base))
-            facts = {"data": store.digest, "start": start, "recipe": recipe.to_dict()}
+            facts = {"data": store.digest, "start": start, "recipe": settings_here(recipe)}
             targets = self._targets(work, store, facts)
             finished = [work.folder / f"encoder-{number + 1}" for number in range(recipe.runs)]
             for number, folder in enumerate(finished):

@@ -27,7 +27,7 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.models import checkpoint
 from medlink.models.encoders import fingerprint_of
 from medlink.models.recipes import PhaseRecipe
-from medlink.models.trainer import ResumableTrainer, precision_here, processes_here, training_arguments
+from medlink.models.trainer import ResumableTrainer, precision_here, processes_here, settings_here, training_arguments
 from medlink.models.whole_batch import WholeBatchLoss
 
 CHECKPOINT_STEPS = 1000
@@ -356,7 +356,7 @@ def train_phase(
             raise ConfigError(f"{name} is {value}, at least {least} expected")
     if not batches.batches_per_epoch():
         raise ConfigError("the data do not fill one batch", remedy="train on more data, or with a smaller batch_size")
-    precision = precision_here(recipe.precision)
+    precision_here(recipe.precision)
     # weights kept in 16 bits would not feel small steps
     model.float()
     if recipe.max_tokens:
@@ -365,8 +365,7 @@ def train_phase(
     run = {
         "data": batches.digest,
         "start": fingerprint_of(model),
-        # numbers of another type would not lead to the same weights
-        "recipe": {**recipe.to_dict(), "precision": precision, "measured": evaluate is not None},
+        "recipe": {**settings_here(recipe), "measured": evaluate is not None},
         "processes": processes.num_processes,
     }
     found = checkpoint.check_work_folder(work, run, resume=resume)

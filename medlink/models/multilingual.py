@@ -32,7 +32,7 @@ from medlink.models.multilingual_data import (
 )
 from medlink.models.phase_encoder import save_encoder, trainable_transformer
 from medlink.models.recipes import PhaseRecipe, Range
-from medlink.models.trainer import precision_here, processes_here
+from medlink.models.trainer import precision_here, processes_here, settings_here
 
 _COSINE: Range = (lambda x: x is None or -1 <= x <= 1, "a cosine from -1 to 1")
 
@@ -168,7 +168,7 @@ class CrossLingualDistillation:
         if processes_here().is_main_process:
             teacher = load_encoder(self._teacher)
             made_of = {"data": store.digest, "teacher": teacher.fingerprint}
-            work.settle({**made_of, **encoders, "recipe": self.recipe.to_dict()})
+            work.settle({**made_of, **encoders, "recipe": settings_here(self.recipe)})
 
         def make(path: Path) -> Mapping[str, Any]:
             """Write the targets."""

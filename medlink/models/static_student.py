@@ -32,7 +32,7 @@ from medlink.models.phase_card import CARD
 from medlink.models.recipes import COUNT, PhaseRecipe, Range
 from medlink.models.static import StaticConfig, StaticEncoder
 from medlink.models.static_student_data import accuracy_at_1, hold_out, synonyms
-from medlink.models.trainer import precision_here, processes_here
+from medlink.models.trainer import precision_here, processes_here, settings_here
 from medlink.records import Name
 
 _READ = 8192
@@ -243,7 +243,7 @@ class StaticStudent:
         """Embed the names by the teacher, reduce its embeddings, and measure both kinds; then let the teacher go."""
         teacher = load_encoder(self._teacher)
         made_of = {"data": store.digest, "teacher": teacher.fingerprint, "dimension": dimension}
-        work.settle({**made_of, "start": start, "recipe": self.recipe.to_dict()})
+        work.settle({**made_of, "start": start, "recipe": settings_here(self.recipe)})
 
         def make(path: Path) -> Mapping[str, Any]:
             """Write the targets."""

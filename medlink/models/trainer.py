@@ -57,6 +57,9 @@ class TrainingRecipe(Protocol):
     def seed(self) -> int:
         """Of all that is random."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+
 
 class ResumableTrainer(SentenceTransformerTrainer, ABC):
     """One run. What is special to a method is in the functions that a subclass gives.
@@ -350,6 +353,15 @@ def processes_here() -> PartialState:
     the CPU where there is no GPU, which the library does not see by itself.
     """
     return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=_A_DAY))
+
+
+def settings_here(recipe: TrainingRecipe) -> dict[str, Any]:
+    """What of a recipe binds a run on this machine: numbers of another type would not lead to the same weights.
+
+    Raises:
+        ConfigError: this machine does not have the precision.
+    """
+    return {**recipe.to_dict(), "precision": precision_here(recipe.precision)}
 
 
 def precision_here(name: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from numpy.typing import NDArray
 
 import medlink
 from medlink.cli.evaluate import evaluate
@@ -52,7 +53,7 @@ def triplets(tmp_path: Path) -> Path:
     return tmp_path / "triplets.tsv"
 
 
-def cosines(one: list[str], other: list[str]) -> np.ndarray:  # type: ignore[type-arg]
+def cosines(one: list[str], other: list[str]) -> NDArray[np.float32]:
     encode = load_encoder().encode
     return pair_cosines(encode(one), encode(other))
 

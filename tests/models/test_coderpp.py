@@ -30,6 +30,7 @@ from medlink.models.encoders import TransformerEncoder
 from medlink.models.static import quantise
 from medlink.models.static_module import StaticEmbedding
 from medlink.records import Name
+from tests.models.small_bert import small_bert
 
 WORDS = ("kidney", "renal", "nephros", "Niere")
 NAMES = [Name(f"C{i}", f"{word} {chr(97 + i)}{chr(105 + i)}") for i in range(6) for word in WORDS]
@@ -66,27 +67,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def transformer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A BERT of one layer with random weights and dropout."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizerFast
-
-    folder = tmp_path_factory.mktemp("bert")
-    letters = [chr(c) for c in range(97, 123)]
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=48,
-    )
-    BertModel(config).save_pretrained(folder / "bert")
-    BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder / "bert")
-    SentenceTransformer(modules=[Transformer(str(folder / "bert")), Pooling(16)]).save(str(folder / "model"))
-    return folder / "model"
+    return small_bert(tmp_path_factory.mktemp("bert"))
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +195,8 @@ def test_a_transformer_goes_on_to_the_same_weights(transformer: Path, tmp_path: 
     trainer = CoderPlusPlusTrainer(NAMES, transformer, recipe, kill)
     with pytest.raises(Killed):
         trainer.train(tmp_path / "out", checkpoint_steps=1)
+    with pytest.raises(ConfigError, match=r"the unfinished run has precision fp32 \(now bf16\)"):
+        CoderPlusPlusTrainer(NAMES, transformer, replace(recipe, precision="bf16")).train(tmp_path / "out", resume=True)
     CoderPlusPlusTrainer(NAMES, transformer, recipe).train(tmp_path / "out", resume=True)
     alone = CoderPlusPlusTrainer(NAMES, transformer, recipe).train(tmp_path / "alone")
     resumed = load_encoder(tmp_path / "out")

@@ -12,6 +12,7 @@ import pytest
 from medlink.errors import EncoderError
 from medlink.models import load_encoder
 from medlink.models.encoders import TransformerEncoder
+from tests.models.small_bert import small_bert
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -19,31 +20,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A BERT of two layers with random weights, saved as a sentence-transformers folder."""
-    import torch
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizerFast
-
-    folder = tmp_path_factory.mktemp("tiny")
-    letters = [chr(c) for c in range(97, 123)]
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
-    torch.manual_seed(0)
-    BertModel(
-        BertConfig(
-            vocab_size=len(vocabulary),
-            hidden_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=16,
-            max_position_embeddings=32,
-        )
-    ).save_pretrained(folder / "bert")
-    BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder / "bert")
-    body = Transformer(str(folder / "bert"))
-    SentenceTransformer(modules=[body, Pooling(16)]).save(str(folder / "model"))
-    return folder / "model"
+    """A BERT of one layer with random weights, saved as a sentence-transformers folder."""
+    return small_bert(tmp_path_factory.mktemp("tiny"))
 
 
 def test_a_transformer_folder(tiny: Path, tmp_path: Path) -> None:
