@@ -28,19 +28,20 @@ import click
 from biolord_data import FOREIGN, OpenData, Tasks
 from open_data import BENCHMARKS
 
-from medlink.evaluation.rated import read_pairs
+from medlink.files.intake import Problems
+from medlink.files.whole import whole_text
 from medlink.kb import KnowledgeBase
-from medlink.kb.intake import Problems
-from medlink.kb.training import TrainingView
-from medlink.models import BioLordTrainer, load_encoder
-from medlink.models.distillation import DistillationRecipe
-from medlink.models.distillation_data import ConceptTexts, concept_texts
-from medlink.models.multilingual import MultilingualRecipe
-from medlink.models.multilingual_data import Alignments
-from medlink.models.pairs import KnowledgeBasePairs, PairRecipe
-from medlink.models.recipes import PRECISIONS, ContrastiveRecipe, StsRecipe
+from medlink.models import load_encoder
 from medlink.records import Name
-from medlink.writing import whole_text
+from medlink.training import BioLordTrainer
+from medlink.training.biolord.distillation import DistillationRecipe
+from medlink.training.biolord.multilingual import MultilingualRecipe
+from medlink.training.biolord.multilingual_data import Alignments
+from medlink.training.common.recipes import PRECISIONS, ContrastiveRecipe, StsRecipe
+from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
+from medlink.training.data.rated import read_pairs
+from medlink.training.data.text_store import ConceptTexts, concept_texts
+from medlink.training.data.view import TrainingView
 
 CHECKPOINT_STEPS = 100
 Log = Callable[[str], None]

@@ -19,13 +19,13 @@ from open_data import BENCHMARKS, DATA, TERMINOLOGIES
 from open_names import translations
 
 from medlink.evaluation import Dictionary, Query, correlate, leaf_task, measure_answers, pair_cosines, retrieve
-from medlink.evaluation.rated import RatedPair, read_pairs
 from medlink.evaluation.retrieval import Encode, sample_queries
+from medlink.files.intake import Problems
+from medlink.files.whole import whole_text
 from medlink.kb import Input, KnowledgeBase, build_kb
-from medlink.kb.intake import Problems
+from medlink.language.text import normalise
 from medlink.records import Name
-from medlink.text import normalise
-from medlink.writing import whole_text
+from medlink.training.data.rated import RatedPair, read_pairs
 
 ENGLISH = frozenset({"en"})
 FOREIGN = ("de", "es")

@@ -30,12 +30,12 @@ from open_data import TERMINOLOGIES, hpo_dictionary
 from medlink.clustering import TermClusterer, Terms
 from medlink.clustering.cut import average_cut, components
 from medlink.clustering.graph import SHARE, build_graph
-from medlink.clustering.guard_words import NEGATION
 from medlink.clustering.guards import COMPARED, Guards
 from medlink.evaluation.partition import PartitionMeasures, measure_partition
 from medlink.index import build_bundle
 from medlink.index.selfjoin import nearest
 from medlink.kb import Input, build_kb
+from medlink.language.guard_words import NEGATION
 from medlink.linking import Linker
 from medlink.models import Encoder, load_encoder
 

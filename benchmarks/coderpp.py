@@ -24,12 +24,13 @@ import click
 import numpy as np
 
 from medlink.evaluation.clustering import sweep
-from medlink.models import CoderPlusPlusTrainer, load_encoder
-from medlink.models.coderpp_recipe import CoderPlusPlusRecipe
-from medlink.models.coderpp_terms import Terms
+from medlink.models import load_encoder
 from medlink.models.encoders import Encoder
-from medlink.models.static_trainer import StaticRecipe, StaticTrainer
 from medlink.records import Name
+from medlink.training import CoderPlusPlusTrainer
+from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
+from medlink.training.coderpp.terms import Terms
+from medlink.training.static.trainer import StaticRecipe, StaticTrainer
 
 SETTINGS: tuple[tuple[Literal["a", "b", "c"], str], ...] = (
     ("a", "(a) k = 1, m = 30, neighbours kept"),

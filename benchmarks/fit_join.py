@@ -20,8 +20,8 @@ from open_data import Query, bc5cdr, hpo_dictionary, in_dictionary, mesh_diction
 
 from medlink.index import build_bundle
 from medlink.kb import Input, build_kb
+from medlink.language.text import normalise
 from medlink.linking.fit import Example, fit, join_tables, tabulate
-from medlink.text import normalise
 
 _TYPING_ERRORS = 1500
 _TYPING_WEIGHT = 0.2  # an invented error counts less than a mention that somebody wrote

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import click
 
-from medlink.text import normalise
+from medlink.language.text import normalise
 
 Row = tuple[str, str, str, bool]  # concept, name, language, is a label
 

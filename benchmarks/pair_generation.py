@@ -22,8 +22,8 @@ import click
 def measure(path: Path, pairs: int, size: int, workers: int) -> dict[str, Any]:
     """Make pairs and forget them."""
     from medlink.kb import KnowledgeBase
-    from medlink.kb.training import TrainingView
-    from medlink.models.pairs import KnowledgeBasePairs, PairRecipe
+    from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
+    from medlink.training.data.view import TrainingView
 
     start = time.perf_counter()
     with KnowledgeBase(path) as kb:

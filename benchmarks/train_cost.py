@@ -24,12 +24,12 @@ from torch.utils.data import BatchSampler, SequentialSampler
 from transformers import PrinterCallback, TrainerCallback
 
 from medlink.kb import KnowledgeBase
-from medlink.kb.training import TrainingView
-from medlink.models.contrastive import InfoNceLoss, PairBatches
-from medlink.models.loop import PhaseLoop
-from medlink.models.pairs import KnowledgeBasePairs, PairRecipe
-from medlink.models.recipes import PRECISIONS, ContrastiveRecipe
-from medlink.models.trainer import precision_here
+from medlink.training.biolord.contrastive import InfoNceLoss, PairBatches
+from medlink.training.common.loop import PhaseLoop
+from medlink.training.common.recipes import PRECISIONS, ContrastiveRecipe
+from medlink.training.common.trainer import precision_here
+from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
+from medlink.training.data.view import TrainingView
 
 
 class Clock(TrainerCallback):

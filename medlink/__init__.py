@@ -17,9 +17,9 @@ __version__ = "0.1.0"
 
 # Names that need a library are imported when they are asked for: 'import medlink' loads none.
 _LAZY = {
-    "BioLordTrainer": "medlink.models",
+    "BioLordTrainer": "medlink.training",
     "Bundle": "medlink.index",
-    "CoderPlusPlusTrainer": "medlink.models",
+    "CoderPlusPlusTrainer": "medlink.training",
     "ConceptIndex": "medlink.index",
     "KnowledgeBase": "medlink.kb",
     "Linker": "medlink.linking",

@@ -13,21 +13,22 @@ ROOT = Path(medlink.__file__).parent
 FLOORS = {
     "records": 0,
     "errors": 0,
-    "text": 0,
-    "markers": 0,
-    "ngrams": 0,
-    "writing": 0,
-    "kb": 1,
-    "models": 1,
-    "index": 2,
-    "linking": 3,
-    "clustering": 3,
-    "evaluation": 4,
-    "spacy_components": 5,
-    "cli": 6,
+    "files": 0,
+    "language": 1,
+    "kb": 2,
+    "models": 2,
+    "index": 3,
+    "linking": 4,
+    "clustering": 4,
+    "training": 4,
+    "notes": 5,
+    "evaluation": 5,
+    "curation": 6,
+    "spacy_components": 6,
+    "cli": 7,
 }
-# Floor 0 is files, not rooms: text forms stand below n-grams, and whoever fails needs the errors.
-WITHIN_FLOOR_0 = {("ngrams", "markers"), ("ngrams", "text"), ("writing", "errors")}
+# Floor 0: whoever fails needs the errors.
+WITHIN_FLOOR_0 = {("files", "errors")}
 
 
 def _room(module: str) -> str | None:
@@ -69,4 +70,4 @@ def test_imports_go_down(path: Path) -> None:
 def test_a_broken_floor_is_seen() -> None:
     assert broken_floors("def f():\n    from medlink.cli import main\n", "kb") == [(2, "medlink.cli")]
     assert broken_floors("from medlink import models\n", "kb") == [(1, "medlink.models")]
-    assert broken_floors("from medlink import __version__\nimport medlink.text\n", "kb") == []
+    assert broken_floors("from medlink import __version__\nimport medlink.language.text\n", "kb") == []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import medlink
-from medlink.kb.table import read_table
+from medlink.kb.readers.table import read_table
 from medlink.linking.demo import demo_folder, demo_notes
 from tests.kb.writers import terms_of, write_rf2, write_rrf
 

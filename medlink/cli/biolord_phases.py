@@ -13,13 +13,13 @@ from medlink.cli.evaluate_output import say_left_out
 from medlink.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from medlink.evaluation.rated import RatedPair
-    from medlink.kb.intake import Problems
-    from medlink.kb.selection import Selection
-    from medlink.models import BioLordTrainer
-    from medlink.models.distillation_data import ConceptTexts
-    from medlink.models.phase import Measure
+    from medlink.files.intake import Problems
     from medlink.records import Definition
+    from medlink.training import BioLordTrainer
+    from medlink.training.common.phase import Measure
+    from medlink.training.data.rated import RatedPair
+    from medlink.training.data.selection import Selection
+    from medlink.training.data.text_store import ConceptTexts
 
 OF_DEV = ("evaluate_steps", "patience")
 """What of a recipe means nothing without a development measure."""
@@ -42,7 +42,7 @@ class Data:
     def selection(self) -> Selection:
         """What of the names and definitions is trained on; says how many ids to leave out are no concepts."""
         from medlink.kb import KnowledgeBase
-        from medlink.kb.selection import Selection
+        from medlink.training.data.selection import Selection
 
         with KnowledgeBase(self.kb) as kb:
             selection = Selection(kb, languages=self.languages or None, without=self._held_out())
@@ -52,9 +52,9 @@ class Data:
 
     def further(self, selection: Selection) -> list[Definition]:
         """The definitions of the tables that are trained on, by concept; says how many are not."""
+        from medlink.files.intake import Problems
         from medlink.kb import KnowledgeBase
-        from medlink.kb.definition_table import definitions_by_code, read_definitions
-        from medlink.kb.intake import Problems
+        from medlink.training.data.definitions import definitions_by_code, read_definitions
 
         problems = Problems(adjustable=False)
         read: Iterable[Definition] = (
@@ -68,7 +68,7 @@ class Data:
 
     def concepts(self) -> Callable[[], Iterable[ConceptTexts]]:
         """What gives the names and definitions of each concept, one pass after the other."""
-        from medlink.models.distillation_data import concept_texts
+        from medlink.training.data.text_store import concept_texts
 
         selection = self.selection()
         further = self.further(selection)
@@ -83,7 +83,7 @@ class Data:
 
     def _held_out(self) -> frozenset[str]:
         """Ids of the concepts that are not to be trained on."""
-        from medlink.kb.intake import LineFile, Problems
+        from medlink.files.intake import LineFile, Problems
 
         if self.without is None:
             return frozenset()
@@ -104,8 +104,8 @@ def _say(problems: Problems) -> None:
 
 def _rated(path: Path) -> list[RatedPair]:
     """Rated pairs of a table; says which of its rows are not used."""
-    from medlink.evaluation.rated import read_pairs
-    from medlink.kb.intake import Problems
+    from medlink.files.intake import Problems
+    from medlink.training.data.rated import read_pairs
 
     problems = Problems(adjustable=False)
     pairs = read_pairs(path, problems)
@@ -163,7 +163,7 @@ def train_sts(
     trainer: BioLordTrainer, tables: Mapping[str, Path], out: Path, recipe: Mapping[str, Any], dev: Path | None
 ) -> str:
     """Run the STS phase; says what was made."""
-    from medlink.models.recipes import StsRecipe
+    from medlink.training.common.recipes import StsRecipe
 
     read = {name: _rated(path) for name, path in tables.items()}
     encoder = trainer.sts(read, out, StsRecipe(**recipe), evaluate=development_measure(dev))
@@ -181,9 +181,9 @@ def train_contrastive(
 ) -> str:
     """Run the contrastive phase; says what was made."""
     from medlink.kb import KnowledgeBase
-    from medlink.kb.training import TrainingView
-    from medlink.models.pairs import KnowledgeBasePairs, PairRecipe
-    from medlink.models.recipes import ContrastiveRecipe
+    from medlink.training.common.recipes import ContrastiveRecipe
+    from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
+    from medlink.training.data.view import TrainingView
 
     how = ContrastiveRecipe(**recipe)
     selection = data.selection()
@@ -202,7 +202,7 @@ def train_distill(
     trainer: BioLordTrainer, data: Data, teacher: str, out: Path, recipe: Mapping[str, Any], dev: Path | None
 ) -> str:
     """Run the self-distillation; says what was made."""
-    from medlink.models.distillation import DistillationRecipe
+    from medlink.training.biolord.distillation import DistillationRecipe
 
     folders = trainer.distill(
         data.concepts(), teacher, out, DistillationRecipe(**recipe), evaluate=development_measure(dev)
@@ -222,9 +222,9 @@ def train_multilingual(
     """Run the cross-lingual distillation; says what was made."""
     from dataclasses import replace
 
-    from medlink.kb.languages import language_tag
-    from medlink.models.multilingual import MultilingualRecipe
-    from medlink.models.multilingual_data import Alignments
+    from medlink.language.tags import language_tag
+    from medlink.training.biolord.multilingual import MultilingualRecipe
+    from medlink.training.biolord.multilingual_data import Alignments
 
     # the English names are needed as well, and a language may be in the table alone: the alignments say what is missing
     names = replace(data, languages=()).selection().names
@@ -239,7 +239,7 @@ def train_static(
     trainer: BioLordTrainer, data: Data, out: Path, recipe: Mapping[str, Any], dev: Path | None, student: str | None
 ) -> str:
     """Distil into a static encoder; says what was made."""
-    from medlink.models.static_student import StaticStudentRecipe
+    from medlink.training.static.student import StaticStudentRecipe
 
     encoder = trainer.static(
         data.selection().names, out, student, StaticStudentRecipe(**recipe), evaluate=development_measure(dev)
@@ -249,7 +249,7 @@ def train_static(
 
 def average(folders: Sequence[Path], out: Path) -> str:
     """Average encoders, or the encoders in folders that ``distill`` made; says what was made."""
-    from medlink.models import BioLordTrainer
+    from medlink.training import BioLordTrainer
 
     each = [
         one

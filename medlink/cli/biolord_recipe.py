@@ -142,7 +142,7 @@ def read_recipe(path: Path) -> Recipe:
 
 def _check_phase(recipe: Recipe, phase: str, path: Path) -> None:
     """Refuse a section that the phase could not be run by."""
-    from medlink.models.pairs import PairRecipe
+    from medlink.training.data.pairs import PairRecipe
 
     section, made = recipe.said[phase], _recipe_class(phase)
     _check(path, f"[{phase}]", section, {**_kinds(made), **_PHASE[phase]})
@@ -223,16 +223,16 @@ def _plain(hint: Any) -> Iterator[type]:
 
 def _recipe_class(phase: str) -> Any:
     """What the numbers of a phase make."""
-    from medlink.models.recipes import ContrastiveRecipe, StsRecipe
+    from medlink.training.common.recipes import ContrastiveRecipe, StsRecipe
 
     if phase in ("sts", "sts-again"):
         return StsRecipe
     if phase == "contrastive":
         return ContrastiveRecipe
     if phase == "distill":
-        from medlink.models.distillation import DistillationRecipe
+        from medlink.training.biolord.distillation import DistillationRecipe
 
         return DistillationRecipe
-    from medlink.models.multilingual import MultilingualRecipe
+    from medlink.training.biolord.multilingual import MultilingualRecipe
 
     return MultilingualRecipe

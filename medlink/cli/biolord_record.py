@@ -11,7 +11,7 @@ from typing import Any
 
 from medlink.cli.biolord_recipe import FOLDERS, Recipe
 from medlink.errors import ConfigError, InputError
-from medlink.writing import whole_text
+from medlink.files.whole import whole_text
 
 RECORD = "recipe.json"
 Made = dict[str, dict[str, Any]]
@@ -85,7 +85,7 @@ def unused(work: Path) -> Iterator[bool]:
     """
     from filelock import FileLock
 
-    # the name by which medlink.models.checkpoint locks it
+    # the name by which medlink.training.common.checkpoint locks it
     lock = FileLock(work / "lock", timeout=0)
     try:
         lock.acquire()

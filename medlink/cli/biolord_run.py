@@ -26,7 +26,7 @@ def run_recipe(path: Path, log: Callable[[str], None], say: Callable[[str], None
         MedlinkError: the recipe is not as it should be, what a phase that is done was made of has changed, or a phase
             fails.
     """
-    from medlink.models.trainer import processes_here
+    from medlink.training.common.trainer import processes_here
 
     recipe = read_recipe(path)
     processes = processes_here()
@@ -64,7 +64,7 @@ def _clear(work: Path) -> None:
 
 def _run_phase(recipe: Recipe, phase: str, start: str, untouched: str, out: Path, log: Callable[[str], None]) -> str:
     """Run one phase; says what was made."""
-    from medlink.models import BioLordTrainer
+    from medlink.training import BioLordTrainer
 
     if phase == "soup":
         return phases.average([recipe.folder("distill")], out)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 import click
 
 from medlink.errors import ConfigError, InputError
-from medlink.writing import check_targets, standard_output, whole_text
+from medlink.files.whole import check_targets, standard_output, whole_text
 
 if TYPE_CHECKING:
     from medlink.clustering import Cluster, Clustering, Summary
-    from medlink.clustering.decisions import Decisions
+    from medlink.curation.decisions import Decisions
 
 _INPUT = "-"
 _NEAR = 5  # terms of other clusters that the page shows for each cluster
@@ -72,9 +72,9 @@ def cluster(
     to standard error.
     """
     from medlink.clustering import Columns, TermClusterer, read_terms
-    from medlink.clustering.applied import apply
-    from medlink.clustering.decisions import read_decisions
-    from medlink.clustering.report import write_report
+    from medlink.curation.applied import apply
+    from medlink.curation.decisions import read_decisions
+    from medlink.curation.page import write_report
     from medlink.models import load_encoder
 
     stream = _standard_input() if terms == _INPUT else None

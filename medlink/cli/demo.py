@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from medlink.errors import ConfigError
-from medlink.writing import check_targets
+from medlink.files.whole import check_targets
 
 
 @click.command()

@@ -9,7 +9,7 @@ import click
 from medlink.cli.evaluate_output import bar, print_table, write_table
 from medlink.cli.evaluate_ranking import leaf_to_parent, retrieval
 from medlink.cli.evaluate_similarity import similarity, sts
-from medlink.writing import check_targets
+from medlink.files.whole import check_targets
 
 _MANY = 1000  # thresholds; more are a slip of the keyboard
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from medlink.writing import standard_output, whole_text
+from medlink.files.whole import standard_output, whole_text
 
 if TYPE_CHECKING:
-    from medlink.kb.intake import Problems
+    from medlink.files.intake import Problems
 
 
 def print_table(head: str, rows: Sequence[Mapping[str, str]]) -> None:

@@ -10,7 +10,7 @@ import click
 
 from medlink.cli.evaluate_output import bar, print_table, say_left_out, write_table
 from medlink.errors import ConfigError
-from medlink.writing import check_targets
+from medlink.files.whole import check_targets
 
 if TYPE_CHECKING:
     from medlink.evaluation.retrieval import Answer, Dictionary, Query
@@ -85,8 +85,8 @@ def retrieval(
     """
     from medlink.evaluation.retrieval import sample_queries
     from medlink.evaluation.retrieval_data import read_dictionary, read_queries
-    from medlink.kb.intake import Problems
-    from medlink.kb.languages import language_filter, language_tag
+    from medlink.files.intake import Problems
+    from medlink.language.tags import language_filter, language_tag
 
     check_targets({"the table": out}, [dictionary, *queries, encoder])
     tags = language_filter(dictionary_languages)
@@ -124,7 +124,7 @@ def leaf_to_parent(
     """
     from medlink.evaluation.leaf_to_parent import leaf_task
     from medlink.kb import KnowledgeBase
-    from medlink.kb.languages import language_filter
+    from medlink.language.tags import language_filter
 
     check_targets({"the table": out}, [kb, encoder])
     tags = language_filter(languages)

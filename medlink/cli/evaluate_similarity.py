@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from medlink.cli.evaluate_output import bar, print_table, say_left_out, write_table
-from medlink.writing import check_targets
+from medlink.files.whole import check_targets
 
 if TYPE_CHECKING:
-    from medlink.evaluation.rated import RatedPair, Triplet
     from medlink.evaluation.retrieval import Encode
     from medlink.evaluation.similarity import Estimate
+    from medlink.training.data.rated import RatedPair, Triplet
 
 F = TypeVar("F", bound=Callable[..., Any])
 Row = dict[str, float | int | str]
@@ -83,9 +83,9 @@ def _measure(
     out: Path | None,
 ) -> None:
     """Measure each file, print one table, and write every item where a file is named for it."""
-    from medlink.evaluation.rated import has_triplets, read_pairs, read_triplets
-    from medlink.kb.intake import Problems
+    from medlink.files.intake import Problems
     from medlink.models import load_encoder
+    from medlink.training.data.rated import has_triplets, read_pairs, read_triplets
 
     check_targets({"the table": out}, [*files, encoder])
     problems = Problems(adjustable=False)
@@ -134,9 +134,9 @@ def _one(
 ) -> tuple[dict[str, Estimate], list[Row]]:
     """The measures of one file, and a row for each of its items, without their texts."""
     from medlink.errors import ConfigError, InputError
-    from medlink.evaluation.rated import RatedPair
     from medlink.evaluation.retrieval import embed
     from medlink.evaluation.similarity import correlate, pair_cosines, triplet_accuracy
+    from medlink.training.data.rated import RatedPair
 
     pairs = isinstance(items[0], RatedPair)
     fields = ("one", "other") if pairs else ("premise", "entailed", "contradicted")

@@ -15,11 +15,11 @@ from typing import Any, TextIO
 
 import click
 
-from medlink.cli.notes import STANDARD_INPUT, Fields, Note, find_inputs, read_notes
 from medlink.errors import ConfigError, InputError
-from medlink.kb.languages import language_tag
-from medlink.text import LANGUAGES
-from medlink.writing import check_targets, is_replaced, one_error, put_in_place, standard_output, whole_text
+from medlink.files.whole import check_targets, is_replaced, one_error, put_in_place, standard_output, whole_text
+from medlink.language.tags import language_tag
+from medlink.language.text import LANGUAGES
+from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, read_notes
 
 _BATCH = 64  # notes that are linked together; what a kill costs at most, for each process
 _SHOWN = 5  # unreadable notes that are named

@@ -9,8 +9,8 @@ from pathlib import Path
 from spacy import displacy
 from spacy.tokens import Doc
 
+from medlink.files.whole import whole_text
 from medlink.kb import KnowledgeBase
-from medlink.writing import whole_text
 
 _COLOURS = {
     "Disease": "#f4c7c3",

@@ -64,7 +64,7 @@ def static(
     """Train the small static encoder on the names in KB: those of one concept against those of others."""
     from medlink.kb import KnowledgeBase
     from medlink.models.encoders import check_folder
-    from medlink.models.static_trainer import StaticRecipe, StaticTrainer
+    from medlink.training.static.trainer import StaticRecipe, StaticTrainer
 
     check_folder(out)
     with KnowledgeBase(kb) as store:
@@ -88,8 +88,8 @@ def static(
 def average(encoders: tuple[Path, ...], out: Path) -> None:
     """Average the weights of static ENCODERS that were trained with one seed and different recipes."""
     from medlink.models import StaticEncoder
-    from medlink.models.averaging import average as mean
     from medlink.models.encoders import check_folder
+    from medlink.training.common.averaging import average as mean
 
     check_folder(out)
     averaged = mean([StaticEncoder.load(folder) for folder in encoders])
@@ -135,7 +135,7 @@ def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, workers: int
     from dataclasses import replace
 
     from medlink.kb import KnowledgeBase
-    from medlink.models import CoderPlusPlusTrainer
+    from medlink.training import CoderPlusPlusTrainer
 
     given = {name: value for name, value in recipe.items() if value is not None}
     if given.get("refresh", "").isdecimal():

@@ -173,7 +173,7 @@ def _given(options: dict[str, Any], dev: Path | None) -> dict[str, Any]:
 
 def _trainer(start: str, options: dict[str, Any]) -> Any:
     """The trainer, by the options of a run."""
-    from medlink.models import BioLordTrainer
+    from medlink.training import BioLordTrainer
 
     run = {name: options.pop(name) for name in ("resume", "checkpoint_steps", "workers")}
     return BioLordTrainer(start, lambda line: click.echo(line, err=True), **run)

@@ -15,9 +15,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.guard_words import guard_rules
 from medlink.clustering.terms import Texts
-from medlink.text import LANGUAGES, normalise
+from medlink.language.guard_words import guard_rules
+from medlink.language.text import LANGUAGES, normalise
 
 _SHORT = re.compile(r"[^\W\d_](?=\w*[^\W\d_])[\w-]{1,9}")
 _BOTH = re.compile(r"(?P<before>[^()]+?)\s*\((?P<inside>[^()]+)\)")

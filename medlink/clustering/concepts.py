@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from medlink.clustering.guard_words import NEGATION, guard_values
 from medlink.clustering.guards import LATERALITY, parting_kinds
+from medlink.language.guard_words import NEGATION, guard_values
+from medlink.language.text import normalise
 from medlink.records import Candidate, Link
-from medlink.text import normalise
 
 KNOWN_AT = 0.5
 """Score at and above which a cluster is a known concept."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from medlink.clustering.cut import components, numbered
 from medlink.clustering.terms import Terms
-from medlink.text import LANGUAGES, is_inflection, match_form, normalise, same_letters
+from medlink.language.text import LANGUAGES, is_inflection, match_form, normalise, same_letters
 
 _STEP = 4096  # rows between two calls of progress
 
@@ -36,7 +36,7 @@ def find_forms(terms: Terms, progress: Callable[[int], object] | None = None) ->
     """Group the rows of a term list by exact form, then by inflection.
 
     Two forms are joined as inflections where they are in one language (any of the house's three where a row names none)
-    and :func:`medlink.text.is_inflection` and :func:`medlink.text.same_letters` hold.
+    and :func:`medlink.language.text.is_inflection` and :func:`medlink.language.text.same_letters` hold.
 
     Args:
         terms: n rows.

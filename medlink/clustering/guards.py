@@ -7,7 +7,7 @@ same phrases, which is what an embedding learns from. A guard reads such words a
 
 Negation is compared by pairs: it counts only where one term negates a word that the other one says ("afebrile" and
 "febrile", "non-small cell" and "small cell"), since *a-*, *in-* and *un-* begin many words that negate nothing. Acts
-are compared by pairs too (:mod:`medlink.clustering.acts`).
+are compared by pairs too (:mod:`medlink.language.acts`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.acts import ACT, act_rules, acts_of, acts_part
-from medlink.clustering.guard_words import LETTER, NEGATION, NUMBER, guard_rules, guard_values, negated_words
-from medlink.text import LANGUAGES
+from medlink.language.acts import ACT, act_rules, acts_of, acts_part
+from medlink.language.guard_words import LETTER, NEGATION, NUMBER, guard_rules, guard_values, negated_words
+from medlink.language.text import LANGUAGES
 
 OVERLAP, NESTED, SAME, EQUAL = "overlap", "nested", "same", "equal"
 """Ways to compare the values of two terms. ``overlap`` parts terms that both name values and share none, ``nested``

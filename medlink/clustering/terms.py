@@ -13,10 +13,10 @@ from typing import BinaryIO, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.lines import Left, Lines, text_encoding
 from medlink.errors import InputError
-from medlink.kb.intake import found_columns
-from medlink.kb.languages import language_tag
+from medlink.files.intake import found_columns
+from medlink.files.lines import Left, Lines, text_encoding
+from medlink.language.tags import language_tag
 
 LONGEST = 2_000
 """Characters of the longest line that is taken for a term."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from medlink.errors import InputError
 from medlink.evaluation.retrieval import Dictionary, Query, sample_queries
 from medlink.kb import KnowledgeBase
-from medlink.kb.languages import wanted
 from medlink.kb.queries import HIERARCHY
+from medlink.language.tags import wanted
 
 
 @dataclass(frozen=True, slots=True)

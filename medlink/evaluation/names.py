@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from medlink.errors import InputError
+from medlink.files.intake import LineFile, Problems, read_header
 from medlink.kb import KnowledgeBase
-from medlink.kb.intake import LineFile, Problems, read_header
-from medlink.kb.languages import language_tag
-from medlink.kb.table import read_table
+from medlink.kb.readers.table import read_table
+from medlink.language.tags import language_tag
 from medlink.records import Name
 
 _SQLITE = b"SQLite format 3\0"
@@ -99,8 +99,8 @@ def read_names(path: str | PathLike[str], *, by_language: bool = False) -> NameS
     """Names of a knowledge base, of the bundle in a folder, or of a table.
 
     Args:
-        path: a file that ``medlink kb build`` wrote, a bundle, or a table as :func:`medlink.kb.table.read_table` reads
-            it (``concept_id``, ``name``, ``language``).
+        path: a file that ``medlink kb build`` wrote, a bundle, or a table as
+            :func:`medlink.kb.readers.table.read_table` reads it (``concept_id``, ``name``, ``language``).
         by_language: see :meth:`NameSet.of`.
 
     Raises:

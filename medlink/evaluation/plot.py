@@ -11,7 +11,7 @@ import numpy as np
 
 from medlink.errors import ConfigError
 from medlink.evaluation.clustering import Sweep
-from medlink.writing import check_targets, whole_file
+from medlink.files.whole import check_targets, whole_file
 
 FORMATS = (".png", ".svg")
 _APART = 0.08  # between two points whose threshold stands beside the curve

@@ -11,11 +11,11 @@ from pathlib import Path
 from medlink.errors import InputError
 from medlink.evaluation.names import is_sqlite
 from medlink.evaluation.retrieval import Dictionary, Ids, Query
-from medlink.evaluation.tables import first_line, open_table
+from medlink.files.tables import first_line, open_table
+from medlink.files.intake import LineFile, Problems
 from medlink.kb import KnowledgeBase
-from medlink.kb.intake import LineFile, Problems
-from medlink.kb.languages import language_tag, wanted
-from medlink.kb.table import read_table
+from medlink.kb.readers.table import read_table
+from medlink.language.tags import language_tag, wanted
 from medlink.records import Name
 
 StrPath = str | PathLike[str]
@@ -51,10 +51,11 @@ def read_dictionary(path: StrPath, problems: Problems, *, languages: frozenset[s
     """Names to look among: a knowledge base, a bundle, a table, or the dictionary of BioSyn and XL-BEL.
 
     Args:
-        path: a file that ``medlink kb build`` wrote, a bundle, a table as :func:`medlink.kb.table.read_table` reads it,
-            or lines ``id||name``, in which several ids that mean the same are joined by ``|``.
+        path: a file that ``medlink kb build`` wrote, a bundle, a table as
+            :func:`medlink.kb.readers.table.read_table` reads it, or lines ``id||name``, in which several ids that
+            mean the same are joined by ``|``.
         problems: where bad rows are counted.
-        languages: names of these languages only, see :func:`medlink.kb.languages.wanted`; a name without a language
+        languages: names of these languages only, see :func:`medlink.language.tags.wanted`; a name without a language
             stays. Lines ``id||name`` have none.
 
     Raises:

@@ -36,8 +36,8 @@ _REBUILD = "build the index again with 'medlink index build'"
 class ConceptIndex:
     """A saved index, opened by memory-mapping: nothing is parsed, and processes share its pages.
 
-    One row per distinct name (after :func:`medlink.text.normalise`); a row belongs to one or more concepts. ``near
-    (rows, NEAR)`` holds the nearest other names of each name by embedding, best first, -1 where there are fewer.
+    One row per distinct name (after :func:`medlink.language.text.normalise`); a row belongs to one or more concepts.
+    ``near (rows, NEAR)`` holds the nearest other names of each name by embedding, best first, -1 where there are fewer.
 
     Names that were added later (:func:`medlink.index.extend_bundle`) lie in a folder of their own beside the files of
     the main part, which stay as they are; both are seen as one.

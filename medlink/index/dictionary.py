@@ -13,7 +13,7 @@ import marisa_trie
 from medlink.errors import BundleError
 from medlink.index.arrays import Groups, save_groups
 from medlink.index.names import NameTable
-from medlink.text import Token, is_inflection, language_rules, match_form, match_tokens, normalise
+from medlink.language.text import Token, is_inflection, language_rules, match_form, match_tokens, normalise
 
 _TRIE = "forms.marisa"
 _EXACT = "=:"  # begins the key of an exact form, which has no language
@@ -108,7 +108,7 @@ class NameDictionary:
         """Every name in a text, at each place the longest per language; they may overlap.
 
         A mention does not cross a punctuation mark, but for a comma before a word such as *type* or *Stadium*. Words
-        may be inflected, not derived (:func:`medlink.text.is_inflection`).
+        may be inflected, not derived (:func:`medlink.language.text.is_inflection`).
 
         Args:
             text: running text.

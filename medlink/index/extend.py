@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import BundleError, ConfigError
+from medlink.files.workfolder import work_folder
 from medlink.index.added import build_added
 from medlink.index.bundle import INDEX, KB, MANIFEST, Bundle, indexed
 from medlink.index.concept_index import ADDED, write_manifest
 from medlink.index.concept_index import MANIFEST as INDEX_MANIFEST
 from medlink.kb import ExtendReport, Input, KnowledgeBase, extend_kb
-from medlink.kb.workfolder import work_folder
 from medlink.models import Encoder
 
 

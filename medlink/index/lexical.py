@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from medlink.index.arrays import Array, Strings, open_array, save_array
 from medlink.index.joined import JoinedStrings
 from medlink.index.names import Selection
-from medlink.ngrams import buckets, hash_ngrams
+from medlink.models.ngrams import buckets, hash_ngrams
 
 SIZES = (2, 3, 4)
 _CHUNK = 20_000

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from medlink.errors import ConfigError
 from medlink.index.arrays import Array, Groups, Ranges, Strings, open_array, save_array, save_groups
 from medlink.index.joined import JoinedGroups, Order, open_column, open_strings
-from medlink.kb.languages import language_tag
+from medlink.language.tags import language_tag
+from medlink.language.text import may_speak_of_numbers, normalise
 from medlink.records import Name, SemanticType
-from medlink.text import may_speak_of_numbers, normalise
 
 EntryKey = tuple[str, str, str, str, str, bool]
 """A name as an entry sorts: exact form, concept id, language, text, source, preferred."""

@@ -1,7 +1,7 @@
 """The knowledge base: release files in, records out, stored in one SQLite file.
 
 :func:`build_kb` builds a file, :func:`extend_kb` adds to one, :class:`KnowledgeBase` reads it; each reader
-(``medlink.kb.rrf.read_rrf`` and so on) can also be used alone.
+(``medlink.kb.readers.rrf.read_rrf`` and so on) can also be used alone.
 """
 
 from medlink.kb.build import BuildReport, Input, InputReport, SourceCounts, build_kb

@@ -22,17 +22,17 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
+from medlink.files.intake import Problem, Problems, input_files
+from medlink.files.workfolder import work_folder
 from medlink.kb import schema
-from medlink.kb.babelon import read_babelon
-from medlink.kb.intake import Problem, Problems, input_files
-from medlink.kb.languages import language_filter
 from medlink.kb.loader import MAX_INPUTS, Loader
-from medlink.kb.obo import read_obo
-from medlink.kb.obograph import read_obograph
-from medlink.kb.rf2 import read_rf2
-from medlink.kb.rrf import read_rrf
-from medlink.kb.table import read_table
-from medlink.kb.workfolder import work_folder
+from medlink.kb.readers.babelon import read_babelon
+from medlink.kb.readers.obo import read_obo
+from medlink.kb.readers.obograph import read_obograph
+from medlink.kb.readers.rf2 import read_rf2
+from medlink.kb.readers.rrf import read_rrf
+from medlink.kb.readers.table import read_table
+from medlink.language.tags import language_filter
 from medlink.records import Record, Source
 
 T = TypeVar("T")

@@ -23,12 +23,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, Table, and_, delete, func, insert, select
 from sqlalchemy.schema import CreateTable
 
+from medlink.files.intake import Problems
 from medlink.kb import schema
-from medlink.kb.intake import Problems
-from medlink.kb.languages import wanted
-from medlink.kb.ranked import MAX_RANK, RankedName
+from medlink.kb.readers.ranked import MAX_RANK, RankedName
+from medlink.language.tags import wanted
+from medlink.language.text import normalise
 from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
-from medlink.text import normalise
 
 BATCH = 20_000
 MAX_INPUTS = 255

@@ -14,11 +14,11 @@ from typing import Any, Self
 
 from medlink.errors import KnowledgeBaseError
 from medlink.kb import queries
-from medlink.kb.languages import language_tag
 from medlink.kb.reading import REMEDY, Reader
 from medlink.kb.schema import APPLICATION, SCHEMA_VERSION
+from medlink.language.tags import language_tag
+from medlink.language.text import normalise, variants
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
-from medlink.text import normalise, variants
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,8 @@ class KnowledgeBase:
     def lookup(self, name: str, language: str | None = None) -> list[Name]:
         """Names that are written like ``name`` but for case, accents, hyphens and the like.
 
-        Compared is ``medlink.text.normalise``, and German transcriptions (ae for ä) by ``medlink.text.variants``.
+        Compared is ``medlink.language.text.normalise``, and German transcriptions (ae for ä) by
+        ``medlink.language.text.variants``.
 
         Args:
             name: what was written.

@@ -14,8 +14,8 @@ from rapidfuzz.distance import OSA, JaroWinkler
 
 from medlink.index import ConceptIndex
 from medlink.index.names import Selection
+from medlink.language.text import may_speak_of_numbers, normalise, numerals
 from medlink.models import Encoder
-from medlink.text import may_speak_of_numbers, normalise, numerals
 
 FEATURES = (
     "exact",

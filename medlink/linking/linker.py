@@ -13,7 +13,7 @@ import numpy as np
 from medlink.errors import ConfigError
 from medlink.index import Bundle, Filter
 from medlink.index.names import Selection
-from medlink.kb.languages import language_tag
+from medlink.language.tags import language_tag
 from medlink.linking.evidence import FEATURES, ROUTES, gather
 from medlink.linking.join import Join, default_join
 from medlink.records import Candidate, Link

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.models.static import StaticEncoder, is_static
+from medlink.models.static.encoder import StaticEncoder, is_static
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

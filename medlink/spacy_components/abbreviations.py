@@ -9,7 +9,7 @@ from typing import Any
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from medlink.text import normalise
+from medlink.language.text import normalise
 
 _NO_PHRASE = re.compile(r"[\d()\[\]<>=;:.]")
 _LONGEST = 12  # tokens between the brackets

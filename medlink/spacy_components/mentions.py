@@ -11,9 +11,9 @@ from spacy.vocab import Vocab
 
 from medlink.index import Filter
 from medlink.index.dictionary import Match
+from medlink.language.text import language_rules, same_letters
 from medlink.spacy_components.abbreviations import Abbreviations
 from medlink.spacy_components.settings import Component
-from medlink.text import language_rules, same_letters
 
 LABEL = "MENTION"
 # A name of so few letters is as a rule an abbreviation: it counts only in upper case.

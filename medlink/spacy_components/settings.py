@@ -13,7 +13,7 @@ from spacy.vocab import Vocab
 
 from medlink.errors import BundleError
 from medlink.index import Bundle
-from medlink.kb.languages import language_tag
+from medlink.language.tags import language_tag
 from medlink.linking.demo import BUNDLE_VARIABLE, demo_bundle
 
 logger = logging.getLogger("medlink")

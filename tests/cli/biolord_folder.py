@@ -8,8 +8,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from medlink.cli.main import app
-from tests.models.pairs_kb import random_kb
-from tests.models.small_bert import small_bert
+from tests.training.data.pairs_kb import random_kb
+from tests.training.small_bert import small_bert
 
 TOML = """
 kb = "kb.sqlite"

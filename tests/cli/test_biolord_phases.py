@@ -11,7 +11,7 @@ import pytest
 from medlink.cli.biolord_phases import Data
 from medlink.errors import ConfigError, InputError
 from medlink.kb import Input, KnowledgeBase, build_kb
-from medlink.kb.training import TrainingView
+from medlink.training.data.view import TrainingView
 
 from .biolord_folder import train
 

@@ -13,8 +13,8 @@ from medlink.cli.main import app, main
 from medlink.cli.train import coderpp
 from medlink.kb import KnowledgeBase
 from medlink.models import StaticConfig, StaticEncoder
-from medlink.models.coderpp_recipe import CoderPlusPlusRecipe
-from medlink.models.static_trainer import StaticRecipe, StaticTrainer
+from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
+from medlink.training.static.trainer import StaticRecipe, StaticTrainer
 
 WORDS = (("kidney", "en"), ("renal", "en"), ("nephros", "en"), ("Niere", "de"))
 SHORT = ("--epochs", "1", "--anchors", "8", "--positives", "2", "--neighbours", "3")

@@ -13,12 +13,12 @@ from medlink.cli.main import main
 from medlink.cli.train_biolord import biolord
 from medlink.kb import KnowledgeBase
 from medlink.models import StaticEncoder, load_encoder
-from medlink.models.distillation import DistillationRecipe
-from medlink.models.multilingual import MultilingualRecipe
-from medlink.models.pairs import PairRecipe
-from medlink.models.recipes import ContrastiveRecipe, PhaseRecipe, StsRecipe
-from medlink.models.static_student import StaticStudentRecipe
-from tests.models.small_bert import small_bert
+from medlink.training.biolord.distillation import DistillationRecipe
+from medlink.training.biolord.multilingual import MultilingualRecipe
+from medlink.training.common.recipes import ContrastiveRecipe, PhaseRecipe, StsRecipe
+from medlink.training.data.pairs import PairRecipe
+from medlink.training.static.student import StaticStudentRecipe
+from tests.training.small_bert import small_bert
 
 from .biolord_folder import rated, train
 

@@ -13,7 +13,7 @@ import medlink
 from medlink.clustering import Clustering, TermClusterer, Terms
 from medlink.errors import ConfigError
 from medlink.index import Bundle
-from medlink.kb.table import read_table
+from medlink.kb.readers.table import read_table
 from medlink.linking import Linker
 from medlink.linking.demo import demo_folder
 from medlink.models import load_encoder

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from medlink.clustering.concepts import UNPLACED, believed, concepts_named, contradicts, judge, propose_parent
-from medlink.clustering.guard_words import NEGATION
 from medlink.clustering.guards import parting_kinds
+from medlink.language.guard_words import NEGATION
 from medlink.records import Candidate, Link
 
 

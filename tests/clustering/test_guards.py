@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medlink.clustering.guard_words import NEGATION
 from medlink.clustering.guards import COMPARED, CONCEPT, KINDS, NESTED, OVERLAP, SAME, Guards, parting_kinds
+from medlink.language.guard_words import NEGATION
 
-with (Path(__file__).parent / "guard_cases.tsv").open(encoding="utf-8", newline="") as file:
+with (Path(__file__).parents[1] / "language" / "guard_cases.tsv").open(encoding="utf-8", newline="") as file:
     CASES = [tuple(row.values()) for row in csv.DictReader(file, delimiter="\t")]
 
 

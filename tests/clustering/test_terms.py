@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from medlink.clustering import lines
 from medlink.clustering import terms as terms_module
 from medlink.clustering.terms import LONGEST, Columns, Terms, Texts, read_terms
 from medlink.errors import ConfigError, InputError
+from medlink.files import lines
 
 
 def write(folder: Path, text: str | bytes, name: str = "terms.txt") -> Path:

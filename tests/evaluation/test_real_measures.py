@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from medlink.evaluation import correlate, leaf_task, measure_answers, pair_cosines, retrieve
-from medlink.evaluation.rated import read_pairs
+from medlink.files.intake import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
-from medlink.kb.intake import Problems
 from medlink.models import load_encoder
+from medlink.training.data.rated import read_pairs
 
 
 def measured(path: Path, measure: str) -> tuple[int, float]:

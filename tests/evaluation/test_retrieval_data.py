@@ -9,8 +9,8 @@ import pytest
 from medlink.errors import InputError, KnowledgeBaseError
 from medlink.evaluation.retrieval import Dictionary, Query
 from medlink.evaluation.retrieval_data import read_dictionary, read_queries, split_ids
+from medlink.files.intake import Problems
 from medlink.kb import Input, build_kb
-from medlink.kb.intake import Problems
 
 NAMES = (
     "concept_id\tname\tlanguage\ttype\nA:1\tasthma\ten\t\nA:1\tasthma (disorder)\ten\tfsn\nA:1\tAsthma\tde\t\n"

@@ -99,7 +99,7 @@ def test_lexical_cosines_against_a_naive_tfidf(index: ConceptIndex) -> None:
     from collections import Counter
 
     from medlink.index.lexical import SIZES
-    from medlink.ngrams import buckets, hash_ngrams
+    from medlink.models.ngrams import buckets, hash_ngrams
 
     norms = list(index.names.norms)
     size = len(index.lexical._idf)

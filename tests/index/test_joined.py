@@ -18,7 +18,7 @@ from medlink.index.dense import DenseIndex, JoinedDense
 from medlink.index.joined import JoinedArray, JoinedGroups, Order, open_column, open_strings
 from medlink.index.lexical import SIZES, LexicalIndex
 from medlink.index.names import Selection
-from medlink.ngrams import buckets, hash_ngrams
+from medlink.models.ngrams import buckets, hash_ngrams
 from tests.index.test_dense import vectors
 
 

@@ -12,7 +12,7 @@ import pytest
 from medlink.errors import EncoderError
 from medlink.models import load_encoder
 from medlink.models.encoders import TransformerEncoder
-from tests.models.small_bert import small_bert
+from tests.training.small_bert import small_bert
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

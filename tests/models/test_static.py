@@ -12,8 +12,8 @@ import pytest
 
 from medlink.errors import EncoderError
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
-from medlink.models.static import features, gelu, is_static, quantise
-from medlink.ngrams import buckets, hash_markers, hash_ngrams
+from medlink.models.ngrams import buckets, hash_markers, hash_ngrams
+from medlink.models.static.encoder import features, gelu, is_static, quantise
 
 CONFIG = StaticConfig(rows=97, dimension=6, hidden=5)
 
@@ -138,7 +138,7 @@ def test_an_encoder_from_before_markers_has_none() -> None:
 def test_sentence_transformers_computes_the_same(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
-    from medlink.models.static_module import StaticEmbedding
+    from medlink.models.static.module import StaticEmbedding
 
     encoder = random_encoder()
     encoder.save(tmp_path / "e")

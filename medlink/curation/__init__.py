@@ -1,0 +1,1 @@
+"""Curation: what a reader decided, and the page to decide on."""

@@ -1,0 +1,283 @@
+"""A clustering with a reader's decisions applied."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import overload
+
+import numpy as np
+
+from medlink.clustering.clusters import DECIDED, Cluster, Clustering, Member, Neighbour
+from medlink.curation.decisions import NEW_ID, REJECT, Decisions, clean
+from medlink.models import Encoder
+
+_ENCODE_AT_ONCE = 1_000
+"""Clusters whose terms are embedded together: enough to be quick, few enough to be small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A clustering after :func:`apply`.
+
+    ``decided`` terms of the list were found in the file, ``rejected`` of them are left out of the clusters, and
+    ``absent`` terms of the file are not in the list.
+    """
+
+    clustering: Clustering
+    decided: int
+    rejected: int
+    absent: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Members of one cluster that stay together."""
+
+    cluster: Cluster
+    members: tuple[Member, ...]
+
+
+def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> Applied:
+    """Bring clusters in line with what a reader decided.
+
+    Terms of one id are one cluster, whatever the clusterer says, and terms of two ids are in two. An accepted id is
+    the concept of its cluster. Rejected terms are left out. A term without a decision stays with the term it was
+    joined to; where that leads to no decided term, with the id that most terms of its cluster have. A cluster made of
+    several has the lowest of their numbers that is free. Clusters that no decision touches are not copied.
+
+    Args:
+        clustering: what the clusterer made.
+        decisions: what was decided.
+        encoder: for the likeness of members to a representative that is new to them.
+
+    Returns:
+        The clustering, with its summary counted anew, and counts.
+
+    >>> from medlink.clustering import Summary
+    >>> from medlink.curation.decisions import Decision
+    >>> from medlink.models import load_encoder
+    >>> terms = Clustering((Cluster(1, "cyst", (Member("cyst"), Member("n/a"))),), Summary(terms=2, clusters=1))
+    >>> rows = [Decision("", "n/a", "", False, "", REJECT, 2)]
+    >>> result = apply(terms, Decisions("decisions.tsv", rows), load_encoder("builtin"))
+    >>> result.rejected, [member.term for member in result.clustering.clusters[0].members]
+    (1, ['cyst'])
+    """
+    order = array("q")
+    touched: list[Cluster] = []
+    counts: Counter[str] = Counter()
+    for position, cluster in enumerate(clustering.clusters):
+        if any(decisions.of(member.term, member.language) for member in cluster.members):
+            touched.append(cluster)
+            order.append(-cluster.number)
+        else:
+            order.append(position)
+            _count(counts, cluster)
+        counts["last"] = max(counts["last"], cluster.number)
+
+    groups = _groups(sorted(touched, key=lambda one: one.number), decisions, counts["last"])
+    moved: dict[tuple[int, str], int | None] = {(c.number, m.term): None for c in touched for m in c.members}
+    for number, (_, pieces) in groups.items():
+        moved |= {(piece.cluster.number, member.term): number for piece in pieces for member in piece.members}
+    made: dict[int, Cluster] = {}
+    for number, (concept_id, pieces) in groups.items():
+        cluster = _decided(concept_id, pieces, decisions) if concept_id else _remaining(pieces[0])
+        made[number] = replace(cluster, number=number)
+    made = {cluster.number: cluster for cluster in _measured(made.values(), encoder)}
+    for cluster in made.values():
+        _count(counts, cluster)
+
+    order = array("q", (at for at in order if at >= 0 or -at in made))
+    order.extend(sorted(-number for number in made.keys() - {-at for at in order if at < 0})[::-1])
+    rows = [decisions.of(member.term, member.language) for cluster in touched for member in cluster.members]
+    rejected = sum(row is not None and row.decision == REJECT for row in rows)
+    before = clustering.summary
+    summary = replace(
+        before,
+        terms=before.terms - rejected,
+        clusters=counts["clusters"],
+        single=counts["single"],
+        largest=counts["largest"],
+        known=counts["known"],
+        # without a terminology nobody asked whether a cluster is new
+        new=counts["new"] if before.known or before.new else 0,
+        doubtful=counts["doubtful"],
+    )
+    here = {clean(member.term) for cluster in touched for member in cluster.members}
+    return Applied(
+        Clustering(_View(clustering.clusters, order, made, moved), summary),
+        sum(row is not None for row in rows),
+        rejected,
+        len(decisions.terms - here),
+    )
+
+
+class _View(Sequence[Cluster]):
+    """Clusters of the clusterer and made ones; neither is made before it is asked for, nor kept.
+
+    ``order`` holds positions in ``base``, and the number of a made cluster as a negative.
+    """
+
+    def __init__(
+        self,
+        base: Sequence[Cluster],
+        order: array[int],
+        made: Mapping[int, Cluster],
+        moved: Mapping[tuple[int, str], int | None],
+    ) -> None:
+        self._base, self._order, self._made, self._moved = base, order, made, moved
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    @overload
+    def __getitem__(self, index: int) -> Cluster: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Cluster]: ...
+    def __getitem__(self, index: int | slice) -> Cluster | list[Cluster]:
+        if isinstance(index, slice):
+            return [self._at(at) for at in self._order[index]]
+        return self._at(self._order[index])
+
+    def _at(self, at: int) -> Cluster:
+        """The cluster that an entry of ``order`` stands for."""
+        cluster = self._base[at] if at >= 0 else self._made[-at]
+        neighbours = list(self._neighbours(cluster))
+        return cluster if neighbours == list(cluster.neighbours) else replace(cluster, neighbours=tuple(neighbours))
+
+    def _neighbours(self, cluster: Cluster) -> Iterator[Neighbour]:
+        """Neighbours where they are now, nearest first, without rejected terms and those that are members now."""
+        seen = {member.term for member in cluster.members}
+        for neighbour in sorted(cluster.neighbours, key=lambda one: -one.similarity):
+            number = self._moved.get((neighbour.cluster, neighbour.term), neighbour.cluster)
+            if number is not None and neighbour.term not in seen:
+                seen.add(neighbour.term)
+                yield replace(neighbour, cluster=number)
+
+
+def _count(counts: Counter[str], cluster: Cluster) -> None:
+    """Add a cluster to the counts of the summary."""
+    counts["clusters"] += 1
+    counts["single"] += len(cluster.members) == 1
+    counts["largest"] = max(counts["largest"], len(cluster.members))
+    counts[cluster.status] += 1
+    counts["doubtful"] += cluster.doubtful
+
+
+def _groups(touched: Iterable[Cluster], decisions: Decisions, last: int) -> dict[int, tuple[str, list[_Piece]]]:
+    """Pieces that become one cluster, with their id (``""``: none of their terms is decided), by its number."""
+    pieces: defaultdict[str, list[_Piece]] = defaultdict(list)
+    groups: dict[int, tuple[str, list[_Piece]]] = {}
+    for cluster in touched:
+        for concept_id, members in _parted(cluster, decisions).items():
+            piece = _Piece(cluster, tuple(members))
+            if concept_id:
+                pieces[concept_id].append(piece)
+            else:
+                groups[cluster.number] = ("", [piece])
+    for concept_id in sorted(pieces, key=lambda one: (pieces[one][0].cluster.number, one)):
+        number = next((p.cluster.number for p in pieces[concept_id] if p.cluster.number not in groups), last + 1)
+        last = max(last, number)
+        groups[number] = (concept_id, pieces[concept_id])
+    return groups
+
+
+def _parted(cluster: Cluster, decisions: Decisions) -> dict[str, list[Member]]:
+    """Members by the id they belong to, without the rejected; ``""`` where no member has one."""
+    rows = [(member, decisions.of(member.term, member.language)) for member in cluster.members]
+    ids = {member.term: row.concept_id for member, row in rows if row and row.decision != REJECT}
+    joined = {member.term: member.joined_to for member in cluster.members}
+    most = Counter(ids.values())
+    majority = min(most, key=lambda one: (-most[one], one), default="")
+    parts: defaultdict[str, list[Member]] = defaultdict(list)
+    for member, row in rows:
+        if row and row.decision == REJECT:
+            continue
+        if row:
+            parts[row.concept_id].append(member)
+            continue
+        at, seen = member.term, {""}
+        while at not in seen and at not in ids:
+            seen.add(at)
+            at = joined.get(at, "")
+        parts[ids.get(at, majority)].append(member)
+    return parts
+
+
+def _remaining(piece: _Piece) -> Cluster:
+    """What rejected terms leave of a cluster."""
+    representative = _first(piece.members, piece.cluster.representative)
+    return replace(piece.cluster, representative=representative.term, members=_rejoined(piece.members, representative))
+
+
+def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) -> Cluster:
+    """The cluster of an id."""
+    members = [member for piece in pieces for member in piece.members]
+    home = max(pieces, key=lambda piece: len(piece.members)).cluster
+    name = decisions.name(concept_id)
+    representative = next((m for m in members if clean(m.term) == name), None) or _first(members, home.representative)
+    rows = [decisions.of(member.term, member.language) for member in members]
+    # in this order the largest piece has the last word
+    sources = sorted((piece.cluster for piece in pieces), key=lambda one: one is home)
+    names = {c.concept_id: c.preferred_name for one in sources for c in one.nearest}
+    scores: dict[str, float | None] = {c.concept_id: c.score for one in sources for c in one.nearest}
+    names |= {one.concept_id: one.concept_name for one in sources if one.concept_id}
+    scores |= {one.concept_id: one.score for one in sources if one.concept_id}
+    parents = {one.parent_id: one.parent_name for one in sources if one.parent_id}
+    new, parent = concept_id.startswith(NEW_ID), decisions.parent(concept_id)
+    is_concept = concept_id in decisions.accepted or not new
+    return Cluster(
+        number=home.number,
+        representative=representative.term,
+        members=_rejoined(members, representative),
+        concept_id=concept_id if is_concept else None,
+        concept_name="" if not is_concept else (name or representative.term) if new else names.get(concept_id, ""),
+        score=scores.get(concept_id) if is_concept else home.nearest[0].score if home.nearest else None,
+        nearest=home.nearest,
+        parent_id=parent or None,
+        parent_name={**names, **parents}.get(parent, ""),
+        # a term that the file does not hold came in since a reader looked at the cluster
+        doubtful=None in rows and any(one.doubtful for one in sources),
+        neighbours=tuple(neighbour for one in sources for neighbour in one.neighbours),
+    )
+
+
+def _first(members: Sequence[Member], wanted: str) -> Member:
+    """The member ``wanted``, or the most frequent, then the shortest, then the first by text."""
+    return min(members, key=lambda m: (m.term != wanted, -m.frequency, len(m.term), m.term, m.language))
+
+
+def _rejoined(members: Sequence[Member], representative: Member) -> tuple[Member, ...]:
+    """Members, the representative first; one whose reason to be here has gone is here by decision."""
+    ordered = [representative, *(member for member in members if member is not representative)]
+    terms = {member.term for member in members}
+    roots = [member for member in ordered if member.joined_to not in terms]
+    # a chain of joins is intact as long as all begins at one term
+    begin = roots[0] if roots else representative
+    out = []
+    for member in ordered:
+        if member is begin:
+            out.append(replace(member, joined_to="", joined_by="", joined_score=None))
+        elif member.joined_to in terms:
+            out.append(member)
+        else:
+            out.append(replace(member, joined_to=begin.term, joined_by=DECIDED, joined_score=None))
+    return tuple(out)
+
+
+def _measured(clusters: Iterable[Cluster], encoder: Encoder) -> Iterator[Cluster]:
+    """Clusters with the cosine of each member to the representative."""
+    waiting = list(clusters)
+    for start in range(0, len(waiting), _ENCODE_AT_ONCE):
+        some = waiting[start : start + _ENCODE_AT_ONCE]
+        vectors = encoder.encode([member.term for cluster in some for member in cluster.members])
+        at = 0
+        for cluster in some:
+            own = vectors[at : at + len(cluster.members)]
+            at += len(cluster.members)
+            # rounding lifts some cosines above 1
+            cosines = np.clip(own @ own[0], -1, 1).tolist()
+            measured = (replace(m, similarity=round(c, 4)) for m, c in zip(cluster.members, cosines, strict=True))
+            yield replace(cluster, members=tuple(measured))

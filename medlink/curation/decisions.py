@@ -1,0 +1,234 @@
+"""What a reader decided about clusters: the file, and a clustering with its decisions applied.
+
+The file is a TSV that the page of :mod:`medlink.curation.page` writes and a person can edit. Each row is one term:
+``id``, ``name``, ``language``, ``type`` (``preferred`` or ``synonym``), ``parent`` and ``decision``:
+
+- ``accept``: the term is a name of the concept ``id``;
+- ``group``: the terms of this ``id`` belong together, and nobody has said yet that they are a concept;
+- ``reject``: the term is no name of any concept; ``id`` is empty.
+
+``medlink kb build --table`` reads the same file and takes in the accepted rows.
+
+Decisions are applied after the clusterer and not given to it as links it must or must not make: what a person decided
+holds for exactly these terms, so nothing the clusterer computes can change it, and a list of a million terms with a few
+decisions costs no more than without them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+
+from medlink.errors import InputError
+from medlink.files.intake import LineFile, Problems, read_header
+from medlink.kb.readers.table import is_id
+from medlink.language.tags import language_tag
+
+ACCEPT, GROUP, REJECT = "accept", "group", "reject"
+NEW_ID = "NEW:"
+"""Ids of concepts that no terminology has begin with this."""
+COLUMNS = ("id", "name", "language", "type", "parent", "decision")
+_TYPES = ("preferred", "synonym")
+
+
+def clean(term: str) -> str:
+    """A term as it stands in the file: runs of white space, which may hold a tab, are one blank.
+
+    >>> clean(" left\\tarm ")
+    'left arm'
+    """
+    return " ".join(term.split())
+
+
+def term_hash(term: str) -> str:
+    """16 hex digits for a term, the same for any case and Unicode form of it.
+
+    The id of a new concept is ``NEW:`` and the exclusive or of the distinct hashes of its terms, so it depends on the
+    set of terms alone. The page combines the hashes, for the reader splits and merges there.
+
+    >>> term_hash("Fieber") == term_hash("FIEBER"), term_hash("Uña") == term_hash("una")
+    (True, False)
+    """
+    form = unicodedata.normalize("NFC", clean(term).casefold())
+    return hashlib.blake2b(form.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One row of the file; ``line`` is where it stands."""
+
+    concept_id: str
+    term: str
+    language: str
+    preferred: bool
+    parent: str
+    decision: str
+    line: int
+
+
+class Decisions:
+    """The rows of a decisions file, found by term.
+
+    Args:
+        path: the file they are of, for errors.
+        rows: its rows; equal ones count once.
+
+    Raises:
+        InputError: a term is decided in two ways, or an id has two preferred terms of one language.
+
+    >>> row = Decision("H:1", "fit", "en", False, "", ACCEPT, 2)
+    >>> Decisions("d.tsv", [row]).of("fit", "en").concept_id
+    'H:1'
+    """
+
+    def __init__(self, path: str | PathLike[str], rows: Sequence[Decision]) -> None:
+        self.path = fspath(path)
+        self.accepted = frozenset(row.concept_id for row in rows if row.decision == ACCEPT)
+        self._accepted_rows = tuple(row for row in rows if row.decision == ACCEPT)
+        self._exact: dict[tuple[str, str], Decision] = {}
+        self._by_term: defaultdict[str, list[Decision]] = defaultdict(list)
+        self._names: dict[str, str] = {}
+        self._parents: dict[str, str] = {}
+        preferred: dict[tuple[str, str], Decision] = {}
+        for row in rows:
+            first = self._exact.setdefault((row.term, row.language), row)
+            if (first.concept_id, first.decision) != (row.concept_id, row.decision):
+                raise InputError(
+                    f"this term is decided otherwise in line {first.line}",
+                    path=path,
+                    line=row.line,
+                    remedy="keep one of the two rows",
+                )
+            if first is row:
+                self._by_term[row.term].append(row)
+            if row.preferred:
+                other = preferred.setdefault((row.concept_id, row.language), row)
+                if other.term != row.term:
+                    raise InputError(
+                        f"the preferred term of this id and language is in line {other.line}",
+                        path=path,
+                        line=row.line,
+                        remedy="make one of the two a synonym",
+                    )
+                self._names.setdefault(row.concept_id, row.term)
+            if row.parent:
+                self._parents.setdefault(row.concept_id, row.parent)
+
+    @property
+    def terms(self) -> frozenset[str]:
+        """The terms that something was decided about."""
+        return frozenset(self._by_term)
+
+    def of(self, term: str, language: str) -> Decision | None:
+        """What was decided about a term.
+
+        A list with a language column and one without speak of the same terms: where no row has the language of the
+        term, a decision that all rows of the term share holds for it.
+        """
+        found = self._by_term.get(clean(term))
+        if found is None:
+            return None
+        exact = self._exact.get((clean(term), language_tag(language) or ""))
+        if exact is not None:
+            return exact
+        return found[0] if len({(row.concept_id, row.decision) for row in found}) == 1 else None
+
+    def check_accepted(self, is_known: Callable[[str], bool]) -> None:
+        """Refuse what would make wrong names in a terminology.
+
+        Args:
+            is_known: whether an id is one of a concept that is there.
+
+        Raises:
+            InputError: an accepted id is neither new nor known, or a name stands in the quotes of a spreadsheet.
+        """
+        known: dict[str, bool] = {}
+        for row in self._accepted_rows:
+            new = row.concept_id.startswith(NEW_ID)
+            if not new and row.concept_id not in known:
+                known[row.concept_id] = is_known(row.concept_id)
+            problem = ""
+            if not new and not known[row.concept_id]:
+                problem = "the bundle has no concept with this id"
+                remedy = f"write the id of a concept that it has, or one that begins with {NEW_ID}"
+            elif _is_quoted(row.term):
+                problem, remedy = "the name stands in quotes", "save the file as TSV without quotes, or take them off"
+            if problem:
+                raise InputError(problem, path=self.path, line=row.line, remedy=remedy)
+
+    def name(self, concept_id: str) -> str:
+        """The preferred name that the file gives to a concept, ``""`` for none."""
+        return self._names.get(concept_id, "")
+
+    def parent(self, concept_id: str) -> str:
+        """The parent that the file gives to a concept, ``""`` for none."""
+        return self._parents.get(concept_id, "")
+
+
+def _is_quoted(term: str) -> bool:
+    """Whether a term looks as a spreadsheet writes a cell: in quotes, and those within it twice."""
+    return len(term) > 2 and term[0] == term[-1] == '"' and '"' not in term[1:-1].replace('""', "")
+
+
+def read_decisions(path: str | PathLike[str]) -> Decisions:
+    """Read a decisions file.
+
+    Args:
+        path: the file, plain or ``.gz``.
+
+    Returns:
+        Its rows; a row may stand in it twice.
+
+    Raises:
+        InputError: the file cannot be read, is not UTF-8, lacks a column or has one twice; a row has no name, no usable
+            id, or an unknown decision, type or language; a term is decided in two ways; an id has two preferred terms
+            of one language.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".tsv") as file:
+    ...     _ = file.write("\\t".join(COLUMNS) + "\\n\\tn/a\\t\\t\\t\\treject\\n")
+    ...     file.flush()
+    ...     read_decisions(file.name).of("n/a", "de").decision
+    'reject'
+    """
+    # A decision that is lost without a word is worse than a file that must be mended, so no bad row is let through.
+    lines = LineFile(path, Problems(0, adjustable=False))
+    header, rows = read_header(lines, COLUMNS)
+    if "concept_id" in header:
+        raise InputError(
+            "there are the columns id and concept_id", path=lines.path, line=1, remedy="leave id and take off the other"
+        )
+    at = [header.index(column) for column in COLUMNS]
+    return Decisions(lines.path, list(_read(lines, rows, at)))
+
+
+def _read(lines: LineFile, rows: Iterator[tuple[int, list[str]]], at: list[int]) -> Iterator[Decision]:
+    """The decisions of a file; ``at`` is where the columns stand."""
+    for line, cells in rows:
+        concept_id, name, language, kind, parent, decision = (cells[index].strip() for index in at)
+        tag = language_tag(language) if language else ""
+        problem = ""
+        if decision not in (ACCEPT, GROUP, REJECT):
+            problem, remedy = "unknown word in the column decision", f"use {ACCEPT}, {GROUP} or {REJECT}"
+        elif not name:
+            problem, remedy = "there is no name", "write the term into the column name, or delete the row"
+        elif not concept_id and decision != REJECT:
+            problem, remedy = "there is no id", f"write the concept's id, or the decision {REJECT}"
+        elif decision != REJECT and not is_id(concept_id):
+            problem = "the id has a blank, | or an invisible character"
+            remedy = "write an id without them; the columns may have changed places"
+        elif decision != REJECT and not all(is_id(one.strip()) for one in parent.split("|") if one.strip()):
+            problem, remedy = "the parent is no id", "write the id of one concept, or leave it empty"
+        elif kind not in _TYPES and decision != REJECT:
+            problem, remedy = "unknown word in the column type", "use preferred or synonym"
+        elif tag is None:
+            problem, remedy = "unknown language", "give a BCP 47 tag, such as de, or leave it empty"
+        if problem:
+            raise InputError(problem, path=lines.path, line=line, remedy=remedy)
+        if decision == REJECT:
+            concept_id = kind = parent = ""
+        yield Decision(concept_id, clean(name), tag or "", kind == "preferred", parent, decision, line)

@@ -1,0 +1,1 @@
+"""Files: whole files and folders, locks, streams and tables: all that medlink writes and reads goes through here."""

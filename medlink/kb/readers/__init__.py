@@ -1,0 +1,1 @@
+"""Readers: one file for each foreign format, release files in, records out."""

@@ -1,0 +1,196 @@
+"""Reader of OBO flat files, versions 1.2 and 1.4."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from os import PathLike
+
+from medlink.errors import InputError
+from medlink.files.intake import LineFile, Problems
+from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
+
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(\w+)?\s*([^\s\[{]+)?')
+_ESCAPE = re.compile(r"\\(.)")
+_ESCAPED = {"n": " ", "W": " ", "t": " "}
+_LAY = {"layperson": "lay", "abbreviation": "abbreviation", "OMO:0003012": "abbreviation"}
+
+
+@dataclass(slots=True)
+class _Stanza:
+    """A block of a file: ``""`` for the header, ``Term``, ``Typedef`` or ``Instance``."""
+
+    kind: str
+    line: int
+    tags: list[tuple[str, str, int]] = field(default_factory=list)
+
+    def values(self, tag: str) -> list[str]:
+        """Values of all lines with a tag."""
+        return [value for name, value, _ in self.tags if name == tag]
+
+    def value(self, tag: str) -> str:
+        """Value of the first line with a tag, empty without one."""
+        return next(iter(self.values(tag)), "")
+
+    @property
+    def obsolete(self) -> bool:
+        """Whether the stanza is history."""
+        return self.value("is_obsolete").startswith("true")
+
+
+def read_obo(
+    path: str | PathLike[str],
+    *,
+    source: str | None = None,
+    version: str | None = None,
+    language: str = "en",
+    problems: Problems | None = None,
+) -> Iterator[Record]:
+    """Read an OBO file.
+
+    Concepts are the terms whose ids have the ontology's own prefix, which is the one most terms have; obsolete and
+    foreign terms are left out and counted. ``name`` is the preferred name; a synonym's type is its scope (``exact``,
+    ``narrow``, ``broad``, ``related``), of an exact one ``lay`` or ``abbreviation`` where it is marked so. ``xref``
+    becomes a mapping, ``is_a`` the relation ``isa``, ``relationship`` a relation named as its ``Typedef``, and
+    ``namespace`` the semantic type.
+
+    The file is read twice (first for prefixes and relation names); memory does not grow with it.
+
+    Args:
+        path: the file, plain or ``.gz``.
+        source: name of the source; the dominant prefix, such as ``DOID``, when left out.
+        version: version of the source; the date or number in ``data-version`` when left out.
+        language: language of names and definitions, English by custom.
+        problems: where bad and left-out terms are counted.
+
+    Yields:
+        The source, then concepts, names, definitions, mappings, relations and semantic types.
+
+    Raises:
+        InputError: the file cannot be read, holds no terms, or too much of it is malformed.
+    """
+    problems = problems or Problems()
+    prefixes: Counter[str] = Counter()
+    relations: dict[str, str] = {}
+    header = _Stanza("", 0)
+    for stanza in _stanzas(LineFile(path, Problems(1.0))):
+        if not stanza.kind:
+            header = stanza
+        elif stanza.kind == "Typedef" and stanza.value("name"):
+            relations[_plain(stanza.value("id"))] = _text(stanza.value("name"))
+        elif stanza.kind == "Term" and not stanza.obsolete:
+            prefixes[_plain(stanza.value("id")).partition(":")[0]] += 1
+    lines = LineFile(path, problems)
+    prefix = min(prefixes, key=lambda key: (-prefixes[key], key), default="")
+    name = source or prefix
+    if not prefixes:
+        raise InputError(
+            "looked for [Term] stanzas that are not obsolete; found none", path=lines.path, remedy="give an OBO file"
+        )
+    title = next((value for value in header.values("property_value") if "title " in value), "")
+    found = _QUOTED.search(title)
+    yield Source(name, _version(header) if version is None else version, _text(found[1]) if found else name)
+    namespace = header.value("default-namespace")
+    for stanza in _stanzas(lines):
+        if stanza.kind != "Term":
+            continue
+        concept_id, label = _plain(stanza.value("id")), _text(stanza.value("name"))
+        if stanza.obsolete:
+            problems.skipped["obsolete term"] += 1
+        elif not concept_id or not label:
+            lines.bad("term without id or name", stanza.line)
+        elif concept_id.partition(":")[0] != prefix:
+            problems.skipped["term of another ontology"] += 1
+        else:
+            yield Concept(concept_id, name)
+            yield Name(concept_id, label, language, "preferred", name, True)
+            for entry in stanza.tags:
+                yield from _record(lines, concept_id, entry, source=name, language=language, relations=relations)
+            if namespace and not stanza.values("namespace"):
+                yield SemanticType(concept_id, namespace, "", name)
+
+
+def _stanzas(lines: LineFile) -> Iterator[_Stanza]:
+    stanza = _Stanza("", 1)
+    for number, raw in lines:
+        line = raw.strip()
+        if not line or line.startswith("!"):
+            continue
+        if line.startswith("[") and line.endswith("]"):
+            yield stanza
+            stanza = _Stanza(line[1:-1], number)
+            continue
+        tag, mark, value = line.partition(":")
+        if not mark or not tag:
+            lines.bad("line without a tag", number)
+            continue
+        stanza.tags.append((tag.strip(), value.strip(), number))
+    yield stanza
+
+
+def _record(
+    lines: LineFile,
+    concept_id: str,
+    entry: tuple[str, str, int],
+    *,
+    source: str,
+    language: str,
+    relations: dict[str, str],
+) -> Iterator[Record]:
+    tag, value, line = entry
+    if tag in ("synonym", "def"):
+        found = _QUOTED.match(value)
+        text = _text(found[1]) if found else ""
+        if found is None or not text:
+            lines.bad("broken quoting" if found is None else "empty text", line, tag)
+        elif tag == "def":
+            yield Definition(concept_id, text, language, source)
+        else:
+            kind = (found[2] or "related").lower()
+            if kind == "exact":
+                kind = _LAY.get((found[3] or "").rsplit("#", 1)[-1], kind)
+            yield Name(concept_id, text, language, kind, source)
+    elif tag == "is_a":
+        yield Relation(concept_id, "isa", _plain(value), source)
+    elif tag == "relationship":
+        kind, _, tail = _plain(value).partition(" ")
+        if not tail.strip():
+            lines.bad("relationship without a target", line)
+        else:
+            yield Relation(concept_id, relations.get(kind, kind), tail.strip(), source)
+    elif tag == "xref":
+        system, mark, code = _plain(value).partition(":")
+        if mark and system and code and not code.startswith("//") and " " not in system:
+            yield Mapping(concept_id, system, code, "xref", source)
+        else:
+            lines.problems.skipped["cross-reference without a system"] += 1
+    elif tag == "namespace":
+        yield SemanticType(concept_id, _text(value), "", source)
+
+
+def _text(value: str) -> str:
+    """A value without its escapes."""
+    return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), value).strip()
+
+
+def _plain(value: str) -> str:
+    """An id or reference without comment, trailing modifiers, description and escapes.
+
+    >>> _plain('DOID:162 {source="x"} ! cancer'), _plain('url:http\\\\://a "text"')
+    ('DOID:162', 'url:http://a')
+    """
+    value = re.split(r'(?<!\\)[!{"]', value, maxsplit=1)[0]
+    return _text(value)
+
+
+def _version(header: _Stanza) -> str:
+    """The part of ``data-version`` that holds a number.
+
+    >>> _version(_Stanza("", 1, [("data-version", "doid/releases/2026-07-31/subsets/slim.obo", 2)]))
+    '2026-07-31'
+    """
+    value = header.value("data-version")
+    parts = [part for part in value.split("/") if any(c.isdigit() for c in part)]
+    return parts[0] if parts else value

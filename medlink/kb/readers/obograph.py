@@ -1,0 +1,249 @@
+"""Reader of OBO-graphs JSON, the JSON form of OBO and OWL ontologies."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from os import PathLike
+from typing import Any
+
+from medlink.errors import InputError
+from medlink.files.intake import Problems, existing_file
+from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
+
+_NAMESPACES = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasOBONamespace", "oboInOwl:hasOBONamespace"})
+_VERSION_INFO = frozenset({"http://www.w3.org/2002/07/owl#versionInfo", "owl:versionInfo"})
+_TITLE = frozenset({"http://purl.org/dc/elements/1.1/title", "http://purl.org/dc/terms/title"})
+_LAY = {"layperson": "lay", "abbreviation": "abbreviation"}
+
+
+def compact(url: str) -> str:
+    """Compact id of an ontology URL; anything else is given back as it is.
+
+    >>> compact("http://purl.obolibrary.org/obo/HP_0000001"), compact("HP:0000001"), compact("is_a")
+    ('HP:0000001', 'HP:0000001', 'is_a')
+    """
+    if "://" not in url:
+        return url
+    tail = url.rsplit("/", 1)[-1].rsplit("#", 1)[-1]
+    prefix, mark, local = tail.partition("_")
+    return f"{prefix}:{local}" if mark and prefix and local and "#" not in url else tail or url
+
+
+def read_obograph(
+    path: str | PathLike[str],
+    *,
+    source: str | None = None,
+    version: str | None = None,
+    language: str = "en",
+    problems: Problems | None = None,
+) -> Iterator[Record]:
+    """Read the first graph of an OBO-graphs file.
+
+    Concepts are the classes whose ids have the ontology's own prefix, which is the one most classes have.
+    Deprecated, foreign and unlabelled classes and the ontology's properties are left out and counted. The
+    label is the preferred name; a synonym's type is its scope (``exact``, ``narrow``, ``broad``, ``related``),
+    of an exact one ``lay`` or ``abbreviation`` where it is marked so. Cross-references become mappings,
+    ``is_a`` edges ``isa`` relations, other edges the label of their property. Semantic types are the OBO
+    namespaces; where there are none, the labels of the top classes above a concept (of the children of the
+    root where there is one root).
+
+    The file is taken into memory as a whole (about ten times its unpacked size).
+
+    Args:
+        path: the file, plain or ``.gz``.
+        source: name of the source; the dominant prefix, such as ``HP``, when left out.
+        version: version of the source; what the file says when left out.
+        language: language of names and definitions, English by custom.
+        problems: where left-out and malformed nodes are counted.
+
+    Yields:
+        The source, then concepts, names, definitions, mappings, relations and semantic types.
+
+    Raises:
+        InputError: the file cannot be read or is no OBO-graphs JSON.
+    """
+    problems = problems or Problems()
+    where = existing_file(path)
+    graph = _load(where, problems)
+    nodes = _good_nodes(graph["nodes"], problems, where)
+    active = [node for node in nodes if node.get("type") == "CLASS" and not _meta(node).get("deprecated")]
+    prefixes = Counter(compact(node["id"]).partition(":")[0] for node in active)
+    # The most frequent prefix; of two with the same count the first in the alphabet.
+    prefix = min(prefixes, key=lambda key: (-prefixes[key], key), default="")
+    own: dict[str, dict[str, Any]] = {}
+    for node in nodes:
+        if node.get("type") != "CLASS":
+            problems.skipped["node that is no class"] += 1
+        elif _meta(node).get("deprecated"):
+            problems.skipped["deprecated class"] += 1
+        elif compact(node["id"]).partition(":")[0] != prefix:
+            problems.skipped["class of another ontology"] += 1
+        elif not str(node.get("lbl") or "").strip():
+            problems.skipped["class without a label"] += 1
+        else:
+            own[node["id"]] = node
+    if not own:
+        raise InputError(
+            f"looked for classes with a label; found {len(nodes)} nodes and none of them",
+            path=where,
+            remedy="give the OBO-graphs JSON of an ontology",
+        )
+    name = source or prefix
+    yield Source(name, _version(graph) if version is None else version, _value(graph, _TITLE) or name)
+    for url, node in own.items():
+        yield from _concept(compact(url), node, name, language, problems)
+    labels = {node["id"]: str(node["lbl"]) for node in nodes if node.get("lbl") and node.get("type") != "CLASS"}
+    parents: dict[str, list[str]] = {}
+    for edge in graph.get("edges") or []:
+        try:
+            head, predicate, tail = str(edge["sub"]), str(edge["pred"]), str(edge["obj"])
+        except (KeyError, TypeError):
+            problems.bad_row("malformed edge", where, 0)
+            continue
+        if head not in own or tail not in own:
+            problems.skipped["edge to or from a left-out node"] += 1
+            continue
+        if predicate == "is_a":
+            parents.setdefault(head, []).append(tail)
+        kind = "isa" if predicate == "is_a" else labels.get(predicate, compact(predicate))
+        yield Relation(compact(head), kind, compact(tail), name)
+    yield from _semantic_types(own, parents, name)
+
+
+def _load(path: Any, problems: Problems) -> dict[str, Any]:
+    try:
+        raw = path.read_bytes()
+        if problems.progress:
+            problems.progress(len(raw))
+        if raw[:2] == b"\x1f\x8b":
+            raw = gzip.decompress(raw)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(
+            f"the compressed file is damaged or cut off: {error}", path=path, remedy="fetch it again"
+        ) from error
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror or error}", path=path, remedy="check its rights") from error
+    if not raw.strip():
+        raise InputError("the file is empty", path=path, remedy="fetch or export it again")
+    try:
+        data = json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"byte {error.start + 1} is not UTF-8", path=path, remedy="give the file as UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"is no JSON, or is cut off: {error.msg}", path=path, line=error.lineno, remedy="fetch it again"
+        ) from error
+    graphs = data.get("graphs") if isinstance(data, dict) else None
+    if (
+        not isinstance(graphs, list)
+        or not graphs
+        or not isinstance(graphs[0], dict)
+        or not isinstance(graphs[0].get("nodes"), list)
+    ):
+        found = ", ".join(sorted(data)[:10]) if isinstance(data, dict) else type(data).__name__
+        raise InputError(
+            f"looked for graphs[0].nodes; found {found or 'nothing'}", path=path, remedy="give OBO-graphs JSON"
+        )
+    graph: dict[str, Any] = graphs[0]
+    if not _is_meta(graph.get("meta")) or not isinstance(graph.get("edges") or [], list):
+        raise InputError("graphs[0].meta or graphs[0].edges is malformed", path=path, remedy="give OBO-graphs JSON")
+    return graph
+
+
+def _good_nodes(nodes: list[Any], problems: Problems, path: Any) -> list[dict[str, Any]]:
+    problems.rows += len(nodes)
+    good = []
+    for node in nodes:
+        if isinstance(node, dict) and isinstance(node.get("id"), str) and _is_meta(node.get("meta")):
+            good.append(node)
+        else:
+            problems.bad_row("malformed node", path, 0)
+    problems.judge(path, len(nodes))
+    return good
+
+
+def _is_meta(meta: Any) -> bool:
+    """Whether the parts of ``meta`` that are read have the shape they should have."""
+    if meta is None:
+        return True
+    if not isinstance(meta, dict) or not isinstance(meta.get("definition") or {}, dict):
+        return False
+    listed = [meta.get(key) or [] for key in ("synonyms", "xrefs", "basicPropertyValues")]
+    return all(isinstance(part, list) and all(isinstance(entry, dict) for entry in part) for part in listed)
+
+
+def _meta(node: dict[str, Any]) -> dict[str, Any]:
+    meta: dict[str, Any] = node.get("meta") or {}
+    return meta
+
+
+def _values(holder: dict[str, Any], predicates: frozenset[str]) -> list[str]:
+    properties = _meta(holder).get("basicPropertyValues") or []
+    return [str(entry.get("val", "")) for entry in properties if entry.get("pred") in predicates]
+
+
+def _value(holder: dict[str, Any], predicates: frozenset[str]) -> str:
+    return next(iter(_values(holder, predicates)), "")
+
+
+def _version(graph: dict[str, Any]) -> str:
+    """``owl:versionInfo``, else the date or number in the version URL."""
+    info = _value(graph, _VERSION_INFO)
+    if info:
+        return info
+    parts = [part for part in str(_meta(graph).get("version") or "").split("/") if any(c.isdigit() for c in part)]
+    return parts[-1] if parts else ""
+
+
+def _concept(concept_id: str, node: dict[str, Any], source: str, language: str, problems: Problems) -> Iterator[Record]:
+    meta = _meta(node)
+    yield Concept(concept_id, source)
+    yield Name(concept_id, str(node["lbl"]).strip(), language, "preferred", source, True)
+    for synonym in meta.get("synonyms") or []:
+        text = str(synonym.get("val") or "").strip()
+        if not text:
+            problems.skipped["empty synonym"] += 1
+            continue
+        kind = str(synonym.get("pred", "")).removeprefix("has").removesuffix("Synonym").lower() or "synonym"
+        if kind == "exact":
+            kind = _LAY.get(str(synonym.get("synonymType", "")).rsplit("#", 1)[-1], kind)
+        yield Name(concept_id, text, language, kind, source)
+    definition = str((meta.get("definition") or {}).get("val") or "").strip()
+    if definition:
+        yield Definition(concept_id, definition, language, source)
+    for xref in meta.get("xrefs") or []:
+        system, mark, code = str(xref.get("val", "")).partition(":")
+        if mark and system.strip() and code.strip() and not code.startswith("//"):
+            yield Mapping(concept_id, system.strip(), code.strip(), "xref", source)
+        else:
+            problems.skipped["cross-reference without a system"] += 1
+
+
+def _semantic_types(
+    own: dict[str, dict[str, Any]], parents: dict[str, list[str]], source: str
+) -> Iterator[SemanticType]:
+    named = False
+    for url, node in own.items():
+        for namespace in dict.fromkeys(_values(node, _NAMESPACES)):
+            named = True
+            yield SemanticType(compact(url), namespace, "", source)
+    if named:
+        return
+    with_children = {parent for listed in parents.values() for parent in listed}
+    roots = [url for url in own if url not in parents and url in with_children]
+    tops = set(roots)
+    if len(roots) == 1:
+        tops = {url for url, listed in parents.items() if roots[0] in listed}
+    for url in own:
+        above, queue = {url}, [url]
+        while queue:
+            for parent in parents.get(queue.pop(), ()):
+                if parent not in above:
+                    above.add(parent)
+                    queue.append(parent)
+        for top in sorted(above & tops):
+            yield SemanticType(compact(url), str(own[top]["lbl"]).strip(), "", source)

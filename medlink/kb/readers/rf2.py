@@ -1,0 +1,273 @@
+"""Reader of SNOMED CT snapshots in Release Format 2 (RF2).
+
+Files are found by their names anywhere below the folders, as the SNOMED CT Release File Specification names them
+(``sct2_Description_Snapshot-en_INT_20260901.txt``, national ones such as
+``sct2_Description_SpanishExtensionSnapshot-es_INT_...``). Full and Delta files are not read.
+
+What becomes of the rows (inactive rows are history and only counted):
+
+* Concept: a concept of the source ``SNOMEDCT``.
+* Description: a name, of type ``fsn`` (fully specified name, tag included) or ``synonym``. A synonym is preferred
+  where a language refset says so; where refsets disagree, see ``language_refsets``. The tag in the last parentheses
+  of the English fsn is the semantic type.
+* TextDefinition: a definition.
+* Relationship: inferred ones only; ``116680003`` is ``isa``, others are named by the English fsn of their type, in
+  lower case and without its tag (``finding site``).
+* Simple, complex and extended maps: a mapping of type ``simple_map``, ``complex_map`` or ``extended_map``; rows without
+  a target are left out, and conditions (``mapRule``) are not kept.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+
+from medlink.errors import InputError
+from medlink.files.intake import LineFile, Problems, read_header
+from medlink.kb.readers.ranked import MAX_RANK, RankedName
+from medlink.language.tags import language_filter, language_tag, wanted
+from medlink.records import Concept, Definition, Mapping, Record, Relation, SemanticType, Source
+
+SOURCE = "SNOMEDCT"
+_FSN, _DEFINITION, _PREFERRED = "900000000000003001", "900000000000550004", "900000000000548007"
+_IS_A, _INFERRED = "116680003", "900000000000011006"
+_US, _GB = "900000000000509007", "900000000000508004"
+_SYSTEMS = {
+    "447562003": "ICD-10",
+    "446608001": "ICD-O",
+    "900000000000497000": "CTV3",
+    "6011000124106": "ICD-10-CM",
+}
+_TAG = re.compile(r"\(([^()]+)\)\s*$")
+_NAMING = frozenset({"attribute", "foundation metadata concept"})
+
+# Kind of file -> its name.
+_PATTERNS = {
+    kind: re.compile(rf"x?{name}\w*Snapshot[-_.].*\.txt(?:\.gz)?", re.IGNORECASE)
+    for kind, name in {
+        "Concept": "sct2_Concept_",
+        "Description": "sct2_Description_",
+        "TextDefinition": "sct2_TextDefinition_",
+        "Relationship": "sct2_Relationship_",
+        "Language": r"der2_\w*Refset_Language",
+        "SimpleMap": r"der2_\w*Refset_SimpleMap",
+        "ComplexMap": r"der2_\w*Refset_ComplexMap",
+        "ExtendedMap": r"der2_\w*Refset_ExtendedMap",
+    }.items()
+}
+_MAPS = {"SimpleMap": "simple_map", "ComplexMap": "complex_map", "ExtendedMap": "extended_map"}
+
+
+def read_rf2(
+    folder: str | PathLike[str],
+    *,
+    extensions: Sequence[str | PathLike[str]] = (),
+    languages: Iterable[str] | None = None,
+    language_refsets: Sequence[str] = (),
+    problems: Problems | None = None,
+) -> Iterator[Record]:
+    """Read a SNOMED CT snapshot, with any number of national extensions.
+
+    Where the same component stands in several files, an inactive row of a later date withdraws it.
+
+    Memory grows with the preferred terms (about 100 bytes each) and the inactive concepts, and, where there are
+    several files of a kind, with the inactive rows of that kind; the rest streams.
+
+    Args:
+        folder: the release, or a folder that holds several.
+        extensions: folders of national extensions, read with it as one.
+        languages: names and definitions of these languages only.
+        language_refsets: ids of language refsets, the most trusted first, where several name different terms of a
+            language preferred; by default US English, then British English, then by number.
+        problems: where bad and left-out rows are counted.
+
+    Yields:
+        The source, then concepts, names, semantic types, definitions, relations and mappings.
+
+    Raises:
+        InputError: a folder holds no snapshot, or a file of it cannot be used.
+        ConfigError: a language is unknown.
+    """
+    problems = problems or Problems()
+    snapshot = _Snapshot([folder, *extensions], problems, language_filter(languages), language_refsets)
+    yield from snapshot.concepts()
+    yield from snapshot.descriptions("Description")
+    yield from snapshot.descriptions("TextDefinition")
+    yield from snapshot.relations()
+    yield from snapshot.maps()
+
+
+class _Snapshot:
+    def __init__(
+        self,
+        folders: Sequence[str | PathLike[str]],
+        problems: Problems,
+        languages: frozenset[str] | None,
+        language_refsets: Sequence[str],
+    ) -> None:
+        self.problems = problems
+        self.skipped = problems.skipped
+        self.languages = languages
+        self.files = _find(folders)
+        self.refset_order = [*language_refsets, _US, _GB]
+        self.inactive: set[str] = set()
+        self.names: dict[str, str] = {}
+
+    def active(self, kind: str, columns: Sequence[str]) -> Iterator[tuple[LineFile, int, list[str]]]:
+        """Active rows of all files of a kind: the file, the line, and the asked columns."""
+        required = ["id", "effectiveTime", "active", *columns]
+        retired = self.retired(kind)
+        for path in self.files[kind]:
+            lines = LineFile(path, self.problems)
+            header, rows = read_header(lines, required)
+            at_id, at_time, at_active, *at = (header.index(column) for column in required)
+            for line, cells in rows:
+                if cells[at_active] != "1":
+                    if kind == "Concept":
+                        self.inactive.add(cells[at_id])
+                    self.skipped[f"inactive {kind} row"] += 1
+                elif retired and retired.get(cells[at_id], "") > cells[at_time]:
+                    self.skipped[f"{kind} row withdrawn by a later file"] += 1
+                else:
+                    if retired and kind == "Concept":
+                        retired.pop(cells[at_id], None)
+                    yield lines, line, [cells[index] for index in at]
+        if kind == "Concept" and len(self.files[kind]) > 1:
+            # Whatever the order of the files: inactive is what no later row made active again.
+            self.inactive = set(retired)
+
+    def retired(self, kind: str) -> dict[str, str]:
+        """Latest date of the inactive rows by id, where several files may hold the same component."""
+        dates: dict[str, str] = {}
+        if len(self.files[kind]) < 2:
+            return dates
+        for path in self.files[kind]:
+            header, rows = read_header(LineFile(path, Problems(1.0)), ["id", "effectiveTime", "active"])
+            at_id, at_time, at_active = (header.index(column) for column in ("id", "effectiveTime", "active"))
+            for _, cells in rows:
+                if cells[at_active] == "0" and cells[at_time] > dates.get(cells[at_id], ""):
+                    dates[cells[at_id]] = cells[at_time]
+        return dates
+
+    def concepts(self) -> Iterator[Record]:
+        """The source and its active concepts."""
+        dates = [date for path in self.files["Concept"] for date in re.findall(r"_(\d{8})\.", path.name)]
+        yield Source(SOURCE, max(dates, default=""), "SNOMED CT")
+        for _, _, (concept_id,) in self.active("Concept", ["id"]):
+            yield Concept(concept_id, SOURCE)
+
+    def preferred(self) -> dict[str, int]:
+        """Descriptions that a language refset prefers, with the rank of the refset."""
+        known = {refset: rank for rank, refset in reversed(list(enumerate(self.refset_order)))}
+
+        def order(refset: str) -> tuple[int, int, str]:
+            """Sort key of a language refset."""
+            # Those that nobody ranked stand behind, by number, which is not the order of their letters.
+            return known.get(refset, len(known)), len(refset), refset
+
+        best: dict[str, str] = {}
+        columns = ["refsetId", "referencedComponentId", "acceptabilityId"]
+        for _, _, (refset, description, acceptability) in self.active("Language", columns):
+            if acceptability == _PREFERRED:
+                # Interned, so that millions of terms share the few ids.
+                best[description] = min(sys.intern(refset), best.get(description, refset), key=order)
+        ranks = {refset: rank for rank, refset in enumerate(sorted(set(best.values()), key=order))}
+        return {description: ranks[refset] for description, refset in best.items()}
+
+    def descriptions(self, kind: str) -> Iterator[Record]:
+        """Names, or text definitions, of active concepts."""
+        if not self.files[kind]:
+            return
+        preferred = self.preferred() if kind == "Description" else {}
+        columns = ["id", "conceptId", "languageCode", "typeId", "term"]
+        for lines, line, (description, concept_id, code, type_id, term) in self.active(kind, columns):
+            tag = language_tag(code)
+            if tag is None:
+                lines.bad("unknown language", line, repr(code)[:40])
+                continue
+            if concept_id in self.inactive:
+                self.skipped[f"{kind} of an inactive concept"] += 1
+                continue
+            fsn = type_id == _FSN
+            if fsn and tag.partition("-")[0] == "en":
+                found = _TAG.search(term)
+                if found:
+                    yield SemanticType(concept_id, found[1], "", SOURCE)
+                    if found[1] in _NAMING:
+                        self.names[concept_id] = term[: found.start()].strip()
+            definition = type_id == _DEFINITION
+            if not wanted(tag, self.languages):
+                self.skipped["definition in another language" if definition else "name in another language"] += 1
+            elif definition:
+                yield Definition(concept_id, term, tag, SOURCE)
+            elif fsn:
+                # Never the preferred one, also where a language has no other flagged name.
+                yield RankedName(concept_id, term, tag, "fsn", SOURCE, False, MAX_RANK)
+            else:
+                rank = preferred.get(description)
+                yield RankedName(concept_id, term, tag, "synonym", SOURCE, rank is not None, rank or 0)
+
+    def relations(self) -> Iterator[Record]:
+        """Inferred relations, is-a and attributes."""
+        columns = ["sourceId", "destinationId", "typeId", "characteristicTypeId"]
+        for _, _, (head, tail, type_id, characteristic) in self.active("Relationship", columns):
+            if characteristic != _INFERRED:
+                self.skipped["relationship that is not inferred"] += 1
+            elif head in self.inactive or tail in self.inactive:
+                self.skipped["relationship of an inactive concept"] += 1
+            else:
+                kind = "isa" if type_id == _IS_A else self.names.get(type_id, type_id).lower()
+                yield Relation(head, kind, tail, SOURCE)
+
+    def maps(self) -> Iterator[Record]:
+        """Codes of simple and extended maps."""
+        for kind, label in _MAPS.items():
+            columns = ["refsetId", "referencedComponentId", "mapTarget"]
+            for _, _, (refset, concept_id, target) in self.active(kind, columns):
+                if not target.strip():
+                    self.skipped["map without a target"] += 1
+                elif concept_id in self.inactive:
+                    self.skipped["map of an inactive concept"] += 1
+                else:
+                    system = _SYSTEMS.get(refset) or self.names.get(refset, refset)
+                    yield Mapping(concept_id, system, target.strip(), label, SOURCE)
+
+
+def _find(folders: Sequence[str | PathLike[str]]) -> dict[str, list[Path]]:
+    files: dict[str, list[Path]] = {kind: [] for kind in _PATTERNS}
+    for folder in folders:
+        top = Path(folder)
+        if not top.is_dir():
+            raise InputError(
+                "is no folder" if top.exists() else "no such folder",
+                path=folder,
+                remedy="name the folder of a SNOMED CT release",
+            )
+        below = sorted(path for path in top.rglob("*") if path.is_file())
+        of_snapshot = [
+            (kind, path) for path in below for kind, pattern in _PATTERNS.items() if pattern.fullmatch(path.name)
+        ]
+        for kind, path in of_snapshot:
+            if path not in files[kind]:
+                files[kind].append(path)
+        if not of_snapshot:
+            names = sorted({path.name for path in below})
+            raise InputError(
+                "looked for sct2_Concept_*Snapshot*.txt, sct2_Description_*Snapshot*.txt and the like; found "
+                + (", ".join(names[:10]) or "no files")
+                + (f" and {len(names) - 10} more" if len(names) > 10 else ""),
+                path=folder,
+                remedy="name the Snapshot folder of a SNOMED CT release, or the one above it",
+            )
+    for kind in ("Concept", "Description"):
+        if not files[kind]:
+            raise InputError(
+                f"looked for sct2_{kind}_*Snapshot*.txt; found "
+                + ", ".join(sorted(path.name for paths in files.values() for path in paths)[:10]),
+                path=folders[0],
+                remedy="add the folder of the international edition, or unpack the release again",
+            )
+    return files

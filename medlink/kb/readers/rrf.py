@@ -1,0 +1,270 @@
+"""Reader of UMLS Rich Release Format (RRF), as in the ``META`` folder of a release.
+
+Columns are those of the UMLS Reference Manual, chapter 3 (Metathesaurus, Rich Release Format).
+
+What becomes of the rows:
+
+* ``MRCONSO``: a row is a name; a CUI with names is a concept of the source ``UMLS``; its source and code become a
+  mapping of type ``code`` (``NOCODE`` is none). Names keep their source, so several sources are in one result.
+* ``MRDEF``: definitions, in the language of their source.
+* ``MRSTY``: semantic types with their TUI.
+* ``MRREL``: the file reads backwards. REL and RELA say what CUI2 is to CUI1, so ``CUI1|..|CHD|CUI2|..|isa`` is
+  ``Relation(head=CUI2, type="isa", tail=CUI1)``. The type is RELA, or REL where there is none. Hierarchies
+  stand in the file twice, once from each side; both become one statement from child to parent: ``inverse_isa`` is
+  turned into ``isa``, and ``PAR`` without RELA into ``CHD`` (head is a child of tail, which in some sources
+  means less than is-a). Other pairs of inverses (``finding_site_of``) stay two relations, as in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from os import PathLike
+from pathlib import Path
+
+from medlink.errors import InputError
+from medlink.files.intake import LineFile, Problems, read_rows
+from medlink.kb.readers.ranked import RankedName
+from medlink.language.tags import language_filter, language_tag, wanted
+from medlink.records import Concept, Definition, Mapping, Record, Relation, SemanticType, Source
+
+SOURCE = "UMLS"
+_COLUMNS = {
+    "MRCONSO.RRF": 18,
+    "MRSTY.RRF": 6,
+    "MRDEF.RRF": 8,
+    "MRREL.RRF": 16,
+    "MRSAB.RRF": 25,
+    "MRRANK.RRF": 4,
+}
+
+
+def read_rrf(
+    folder: str | PathLike[str],
+    *,
+    languages: Iterable[str] | None = None,
+    sources: Iterable[str] | None = None,
+    term_types: Iterable[str] | None = None,
+    include_suppressed: bool = False,
+    problems: Problems | None = None,
+) -> Iterator[Record]:
+    """Read a UMLS release.
+
+    ``MRCONSO.RRF`` must be there; the others (``MRSTY``, ``MRDEF``, ``MRREL``, ``MRSAB``, ``MRRANK``) are read
+    when they are, and a note tells which are not. Each may have ``.gz`` behind its name.
+
+    The preferred name of a concept in a language is the one whose source and term type rank highest in ``MRRANK``;
+    without that file, and where ranks are equal, TS=P, STT=PF and ISPREF=Y decide, in that order. A reader sees only
+    the rows of a concept that stand together: where a file is not sorted by CUI, several names call themselves
+    preferred, and the knowledge base keeps the best by their ``rank``.
+
+    Memory does not grow with the release: tables of sources and ranks, and the rows of one concept.
+
+    Args:
+        folder: the folder with the files, or the one above its ``META``.
+        languages: names and definitions of these languages only.
+        sources: names, definitions, relations and codes of these sources (SAB) only.
+        term_types: names of these term types (TTY) only.
+        include_suppressed: take in rows whose SUPPRESS is not ``N``.
+        problems: where bad and left-out rows are counted.
+
+    Yields:
+        Sources, concepts, names, mappings, semantic types, definitions and relations.
+
+    Raises:
+        InputError: the folder is no release, or a file of it cannot be used.
+        ConfigError: a language is unknown.
+    """
+    problems = problems or Problems()
+    release = _Release(
+        _find(folder),
+        problems,
+        languages=languages,
+        sources=sources,
+        term_types=term_types,
+        include_suppressed=include_suppressed,
+    )
+    yield from release.names()
+    yield from release.semantic_types()
+    yield from release.definitions()
+    yield from release.relations()
+
+
+def _find(folder: str | PathLike[str]) -> Path:
+    top = Path(folder)
+    for place in (top, top / "META"):
+        if (place / "MRCONSO.RRF").is_file() or (place / "MRCONSO.RRF.gz").is_file():
+            return place
+    if not top.is_dir():
+        raise InputError(
+            "is no folder" if top.exists() else "no such folder",
+            path=folder,
+            remedy="name the META folder of a UMLS release",
+        )
+    found = sorted(entry.name for entry in top.iterdir())
+    raise InputError(
+        f"looked for MRCONSO.RRF (or MRCONSO.RRF.gz); found {', '.join(found[:10]) or 'an empty folder'}"
+        + (f" and {len(found) - 10} more" if len(found) > 10 else ""),
+        path=folder,
+        remedy="name the META folder of a UMLS release",
+    )
+
+
+class _Release:
+    def __init__(
+        self,
+        folder: Path,
+        problems: Problems,
+        *,
+        languages: Iterable[str] | None,
+        sources: Iterable[str] | None,
+        term_types: Iterable[str] | None,
+        include_suppressed: bool,
+    ) -> None:
+        self.folder = folder
+        self.problems = problems
+        self.skipped = problems.skipped
+        self.languages = language_filter(languages)
+        self.sources = None if sources is None else frozenset(sources)
+        self.term_types = None if term_types is None else frozenset(term_types)
+        self.suppressed = include_suppressed
+        self.source_language: dict[str, str] = {}
+
+    def lines(self, name: str) -> LineFile | None:
+        """Lines of a file, ``None`` where it is not part of the release."""
+        path = self.folder / name
+        if not path.is_file() and not path.with_name(name + ".gz").is_file():
+            self.problems.notes.append(f"{path}: is not there")
+            return None
+        # A subset made with MetamorphoSys may leave any file but MRCONSO empty.
+        return LineFile(path, self.problems, may_be_empty=name != "MRCONSO.RRF")
+
+    def rows(self, name: str) -> Iterator[tuple[int, list[str]]]:
+        """Rows of a file with their line numbers, none where it is not part of the release."""
+        lines = self.lines(name)
+        return iter(()) if lines is None else read_rows(lines, _COLUMNS[name], "|", closed=True)
+
+    def kept(self, sab: str, suppress: str) -> bool:
+        """Whether a row of a source is wanted and not suppressed."""
+        if suppress != "N" and not self.suppressed:
+            self.skipped["suppressed row"] += 1
+            return False
+        if self.sources is not None and sab not in self.sources:
+            self.skipped["row of another source"] += 1
+            return False
+        return True
+
+    def known_sources(self) -> dict[str, Source]:
+        """Sources of MRSAB by their abbreviation."""
+        known: dict[str, Source] = {}
+        releases = [""]
+        for _, cells in self.rows("MRSAB.RRF"):
+            title, sab, version, first_in, current = cells[4], cells[3], cells[6], cells[9], cells[21]
+            if current != "N":
+                known[sab] = Source(sab, version or cells[2].removeprefix(sab), title)
+                releases.append(first_in)
+        # A source that changed carries the release it came in with: the latest one is this release.
+        known[SOURCE] = Source(SOURCE, max(releases), "Unified Medical Language System")
+        return known
+
+    def ranks(self) -> dict[tuple[str, str], int]:
+        """Rank of each pair of source and term type; higher is preferred."""
+        ranks: dict[tuple[str, str], int] = {}
+        for _, (rank, sab, tty, *_rest) in self.rows("MRRANK.RRF"):
+            if rank.isdigit():
+                ranks[sab, tty] = int(rank)
+        return ranks
+
+    def names(self) -> Iterator[Record]:
+        """Sources, concepts and names of MRCONSO."""
+        problems, skipped, languages = self.problems, self.skipped, self.languages
+        known, ranks = self.known_sources(), self.ranks()
+        top = max(ranks.values(), default=0) + 1
+        yield known[SOURCE]
+        announced: set[str] = set()
+        tags: dict[str, str | None] = {}
+        run: list[tuple[int, str, str, str, str]] = []
+        codes: dict[tuple[str, str], None] = {}
+        current: str | None = None
+        lines = self.lines("MRCONSO.RRF")
+        assert lines is not None  # _find saw it
+        for line, cells in read_rows(lines, _COLUMNS["MRCONSO.RRF"], "|", closed=True):
+            cui, lat, ts, _, stt, _, ispref, _, _, _, _, sab, tty, code, text, _, suppress, _, _ = cells
+            if not cui or not text:
+                lines.bad("empty id or name", line)
+                continue
+            tag = tags.get(lat) or tags.setdefault(lat, language_tag(lat))
+            if tag is None:
+                lines.bad("unknown language", line, repr(lat)[:40])
+                continue
+            self.source_language.setdefault(sab, tag)
+            if not self.kept(sab, suppress):
+                continue
+            if cui != current:
+                if current is not None:
+                    yield from _flush(current, run, codes)
+                current = cui
+            if sab not in announced:
+                announced.add(sab)
+                yield known.get(sab) or Source(sab)
+            if code and code != "NOCODE":
+                codes[sab, code] = None
+            if self.term_types is not None and tty not in self.term_types:
+                skipped["name of another term type"] += 1
+            elif languages is not None and not wanted(tag, languages):
+                skipped["name in another language"] += 1
+                run.append((-1, "", "", "", ""))
+            else:
+                rank = (top - ranks.get((sab, tty), 0)) * 8 + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")
+                run.append((rank, text, tag, tty, sab))
+        if current is not None:
+            yield from _flush(current, run, codes)
+        if problems.rows and not announced:
+            problems.notes.append(f"{lines.path}: no row is left after the filters")
+
+    def semantic_types(self) -> Iterator[Record]:
+        """Semantic types of MRSTY."""
+        for _, (cui, tui, _, name, *_rest) in self.rows("MRSTY.RRF"):
+            yield SemanticType(cui, name, tui, SOURCE)
+
+    def definitions(self) -> Iterator[Record]:
+        """Definitions of MRDEF."""
+        for _, (cui, _, _, _, sab, text, suppress, *_rest) in self.rows("MRDEF.RRF"):
+            if self.kept(sab, suppress):
+                tag = self.source_language.get(sab, "")
+                if wanted(tag, self.languages):
+                    yield Definition(cui, text, tag, sab)
+                else:
+                    self.skipped["definition in another language"] += 1
+
+    def relations(self) -> Iterator[Record]:
+        """Relations of MRREL, turned to read from left to right."""
+        for _, cells in self.rows("MRREL.RRF"):
+            cui1, rel, cui2, rela, sab, suppress = cells[0], cells[3], cells[4], cells[7], cells[10], cells[14]
+            if not self.kept(sab, suppress):
+                continue
+            kind = rela or rel
+            if kind == "inverse_isa":
+                yield Relation(cui1, "isa", cui2, sab)
+            elif kind == "PAR":
+                yield Relation(cui1, "CHD", cui2, sab)
+            else:
+                yield Relation(cui2, kind, cui1, sab)
+
+
+def _flush(cui: str, run: list[tuple[int, str, str, str, str]], codes: dict[tuple[str, str], None]) -> Iterator[Record]:
+    """Records of the rows of one concept that stood together; empties both collections."""
+    best: dict[str, int] = {}
+    for place, (rank, _, tag, _, _) in enumerate(run):
+        if rank >= 0 and (tag not in best or rank < run[best[tag]][0]):
+            best[tag] = place
+    if run:
+        # Also for a concept whose names the language filter left out, so that the knowledge base counts it.
+        yield Concept(cui, SOURCE)
+    for place, (rank, text, tag, tty, sab) in enumerate(run):
+        if rank >= 0:
+            yield RankedName(cui, text, tag, tty, sab, best[tag] == place, rank)
+    if run:
+        for sab, code in codes:
+            yield Mapping(cui, sab, code, "code", sab)
+    run.clear()
+    codes.clear()

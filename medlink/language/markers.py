@@ -1,0 +1,45 @@
+"""Markers: the numbers, roman numerals and single letters that tell names apart which are alike otherwise.
+
+"Type 1 diabetes" and "type 2 diabetes" share nearly all n-grams. The static encoder therefore gives the markers of a
+name a part of its embedding that does not shrink with the length of the name.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+# Words, not markers: Spanish "a", "e", "o", "u", "y", the English article, and the s of an English genitive.
+_WORDS = frozenset("aeosuy")
+# Digits, and a letter that stands alone beside them: "b12", "2c", "4q26"; not the letters of "chmp2".
+_BESIDE_DIGITS = re.compile(r"\d+|(?<=\d)[a-z](?![^\W\d])|(?<![^\W\d])[a-z](?=\d)")
+_ONES = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
+_ROMAN = [*_ONES[1:], *(f"x{ones}" for ones in _ONES), "xx"]
+# "IIb" is a stage in all three languages; beyond four, a letter makes a word ("via", "vic") more often than a stage.
+_NUMERALS = {roman: (str(value),) for value, roman in enumerate(_ROMAN, start=1)} | {
+    roman + letter: (str(value), letter) for value, roman in enumerate(_ROMAN[:4], start=1) for letter in "abc"
+}
+
+
+def markers(form: str) -> list[str]:
+    """Markers of a normalised text (:func:`medlink.language.text.normalise`), as often as they stand in it.
+
+    Roman numerals up to twenty are numbers, and zeros that lead a number do not count. An "a" is a marker at the end
+    of the text alone: elsewhere it is a word more often than a letter.
+
+    >>> markers("type iib diabetes 02"), markers("hepatitis a"), markers("dolor a la presion")
+    (['2', 'b', '2'], ['a'], [])
+    """
+    words = form.split()
+    found = [marker for word in words for marker in _of_word(word)]
+    return [*found, "a"] if words and words[-1] == "a" else found
+
+
+@lru_cache(maxsize=1 << 16)
+def _of_word(word: str) -> tuple[str, ...]:
+    """Markers of one word."""
+    if word in _NUMERALS:
+        return _NUMERALS[word]
+    if len(word) == 1 and "a" <= word <= "z":
+        return () if word in _WORDS else (word,)
+    return tuple(marker.lstrip("0") or "0" for marker in _BESIDE_DIGITS.findall(word))

@@ -1,0 +1,281 @@
+"""The static encoder: hashed n-grams, averaged, then a feed-forward net, and markers. Runs on NumPy alone.
+
+A deep averaging network (Iyyer et al. 2015, section 3) over fastText n-grams (Bojanowski et al. 2017,
+section 3.2) whose table is hashed with two functions as in floret: an n-gram's vector is the sum of two rows,
+so that two n-grams seldom share both. With x the mean of the n-gram vectors, m the sum of the vectors of the
+markers (:mod:`medlink.language.markers`), and u(v) = v / ||v||, the zero vector for v = 0,
+
+    y = x + B gelu(A norm(x) + a) + b,    embedding = u(u(y) + w u(m))
+
+so that numbers, numerals and letters have the share w^2 / (1 + w^2) in the embedding of a name that has any, however
+long the name is: a mean over n-grams alone cannot tell "stage II" from "stage III" in a name of ten words.
+
+The folder is a sentence-transformers model as well (``modules.json`` names
+:class:`medlink.models.static.module.StaticEmbedding`); this class reads the same two files without torch, so that a
+bundle opens in tens of milliseconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.errors import EncoderError
+from medlink.models.ngrams import buckets, hash_markers, hash_ngrams
+
+MODULE_PATH = "medlink.models.static.module.StaticEmbedding"
+CONFIG_FILE = "config.json"
+WEIGHTS_FILE = "model.safetensors"
+_TENSORS = {"table", "scale", "norm.weight", "norm.bias", "up.weight", "up.bias", "down.weight", "down.bias"}
+_NORM_EPSILON = 1e-5
+_CHUNK = 2048
+
+
+@dataclass(frozen=True, slots=True)
+class StaticConfig:
+    """Shape of a static encoder: what must be known to compute a name's features.
+
+    Attributes:
+        rows: of the table.
+        dimension: width of the embeddings.
+        hidden: width of the feed-forward net.
+        probes: rows of the table that an n-gram or a marker is the sum of.
+        sizes: lengths of the n-grams.
+        words: whether each whole word is a feature too.
+        marker_weight: the w of the markers; 0 for none.
+        max_chars: normalised characters that count.
+    """
+
+    rows: int = 65_536
+    dimension: int = 256
+    hidden: int = 512
+    probes: int = 2
+    sizes: tuple[int, ...] = (3, 4, 5)
+    words: bool = True
+    marker_weight: float = 0.5
+    max_chars: int = 256
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> StaticConfig:
+        """Read the mapping that :meth:`to_dict` wrote; without a weight of markers it is of an encoder without them."""
+        try:
+            return cls(**{"marker_weight": 0.0, **raw, "sizes": tuple(raw["sizes"])})
+        except (TypeError, KeyError) as error:
+            raise EncoderError(f"not a configuration of a static encoder: {error}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {**asdict(self), "sizes": list(self.sizes)}
+
+
+class Features(NamedTuple):
+    """Rows of the table that n texts take part in.
+
+    Attributes:
+        indptr: ``(n + 1,)``; the n-grams of text i are at ``indptr[i]:indptr[i + 1]``.
+        rows: ``(total,)``; an n-gram has ``probes`` rows, one after the other.
+        marker_indptr: ``(n + 1,)``, the same of the markers.
+        marker_rows: ``(markers,)``.
+    """
+
+    indptr: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    marker_indptr: NDArray[np.int64]
+    marker_rows: NDArray[np.int64]
+
+
+def features(texts: Sequence[str], config: StaticConfig) -> Features:
+    """Rows of the table that each text takes part in."""
+    bags = hash_ngrams(texts, config.sizes, words=config.words, max_chars=config.max_chars)
+    marker_indptr, markers = np.zeros(len(texts) + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64)
+    if config.marker_weight:
+        marker_indptr, markers = hash_markers(texts, config.max_chars)
+    return Features(
+        bags.indptr * config.probes,
+        _rows(bags.hashes, config),
+        marker_indptr * config.probes,
+        _rows(markers, config),
+    )
+
+
+def _rows(hashes: NDArray[np.uint64], config: StaticConfig) -> NDArray[np.int64]:
+    """Rows of the table, ``probes`` of them for each hash."""
+    return np.stack([buckets(hashes, config.rows, probe) for probe in range(config.probes)], axis=1).reshape(-1)
+
+
+def quantise(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    """Eight bits per weight with one scale per row: ``table (rows, d)`` is about ``int8 * scale[:, None]``.
+
+    >>> codes, scale = quantise(np.array([[1.0, -2.0], [0.0, 0.0]], dtype=np.float32))
+    >>> codes.tolist(), bool(abs(scale[0] - 2 / 127) < 1e-6)
+    ([[64, -127], [0, 0]], True)
+    """
+    scale = np.abs(table).max(axis=1) / 127
+    safe = np.where(scale > 0, scale, 1)
+    return np.rint(table / safe[:, None]).astype(np.int8), safe.astype(np.float32)
+
+
+def gelu(x: NDArray[Any]) -> NDArray[Any]:
+    """Gaussian error linear unit, tanh form (Hendrycks and Gimpel 2016, section 2), the one torch trains with."""
+    return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
+
+
+def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows of ``(n, d)`` at length 1; a zero row stays zero."""
+    return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12))
+
+
+class StaticEncoder:
+    """A trained static encoder, ready to encode.
+
+    Args:
+        config: its shape.
+        tensors: ``table (rows, d) int8``, ``scale (rows,)``, and the weights of the norm and of the two layers.
+        folder: where it was loaded from.
+    """
+
+    def __init__(self, config: StaticConfig, tensors: dict[str, NDArray[Any]], folder: Path | None = None) -> None:
+        missing = sorted(_TENSORS - tensors.keys())
+        if missing:
+            raise EncoderError(f"weights are missing: {', '.join(missing)}", path=folder)
+        if tensors["table"].shape != (config.rows, config.dimension):
+            raise EncoderError(
+                f"table of shape {tensors['table'].shape}, {(config.rows, config.dimension)} expected", path=folder
+            )
+        self.config = config
+        self.folder = folder
+        self.tensors = tensors
+        # The layers run in double precision: rounded to single in the end, an embedding does not depend on its batch.
+        self._weights = {k: np.asarray(v, dtype=np.float64) for k, v in tensors.items() if k != "table"}
+
+    @property
+    def dimension(self) -> int:
+        """Width of the embeddings."""
+        return self.config.dimension
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the configuration and of every weight: two encoders with one fingerprint embed alike."""
+        digest = hashlib.sha256(json.dumps(self.config.to_dict(), sort_keys=True).encode())
+        for name in sorted(_TENSORS):
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(self.tensors[name]).tobytes())
+        return digest.hexdigest()[:32]
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed texts.
+
+        Args:
+            texts: n strings.
+
+        Returns:
+            ``(n, dimension)`` float32 unit vectors; a text without a letter or digit is the zero vector.
+        """
+        out = np.empty((len(texts), self.dimension), dtype=np.float32)
+        for start in range(0, len(texts), _CHUNK):
+            out[start : start + _CHUNK] = self._encode_chunk(texts[start : start + _CHUNK])
+        return out
+
+    def _encode_chunk(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        found = features(texts, self.config)
+        counts = np.diff(found.indptr) / self.config.probes
+        x = self._sums(found.indptr, found.rows) / np.maximum(counts, 1)[:, None]
+        w = self._weights
+        centred = x - x.mean(axis=1, keepdims=True)
+        normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + _NORM_EPSILON)
+        normed = normed * w["norm.weight"] + w["norm.bias"]
+        y = _unit(x + gelu(normed @ w["up.weight"].T + w["up.bias"]) @ w["down.weight"].T + w["down.bias"])
+        if len(found.marker_rows):
+            m = self._sums(found.marker_indptr, found.marker_rows)
+            y = _unit(y + self.config.marker_weight * _unit(m))
+        y[counts == 0] = 0
+        return np.asarray(y, dtype=np.float32)
+
+    def _sums(self, indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Sums ``(n, d)`` of rows of the table."""
+        from scipy.sparse import csr_matrix
+
+        if not len(rows):
+            return np.zeros((len(indptr) - 1, self.dimension))
+        # Only the rows in use are widened to float32: the table itself stays at one byte per weight.
+        used, local = np.unique(rows, return_inverse=True)
+        vectors = self.tensors["table"][used].astype(np.float32)
+        shape = (len(indptr) - 1, len(used))
+        bags = csr_matrix((self.tensors["scale"][rows], local.astype(np.int32), indptr), shape=shape)
+        return np.asarray(bags @ vectors, dtype=np.float64)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a model folder that this class and sentence-transformers both load; returns it."""
+        folder = Path(folder)
+        self.save_weights(folder)
+        write_json(
+            folder / "modules.json",
+            [{"idx": 0, "name": "0", "path": "", "type": MODULE_PATH}],
+        )
+        write_json(
+            folder / "config_sentence_transformers.json",
+            {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "prompts": {}},
+        )
+        return folder
+
+    def save_weights(self, folder: Path) -> None:
+        """Write only configuration and weights: what one module of a larger model folder needs."""
+        from safetensors.numpy import save
+
+        folder.mkdir(parents=True, exist_ok=True)
+        # written here: the library's own save_file makes a file that only its owner can read
+        weights = save({k: np.ascontiguousarray(v) for k, v in self.tensors.items()})
+        (folder / WEIGHTS_FILE).write_bytes(weights)
+        write_json(folder / CONFIG_FILE, self.config.to_dict())
+
+    @classmethod
+    def load(cls, folder: str | Path) -> StaticEncoder:
+        """Open a folder that :meth:`save` wrote.
+
+        Raises:
+            EncoderError: a file is missing, cut short, or not of a static encoder.
+        """
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        folder = _weights_folder(Path(folder))
+        try:
+            config = StaticConfig.from_dict(json.loads((folder / CONFIG_FILE).read_text("utf-8")))
+            tensors = load_file(folder / WEIGHTS_FILE)
+        except FileNotFoundError as error:
+            raise EncoderError("a file of the encoder is missing", path=error.filename or folder) from error
+        except (SafetensorError, ValueError, OSError) as error:
+            raise EncoderError(f"the encoder cannot be read: {error}", path=folder) from error
+        return cls(config, tensors, folder)
+
+
+def _modules(folder: Path) -> list[tuple[str, str]]:
+    """Class path and subfolder of each module of a sentence-transformers folder; empty for any other folder."""
+    try:
+        modules = json.loads((folder / "modules.json").read_text("utf-8"))
+        return [(module["type"], module["path"]) for module in modules]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def is_static(folder: Path) -> bool:
+    """Whether a model folder holds a static encoder: its ``modules.json`` names our module and no other."""
+    return [kind for kind, _ in _modules(folder)] == [MODULE_PATH]
+
+
+def _weights_folder(folder: Path) -> Path:
+    """Where the two files lie: sentence-transformers saves a module into a folder of its own."""
+    return folder / _modules(folder)[0][1] if is_static(folder) else folder
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write JSON the same way every time: sorted keys, two blanks, a final line end."""
+    path.write_text(json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""BioLORD (Remy et al. 2022 and 2024), phase by phase."""

@@ -1,0 +1,142 @@
+"""The contrastive phase of BioLORD: names of concepts against what is said of them, other concepts as negatives."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from medlink.language.text import normalise
+from medlink.training.common.loop import Batch
+from medlink.training.data.pairs import Pair, PairSource
+
+TEMPERATURE = 0.05
+
+
+def info_nce(names: Tensor, texts: Tensor, same: Tensor, temperature: float = TEMPERATURE) -> Tensor:
+    """InfoNCE of names against texts, with a mask for what must not be a negative.
+
+    BioLORD 2022, section 3.2, and BioLORD 2023, section "Contrastive phase", both after van den Oord et al. 2018;
+    neither writes the loss out. With s the cosines over the temperature it is the mean over i of
+    ``-log(exp(s_ii) / sum_j exp(s_ij))``, j over the texts that row i is not masked from. Neither names a mask.
+
+    Args:
+        names: ``(n, d)`` vectors of any length above 0.
+        texts: ``(n, d)`` vectors; row i is the positive of name i.
+        same: ``(n, n)`` bool, whether text j is no negative of name i; the diagonal does not count.
+        temperature: what cosines are divided by.
+
+    Returns:
+        The loss, a scalar.
+
+    Raises:
+        ValueError: ``same`` is not ``(n, n)``, or there are no rows.
+
+    >>> import torch
+    >>> apart, none = torch.eye(2), torch.zeros(2, 2).bool()
+    >>> round(float(info_nce(apart, apart, none, temperature=1.0)), 4)  # log(1 + exp(-1))
+    0.3133
+    """
+    n = len(names)
+    if same.shape != (n, n) or not n:
+        raise ValueError(f"a mask of shape {tuple(same.shape)} for {n} rows")
+    scores = functional.normalize(names, dim=-1) @ functional.normalize(texts, dim=-1).T / temperature
+    itself = torch.eye(n, dtype=torch.bool, device=same.device)
+    scores = scores.masked_fill(same & ~itself, -torch.inf)
+    return functional.cross_entropy(scores, torch.arange(n, device=scores.device))
+
+
+class InfoNceLoss(torch.nn.Module):
+    """:func:`info_nce` as a loss of sentence-transformers: a column of names, one of texts, the mask as the label.
+
+    Args:
+        model: a sentence-transformers model.
+        temperature: see :func:`info_nce`.
+    """
+
+    def __init__(self, model: torch.nn.Module, temperature: float = TEMPERATURE) -> None:
+        super().__init__()
+        self.model, self.temperature = model, temperature
+
+    def forward(self, sentence_features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """The loss of one batch, a scalar."""
+        columns = [self.model(features)["sentence_embedding"] for features in sentence_features]
+        return self.compute_loss_from_embeddings(columns, labels)
+
+    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
+        """The loss from the embeddings of names and of texts."""
+        return info_nce(embeddings[0], embeddings[1], labels, self.temperature)
+
+
+def no_negatives(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
+    """Which texts of a batch are no negatives of which names.
+
+    The negatives of BioLORD 2022, section 3, are all other pairs of the batch. Here a text is no negative of a name
+    where the two pairs are of one concept, or share a name or a text, or the text is the name; in any spelling that
+    :func:`medlink.language.text.normalise` makes one.
+
+    Args:
+        pairs: n pairs.
+
+    Returns:
+        ``(n, n)`` bool, names in rows and texts in columns, true on the diagonal.
+
+    >>> cold, chill = Pair("A", "cold", "an illness", "definition"), Pair("B", "chill", "Cold", "name")
+    >>> no_negatives([cold, chill]).astype(int).tolist()
+    [[1, 1], [0, 1]]
+    """
+    numbers: dict[str, int] = {}
+    concepts, names, texts = (
+        np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
+        for values in (
+            [f"{pair.concept_id}\t" for pair in pairs],
+            [normalise(pair.name) for pair in pairs],
+            [normalise(pair.text) for pair in pairs],
+        )
+    )
+    same: NDArray[np.bool_] = names[:, None] == texts
+    for values in (concepts, names, texts):
+        same |= values[:, None] == values
+    np.fill_diagonal(same, True)
+    return same
+
+
+class PairStream(PairSource, Protocol):
+    """Pairs that can be begun anywhere, such as :class:`medlink.training.data.pairs.KnowledgeBasePairs`."""
+
+    def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[list[Pair]]:
+        """Batches of an epoch, from the one of number ``start`` on."""
+        ...
+
+
+class PairBatches:
+    """Batches of pairs: a column of names, one of texts, and :func:`no_negatives` as the label.
+
+    Args:
+        source: where the pairs come from.
+        size: pairs in a batch.
+    """
+
+    def __init__(self, source: PairStream, size: int) -> None:
+        self._source, self._size = source, size
+        self.digest = hashlib.sha256(f"{source.digest} {size}".encode()).hexdigest()
+
+    def batches_per_epoch(self) -> int:
+        """How many there are; the pairs left over after the last whole one are not trained on."""
+        return max(1, self._source.pairs_per_epoch // self._size)
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch."""
+        return self.epoch_from(epoch, 0)
+
+    def epoch_from(self, epoch: int, start: int) -> Iterator[Batch]:
+        """The batches of an epoch from one on; those before are not made."""
+        for pairs in itertools.islice(self._source.batches(epoch, self._size, start), self.batches_per_epoch() - start):
+            yield Batch(([pair.name for pair in pairs], [pair.text for pair in pairs]), no_negatives(pairs))

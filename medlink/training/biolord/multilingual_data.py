@@ -1,0 +1,311 @@
+"""Names of one meaning in several languages, and how far two of them mean the same."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.errors import ConfigError, InputError
+from medlink.models.encoders import Encoder
+from medlink.records import Name
+from medlink.training.data.text_store import Entry
+
+COLUMNS = ("source", "target", "language")
+SAMPLED = 5000
+_AT_ONCE = 1024
+_CHANCE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Aligned:
+    """Names of one meaning: ``sources`` in the language of the teacher, ``targets`` in those of ``languages``."""
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+    languages: tuple[str, ...]
+
+
+class Alignments:
+    """Groups of names of one meaning, from a knowledge base, a table, or both; to be gone through more than once.
+
+    Args:
+        languages: of the names that the student is to learn; ``de`` stands for its regions too.
+        names: gives the names of a knowledge base, in ascending order of their concepts and preferred names first.
+        table: see :func:`read_alignments`.
+        source: language of the teacher.
+
+    Raises:
+        ConfigError: no language is asked for, or there is nothing to align.
+    """
+
+    def __init__(
+        self,
+        languages: Sequence[str],
+        *,
+        names: Callable[[], Iterable[Name]] | None = None,
+        table: str | Path | None = None,
+        source: str = "en",
+    ) -> None:
+        self.languages = tuple(dict.fromkeys(language for language in languages if language != source))
+        if not self.languages:
+            raise ConfigError(f"no language besides {source}", remedy="name the languages that the student is to learn")
+        if names is None and table is None:
+            raise ConfigError("nothing to align", remedy="name a knowledge base or a table of alignments")
+        self._names, self._table, self._source = names, table, source
+
+    def __iter__(self) -> Iterator[Aligned]:
+        """One group after the other.
+
+        Raises:
+            ConfigError: in the end, when a language had no pair: it would be left out in silence.
+            InputError: the table is not as it should be.
+        """
+        found: Counter[str] = Counter()
+        for group in self._groups():
+            found.update(group.languages)
+            yield group
+        missing = [language for language in self.languages if not found[language]]
+        if missing:
+            there = ", ".join(f"{language} ({count})" for language, count in sorted(found.items())) or "no language"
+            raise ConfigError(
+                f"no name in {', '.join(missing)} is aligned with one in {self._source}; there are some in {there}",
+                remedy="leave the language out, or add a source or a table of alignments that has it",
+            )
+
+    def _groups(self) -> Iterator[Aligned]:
+        if self._names is not None:
+            yield from aligned_names(self._names(), self.languages, self._source)
+        if self._table is not None:
+            yield from read_alignments(self._table, self.languages)
+
+
+def aligned_names(names: Iterable[Name], languages: Sequence[str], source: str = "en") -> Iterator[Aligned]:
+    """The names of each concept that has some in the language of the teacher and in another.
+
+    Args:
+        names: in ascending order of their concepts.
+        languages: the other languages.
+        source: language of the teacher.
+
+    >>> fever = [Name("A", "fever", "en"), Name("A", "Fieber", "de"), Name("A", "fièvre", "fr")]
+    >>> list(aligned_names([*fever, Name("B", "rash", "en")], ["de"]))
+    [Aligned(sources=('fever',), targets=('Fieber',), languages=('de',))]
+    """
+    for _, of_concept in groupby(names, key=lambda name: name.concept_id):
+        sources: dict[str, None] = {}
+        targets: dict[str, str] = {}
+        for name in of_concept:
+            base = _base(name.language, [source, *languages])
+            if base == source:
+                sources.setdefault(name.text)
+            elif base:
+                targets.setdefault(name.text, base)
+        new = {text: language for text, language in targets.items() if text not in sources}
+        if sources and new:
+            yield Aligned(tuple(sources), tuple(new), tuple(new.values()))
+
+
+def _base(tag: str, languages: Sequence[str]) -> str:
+    """The language, of those given, that a tag is of; ``""`` for none."""
+    return next((one for one in languages if tag == one or tag.startswith(f"{one}-")), "")
+
+
+def read_alignments(path: str | Path, languages: Sequence[str]) -> Iterator[Aligned]:
+    """Read a table of alignments: tab-separated UTF-8, its first line names ``source``, ``target`` and ``language``.
+
+    Args:
+        path: the table; other columns, and lines of other languages, are left out.
+        languages: of the targets.
+
+    Raises:
+        InputError: the file cannot be read, or a line is not as it should be.
+
+    >>> import tempfile
+    >>> table = Path(tempfile.mkdtemp(), "table.tsv")
+    >>> _ = table.write_text("source\\ttarget\\tlanguage\\nfever\\tFieber\\tde\\n", "utf-8")
+    >>> list(read_alignments(table, ["de"]))
+    [Aligned(sources=('fever',), targets=('Fieber',), languages=('de',))]
+    """
+    remedy = "give lines of a source text, a target text and its language, parted by tabs"
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            header = next(rows, [])
+            if not set(COLUMNS) <= set(header):
+                raise InputError(
+                    "the first line does not name the columns source, target and language",
+                    path=path,
+                    line=1,
+                    remedy=remedy,
+                )
+            places = [header.index(column) for column in COLUMNS]
+            for row in rows:
+                if not row:
+                    continue
+                if len(row) != len(header):
+                    raise InputError(
+                        f"{len(row)} columns, {len(header)} expected", path=path, line=rows.line_num, remedy=remedy
+                    )
+                source, target, tag = (row[place].strip() for place in places)
+                if not (source and target and tag):
+                    raise InputError("a cell is empty", path=path, line=rows.line_num, remedy=remedy)
+                language = _base(tag.lower(), languages)
+                if language:
+                    yield Aligned((source,), (target,), (language,))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        detail = getattr(error, "strerror", None) or error
+        raise InputError(f"the table cannot be read: {detail}", path=path, remedy=remedy) from error
+
+
+@dataclass(frozen=True, slots=True)
+class SenseFilter:
+    """How far two names mean the same, by an encoder that knows both languages.
+
+    BioLORD-2023, section "Cross-lingual distillation", takes an aligned corpus found with LaBSE; how the similarity
+    became an alignment is not in the paper. Here the weight of a pair grows evenly from 0 at cosine ``low`` to 1 at
+    cosine ``high``.
+
+    Args:
+        encoder: any; its embeddings are unit vectors.
+        low, high: see :func:`thresholds`.
+    """
+
+    encoder: Encoder
+    low: float
+    high: float
+
+    def __call__(self, groups: Sequence[Aligned]) -> list[list[tuple[int, float]]]:
+        """For each target of each group, the number of the source that is nearest to it, and the weight of the pair."""
+        return [
+            [
+                (number, float(weight))
+                for number, weight in zip(numbers, sense_weights(cosines, self.low, self.high), strict=True)
+            ]
+            for numbers, cosines in best_cosines(self.encoder, groups, groups)
+        ]
+
+
+def sense_weights(cosines: NDArray[Any], low: float, high: float) -> NDArray[np.float64]:
+    """Weights of pairs by the cosine of their texts: 0 up to ``low``, 1 from ``high`` on, even growth between.
+
+    Args:
+        cosines: any shape.
+        low: a cosine that texts of different meaning reach.
+        high: a cosine of texts of one meaning, above ``low``.
+
+    Returns:
+        Of the same shape.
+
+    Raises:
+        ConfigError: ``high`` is not above ``low``: the encoder does not tell a translation from any other text.
+
+    >>> sense_weights(np.array([0.1, 0.4, 0.9]), 0.2, 0.6).round(3).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    if not low < high:
+        raise ConfigError(
+            f"the similarity filter finds translations (cosine {high:.2f}) no nearer than chance ({low:.2f})",
+            remedy="name an encoder that knows the languages, or none",
+        )
+    return np.clip((np.asarray(cosines, dtype=np.float64) - low) / (high - low), 0, 1)
+
+
+def thresholds(encoder: Encoder, groups: Sequence[Aligned]) -> tuple[float, float]:
+    """What cosines mean to an encoder: what chance reaches, and what a translation has.
+
+    Args:
+        encoder: any.
+        groups: a sample of alignments, at least two.
+
+    Returns:
+        The 95th percentile of the cosines of targets with the nearest source of another group, and the median of those
+        with the nearest source of their own. The other group is half the sample away: neighbours in a terminology are
+        often related.
+
+    Raises:
+        ConfigError: there is one group only.
+    """
+    if len(groups) < 2:
+        raise ConfigError(
+            "one alignment does not show what chance reaches", remedy="give both thresholds, or no filter"
+        )
+    own = np.concatenate([cosines for _, cosines in best_cosines(encoder, groups, groups)])
+    half = len(groups) // 2
+    others = [*groups[half:], *groups[:half]]
+    chance = np.concatenate([cosines for _, cosines in best_cosines(encoder, groups, others)])
+    return float(np.quantile(chance, _CHANCE)), float(np.median(own))
+
+
+def best_cosines(
+    encoder: Encoder, groups: Sequence[Aligned], others: Sequence[Aligned]
+) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
+    """For each target of a group the nearest source of the group at the same place in ``others``.
+
+    Yields:
+        For each group the numbers of the sources, the first of those equally near, and the cosines: ``(targets,)``.
+    """
+    for start in range(0, len(groups), _AT_ONCE):
+        some, beside = groups[start : start + _AT_ONCE], others[start : start + _AT_ONCE]
+        texts = sorted(
+            {text for one in some for text in one.targets} | {text for one in beside for text in one.sources}
+        )
+        vectors = encoder.encode(texts)
+        place = {text: i for i, text in enumerate(texts)}
+        for one, other in zip(some, beside, strict=True):
+            targets = vectors[[place[text] for text in one.targets]]
+            cosines = targets @ vectors[[place[text] for text in other.sources]].T
+            yield cosines.argmax(axis=1).tolist(), cosines.max(axis=1)
+
+
+def sample(groups: Iterable[Aligned], size: int, seed: int) -> list[Aligned]:
+    """A random sample in one pass, every group with the same chance (Vitter 1985, algorithm R).
+
+    >>> [one.sources for one in sample((Aligned((str(i),), (), ()) for i in range(5)), 2, seed=1)]
+    [('0',), ('2',)]
+    """
+    rng = np.random.default_rng(seed)
+    held: list[Aligned] = []
+    for seen, group in enumerate(groups):
+        if len(held) < size:
+            held.append(group)
+        elif (place := int(rng.integers(seen + 1))) < size:
+            held[place] = group
+    return held
+
+
+def aligned_entries(
+    groups: Iterable[Aligned], weigh: Callable[[Sequence[Aligned]], list[list[tuple[int, float]]]]
+) -> Iterator[Entry]:
+    """The texts of cross-lingual distillation: a row for each source, which its own text and its translations share.
+
+    BioLORD-2023, section "Cross-lingual distillation", after Reimers and Gurevych 2020: the student learns the
+    teacher's embedding of the English name for that name and for its translations.
+
+    Args:
+        groups: one at a time.
+        weigh: for each target the number of its source and the weight of the pair; one of weight 0 is left out.
+    """
+    row = 0
+    stream = iter(groups)
+    while some := list(islice(stream, _AT_ONCE)):
+        for group, pairs in zip(some, weigh(some), strict=True):
+            for text in group.sources:
+                yield Entry(text, row)
+                row += 1
+            first = row - len(group.sources)
+            for text, (number, weight) in zip(group.targets, pairs, strict=True):
+                if weight > 0:
+                    yield Entry(text, first + number, 0.0, weight)
+
+
+def first_source(groups: Sequence[Aligned]) -> list[list[tuple[int, float]]]:
+    """Each target with the first source, the preferred name, at full weight: what there is without a filter."""
+    return [[(0, 1.0)] * len(group.targets) for group in groups]

@@ -1,0 +1,89 @@
+"""The STS phase of BioLORD: fine-tuning on rated sentence pairs, several tables at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.losses import CoSENTLoss, CosineSimilarityLoss
+
+from medlink.errors import ConfigError
+from medlink.training.common.loop import Batch
+from medlink.training.common.recipes import StsRecipe
+
+
+class Rated(Protocol):
+    """Two texts and what people said of them, higher for nearer, on the scale of their table."""
+
+    @property
+    def one(self) -> str:
+        """The first text."""
+
+    @property
+    def other(self) -> str:
+        """The second text."""
+
+    @property
+    def rating(self) -> float:
+        """Their rating."""
+
+
+class StsBatches:
+    """Batches of rated pairs, each of one table: two columns of texts, and ratings from 0 to 1 as labels.
+
+    BioLORD 2023, section "Contrastive phase", trains on all of its tables in a multi-task setup and says no more of it.
+    Here each row of each table comes once in an epoch, the batches of all tables in one random order; ratings are
+    scaled by the least and the greatest of their table.
+
+    Args:
+        tables: rated pairs by name of their table.
+        size: pairs in a batch.
+        seed: of the order, which is another one each epoch.
+
+    Raises:
+        ConfigError: there is no table, or the ratings of one are all equal.
+    """
+
+    def __init__(self, tables: Mapping[str, Sequence[Rated]], size: int, seed: int) -> None:
+        if not tables:
+            raise ConfigError("no table of rated sentences to train on", remedy="name one or more")
+        digest = hashlib.sha256(json.dumps([size, seed]).encode())
+        self._size, self._seed = size, seed
+        self._texts: list[tuple[list[str], list[str]]] = []
+        self._ratings: list[np.ndarray[tuple[int], np.dtype[np.float32]]] = []
+        for name, rows in tables.items():
+            ratings = np.array([row.rating for row in rows], dtype=np.float64)
+            if len(rows) < 2 or ratings.min() == ratings.max():
+                raise ConfigError(
+                    f"the ratings of {name} do not differ", remedy="train on tables of pairs with different ratings"
+                )
+            self._ratings.append(((ratings - ratings.min()) / (ratings.max() - ratings.min())).astype(np.float32))
+            self._texts.append(([row.one for row in rows], [row.other for row in rows]))
+            digest.update(json.dumps([[row.one, row.other, row.rating] for row in rows]).encode())
+        self.digest = digest.hexdigest()
+
+    def batches_per_epoch(self) -> int:
+        """How many there are; the last of each table may be a small one."""
+        return sum(-(-len(ratings) // self._size) for ratings in self._ratings)
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch."""
+        rng = np.random.default_rng([self._seed, epoch])
+        orders = [rng.permutation(len(ratings)) for ratings in self._ratings]
+        places = [(table, i) for table, order in enumerate(orders) for i in range(0, len(order), self._size)]
+        for number in rng.permutation(len(places)):
+            table, start = places[number]
+            rows = orders[table][start : start + self._size]
+            one, other = self._texts[table]
+            yield Batch(([one[row] for row in rows], [other[row] for row in rows]), self._ratings[table][rows])
+
+
+def sts_loss(model: SentenceTransformer, recipe: StsRecipe) -> torch.nn.Module:
+    """The loss that a recipe names: squared error of the cosines, or CoSENT on their order."""
+    loss: torch.nn.Module = CoSENTLoss(model) if recipe.loss == "cosent" else CosineSimilarityLoss(model)
+    return loss

@@ -1,0 +1,1 @@
+"""CODER++ (Zeng et al. 2022)."""

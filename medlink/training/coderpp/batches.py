@@ -1,0 +1,138 @@
+"""The batches of CODER++ (Zeng et al. 2022, section 4.2): anchors, their positives, and the terms nearest to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
+from medlink.training.coderpp.terms import Ids, Terms
+
+_EXACT_LIMIT = 10_000  # terms up to which every pair is compared on a CPU
+_PROBED_CELLS = 8
+
+
+def nearest_terms(vectors: NDArray[np.float32], count: int, seed: int) -> NDArray[np.int32]:
+    """The terms nearest to each term, itself left out.
+
+    Zeng et al. 2022, section 4.2, "possibly hard negative sampling": the top m of an inner-product Faiss index over all
+    terms. Exact on a GPU and up to 10,000 terms; above, a CPU searches 8 of the square root of n cells of an
+    inverted file, which finds nearly all of them (Johnson et al. 2019, section 2).
+
+    Args:
+        vectors: ``(n, d)`` unit vectors.
+        count: m, neighbours wanted.
+        seed: of the k-means that makes the cells.
+
+    Returns:
+        ``(n, min(m, n - 1))`` rows, nearest first, -1 where the cells held fewer.
+
+    >>> points = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)
+    >>> nearest_terms(points, 1, seed=1).tolist()
+    [[1], [2], [1], [2]]
+    """
+    import faiss
+
+    n, dimension = vectors.shape
+    count = min(count, n - 1)
+    vectors = np.ascontiguousarray(vectors, dtype=np.float32)
+    # faiss-cpu has no such function
+    if getattr(faiss, "get_num_gpus", int)():
+        index: Any = faiss.index_cpu_to_all_gpus(faiss.IndexFlatIP(dimension))
+    elif n <= _EXACT_LIMIT:
+        index = faiss.IndexFlatIP(dimension)
+    else:
+        cells = round(n**0.5)
+        quantiser = faiss.IndexFlatIP(dimension)
+        index = faiss.IndexIVFFlat(quantiser, dimension, cells, faiss.METRIC_INNER_PRODUCT)
+        # a seed of Faiss has 31 bits
+        index.cp.seed, index.cp.niter, index.cp.max_points_per_centroid = seed % 2**31, 4, 64
+        index.nprobe = _PROBED_CELLS
+        index.train(vectors)
+    index.add(vectors)
+    found = np.empty((n, count), dtype=np.int32)
+    for start in range(0, n, 8192):
+        rows = index.search(vectors[start : start + 8192], count + 1)[1]
+        # A stable sort moves the term itself to the end, or the last one if a twin took its place.
+        itself = rows == np.arange(start, start + len(rows))[:, None]
+        order = np.argsort(itself, axis=1, kind="stable")
+        found[start : start + 8192] = np.take_along_axis(rows, order, axis=1)[:, :count]
+    return found
+
+
+class RoundSampler:
+    """Batch sampler: lists of distinct terms, a pure function of seed, neighbours and number of the batch.
+
+    A round is what is trained between two renewals of the neighbours. As every batch is composed here, in the main
+    process, it does not depend on how many workers turn it into tensors.
+
+    Args:
+        terms: the terms.
+        recipe: sampling and seed.
+        batches: batches in a round, over all processes.
+    """
+
+    def __init__(self, terms: Terms, recipe: CoderPlusPlusRecipe, batches: int) -> None:
+        self._terms, self._recipe, self._batches = terms, recipe, batches
+        self.terms = len(terms)
+        self.round = 0
+        self.neighbours: NDArray[np.int32] = np.zeros((len(terms), 0), np.int32)
+
+    def __len__(self) -> int:
+        return self._batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        first = self.round * self._batches
+        return (self.compose(number).tolist() for number in range(first, first + self._batches))
+
+    def anchors(self, number: int) -> Ids:
+        """Anchors of a batch: the terms in a new random order each epoch, one epoch after the other."""
+        places = number * self._recipe.anchors + np.arange(self._recipe.anchors)
+        epochs = places // len(self._terms)
+        drawn = [
+            _order(self._recipe.seed, int(epoch), len(self._terms))[places[epochs == epoch] % len(self._terms)]
+            for epoch in np.unique(epochs)
+        ]
+        return np.concatenate(drawn)
+
+    def compose(self, number: int) -> Ids:
+        """Terms of a batch, ascending: its anchors, ``positives`` of each, and their nearest, each once."""
+        rng = np.random.default_rng([self._recipe.seed, 1, number])
+        anchors = self.anchors(number)
+        positives = [self._terms.positives(int(anchor), self._recipe.positives, rng) for anchor in anchors]
+        near = self.neighbours[anchors].reshape(-1)
+        batch: Ids = np.unique(np.concatenate([anchors, *positives, near[near >= 0]]))
+        return batch
+
+
+@lru_cache(maxsize=2)
+def _order(seed: int, epoch: int, count: int) -> Ids:
+    """The order of the anchors in an epoch."""
+    order: Ids = np.random.default_rng([seed, 0, epoch]).permutation(count)
+    return order
+
+
+class Collator:
+    """Rows of a batch to tensors: what the model reads, and as label which terms share a concept.
+
+    Args:
+        terms: the terms.
+        encode: numbers of terms to the features that the model's ``forward`` takes.
+    """
+
+    def __init__(self, terms: Terms, encode: Callable[[Ids], dict[str, Tensor]]) -> None:
+        self._terms, self._encode = terms, encode
+        # sentence-transformers asks a collator for this
+        self.valid_label_columns = ["label"]
+
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """``term_*`` features of n terms, and ``label (n, n)``."""
+        terms = np.array([row["term"] for row in rows], dtype=np.int64)
+        features = {f"term_{key}": value for key, value in self._encode(terms).items()}
+        return {**features, "label": torch.from_numpy(self._terms.same(terms))}

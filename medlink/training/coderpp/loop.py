@@ -1,0 +1,136 @@
+"""The training loop of CODER++: the common trainer with batches of near terms, found anew each round.
+
+Processes started by ``accelerate launch`` share the work: each trains on batches of its own; the first one finds the
+neighbours and writes.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate.utils import broadcast  # type: ignore[import-untyped]  # ships no types
+from datasets import Dataset  # type: ignore[import-untyped]  # ships no types
+from torch import Tensor
+
+from medlink.training.coderpp.batches import Collator, RoundSampler, nearest_terms
+from medlink.training.coderpp.loss import MultiSimilarityLoss
+from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
+from medlink.training.coderpp.terms import Terms
+from medlink.training.coderpp.trainable import Trainable
+from medlink.training.common import checkpoint
+from medlink.training.common.trainer import ResumableTrainer, processes_here, training_arguments
+
+_EMBEDDED_TO_CHECK = 64
+
+
+class CoderPlusPlusLoop(ResumableTrainer):
+    """One run: what is an epoch to the trainer is a round here, the training between two renewals of the neighbours.
+
+    Args:
+        part: the model and what is done with it.
+        terms: what to train on.
+        recipe: how.
+        work: folder of the checkpoints.
+        checkpoint_steps: steps between two of them.
+        workers: processes that turn batches into tensors; 0 does so between the steps.
+        log: called with one line now and then, in the first process.
+
+    Raises:
+        ConfigError: this machine has no such precision.
+    """
+
+    def __init__(
+        self,
+        part: Trainable,
+        terms: Terms,
+        recipe: CoderPlusPlusRecipe,
+        *,
+        work: Path,
+        checkpoint_steps: int,
+        workers: int,
+        log: Callable[[str], None],
+    ) -> None:
+        per_step = recipe.accumulation * processes_here().num_processes
+        epoch_steps = math.ceil(len(terms) / (recipe.anchors * per_step))
+        self.round_steps = recipe.refresh if isinstance(recipe.refresh, int) else epoch_steps
+        args = training_arguments(
+            recipe,
+            work=work,
+            steps=recipe.epochs * epoch_steps,
+            checkpoint_steps=checkpoint_steps,
+            workers=workers,
+            per_device_train_batch_size=recipe.anchors,
+            gradient_accumulation_steps=recipe.accumulation,
+        )
+        self.recipe, self._part = recipe, part
+        self._rounds = RoundSampler(terms, recipe, self.round_steps * per_step)
+        self._found: int | None = None
+        self._ms_loss = MultiSimilarityLoss(part.model, recipe.alpha, recipe.beta, recipe.threshold, recipe.epsilon)
+        super().__init__(
+            part.model,
+            self._ms_loss,
+            args,
+            work=work,
+            log=log,
+            train_dataset=Dataset.from_dict({"term": range(len(terms))}),
+            data_collator=Collator(terms, part.encode),
+        )
+
+    def get_batch_sampler(  # type: ignore[override]  # an iterable of batches is all that its caller needs
+        self, dataset: Any, *_: Any, **__: Any
+    ) -> RoundSampler:
+        """Our batches."""
+        return self._rounds
+
+    def probe(self) -> dict[str, Tensor]:
+        """Features of the first terms."""
+        return self._part.encode(np.arange(min(self._rounds.terms, _EMBEDDED_TO_CHECK)))
+
+    def begin_epoch(self) -> None:
+        """Set the sampler to the round of the present step, with new neighbours where they are due."""
+        self._rounds.round = self.state.global_step // self.round_steps
+        if self._found is None or (self.recipe.refresh != "never" and self._found != self._rounds.round):
+            self._renew()
+
+    def _renew(self) -> None:
+        """Find the neighbours anew from the model as it stands."""
+        self.check_weights(self.state.global_step)
+        self._found = self._rounds.round
+        if self.is_world_process_zero():
+            begin = time.perf_counter()
+            vectors = self._part.embed()
+            self._rounds.neighbours = nearest_terms(vectors, self.recipe.neighbours, self.recipe.seed)
+            taken = time.perf_counter() - begin
+            self._log(f"round {self._found + 1}: neighbours of {len(vectors)} terms found in {taken:.1f} s")
+        if self.args.world_size > 1:
+            shape = (self._rounds.terms, min(self.recipe.neighbours, self._rounds.terms - 1))
+            lists = torch.from_numpy(self._rounds.neighbours) if self.is_world_process_zero() else torch.empty(shape)
+            shared: Tensor = broadcast(lists.to(self.args.device, torch.int32))
+            self._rounds.neighbours = shared.cpu().numpy()
+        self._logged_at = time.perf_counter()
+
+    def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
+        """Share of informative pairs, and terms a second."""
+        share, terms = self._ms_loss.take_counts()
+        line = f"informative pairs {100 * share:.2f}% learning rate {{rate:.2e}} {terms / seconds:,.0f} terms/s"
+        return {"informative": share}, line
+
+    def describe(self) -> dict[str, Any]:
+        """The round that the neighbours are of."""
+        return {"found": self._found}
+
+    def companions(self) -> Collection[str]:
+        """The neighbours that the batches of the round come from."""
+        assert self._found is not None
+        return [checkpoint.write_neighbours(self._work, self._found, self._rounds.neighbours)]
+
+    def restore(self, schedule: dict[str, Any]) -> None:
+        """The neighbours of the round that the checkpoint is in."""
+        self._found = int(schedule["found"])
+        self._rounds.neighbours = checkpoint.read_neighbours(self._work, self._found, self._rounds.terms)

@@ -1,0 +1,184 @@
+"""Multi-similarity loss with its pair mining, as CODER++ trains with it.
+
+Wang et al. 2019, "Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning", in the form of CODER++
+(Zeng et al. 2022, section 4.2, the display that defines N_i, P_i and L; it has no numbers). There m is the number of
+terms in the batch, c_i the concept of a term and S_ij a cosine. Where we differ: a term may belong to several concepts,
+so the sets are built from a relation "shares a concept" instead of from the equality of one label. A minimum over no
+pair is plus infinity and a maximum over no pair minus infinity, so a term without a positive or without a negative in
+the batch has no informative pair.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from medlink.training.common.parts import embed
+
+ALPHA = 2.0
+BETA = 50.0
+THRESHOLD = 0.5
+EPSILON = 0.1
+
+
+def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = EPSILON) -> tuple[Tensor, Tensor]:
+    """Positive and negative pairs that still teach something.
+
+    Zeng et al. 2022, section 4.2, N_i and P_i: a negative counts if it is more similar than the least similar positive
+    less ``epsilon``, a positive if it is less similar than the most similar negative plus ``epsilon``.
+
+    Args:
+        similarities: ``(n, n)`` cosines.
+        same: ``(n, n)`` bool, whether two terms share a concept; the diagonal does not count.
+        epsilon: margin, in cosine.
+
+    Returns:
+        ``(n, n)`` bool masks of the positives and of the negatives of each row.
+
+    >>> import torch
+    >>> cosines = torch.tensor([[1.0, 0.9, 0.2], [0.9, 1.0, 0.85], [0.2, 0.85, 1.0]])
+    >>> same = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 0, 1]]).bool()
+    >>> [mask.int().tolist() for mask in informative_pairs(cosines, same)]
+    [[[0, 0, 0], [1, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 1], [0, 0, 0]]]
+    """
+    itself = torch.eye(len(same), dtype=torch.bool, device=same.device)
+    positive, negative = same & ~itself, ~same & ~itself
+    if not len(same):
+        return positive, negative
+    least = similarities.masked_fill(~positive, torch.inf).amin(dim=1, keepdim=True)
+    most = similarities.masked_fill(~negative, -torch.inf).amax(dim=1, keepdim=True)
+    return positive & (similarities < most + epsilon), negative & (similarities > least - epsilon)
+
+
+def pair_loss(
+    similarities: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    alpha: float = ALPHA,
+    beta: float = BETA,
+    threshold: float = THRESHOLD,
+) -> Tensor:
+    """The loss of chosen pairs: L of Zeng et al. 2022, section 4.2, given P_i and N_i.
+
+    Args:
+        similarities: ``(n, n)`` cosines.
+        positive: ``(n, n)`` bool, P_i in row i.
+        negative: ``(n, n)`` bool, N_i in row i; no pair is in both.
+        alpha: sharpness of the positive part, per unit of cosine.
+        beta: sharpness of the negative part, per unit of cosine.
+        threshold: the lambda of the paper, a cosine.
+
+    Returns:
+        The mean over all n terms, a scalar; 0 for n = 0.
+
+    >>> import torch
+    >>> one, none = torch.tensor([[False, True], [False, False]]), torch.zeros(2, 2).bool()
+    >>> round(float(pair_loss(torch.full((2, 2), 0.5), one, none, 1.0, 1.0)), 4)  # log(2), over two rows
+    0.3466
+    """
+    n = len(similarities)
+    if not n:
+        return similarities.sum()
+    # Few pairs are informative once a model has learned anything: what follows touches these alone.
+    chosen = positive | negative
+    is_negative = negative.masked_select(chosen)
+    slope = torch.where(is_negative, beta, -alpha).to(similarities.dtype)
+    exponents = slope * (similarities.masked_select(chosen) - threshold)
+    row = chosen.nonzero()[:, 0] + n * is_negative
+    # log(1 + sum exp(x)) with the largest exponent taken out, the 0 of the 1 among them
+    top = similarities.new_zeros(2 * n).scatter_reduce(0, row, exponents.detach(), "amax")
+    sums = torch.exp(-top).index_add(0, row, torch.exp(exponents - top[row]))
+    logs = torch.log(sums) + top
+    return logs[:n].mean() / alpha + logs[n:].mean() / beta
+
+
+def multi_similarity(
+    embeddings: Tensor,
+    same: Tensor,
+    *,
+    alpha: float = ALPHA,
+    beta: float = BETA,
+    threshold: float = THRESHOLD,
+    epsilon: float = EPSILON,
+) -> Tensor:
+    """Multi-similarity loss of a batch of terms, mined as Zeng et al. 2022, section 4.2, say.
+
+    Defaults: alpha 2, beta 50 and epsilon 0.1 are those of the training code of CODER++ (``coderpp/train/model.py`` in
+    GanjinZero/CODER), which leaves lambda at the 0.5 of pytorch-metric-learning; the code of Wang et al. has the same
+    lambda and epsilon. SapBERT trains with alpha 1, beta 60, lambda 0.5 (``src/metric_learning.py`` in
+    cambridgeltl/sapbert).
+
+    Args:
+        embeddings: ``(n, d)`` vectors of any length above 0; a zero vector has cosine 0 with all others.
+        same: ``(n, n)`` bool, symmetric: whether two terms share a concept. A term of several concepts shares one with
+            every term of any of them and is a negative of none of these. The diagonal does not count.
+        alpha: sharpness of the positive part, per unit of cosine.
+        beta: sharpness of the negative part, per unit of cosine.
+        threshold: the lambda of the paper, a cosine.
+        epsilon: margin of the mining, in cosine.
+
+    Returns:
+        The loss, a scalar of the type of ``embeddings``.
+
+    Raises:
+        ValueError: ``same`` is not ``(n, n)``.
+
+    >>> import torch
+    >>> apart = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    >>> same = torch.tensor([[1, 1, 0], [1, 1, 0], [0, 0, 1]]).bool()
+    >>> round(float(multi_similarity(apart, same)), 4)
+    0.6044
+    """
+    n = len(embeddings)
+    if same.shape != (n, n):
+        raise ValueError(f"a relation of shape {tuple(same.shape)}, {(n, n)} expected")
+    unit = functional.normalize(embeddings, dim=-1)
+    similarities = unit @ unit.T
+    positive, negative = informative_pairs(similarities.detach(), same, epsilon)
+    return pair_loss(similarities, positive, negative, alpha, beta, threshold)
+
+
+class MultiSimilarityLoss(torch.nn.Module):
+    """:func:`multi_similarity` as a loss of sentence-transformers: one column of terms, the relation as the label.
+
+    Args:
+        model: a sentence-transformers model.
+        alpha, beta, threshold, epsilon: see :func:`multi_similarity`.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        alpha: float = ALPHA,
+        beta: float = BETA,
+        threshold: float = THRESHOLD,
+        epsilon: float = EPSILON,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.alpha, self.beta, self.threshold, self.epsilon = alpha, beta, threshold, epsilon
+        self._informative = torch.zeros((), dtype=torch.int64)
+        self._pairs = 0
+        self._terms = 0
+
+    def forward(self, sentence_features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """Loss of the one column's embeddings under ``labels``, the ``(n, n)`` relation."""
+        embeddings = embed(self.model, sentence_features[0])
+        # sums of up to exp(beta): 16-bit numbers of a mixed-precision forward pass do not hold them
+        with torch.autocast(embeddings.device.type, enabled=False):
+            unit = functional.normalize(embeddings.float(), dim=-1)
+            similarities = unit @ unit.T
+            positive, negative = informative_pairs(similarities.detach(), labels, self.epsilon)
+            n = len(labels)
+            self._informative = self._informative.to(positive.device) + (positive | negative).sum()
+            self._pairs += n * (n - 1)
+            self._terms += n
+            return pair_loss(similarities, positive, negative, self.alpha, self.beta, self.threshold)
+
+    def take_counts(self) -> tuple[float, int]:
+        """Share of informative pairs among all, and terms seen, since the last call."""
+        share = float(self._informative) / max(1, self._pairs)
+        terms = self._terms
+        self._informative, self._pairs, self._terms = torch.zeros_like(self._informative), 0, 0
+        return share, terms

@@ -1,0 +1,75 @@
+"""What CODER++ needs of a model, for the two kinds of encoders that it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+
+from medlink.models.encoders import Encoder, TransformerEncoder
+from medlink.models.static.encoder import StaticEncoder
+from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
+from medlink.training.coderpp.terms import Ids
+from medlink.training.static.bag_embedding import BagEmbedding, TermBags
+
+
+@dataclass(frozen=True, slots=True)
+class Trainable:
+    """A model and what is done with it besides steps.
+
+    ``encode`` turns numbers of terms into the features that the model reads, ``embed`` gives the embeddings ``(n, d)``
+    of all terms as the model stands, ``save`` writes the encoder's folder.
+    """
+
+    model: SentenceTransformer
+    encode: Callable[[Ids], dict[str, Any]]
+    embed: Callable[[], NDArray[np.float32]]
+    save: Callable[[Path], None]
+
+
+def trainable(start: Encoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> Trainable:
+    """Make an encoder ready to be trained on terms.
+
+    Args:
+        start: a static encoder, which is copied, or a transformer, which is trained itself.
+        texts: n terms.
+        recipe: ``feature_dropout`` of a static encoder, ``max_tokens`` of a transformer.
+    """
+    if isinstance(start, StaticEncoder):
+        return _static(start, texts, recipe)
+    assert isinstance(start, TransformerEncoder)
+    return _transformer(start, texts, recipe)
+
+
+def _static(start: StaticEncoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> Trainable:
+    module = BagEmbedding.of(start, recipe.feature_dropout)
+    bags = TermBags(texts, start.config)
+
+    def save(folder: Path) -> None:
+        """Write the static encoder."""
+        module.encoder().save(folder)
+
+    return Trainable(SentenceTransformer(modules=[module]), bags, lambda: module.embed(bags), save)
+
+
+def _transformer(start: TransformerEncoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> Trainable:
+    # weights kept in 16 bits would not feel small steps
+    model = start.model.float()
+    model.max_seq_length = min(recipe.max_tokens, model.max_seq_length or recipe.max_tokens)
+
+    def encode(terms: Ids) -> dict[str, Tensor]:
+        """Terms as tensors."""
+        features: dict[str, Tensor] = model.preprocess([texts[term] for term in terms])
+        return {name: value for name, value in features.items() if isinstance(value, Tensor)}
+
+    def save(folder: Path) -> None:
+        """Write the model without a card of its own."""
+        model.save(str(folder), create_model_card=False, safe_serialization=True)
+
+    return Trainable(model, encode, lambda: start.encode(texts), save)

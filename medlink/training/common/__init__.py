@@ -1,0 +1,1 @@
+"""The common run: loop, checkpoints, recipe, record and card of every trainer."""

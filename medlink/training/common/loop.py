@@ -1,0 +1,395 @@
+"""The training loop of BioLORD's phases: batches of texts in, a trained model out.
+
+Processes started by ``accelerate launch`` share each batch: every process embeds its rows, and the loss is that of the
+whole batch, so that the number of processes does not change what is learned.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from accelerate.utils import broadcast_object_list  # type: ignore[import-untyped]  # ships no types
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+from torch.utils.data import DataLoader
+
+from medlink.errors import ConfigError, EncoderError
+from medlink.models.encoders import fingerprint_of
+from medlink.training.common import checkpoint
+from medlink.training.common.recipes import PhaseRecipe
+from medlink.training.common.trainer import (
+    ResumableTrainer,
+    precision_here,
+    processes_here,
+    settings_here,
+    training_arguments,
+)
+from medlink.training.common.whole_batch import WholeBatchLoss
+
+CHECKPOINT_STEPS = 1000
+_EMBEDDED_TO_CHECK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of one step, over all processes.
+
+    ``columns`` holds one list of n texts for each column of the loss; ``labels`` is what the loss takes as labels,
+    ``(n,)`` or ``(n, d)`` floats or ``(n, n)`` bool, ``None`` for a loss that takes none.
+    """
+
+    columns: tuple[list[str], ...]
+    labels: NDArray[Any] | None = None
+
+
+class Batches(Protocol):
+    """Batches by epoch; ``digest`` is a hash of data and settings that binds checkpoints to both."""
+
+    digest: str
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch, the same whenever it is asked for."""
+
+    def batches_per_epoch(self) -> int:
+        """How many batches each epoch has."""
+
+
+@runtime_checkable
+class SeekableBatches(Batches, Protocol):
+    """Batches that need not be made to be passed over when a run is resumed."""
+
+    def epoch_from(self, epoch: int, start: int) -> Iterator[Batch]:
+        """The batches of an epoch from the one of a number, the first of which is 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What came of a run: ``loss`` of the last line of progress, ``measure`` (the best) and the step it is of."""
+
+    steps: int
+    seconds: float
+    loss: float | None = None
+    measure: float | None = None
+    best_step: int | None = None
+
+
+class _Batches:
+    """Batch sampler of a data loader: the batches of an epoch, of which the first ``done`` are passed over by it."""
+
+    def __init__(self, batches: Batches) -> None:
+        self._batches = batches
+        self._count = batches.batches_per_epoch()
+        self.epoch = self.done = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Batch]:
+        made = 0
+        batches: Iterable[Batch] = self._batches.epoch(self.epoch)
+        if self.done and isinstance(self._batches, SeekableBatches):
+            passed_over = itertools.repeat(Batch(()), self.done)
+            batches = itertools.chain(passed_over, self._batches.epoch_from(self.epoch, self.done))
+        for batch in itertools.islice(batches, self._count):
+            yield batch
+            made += 1
+        if made < self._count:
+            raise ValueError(f"epoch {self.epoch} had {made} batches, {self._count} announced")
+
+
+class _Whole:
+    """A dataset whose items are batches."""
+
+    def __getitems__(self, batch: Batch) -> Batch:
+        return batch
+
+
+@dataclass(frozen=True, slots=True)
+class _Collator:
+    """Turns this process's rows of a batch into tensors, and the labels of all rows."""
+
+    model: SentenceTransformer
+    process: int
+    processes: int
+
+    def __call__(self, batch: Batch) -> dict[str, Any]:
+        """``column_I_*`` features and ``label``."""
+        n = len(batch.columns[0])
+        each = -(-n // self.processes)
+        # every process needs as many rows: those past the end are counted from the first again, and cut off in the loss
+        mine = [i % n for i in range(self.process * each, (self.process + 1) * each)]
+        features = {
+            f"column_{i}_{name}": value
+            for i, column in enumerate(batch.columns)
+            for name, value in self.features([column[row] for row in mine]).items()
+        }
+        labels = np.zeros(n, np.float32) if batch.labels is None else batch.labels
+        return {**features, "label": torch.from_numpy(labels)}
+
+    def features(self, texts: list[str]) -> dict[str, Tensor]:
+        """What the model reads of some texts."""
+        return {name: value for name, value in self.model.preprocess(texts).items() if isinstance(value, Tensor)}
+
+
+class PhaseLoop(ResumableTrainer):
+    """One run of a phase.
+
+    Args:
+        model: what is trained.
+        batches: what on.
+        loss: what for.
+        recipe: how.
+        work: folder of the checkpoints.
+        checkpoint_steps: steps between two of them.
+        workers: processes that turn batches into tensors; 0 does so between the steps.
+        log: called with one line now and then, in the first process.
+        evaluate: development measure, higher is better; called in the first process.
+
+    Raises:
+        ConfigError: this machine has no such precision.
+    """
+
+    def __init__(
+        self,
+        model: SentenceTransformer,
+        batches: Batches,
+        loss: torch.nn.Module,
+        recipe: PhaseRecipe,
+        *,
+        work: Path,
+        checkpoint_steps: int,
+        workers: int,
+        log: Callable[[str], None],
+        evaluate: Callable[[SentenceTransformer], float] | None,
+    ) -> None:
+        processes = processes_here()
+        self._batches, self._sampler = batches, _Batches(batches)
+        self._collator = _Collator(model, processes.process_index, processes.num_processes)
+        self._measure = evaluate
+        self._every = len(self._sampler) if recipe.evaluate_steps == "epoch" else recipe.evaluate_steps
+        self._patience = recipe.patience
+        self._best: tuple[float, int] | None = None
+        self._since = 0
+        self._stopped = False
+        self._seconds, self._begun = 0.0, time.perf_counter()
+        self._rows_at, self._rows = 0, recipe.batch_size
+        self._probe: dict[str, Tensor] = {}
+        args = training_arguments(
+            recipe,
+            work=work,
+            steps=recipe.epochs * len(self._sampler),
+            checkpoint_steps=checkpoint_steps,
+            workers=workers,
+            per_device_train_batch_size=recipe.batch_size,
+        )
+        whole = WholeBatchLoss(model, loss, recipe.mini_batch)
+        super().__init__(model, whole, args, work=work, log=log, data_collator=self._collator)
+        if processes.num_processes > 1:
+            # or the rows of each process would be dropped out alike
+            torch.manual_seed(recipe.seed * processes.num_processes + processes.process_index)
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """Our batches, whole to every process."""
+        workers = self.args.dataloader_num_workers
+        return DataLoader(
+            _Whole(),  # type: ignore[arg-type]  # a dataset by the one method that is called
+            batch_sampler=self._sampler,  # type: ignore[arg-type]  # what it gives is handed on as it is
+            collate_fn=self._collator,  # type: ignore[arg-type]  # so that this takes a batch
+            num_workers=workers,
+            # another way to start them would hand each a copy of the model
+            multiprocessing_context="fork" if workers else None,
+            pin_memory=self.args.dataloader_pin_memory,
+        )
+
+    def num_examples(self, dataloader: DataLoader[Any]) -> int:
+        """Rows of an epoch."""
+        return len(self._sampler) * self._rows
+
+    def probe(self) -> dict[str, Tensor]:
+        """Features of the first texts of the first batch."""
+        if not self._probe:
+            first = next(self._batches.epoch(0))
+            self._probe = self._collator.features(first.columns[0][:_EMBEDDED_TO_CHECK])
+        return dict(self._probe)
+
+    def begin_epoch(self) -> None:
+        """Set the sampler to the epoch of the present step; look at the start before anything is learned."""
+        if not self.state.global_step:
+            self.check_weights(0)
+        self._sampler.epoch, self._sampler.done = divmod(self.state.global_step, len(self._sampler))
+        self._logged_at, self._rows_at = time.perf_counter(), self.state.global_step
+
+    def end_step(self) -> None:
+        """Have the model measured where it is due."""
+        step = self.state.global_step
+        if self._measure and (step % self._every == 0 or step == self.args.max_steps):
+            self.control.should_evaluate = True
+
+    def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+        """Measure the model; keep its weights if they are the best, and stop if none were better for too long."""
+        assert self._measure is not None
+        step = self.state.global_step
+        self.control.should_evaluate = False
+        self._check_losses(step)
+        self.check_weights(step)
+        was_training = self.model.training
+        self.model.eval()
+        value = [float(self._measure(self.model)) if self.is_world_process_zero() else 0.0]
+        self.model.train(was_training)
+        measure: float = broadcast_object_list(value)[0]
+        if not np.isfinite(measure):
+            raise EncoderError(
+                f"the development measure is {measure} at step {step}",
+                remedy="measure on data whose scores differ, or train without a measure",
+            )
+        better = self._best is None or measure > self._best[0]
+        self._since = 0 if better else self._since + 1
+        if better:
+            self._best = (measure, step)
+            self._keep_best()
+        if self.is_world_process_zero():
+            self._log(f"step {step}/{self.args.max_steps} measure {measure:.4f}{' (best)' if better else ''}")
+        self._stopped = bool(self._patience) and self._since >= self._patience
+        if self._stopped:
+            self.control.should_training_stop = self.control.should_save = True
+        return {"eval_measure": measure}
+
+    def _keep_best(self) -> None:
+        """Write the weights of this step where the checkpoints are."""
+        if not self.is_world_process_zero():
+            return
+        beside, target = self._work / "best.writing", self._work / f"best-{self.state.global_step}"
+        with checkpoint.writing(beside, "the best weights"):
+            checkpoint.remove(beside)
+            beside.mkdir()
+            checkpoint.write_weights(beside, self.model)
+            checkpoint.write_loss(beside, self._own_weights())
+        checkpoint.remove(target)
+        os.replace(beside, target)
+        checkpoint.clear_best(self._work, target.name)
+
+    def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
+        """Rows a second."""
+        rows = (self.state.global_step - self._rows_at) * self._rows
+        self._rows_at = self.state.global_step
+        return {}, f"learning rate {{rate:.2e}} {rows / seconds:,.0f} rows/s"
+
+    def describe(self) -> dict[str, Any]:
+        """The best measure, how long ago it was, and the time so far."""
+        return {
+            "best": self._best,
+            "since": self._since,
+            "stopped": self._stopped,
+            "seconds": self._seconds + time.perf_counter() - self._begun,
+        }
+
+    def companions(self) -> Collection[str]:
+        """The best weights."""
+        return [f"best-{self._best[1]}"] if self._best else ()
+
+    def restore(self, schedule: dict[str, Any]) -> None:
+        """The best measure and how long ago it was."""
+        best = schedule["best"]
+        self._best = (float(best[0]), int(best[1])) if best else None
+        self._since, self._stopped = int(schedule["since"]), bool(schedule["stopped"])
+        self._seconds, self._begun = float(schedule["seconds"]), time.perf_counter()
+
+    def is_complete(self, found: Path) -> bool:
+        """Whether a checkpoint is the last one, or the one at which training stopped early."""
+        return super().is_complete(found) or bool(checkpoint.read_schedule(found).get("stopped"))
+
+    def name_batch(self, step: int) -> str:
+        """Epoch and number of the batch of a step."""
+        epoch, number = divmod(step - 1, len(self._sampler))
+        return f" (batch {number + 1} of epoch {epoch + 1})"
+
+    def finish(self) -> Figures:
+        """Take the best weights where there was a measure."""
+        if self._best:
+            self._read(self._work / f"best-{self._best[1]}")
+        measure, step = self._best or (None, None)
+        seconds = self._seconds + time.perf_counter() - self._begun
+        return Figures(self.state.global_step, round(seconds, 1), self.figures.get("loss"), measure, step)
+
+
+def train_phase(
+    model: SentenceTransformer,
+    batches: Batches,
+    loss: torch.nn.Module,
+    recipe: PhaseRecipe,
+    *,
+    work: Path,
+    resume: bool = False,
+    log: Callable[[str], None] = lambda _: None,
+    evaluate: Callable[[SentenceTransformer], float] | None = None,
+    checkpoint_steps: int = CHECKPOINT_STEPS,
+    workers: int = 0,
+) -> Figures:
+    """Train a model in place; the caller saves it and then deletes ``work``.
+
+    Same model, batches, recipe and number of threads give the same weights on a CPU, whether or not the run was cut
+    short and resumed. A call with ``resume`` on a folder whose run is complete only reads its weights.
+
+    Args:
+        model: what is trained; its weights are those of the end, or the best by ``evaluate``.
+        batches: what on.
+        loss: a loss of sentence-transformers with ``compute_loss_from_embeddings``. Weights that it has of its own are
+            trained and kept as well.
+        recipe: how.
+        work: folder of the checkpoints.
+        resume: go on from the newest checkpoint in it.
+        log: called with one line now and then, in the first process.
+        evaluate: development measure, higher is better.
+        checkpoint_steps: steps between two checkpoints.
+        workers: processes that turn batches into tensors while the model is busy; they do not change the weights.
+
+    Raises:
+        ConfigError: the folder is in use or holds another run, or this machine lacks the precision.
+        EncoderError: the loss, the weights or the measure are no numbers, a checkpoint is damaged, or the disk is full.
+    """
+    for name, value, least in (("checkpoint_steps", checkpoint_steps, 1), ("workers", workers, 0)):
+        if value < least:
+            raise ConfigError(f"{name} is {value}, at least {least} expected")
+    if not batches.batches_per_epoch():
+        raise ConfigError("the data do not fill one batch", remedy="train on more data, or with a smaller batch_size")
+    precision_here(recipe.precision)
+    # weights kept in 16 bits would not feel small steps
+    model.float()
+    if recipe.max_tokens:
+        model.max_seq_length = min(recipe.max_tokens, model.max_seq_length or recipe.max_tokens)
+    processes = processes_here()
+    run = {
+        "data": batches.digest,
+        "start": fingerprint_of(model),
+        "recipe": {**settings_here(recipe), "measured": evaluate is not None},
+        "processes": processes.num_processes,
+    }
+    found = checkpoint.check_work_folder(work, run, resume=resume)
+    processes.wait_for_everyone()
+    with checkpoint.work_folder(work, run) if processes.is_main_process else nullcontext():
+        processes.wait_for_everyone()
+        loop = PhaseLoop(
+            model,
+            batches,
+            loss,
+            recipe,
+            work=work,
+            checkpoint_steps=checkpoint_steps,
+            workers=workers,
+            log=log,
+            evaluate=evaluate,
+        )
+        loop.run(found)
+        figures = loop.finish()
+        processes.wait_for_everyone()
+    return figures

@@ -1,0 +1,135 @@
+"""Reader of a table of definitions: texts for concepts that a knowledge base has already.
+
+Such as the Automatic Glossary of Clinical Terminology (Remy et al. 2023), whose ids are those of SNOMED CT: in a
+knowledge base made of UMLS, :func:`definitions_by_code` finds their concepts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from os import PathLike
+
+from sqlalchemy import bindparam, select
+
+from medlink.errors import ConfigError, InputError
+from medlink.files.intake import LineFile, Problems, found_columns
+from medlink.kb import schema
+from medlink.kb.queries import given
+from medlink.kb.readers.table import open_table, stem
+from medlink.kb.reading import Reader
+from medlink.kb.store import KnowledgeBase
+from medlink.language.tags import language_tag
+from medlink.records import Definition
+
+_COLUMNS = {
+    "concept_id": "concept_id",
+    "id": "concept_id",
+    "definition": "definition",
+    "text": "definition",
+    "language": "language",
+}
+_NEEDED = ("concept_id", "definition")
+_PART = 10_000
+_MAPPED = (
+    select(schema.mapping.c.code, schema.mapping.c.concept_id)
+    .where(schema.mapping.c.system == bindparam("system"), schema.mapping.c.code.in_(given("codes")))
+    .distinct()
+    .order_by(schema.mapping.c.code, schema.mapping.c.concept_id)
+)
+
+
+def read_definitions(
+    path: str | PathLike[str], *, language: str = "en", problems: Problems | None = None
+) -> Iterator[Definition]:
+    """Read a table with one definition in each row.
+
+    Columns are found by their header: ``concept_id`` (or ``id``), ``definition`` (or ``text``) and optionally
+    ``language``; others are left out with a note. TSV and CSV are told apart as
+    :func:`~medlink.kb.readers.table.read_table` does.
+
+    Args:
+        path: the file, plain or ``.gz``.
+        language: language of rows that name none.
+        problems: where bad rows are counted.
+
+    Yields:
+        Definitions, with the file's name without endings as their source.
+
+    Raises:
+        InputError: the file cannot be read, lacks a column or has one twice, or too many rows are bad.
+        ConfigError: ``language`` is no known language.
+    """
+    problems = problems or Problems()
+    default = language_tag(language)
+    if default is None:
+        raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as en")
+    lines = LineFile(path, problems)
+    header, rows = open_table(lines)
+    at = _places(header, lines)
+    unused = [column for column in header if column not in _COLUMNS]
+    if unused:
+        problems.notes.append(f"{lines.path}: columns left out: {', '.join(unused)[:300]}")
+    source = stem(path)
+    for line, cells in rows:
+        concept_id, text = cells[at["concept_id"]].strip(), " ".join(cells[at["definition"]].split())
+        if not concept_id or not text:
+            lines.bad("empty id or definition", line)
+            continue
+        code = cells[at["language"]].strip() if "language" in at else ""
+        tag = language_tag(code) if code else default
+        if tag is None:
+            lines.bad("unknown language", line)
+            continue
+        yield Definition(concept_id, text, tag, source)
+
+
+def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], system: str) -> Iterator[Definition]:
+    """The same definitions under the ids of the concepts to which codes of another system lead.
+
+    Args:
+        kb: the knowledge base, whose mappings are used.
+        definitions: definitions whose ids are codes of ``system``; a code without a mapping is given as it is.
+        system: such as ``SNOMEDCT_US`` in a knowledge base made of UMLS.
+
+    Raises:
+        ConfigError: the knowledge base has no code of that system.
+    """
+    reader, source = Reader(kb.path), iter(definitions)
+    some = select(schema.mapping.c.id).where(schema.mapping.c.system == bindparam("system")).limit(1)
+    if not reader.rows(some, system=system):
+        raise ConfigError(
+            f"the knowledge base has no codes of the system {system!r}",
+            path=kb.path,
+            remedy="name the system as the mappings of the knowledge base do, such as SNOMEDCT_US",
+        )
+    while part := list(islice(source, _PART)):
+        concepts: dict[str, list[str]] = defaultdict(list)
+        codes = json.dumps(sorted({record.concept_id for record in part}))
+        for code, concept_id in reader.rows(_MAPPED, system=system, codes=codes):
+            concepts[code].append(concept_id)
+        for record in part:
+            for concept_id in concepts.get(record.concept_id, [record.concept_id]):
+                yield replace(record, concept_id=concept_id)
+    reader.close()
+
+
+def _places(header: list[str], lines: LineFile) -> dict[str, int]:
+    """Where the columns stand."""
+    used = [_COLUMNS[column] for column in header if column in _COLUMNS]
+    for column in sorted({column for column in used if used.count(column) > 1}):
+        raise InputError(
+            f"a column for the {column} is there twice", path=lines.path, line=1, remedy="leave one of them"
+        )
+    missing = [column for column in _NEEDED if column not in used]
+    if missing:
+        raise InputError(
+            f"looked for the columns concept_id (or id) and definition (or text); found {found_columns(header)}",
+            path=lines.path,
+            line=1,
+            remedy=f"name the columns in the first line; {' and '.join(missing)} must be there",
+        )
+    return {_COLUMNS[column]: index for index, column in enumerate(header) if column in _COLUMNS}

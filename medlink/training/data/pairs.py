@@ -1,0 +1,391 @@
+"""Training pairs: a name of a concept beside a text that says what the concept is.
+
+Remy et al. 2022 (BioLORD), section 3.1: the text is a definition, or a description "[more generic] which [relation]
+[related]" made from a relation, an ancestor or semantic type, and a name of the related concept. Section 3.2: 15 % of
+the pairs have a definition, each of which comes 50 times, with another name of its concept whenever there is one.
+
+Pairs are made in chunks, each a function of seed, epoch and the chunk's number; what a chunk draws is drawn for all its
+pairs at once, and its texts are then read from the knowledge base.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Hashable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.errors import ConfigError
+from medlink.language.text import normalise
+from medlink.training.data.draws import Numbers, counts_of, draw_ancestors, draw_places, draw_values, order, upto
+from medlink.training.data.graph import ConceptGraph, Material
+from medlink.training.data.pair_batches import distinct_batches
+from medlink.training.data.relations import describe, relation_words
+from medlink.training.data.workers import run_ahead
+
+KINDS = ("definition", "description", "name")
+_CHUNK = 16_384  # pairs whose texts are read at once: a few dozen megabytes
+_BATCHES = 16  # at least, so that few pairs wait for a next batch that is of another chunk
+_HAIR = 1e-9
+_SPARE = 8  # further lots of pairs that a chunk may draw to fill its batches
+_ORDERS = 6  # orders that are kept: two cycles of each kind may meet in a chunk
+_Candidate = tuple[frozenset[Hashable], "Pair"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A name of a concept and a text about it; ``kind`` is ``definition``, ``description`` or ``name``."""
+
+    concept_id: str
+    name: str
+    text: str
+    kind: str
+
+
+class PairSource(Protocol):
+    """Pairs by epoch, in batches; ``digest`` is a hash of data and settings that binds checkpoints to both."""
+
+    digest: str
+    pairs_per_epoch: int
+
+    def batches(self, epoch: int, size: int) -> Iterator[list[Pair]]:
+        """The ``pairs_per_epoch // size`` batches of an epoch; in one no pairs share a concept, a name or a text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PairRecipe:
+    """Which pairs, and how many.
+
+    Args:
+        pairs: pairs in an epoch. ``None``: as many as there are when each definition comes ``definition_repeats``
+            times; without definitions, each relation or name once.
+        definition_share: share of pairs with a definition (Remy et al. 2022, section 3.2).
+        name_share: share of pairs of two names of a concept, as other models have them; the paper has none, on
+            purpose (section 3). The remaining pairs have a description.
+        definition_repeats: how often a definition comes (section 3.2), where ``pairs`` is ``None``.
+        open_share: share of descriptions that begin with "something".
+        semantic_type_share: share of descriptions that begin with a semantic type; the others begin with the name of
+            an ancestor. The paper (section 3.1) names the three and no shares, hence a third each. A concept without a
+            semantic type or an ancestor gets "something".
+        seed: of all that is random.
+
+    Raises:
+        ConfigError: a number is out of range.
+
+    >>> PairRecipe().definition_share, PairRecipe().description_share
+    (0.15, 0.85)
+    """
+
+    pairs: int | None = None
+    definition_share: float = 0.15
+    name_share: float = 0.0
+    definition_repeats: int = 50
+    open_share: float = 1 / 3
+    semantic_type_share: float = 1 / 3
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        shares = ("definition_share", "name_share", "open_share", "semantic_type_share")
+        for name in shares:
+            # no comparison with "not a number" is true
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}, a share from 0 to 1 expected")
+        for one, other in (shares[:2], shares[2:]):
+            if getattr(self, one) + getattr(self, other) > 1 + _HAIR:
+                raise ConfigError(f"{one} and {other} together are more than 1", remedy="lower one of them")
+        for name in ("pairs", "definition_repeats"):
+            value = getattr(self, name)
+            if name == "pairs" and value is None:
+                continue
+            # 1e6 is a float, by which no batches can be counted
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise ConfigError(f"{name} is {value!r}, a whole number expected")
+            if value < 1:
+                raise ConfigError(f"{name} is {value}, at least 1 expected")
+        if not 0 <= self.seed < 2**32:
+            raise ConfigError(f"seed is {self.seed}, a whole number from 0 to {2**32 - 1} expected")
+
+    @property
+    def description_share(self) -> float:
+        """Share of pairs with a description: what the other two leave."""
+        rest = 1 - self.definition_share - self.name_share
+        # 1 - 0.7 - 0.3 is a hair above 0
+        return rest if rest > _HAIR else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+
+class KnowledgeBasePairs:
+    """Pairs from a knowledge base, streamed.
+
+    Definitions are gone through in a new random order each cycle, and so are the concepts for descriptions and for
+    pairs of names: each comes once before any comes again, over the ends of epochs. Of one batch no two pairs share a
+    concept, a name or a text, in the exact form of :func:`medlink.language.text.normalise`, and no two of their
+    concepts have any name in common.
+
+    Args:
+        graph: the concepts, such as :class:`medlink.training.data.view.TrainingView`.
+        recipe: which pairs and how many.
+        workers: processes that make pairs beside the one that trains; 0 makes them there, between the steps. The pairs
+            are the same.
+
+    Attributes:
+        pairs_per_epoch: pairs in an epoch; what is left over after the last whole batch is not given.
+        digest: SHA-256 of data and recipe.
+
+    Raises:
+        ConfigError: the knowledge base has nothing for a kind of pairs that the recipe asks for.
+    """
+
+    def __init__(self, graph: ConceptGraph, recipe: PairRecipe | None = None, *, workers: int = 0) -> None:
+        self.recipe = recipe or PairRecipe()
+        self.workers = workers
+        self._graph = graph
+        self._material = Material(graph)
+        self._streams: dict[str, Numbers] = {
+            "definition": np.arange(len(self._material.defined), dtype=np.int32),
+            "description": self._material.described,
+            "name": self._material.several,
+        }
+        self._shares = {kind: float(getattr(self.recipe, f"{kind}_share")) for kind in KINDS}
+        self._check()
+        self.pairs_per_epoch = self.recipe.pairs or self._natural_count()
+        definitions = len(self._material.defined)
+        # where in the names of its concept a definition begins to go through them
+        self._first_names = np.random.default_rng([self.recipe.seed, 3]).random(definitions)
+        said = json.dumps([self.recipe.to_dict(), self._material.phrases, relation_words().template, _CHUNK, _BATCHES])
+        self.digest = hashlib.sha256(f"{graph.digest}\n{said}".encode()).hexdigest()
+        self._orders: dict[tuple[str, int], Numbers] = {}
+
+    def counts(self) -> dict[str, int]:
+        """What pairs are drawn from: ``definitions``, and ``concepts`` with a relation and with two names."""
+        return {
+            "definitions": len(self._material.defined),
+            "concepts_with_relations": len(self._material.described),
+            "relations": len(self._material.related[1]),
+            "concepts_with_synonyms": len(self._material.several),
+        }
+
+    def batches_per_epoch(self, size: int) -> int:
+        """Batches that :meth:`batches` gives."""
+        return max(1, self.pairs_per_epoch // size)
+
+    def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[list[Pair]]:
+        """Batches of an epoch, the same ones whenever they are asked for.
+
+        Args:
+            epoch: number of the epoch, from 0.
+            size: pairs in a batch.
+            start: batches to leave out, which takes no longer than making one chunk.
+
+        Yields:
+            Batches of ``size`` pairs; smaller ones where hardly as many concepts have no name in common.
+
+        Raises:
+            ConfigError: a batch needs more concepts than there are, or no pair can be made.
+        """
+        concepts = self._concepts()
+        size_now = min(size, self.pairs_per_epoch)
+        if size < 1 or size_now > concepts:
+            raise ConfigError(
+                f"a batch of {size} pairs is asked for; pairs can be made of {concepts} concepts",
+                path=self._graph.path,
+                remedy=f"set the batch size to {concepts} at most" if size > 1 else "give a batch size of at least 1",
+            )
+        total, each = self.batches_per_epoch(size), max(_BATCHES, _CHUNK // size_now)
+        chunks = [(epoch, size_now, first, min(each, total - first)) for first in range(0, total, each)]
+        to_skip = start % each
+        for chunk in run_ahead(self._chunk, chunks[start // each :], self.workers):
+            for batch in chunk[to_skip:]:
+                if not batch:
+                    raise ConfigError(
+                        "no pair can be made: every name and text of a concept say the same",
+                        path=self._graph.path,
+                        remedy="add definitions, or use a knowledge base whose concepts differ in their names",
+                    )
+                yield batch
+            to_skip = 0
+
+    def _chunk(self, epoch: int, size: int, first: int, count: int) -> list[list[Pair]]:
+        """``count`` batches of an epoch from number ``first`` on."""
+        candidates = self._candidates(epoch, first * size, count * size, size)
+        return list(distinct_batches(candidates, size, count))
+
+    def _concepts(self) -> int:
+        """Number of concepts that pairs can be made of."""
+        used = [np.unique(self._owners(kind)) for kind in KINDS if self._shares[kind]]
+        return len(np.unique(np.concatenate(used)))
+
+    def _owners(self, kind: str) -> Numbers:
+        return self._material.defined if kind == "definition" else self._streams[kind]
+
+    def _natural_count(self) -> int:
+        definitions = len(self._material.defined)
+        if self._shares["definition"]:
+            return round(definitions * self.recipe.definition_repeats / self._shares["definition"])
+        if self._shares["description"]:
+            return round(len(self._material.related[1]) / self._shares["description"])
+        return len(self._graph.names[1])
+
+    def _check(self) -> None:
+        missing = [kind for kind in KINDS if self._shares[kind] and not len(self._streams[kind])]
+        if not missing:
+            return
+        kind, path = missing[0], self._graph.path
+        if kind == "definition":
+            raise ConfigError(
+                f"the knowledge base has no definitions, {self._shares[kind]:g} of the pairs need one",
+                path=path,
+                remedy="add a table of definitions, or set the share of definitions to 0",
+            )
+        if kind == "name":
+            raise ConfigError(
+                "no concept of the knowledge base has two names",
+                path=path,
+                remedy="build it with a source that has synonyms, or set the share of pairs of names to 0",
+            )
+        if not len(self._graph.relations[1]):
+            raise ConfigError(
+                f"the knowledge base has no relations, {self._shares[kind]:g} of the pairs need one",
+                path=path,
+                remedy="build it with a source that has relations, or set the share of definitions to 1",
+            )
+        raise ConfigError(
+            "no relation of the knowledge base can be put into words: descriptions are English and the concepts at "
+            "its end have no English names here",
+            path=path,
+            remedy="add en to the languages or a source with English names, or set the share of definitions to 1",
+        )
+
+    def _order(self, kind: str, cycle: int) -> Numbers:
+        if (kind, cycle) not in self._orders:
+            if len(self._orders) >= _ORDERS:
+                self._orders.clear()
+            self._orders[kind, cycle] = order(self.recipe.seed, KINDS.index(kind), cycle, len(self._streams[kind]))
+        return self._orders[kind, cycle]
+
+    def _candidates(self, epoch: int, first: int, count: int, size: int) -> Iterator[_Candidate]:
+        """So many pairs of an epoch, in random order, and spare ones for as long as they are read."""
+        rng = np.random.default_rng([self.recipe.seed, 4, epoch, first])
+        taken = {}
+        for kind in KINDS:
+            share = self._shares[kind]
+            start, end = upto(share, first), upto(share, first + count)
+            taken[kind] = self._turns(kind, epoch * upto(share, self.pairs_per_epoch) + np.arange(start, end))
+        yield from self._make(taken, rng)
+        for _ in range(_SPARE):
+            kinds = rng.choice(len(KINDS), max(256, size), p=[self._shares[kind] for kind in KINDS])
+            for number, kind in enumerate(KINDS):
+                wanted = np.count_nonzero(kinds == number)
+                taken[kind] = self._turns(kind, rng.integers(0, max(1, len(self._streams[kind])), wanted))
+            yield from self._make(taken, rng)
+
+    def _turns(self, kind: str, places: NDArray[np.int64]) -> tuple[Numbers, NDArray[np.int64]]:
+        """What comes at places of a stream that goes round and round, and in which of its cycles that is."""
+        stream = self._streams[kind]
+        if not len(places):
+            return stream[:0], places
+        cycles, within = np.divmod(places, len(stream))
+        taken = np.empty(len(places), dtype=np.int32)
+        for cycle in np.unique(cycles).tolist():
+            here = cycles == cycle
+            taken[here] = stream[self._order(kind, cycle)[within[here]]]
+        return taken, cycles
+
+    def _make(
+        self, taken: dict[str, tuple[Numbers, NDArray[np.int64]]], rng: np.random.Generator
+    ) -> Iterator[_Candidate]:
+        """Pairs with the keys that must not meet in a batch, in random order."""
+        made = [
+            *self._definition_pairs(*taken["definition"]),
+            *self._descriptions(taken["description"][0], rng),
+            *self._name_pairs(taken["name"][0], rng),
+        ]
+        concepts = np.array([one[0] for one in made], dtype=np.int32)
+        ids = self._graph.concept_ids(concepts)
+        ends, forms = self._material.shared
+        begins, stops = ends[concepts].tolist(), ends[concepts + 1].tolist()
+        for place in rng.permutation(len(made)).tolist():
+            concept, name, name_form, text, text_form, kind = made[place]
+            keys: list[Hashable] = [concept, name_form, text_form]
+            if begins[place] != stops[place]:
+                # forms below 0, so that none is taken for a concept
+                keys.extend((-1 - forms[begins[place] : stops[place]]).tolist())
+            yield frozenset(keys), Pair(ids[place], name, text, kind)
+
+    def _definition_pairs(self, chosen: Numbers, cycles: NDArray[np.int64]) -> list[_Made]:
+        concepts = self._material.defined[chosen]
+        counts = counts_of(self._graph.names, concepts)
+        turn = ((self._first_names[chosen] * counts).astype(np.int64) + cycles) % np.maximum(counts, 1)
+        names = self._graph.names[1][self._graph.names[0][concepts] + turn]
+        numbers = self._graph.definitions[1][self._material.definition_places[chosen]]
+        texts, forms = self._graph.definition_texts(numbers), self._graph.name_texts(names)
+        made: list[_Made] = []
+        for concept, name, number in zip(concepts.tolist(), names.tolist(), numbers.tolist(), strict=True):
+            text = texts[number]
+            form = normalise(text)
+            if form not in ("", forms[name][1]):
+                made.append((concept, *forms[name], text, form, "definition"))
+        return made
+
+    def _descriptions(self, concepts: Numbers, rng: np.random.Generator) -> list[_Made]:
+        graph, material, n = self._graph, self._material, len(concepts)
+        places = draw_places(material.related, concepts, rng.random(n))
+        tails, types = material.related[1][places], material.related_types[places]
+        names = draw_values(graph.names, concepts, rng.random(n))
+        related = draw_values(material.related_names, tails, rng.random(n))
+        # What stands first must say less than what stands last: above "is a kind of X" are the ancestors of X.
+        ancestors = draw_ancestors(graph.parents, np.where(material.upward[types], tails, concepts), rng)
+        ancestors[(ancestors >= 0) & (~graph.kept[ancestors] | (ancestors == concepts))] = -1
+        generic = np.full(n, -1, dtype=np.int32)
+        known = ancestors >= 0
+        generic[known] = draw_values(material.related_names, ancestors[known], rng.random(np.count_nonzero(known)))
+        kinds = draw_values(graph.semantic_types, concepts, rng.random(n))
+        which, first = rng.random(n), self.recipe.open_share
+        second = first + self.recipe.semantic_type_share
+        generic[which < second] = -1
+        kinds[(which < first) | (which >= second)] = -1
+        rows = np.concatenate([names, related, generic[generic >= 0]])
+        texts = graph.name_texts(rows)
+        opening = relation_words().open
+        type_texts = [(text.replace("_", " ").lower(), normalise(text)) for text in graph.semantic_type_texts]
+        made: list[_Made] = []
+        columns = (concepts, names, related, generic, kinds, types)
+        for concept, name, tail, above, kind, relation in zip(*(column.tolist() for column in columns), strict=True):
+            form, tail_form = texts[name][1], texts[tail][1]
+            if form == tail_form:
+                continue
+            generic_text, generic_form = (
+                texts[above] if above >= 0 else type_texts[kind] if kind >= 0 else (opening, opening)
+            )
+            if generic_form in (form, tail_form):
+                generic_text = generic_form = opening
+            phrase = material.phrases[relation] or ""
+            text = describe(generic_text, phrase, texts[tail][0])
+            made.append((concept, texts[name][0], form, text, describe(generic_form, phrase, tail_form), "description"))
+        return made
+
+    def _name_pairs(self, concepts: Numbers, rng: np.random.Generator) -> list[_Made]:
+        counts = counts_of(self._graph.names, concepts)
+        # another place than the first one, any of them
+        place = rng.integers(0, counts)
+        second = (place + 1 + rng.integers(0, counts - 1)) % counts
+        begins, rows = self._graph.names[0][concepts], self._graph.names[1]
+        one, other = rows[begins + place], rows[begins + second]
+        texts = self._graph.name_texts(np.concatenate([one, other]))
+        return [
+            (concept, *texts[a], *texts[b], "name")
+            for concept, a, b in zip(concepts.tolist(), one.tolist(), other.tolist(), strict=True)
+            if texts[a][1] != texts[b][1]
+        ]
+
+
+_Made = tuple[int, str, str, str, str, str]
+"""Number of a concept, name with its form, text with its form, kind."""

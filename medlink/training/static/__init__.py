@@ -1,0 +1,1 @@
+"""Trainers of the static encoder: from names, and from a teacher."""

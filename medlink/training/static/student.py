@@ -1,0 +1,340 @@
+"""The static student: a trained transformer distilled into the small encoder that runs on NumPy alone.
+
+Not in the papers. The student learns, as in BioLORD-2023, section "Self-distillation phase", to embed names where the
+teacher puts them; a teacher that is wider is reduced to the student's width by the axes that keep most of the inner
+products. What that costs is measured on names of the user's own knowledge base that were kept from training.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
+
+from medlink.errors import ConfigError
+from medlink.models.encoders import BUILTIN, Encoder, check_folder, load_encoder
+from medlink.models.static.encoder import StaticConfig, StaticEncoder
+from medlink.records import Name
+from medlink.training.biolord.distillation_targets import principal_components, project, sum_embeddings, to_unit
+from medlink.training.biolord.distillation_work import PhaseWork, phase_work
+from medlink.training.common import checkpoint
+from medlink.training.common.card import CARD
+from medlink.training.common.loop import CHECKPOINT_STEPS
+from medlink.training.common.recipes import COUNT, PhaseRecipe, Range
+from medlink.training.common.trainer import precision_here, processes_here, settings_here
+from medlink.training.data.text_store import Entry, TextStore
+from medlink.training.static.bag_embedding import BagEmbedding, TermBags
+from medlink.training.static.student_data import accuracy_at_1, hold_out, synonyms
+
+_READ = 8192
+# of a table of standard normal numbers
+_FIRST = 0.1
+_CARD = """\
+# Static encoder distilled from a transformer
+
+Embeds names of concepts as unit vectors of {dimension} dimensions, without torch. Fingerprint `{fingerprint}`.
+Teacher: the encoder with fingerprint `{teacher}`, of {width} dimensions. {start}
+
+Licence: to be filled in by whoever passes this encoder on; that of the terminology it was trained on has a say.
+
+## Training data
+
+{names:,} names of {concepts:,} concepts. SHA-256 of the names: `{digest}`.
+
+## Recipe
+
+`medlink train biolord static`: the teacher's embeddings as targets, mean squared error. Seed {seed}.
+
+```json
+{recipe}
+```
+
+## What the student loses
+
+{queries:,} names that were kept from training, one of a concept, looked up among the {names:,} others:
+
+| encoder | Acc@1 |
+|---|---|
+| teacher | {teacher_accuracy:.4f} |
+| teacher, reduced to {dimension} dimensions | {reduced_accuracy:.4f} |
+| this one | {accuracy:.4f} |
+
+{steps:,} steps in {hours:.2f} hours{loss}.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticStudentRecipe(PhaseRecipe):
+    """How a static student learns; the numbers come from the experiments in ``docs/distillation.md``.
+
+    Args:
+        epochs: passes over the names.
+        batch_size: names of a step.
+        learning_rate: peak of the linear warm-up and decay.
+        weight_decay: of AdamW.
+        feature_dropout: share of the n-grams that is left out of a name in training.
+        held_out: names kept from training to measure on, at most one of a concept.
+        mini_batch, max_tokens: must be 0; a static encoder has no use for either.
+    """
+
+    epochs: int = 12
+    batch_size: int = 128
+    learning_rate: float = 5e-3
+    weight_decay: float = 0.0
+    feature_dropout: float = 0.0
+    held_out: int = 1000
+
+    RANGES: ClassVar[Mapping[str, Range]] = {
+        **PhaseRecipe.RANGES,
+        "feature_dropout": (lambda x: 0 <= x < 1, "a share from 0 to below 1"),
+        "held_out": COUNT,
+        "mini_batch": (lambda x: x == 0, "0"),
+        "max_tokens": (lambda x: x == 0, "0"),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracies:
+    """Acc@1 on names kept from training: of the teacher, of the teacher reduced, and of the student."""
+
+    queries: int
+    teacher: float
+    reduced: float
+    student: float
+
+
+class StaticStudent:
+    """Distil an encoder into a static one.
+
+    Args:
+        names: gives the names of a knowledge base, in ascending order of their concepts.
+        teacher: the encoder to learn from: a folder or a hub model.
+        start: the static encoder to begin with (``"builtin"`` or a folder), or the shape of one with random weights;
+            by default a shape of the usual width, or of the teacher's if that is smaller.
+        recipe: how to train.
+        log: called with one line now and then.
+    """
+
+    def __init__(
+        self,
+        names: Callable[[], Iterable[Name]],
+        teacher: str | Path,
+        start: str | Path | StaticConfig | None = None,
+        recipe: StaticStudentRecipe | None = None,
+        log: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._names, self._teacher, self._start, self._log = names, teacher, start, log
+        self.recipe = recipe or StaticStudentRecipe()
+        self.accuracies: Accuracies | None = None
+
+    def train(
+        self,
+        out: str | Path,
+        *,
+        resume: bool = False,
+        evaluate: Callable[[SentenceTransformer], float] | None = None,
+        checkpoint_steps: int = CHECKPOINT_STEPS,
+        workers: int = 0,
+    ) -> StaticEncoder:
+        """Run the recipe, measure what was lost, and write the student; ``accuracies`` says it too.
+
+        Memory grows by 8 bytes for each name; the names and the teacher's embeddings of them lie on disk.
+
+        Args:
+            out: folder of the student; what is not finished lies in one of that name with ``.checkpoints``.
+            resume: go on where a run that was cut short stopped.
+            evaluate: development measure, higher is better.
+            checkpoint_steps: steps between two checkpoints.
+            workers: processes that turn batches into tensors while the model is busy.
+
+        Returns:
+            The student.
+
+        Raises:
+            ConfigError: no concept has two names, the student is wider than the teacher, there are several processes,
+                or a folder is in use.
+            EncoderError: an encoder cannot be used, the loss is no number, or the disk is full.
+        """
+        out, recipe = Path(out).resolve(), self.recipe
+        check_folder(out)
+        precision_here(recipe.precision)
+        if processes_here().num_processes > 1:
+            raise ConfigError("a static student is trained by one process", remedy="run it without a launcher")
+        with phase_work(out, "static", resume=resume) as work:
+            module, start = self._module(load_encoder(self._teacher).dimension)
+            split = Split(self._names, recipe.held_out, recipe.seed)
+            store = work.store(split.entries)
+            facts = self._targets(work, store, split, module.shape.dimension, start)
+            figures = work.regress(
+                SentenceTransformer(modules=[module]),
+                store,
+                recipe,
+                name="run",
+                log=self._log,
+                evaluate=evaluate,
+                checkpoint_steps=checkpoint_steps,
+                workers=workers,
+            )
+            student = module.encoder()
+            queries = student.encode(split.texts)
+            accuracy = accuracy_at_1(queries, split.gold, _encoded(store, student, split.owners))
+            self.accuracies = Accuracies(len(split.texts), facts["teacher"], facts["reduced"], accuracy)
+            self._log(f"Acc@1 on {len(split.texts)} names: teacher {facts['teacher']:.4f}, student {accuracy:.4f}")
+            with checkpoint.replacing(out, "the encoder") as beside:
+                student.save(beside)
+                card = _CARD.format(
+                    dimension=student.dimension,
+                    fingerprint=student.fingerprint,
+                    teacher=facts["fingerprint"],
+                    width=facts["width"],
+                    start=f"Trained from the static encoder with fingerprint `{start}`." if start else "",
+                    names=len(store),
+                    concepts=split.concepts,
+                    digest=store.digest,
+                    seed=recipe.seed,
+                    recipe=json.dumps(recipe.to_dict(), indent=2),
+                    queries=len(split.texts),
+                    teacher_accuracy=facts["teacher"],
+                    reduced_accuracy=facts["reduced"],
+                    accuracy=accuracy,
+                    steps=figures.steps,
+                    hours=figures.seconds / 3600,
+                    loss="" if figures.loss is None else f"; over the last of them the loss was {figures.loss:.3g}",
+                )
+                (beside / CARD).write_text(card, encoding="utf-8")
+        return StaticEncoder.load(out)
+
+    def _module(self, width: int) -> tuple[TextBags, str]:
+        """The trainable student, and the fingerprint of what it begins with; empty for random weights."""
+        dropout = self.recipe.feature_dropout
+        start = self._start
+        if start is None:
+            start = StaticConfig(dimension=min(StaticConfig().dimension, width))
+        if isinstance(start, StaticConfig):
+            module, fingerprint = random_student(start, dropout, self.recipe.seed), ""
+        else:
+            encoder = load_encoder(start)
+            if not isinstance(encoder, StaticEncoder):
+                raise ConfigError(
+                    "the student does not begin with a static encoder",
+                    path=start,
+                    remedy=f"name {BUILTIN!r} or the folder of a static encoder",
+                )
+            copy = TextBags.of(encoder, dropout)
+            assert isinstance(copy, TextBags)
+            module, fingerprint = copy, encoder.fingerprint
+        if module.shape.dimension > width:
+            raise ConfigError(
+                f"the student embeds in {module.shape.dimension} dimensions, the teacher in {width}",
+                remedy="begin with a student that is not wider than the teacher",
+            )
+        return module, fingerprint
+
+    def _targets(self, work: PhaseWork, store: TextStore, split: Split, dimension: int, start: str) -> dict[str, Any]:
+        """Embed the names by the teacher, reduce its embeddings, and measure both kinds; then let the teacher go."""
+        teacher = load_encoder(self._teacher)
+        made_of = {"data": store.digest, "teacher": teacher.fingerprint, "dimension": dimension}
+        work.settle({**made_of, "start": start, "recipe": settings_here(self.recipe)})
+
+        def make(path: Path) -> Mapping[str, Any]:
+            """Write the targets."""
+            self._log(f"embedding {store.rows} names by the teacher")
+            whole = path.with_name("whole.npy")
+            rows = sum_embeddings(store, teacher.encode, teacher.dimension, whole)
+            queries = teacher.encode(split.texts)
+            projection = principal_components(rows, dimension, centre=False)
+            reduced = project(rows, projection, path, unit=True)
+            figures = {
+                "fingerprint": teacher.fingerprint,
+                "width": teacher.dimension,
+                "teacher": accuracy_at_1(queries, split.gold, _parts(rows, split.owners)),
+                "reduced": accuracy_at_1(to_unit(projection(queries)), split.gold, _parts(reduced, split.owners)),
+            }
+            del rows
+            whole.unlink()
+            return figures
+
+        return work.targets(made_of, make)
+
+
+class Split:
+    """The names to train on, and those that were kept from it.
+
+    Args:
+        names: gives the names of a knowledge base, in ascending order of their concepts.
+        count: names to keep, at most one of a concept.
+        seed: of the draw.
+
+    Attributes:
+        texts: the names kept.
+        owners: ``(n,)``, number of the concept of each name to train on; known when :meth:`entries` has been read.
+        gold: ``(q,)``, number of the concept of each name kept; known then too.
+    """
+
+    def __init__(self, names: Callable[[], Iterable[Name]], count: int, seed: int) -> None:
+        self._names = names
+        self._held = hold_out(names, count, seed)
+        self.texts = [synonym.text for synonym in self._held]
+        self.concepts = 0
+        self.owners = np.empty(0, dtype=np.int32)
+        self.gold = np.empty(0, dtype=np.int64)
+
+    def entries(self) -> Iterator[Entry]:
+        """The names to train on, each with a row of its own."""
+        held = dict.fromkeys(self._held, -1)
+        owners: array[int] = array("i")
+        number = 0
+        for number, of_concept in enumerate(synonyms(self._names())):
+            for synonym in of_concept:
+                if synonym in held:
+                    held[synonym] = number
+                    continue
+                yield Entry(synonym.text, len(owners))
+                owners.append(number)
+        self.concepts = number + 1
+        self.owners = np.frombuffer(owners, dtype=np.int32)
+        self.gold = np.array(list(held.values()), dtype=np.int64)
+
+
+class TextBags(BagEmbedding):
+    """:class:`~medlink.training.static.bag_embedding.BagEmbedding` on texts, which it hashes itself."""
+
+    def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
+        """Texts to bags of table rows."""
+        texts = [(prompt or "") + str(text) for text in inputs]
+        return TermBags(texts, self.shape)(np.arange(len(texts)))
+
+
+def random_student(config: StaticConfig, dropout: float, seed: int) -> TextBags:
+    """A student with random weights, drawn as :class:`medlink.training.static.trainer.StaticTrainer` draws them."""
+    torch.manual_seed(seed)
+    module = TextBags(config, dropout)
+    with torch.no_grad():
+        module.table.weight.mul_(_FIRST)
+        torch.nn.init.normal_(module.up.weight, std=config.dimension**-0.5)
+        for tensor in (module.down.weight, module.up.bias, module.down.bias):
+            tensor.zero_()
+    return module
+
+
+def _parts(rows: NDArray[np.float32], owners: NDArray[np.int32]) -> Iterator[tuple[NDArray[Any], NDArray[np.int32]]]:
+    """Embeddings with the concepts they are of, a few thousand at a time."""
+    for start in range(0, len(rows), _READ):
+        yield rows[start : start + _READ], owners[start : start + _READ]
+
+
+def _encoded(
+    store: TextStore, encoder: Encoder, owners: NDArray[np.int32]
+) -> Iterator[tuple[NDArray[Any], NDArray[np.int32]]]:
+    """The same for the names of a store, as an encoder embeds them."""
+    for texts, rows, _ in store.batches(np.arange(len(store), dtype=np.int32), _READ):
+        yield encoder.encode(texts), owners[rows]

@@ -1,0 +1,293 @@
+"""Training the static encoder on names of one concept against names of others.
+
+The loss is InfoNCE with in-batch negatives (van den Oord et al. 2018, equation 4; in both directions, as BioLORD 2022,
+section 3.2 uses it on names and definitions): of a batch of pairs ``(a_i, b_i)`` of names, each ``a_i`` must find its
+``b_i`` among all ``b_j``. Names of the same concept are no negatives of each other.
+
+Every batch touches a few thousand rows of the table. Gradients and Adam moments are therefore kept for those rows
+alone ("lazy" Adam), which is what makes two cores enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from medlink.errors import ConfigError
+from medlink.models.static.encoder import StaticConfig, StaticEncoder, quantise
+from medlink.models.static.net import Net, compose
+from medlink.records import Name
+from medlink.training.static.bags import Bags
+
+
+@dataclass(frozen=True, slots=True)
+class StaticRecipe:
+    """How to train: what is written into the model card.
+
+    ``language_boost`` bounds how often a name of a language with few names is an anchor per epoch: the square root of
+    how many times fewer they are than those of the largest language.
+    """
+
+    epochs: int = 8
+    batch_size: int = 512
+    temperature: float = 0.04
+    learning_rate: float = 2e-3
+    warmup: float = 0.05
+    hard_epochs: int = 3
+    hard_neighbours: int = 8
+    feature_dropout: float = 0.3
+    language_boost: int = 4
+    seed: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+
+def info_nce(one: Tensor, other: Tensor, concepts: Tensor, temperature: float) -> Tensor:
+    """InfoNCE over in-batch negatives, both directions, with same-concept pairs masked.
+
+    van den Oord et al. 2018, equation 4, with cosine similarity over ``temperature`` as the score. Different from the
+    plain form: an entry (i, j) with ``concepts[i] == concepts[j]``, i != j, is no negative and drops out of the sum.
+
+    Args:
+        one: ``(n, d)`` unit vectors.
+        other: ``(n, d)`` unit vectors; ``other[i]`` is the positive of ``one[i]``.
+        concepts: ``(n,)`` integer concept of each pair.
+        temperature: divisor of the cosines, above 0.
+
+    Returns:
+        The mean loss, a scalar.
+
+    >>> import torch
+    >>> eye = torch.eye(2)
+    >>> round(float(info_nce(eye, eye, torch.tensor([0, 1]), 1.0)), 4)  # log(1 + e**-1)
+    0.3133
+    >>> round(float(info_nce(eye, eye, torch.tensor([0, 0]), 1.0)), 4)  # no negative is left
+    0.0
+    """
+    scores = one @ other.T / temperature
+    same = concepts[:, None] == concepts[None, :]
+    same.fill_diagonal_(False)
+    scores = scores.masked_fill(same, float("-inf"))
+    target = torch.arange(len(one), device=one.device)
+    return (functional.cross_entropy(scores, target) + functional.cross_entropy(scores.T, target)) / 2
+
+
+class _LazyAdam:
+    """Adam (Kingma and Ba 2015, algorithm 1) on the rows of a table that a batch touched."""
+
+    def __init__(self, rows: int, dimension: int) -> None:
+        self.first = torch.zeros(rows, dimension)
+        self.second = torch.zeros(rows, dimension)
+        self.steps = torch.zeros(rows, 1)
+
+    def step(self, table: Tensor, used: Tensor, grad: Tensor, rate: float) -> None:
+        """Move ``table[used]`` against ``grad``, in place; bias is corrected by each row's own count of steps."""
+        steps = self.steps[used] + 1
+        first = self.first[used].mul_(0.9).add_(grad, alpha=0.1)
+        second = self.second[used].mul_(0.999).addcmul_(grad, grad, value=0.001)
+        self.steps[used], self.first[used], self.second[used] = steps, first, second
+        scaled = (first / (1 - 0.9**steps)) / ((second / (1 - 0.999**steps)).sqrt_().add_(1e-8))
+        table[used] -= rate * scaled
+
+
+class _Data:
+    """Names as features, grouped by concept."""
+
+    def __init__(self, names: Sequence[Name], config: StaticConfig) -> None:
+        ordered = sorted({(n.concept_id, n.language, n.text) for n in names})
+        ids = [concept for concept, _, _ in ordered]
+        self.concept = np.unique(ids, return_inverse=True)[1]
+        self.text = [text for _, _, text in ordered]
+        self.language = np.unique([language for _, language, _ in ordered], return_inverse=True)[1]
+        self.bags = Bags(self.text, config)
+        self.starts = np.searchsorted(self.concept, np.arange(self.concept.max() + 2))
+        # A concept with one name has no positive of its own: its name only serves as a negative.
+        self.sizes = np.diff(self.starts)
+
+
+class StaticTrainer:
+    """Train a :class:`StaticEncoder`.
+
+    Args:
+        names: names with their concepts; at least two concepts with two different names each.
+        config: shape of the encoder.
+        recipe: how to train.
+        log: called with one line now and then.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[Name],
+        config: StaticConfig | None = None,
+        recipe: StaticRecipe | None = None,
+        log: Callable[[str], None] | None = None,
+    ) -> None:
+        self.config = config or StaticConfig()
+        self.recipe = recipe or StaticRecipe()
+        self.log = log or (lambda _: None)
+        if not names:
+            raise ConfigError("no names to train on")
+        self.data = _Data(names, self.config)
+        if int((self.data.sizes > 1).sum()) < 2:
+            raise ConfigError(
+                "fewer than two concepts have two names", remedy="train on a source that has synonyms or translations"
+            )
+        generator = torch.Generator().manual_seed(self.recipe.seed)
+        d, h = self.config.dimension, self.config.hidden
+        self.table = torch.randn(self.config.rows, d, generator=generator) * 0.1
+        self.net = Net(d, h)
+        with torch.no_grad():
+            self.net.up.weight.copy_(torch.randn(h, d, generator=generator) * d**-0.5)
+            self.net.down.weight.zero_()
+            self.net.up.bias.zero_()
+            self.net.down.bias.zero_()
+
+    def _embed(self, names: NDArray[np.int64], dropout: float, rng: np.random.Generator) -> tuple[Tensor, Tensor, Any]:
+        found = self.data.bags.take(names)
+        used, local = np.unique(np.concatenate([found.rows, found.marker_rows]), return_inverse=True)
+        index = torch.from_numpy(used.astype(np.int64))
+        vectors = self.table[index].requires_grad_()
+        split = len(found.rows)
+        x = self._sums(vectors, local[:split], found.indptr, dropout, rng)
+        x = x * self.config.probes / torch.from_numpy(np.maximum(np.diff(found.indptr), 1)[:, None])
+        # a name has but one or two markers: they drop out half as often
+        m = self._sums(vectors, local[split:], found.marker_indptr, dropout / 2, rng)
+        return compose(x, m, self.net, self.config.marker_weight), vectors, index
+
+    def _sums(
+        self,
+        vectors: Tensor,
+        rows: NDArray[np.int64],
+        indptr: NDArray[np.int64],
+        dropout: float,
+        rng: np.random.Generator,
+    ) -> Tensor:
+        """Sums of rows of ``vectors``, without the n-grams or markers that drop out."""
+        weights = np.ones(len(rows), dtype=np.float32)
+        if dropout:
+            # Whole n-grams drop out (all their probes): a name must be known by any part of it.
+            kept = rng.random(len(rows) // self.config.probes) >= dropout
+            weights = np.repeat(kept, self.config.probes) / np.float32(1 - dropout)
+        return functional.embedding_bag(
+            torch.from_numpy(rows.astype(np.int64)),
+            vectors,
+            torch.from_numpy(indptr[:-1]),
+            mode="sum",
+            per_sample_weights=torch.from_numpy(weights),
+        )
+
+    def _anchors(self) -> NDArray[np.int64]:
+        """Names of concepts with several, those of small languages more than once."""
+        data = self.data
+        anchors = np.flatnonzero(data.sizes[data.concept] > 1)
+        counts = np.bincount(data.language[anchors])
+        times = (
+            np.sqrt(counts.max() / np.maximum(counts, 1)).round().astype(np.int64).clip(1, self.recipe.language_boost)
+        )
+        return np.asarray(np.repeat(anchors, times[data.language[anchors]]))
+
+    def _epoch(self, epoch: int, rng: np.random.Generator) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+        """Batches of pairs of names: each name of a concept with several is an anchor once per epoch."""
+        data, size = self.data, self.recipe.batch_size
+        anchors = self._anchors()
+        if epoch >= self.recipe.epochs - self.recipe.hard_epochs:
+            order = self._neighbour_order(anchors, rng)
+        else:
+            order = rng.permutation(anchors)
+        first = data.starts[data.concept[order]]
+        count = data.sizes[data.concept[order]]
+        partner = first + rng.integers(0, count - 1)
+        partner += partner >= order  # any other name of the concept
+        # Half of the anchors that have a name in another language meet that one.
+        other = first + rng.integers(0, count)
+        swap = (data.language[other] != data.language[order]) & (rng.random(len(order)) < 0.5)
+        partner = np.where(swap, other, partner)
+        batches = [(order[i : i + size], partner[i : i + size]) for i in range(0, len(order) - 1, size)]
+        for i in rng.permutation(len(batches)):
+            yield batches[i]
+
+    def _neighbour_order(self, anchors: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+        """Anchors in runs of near neighbours, so that a batch holds hard negatives (ANCE, Xiong et al. 2021).
+
+        Anchors are taken at random; each takes its nearest names of other concepts, found by Faiss in the embeddings
+        of the moment, along with it.
+        """
+        import faiss
+
+        vectors = self.encoder().encode([self.data.text[i] for i in anchors])
+        cells = max(1, int(len(anchors) ** 0.5))
+        quantiser = faiss.IndexFlatIP(self.config.dimension)
+        index = faiss.IndexIVFFlat(quantiser, self.config.dimension, cells, faiss.METRIC_INNER_PRODUCT)
+        index.cp.seed, index.cp.niter, index.nprobe = self.recipe.seed, 4, 4
+        index.cp.max_points_per_centroid = 64
+        index.train(vectors)
+        index.add(vectors)
+        k = self.recipe.hard_neighbours
+        near = np.concatenate([index.search(vectors[i : i + 8192], 4 * k)[1] for i in range(0, len(vectors), 8192)])
+        concept = self.data.concept[anchors]
+        taken = np.zeros(len(anchors), dtype=bool)
+        order: list[int] = []
+        for start in rng.permutation(len(anchors)):
+            if taken[start]:
+                continue
+            taken[start] = True
+            order.append(start)
+            seen = {concept[start]}
+            for j in near[start]:
+                if j >= 0 and not taken[j] and concept[j] not in seen:
+                    taken[j] = True
+                    seen.add(concept[j])
+                    order.append(int(j))
+                    if len(seen) > k:
+                        break
+        return np.asarray(anchors[np.array(order)])
+
+    def train(self) -> StaticEncoder:
+        """Run the recipe; same names, same recipe and same number of threads give the same encoder."""
+        recipe = self.recipe
+        rng = np.random.default_rng(recipe.seed)
+        per_epoch = -(-len(self._anchors()) // recipe.batch_size)
+        total = max(1, per_epoch * recipe.epochs)
+        adam = _LazyAdam(self.config.rows, self.config.dimension)
+        dense = torch.optim.AdamW(self.net.parameters(), lr=recipe.learning_rate, weight_decay=0.01)
+        step, running = 0, 0.0
+        for epoch in range(recipe.epochs):
+            for anchors, partners in self._epoch(epoch, rng):
+                progress = step / total
+                rate = recipe.learning_rate * min(progress / recipe.warmup, (1 - progress) / (1 - recipe.warmup))
+                vectors, leaf, index = self._embed(np.concatenate([anchors, partners]), recipe.feature_dropout, rng)
+                n = len(anchors)
+                concepts = torch.from_numpy(self.data.concept[anchors])
+                loss = info_nce(vectors[:n], vectors[n:], concepts, recipe.temperature)
+                if not torch.isfinite(loss):
+                    raise ConfigError(
+                        f"the loss is {loss.item()} at step {step} of epoch {epoch + 1}",
+                        remedy="lower the learning rate or raise the temperature",
+                    )
+                dense.zero_grad()
+                torch.autograd.backward(loss)
+                dense.param_groups[0]["lr"] = max(rate, 1e-6)
+                dense.step()
+                if leaf.grad is not None:
+                    adam.step(self.table, index, leaf.grad, max(rate, 1e-6))
+                value = loss.item()
+                running = 0.98 * running + 0.02 * value if step else value
+                step += 1
+                if step % 100 == 0 or step == total:
+                    self.log(f"epoch {epoch + 1}/{recipe.epochs} step {step}/{total} loss {running:.4f}")
+        return self.encoder()
+
+    def encoder(self) -> StaticEncoder:
+        """The encoder as it stands, quantised."""
+        codes, scale = quantise(self.table.numpy())
+        state = {name: tensor.detach().numpy().copy() for name, tensor in self.net.state_dict().items()}
+        return StaticEncoder(self.config, {"table": codes, "scale": scale, **state})

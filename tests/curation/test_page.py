@@ -1,0 +1,162 @@
+"""The page as a file; what it does in a browser is tried in test_browser.py."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medlink.clustering import Cluster, Member
+from medlink.curation.decisions import term_hash
+from medlink.curation.page import write_report
+from medlink.errors import ConfigError
+
+from .pages import CLUSTERING, CLUSTERS
+
+ATTACKS = (
+    "</script><script>alert(1)</script>",
+    "</script /<img src=x onerror=alert(1) ",
+    "<!--<script>",
+    "]]>&amp;&#60;img src=x onerror=alert(1)>",
+    "\"quoted\" 'and' \\u003c {{script}}",
+    "\u202egnp.exe \u05d0\u05d1",
+    "bell\x07 null\x00 tab\tline\u2028end",
+    "heart \U0001f493 lone \ud800",
+)
+
+
+class Page(HTMLParser):
+    """The elements of a page and the text of its scripts and styles."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[tuple[str, str]] = []
+        self.feed(path.read_text("utf-8"))
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append((self.tags[-1][0] if self.tags else "", data))
+
+    def inline(self, tag: str) -> list[str]:
+        return [text for where, text in self.texts if where == tag and text.strip()]
+
+    def attributes(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for found, attributes in self.tags if found == tag]
+
+
+def written(tmp_path: Path, *clusters: Cluster, title: str = "t", **summary: Any) -> Page:
+    write_report(tmp_path / "page.html", (c.to_dict() for c in clusters), title=title, summary=summary)
+    return Page(tmp_path / "page.html")
+
+
+def data(page: Page) -> Any:
+    return json.loads(page.inline("script")[0])
+
+
+def test_the_data(tmp_path: Path) -> None:
+    given = data(written(tmp_path, *CLUSTERS, clusters=6))
+    assert given["summary"] == {"clusters": 6}
+    fields = given["fields"]
+    for row, cluster in zip(given["clusters"], CLUSTERS, strict=True):
+        read = dict(zip(fields["cluster"], row, strict=True))
+        plain = cluster.to_dict()
+        for kind, key in (("nearest", "nearest"), ("member", "members"), ("neighbour", "neighbours")):
+            read[key] = [dict(zip(fields[kind], one, strict=True)) for one in read[key]]
+        for member in read["members"]:
+            assert member.pop("hash") == term_hash(member["term"])
+        assert read == {key: plain[key] for key in read}
+        assert plain.keys() - read.keys() == {"status"}
+
+
+def test_numbers_are_short_and_languages_are_tags(tmp_path: Path) -> None:
+    cluster = Cluster(1, "a  b", (Member("a  b", 1, "GER", "", 0.123456789), Member("c", 1, "Deutsch")), score=1 / 3)
+    row = data(written(tmp_path, cluster))["clusters"][0]
+    assert (row[1], row[4]) == ("a b", 0.3333)
+    assert [member[:5] for member in row[9]] == [["a b", 1, "de", "", 0.1235], ["c", 1, "", "", 1.0]]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_no_text_leaves_its_place(attack: str, tmp_path: Path) -> None:
+    cluster = Cluster(1, attack, (Member(attack, id=attack),), attack, attack, 0.5)
+    page, plain = written(tmp_path, cluster, title=attack, name=attack), written(tmp_path)
+    assert [tag for tag, _ in page.tags] == [tag for tag, _ in plain.tags]
+    given = data(page)
+    assert given["summary"] == {"name": attack}
+    assert given["clusters"][0][1:4] == [" ".join(attack.split()), attack, attack]
+    assert page.inline("script")[0].isascii()
+
+
+def test_nothing_comes_from_elsewhere(tmp_path: Path) -> None:
+    page = written(tmp_path, *CLUSTERS)
+    policy = page.attributes("meta")[1]["content"] or ""
+    style, script = page.inline("style")[0], page.inline("script")[1]
+    for kind, text in (("style", style), ("script", script)):
+        digest = b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for tag, attributes in page.tags:
+        for name in ("src", "href", "action", "srcset", "style"):
+            assert name not in attributes or (tag, attributes[name]) == ("link", "data:,")
+        assert not any(name.startswith("on") for name in attributes)
+    for text in (style, script):
+        assert not re.search(r"https?:|url\(|@import|innerHTML|outerHTML|insertAdjacentHTML|eval\(|localStorage", text)
+
+
+def test_memory_does_not_hold_the_clusters(tmp_path: Path) -> None:
+    alive = 0
+
+    class Row(dict[str, Any]):
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
+
+    def rows() -> Iterator[Row]:
+        nonlocal alive
+        for number in range(200):
+            row = Row(Cluster(number, "a", (Member("a"),)).to_dict())
+            alive += 1
+            assert alive < 5
+            yield row
+            del row
+
+    write_report(tmp_path / "page.html", rows(), title="t", summary={})
+
+
+def test_same_clusters_same_page(tmp_path: Path) -> None:
+    written(tmp_path, *CLUSTERS, **CLUSTERING.summary.to_dict())
+    first = (tmp_path / "page.html").read_bytes()
+    written(tmp_path, *CLUSTERS, **CLUSTERING.summary.to_dict())
+    assert (tmp_path / "page.html").read_bytes() == first
+
+
+def test_a_failure_leaves_the_old_page(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text("old")
+
+    def broken() -> Iterator[dict[str, Any]]:
+        yield CLUSTERS[0].to_dict()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_report(path, broken(), title="t", summary={})
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "none" / "page.html", tmp_path / "file" / "page.html", tmp_path):
+        with pytest.raises(ConfigError, match=r"the page cannot be written: .*Remedy: name a file in a folder that"):
+            write_report(path, [], title="t", summary={})

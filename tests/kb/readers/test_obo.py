@@ -1,0 +1,125 @@
+"""OBO flat files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import InputError
+from medlink.files.intake import Problems
+from medlink.kb.readers.obo import read_obo
+from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
+from tests.kb.writers import write_lines
+
+FILE = r"""format-version: 1.4
+data-version: demo/releases/2026-07-31/demo.obo
+default-namespace: symptoms
+property_value: dc:title "Demo \"Ontology\"" xsd:string
+! a comment
+
+[Term]
+id: X:1
+name: cellulitis\, deep
+namespace: disease
+namespace: sign
+def: "A \"deep\" inflammation\nof tissue." [url:http\://a.b "x", X:9]
+comment: none
+synonym: "abbr" EXACT OMO:0003012 []
+synonym: "lay one" EXACT http://purl.obolibrary.org/obo/hp#layperson [A:1] {x="y"}
+synonym: "plain" EXACT []
+synonym: "wide \[x\]" BROAD []
+synonym: "no scope" []
+xref: ICDO:9120/3
+xref: UMLS_CUI:C0018923 "text" {source="z"}
+xref: http\://somewhere.org/1
+xref: loose
+is_a: X:2 {source="X"} ! the parent
+relationship: part_of X:3 ! whole
+relationship: RO:0002200 X:4
+relationship: broken
+
+[Term]
+id: X:2
+name: parent
+
+[Term]
+id: X:5
+name: gone
+is_obsolete: true
+
+[Term]
+id: Y:1
+name: foreign
+
+[Term]
+id: X:6
+
+[Typedef]
+id: RO:0002200
+name: has phenotype
+
+[Instance]
+id: X:7
+name: an instance
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_lines(tmp_path / "demo.obo", FILE.splitlines())
+
+
+def test_everything(path: Path) -> None:
+    problems = Problems()
+    assert list(read_obo(path, problems=problems)) == [
+        Source("X", "2026-07-31", 'Demo "Ontology"'),
+        Concept("X:1", "X"),
+        Name("X:1", "cellulitis, deep", "en", "preferred", "X", True),
+        SemanticType("X:1", "disease", "", "X"),
+        SemanticType("X:1", "sign", "", "X"),
+        Definition("X:1", 'A "deep" inflammation of tissue.', "en", "X"),
+        Name("X:1", "abbr", "en", "abbreviation", "X"),
+        Name("X:1", "lay one", "en", "lay", "X"),
+        Name("X:1", "plain", "en", "exact", "X"),
+        Name("X:1", "wide [x]", "en", "broad", "X"),
+        Name("X:1", "no scope", "en", "related", "X"),
+        Mapping("X:1", "ICDO", "9120/3", "xref", "X"),
+        Mapping("X:1", "UMLS_CUI", "C0018923", "xref", "X"),
+        Relation("X:1", "isa", "X:2", "X"),
+        Relation("X:1", "part_of", "X:3", "X"),
+        Relation("X:1", "has phenotype", "X:4", "X"),
+        Concept("X:2", "X"),
+        Name("X:2", "parent", "en", "preferred", "X", True),
+        SemanticType("X:2", "symptoms", "", "X"),
+    ]
+    assert problems.skipped == {
+        "cross-reference without a system": 2,
+        "obsolete term": 1,
+        "term of another ontology": 1,
+    }
+    assert problems.bad == {"relationship without a target": 1, "term without id or name": 1}
+
+
+def test_options(path: Path) -> None:
+    records = list(read_obo(path, source="HOUSE", version="1", language="de"))
+    assert records[:3] == [
+        Source("HOUSE", "1", 'Demo "Ontology"'),
+        Concept("X:1", "HOUSE"),
+        Name("X:1", "cellulitis, deep", "de", "preferred", "HOUSE", True),
+    ]
+    assert {record.language for record in records if isinstance(record, Definition)} == {"de"}
+
+
+def test_malformed(tmp_path: Path) -> None:
+    lines = ["[Term]", "id: X:1", "name: x", "rubbish", 'synonym: "open', 'def: "" []', "synonym: bare EXACT []"]
+    problems = Problems()
+    assert len(list(read_obo(write_lines(tmp_path / "x.obo", lines), problems=problems))) == 3
+    assert problems.bad == {"line without a tag": 1, "broken quoting": 2, "empty text": 1}
+    assert [problem.line for problem in problems.examples] == [4, 5, 6, 7]
+
+
+def test_no_terms(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.obo", ["some text", "more text"])
+    with pytest.raises(InputError, match=r"looked for \[Term\] stanzas"):
+        list(read_obo(path))

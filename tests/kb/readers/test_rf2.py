@@ -1,0 +1,285 @@
+"""SNOMED CT RF2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medlink.errors import InputError
+from medlink.files.intake import Problems
+from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.kb.readers.rf2 import read_rf2
+from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
+from tests.kb import writers
+from tests.kb.writers import (
+    ACCEPTABLE,
+    DESCRIPTION,
+    FSN,
+    INFERRED,
+    LANGUAGE,
+    PREFERRED,
+    RELATIONSHIP,
+    STATED,
+    SYNONYM,
+    TEXT,
+    rf2,
+    row,
+)
+
+US, GB, DE = "900000000000509007", "900000000000508004", "722130004"
+SIMPLE = "refsetId referencedComponentId mapTarget"
+EXTENDED = SIMPLE.replace("mapTarget", "mapGroup mapPriority mapRule mapAdvice mapTarget correlationId mapCategoryId")
+
+
+def edition(folder: Path) -> Path:
+    """An international edition with one of everything."""
+    end = "INT_20260901.txt"
+    rf2(
+        folder / "Terminology",
+        f"sct2_Concept_Snapshot_{end}",
+        "definitionStatusId",
+        [row(1, "0"), row(2, "0"), row(3, "0", active="0"), row(363698007, "0"), row(777, "0")],
+    )
+    rf2(
+        folder / "Terminology",
+        f"sct2_Description_Snapshot-en_{end}",
+        DESCRIPTION,
+        [
+            row(11, "1", "en", FSN, "Oedema (of leg) (finding)", "0"),
+            row(12, "1", "en", SYNONYM, "Edema", "0"),
+            row(13, "1", "en", SYNONYM, "Oedema", "0"),
+            row(14, "1", "en", SYNONYM, "Dropsy", "0", active="0"),
+            row(15, "2", "en", FSN, "Leg (body structure)", "0"),
+            row(16, "2", "en", SYNONYM, "Leg", "0"),
+            row(17, "3", "en", FSN, "Old (finding)", "0"),
+            row(18, "363698007", "en", FSN, "Finding site (attribute)", "0"),
+            row(19, "777", "en", FSN, "House map (foundation metadata concept)", "0"),
+        ],
+    )
+    rf2(
+        folder / "Terminology",
+        f"sct2_Description_Snapshot-de_{end}",
+        DESCRIPTION,
+        [row(21, "1", "de", SYNONYM, "Ödem", "0")],
+    )
+    rf2(
+        folder / "Terminology",
+        f"sct2_TextDefinition_Snapshot-en_{end}",
+        DESCRIPTION,
+        [row(31, "1", "en", TEXT, "Swelling.", "0"), row(32, "3", "en", TEXT, "Old.", "0")],
+    )
+    rf2(
+        folder / "Terminology",
+        f"sct2_Relationship_Snapshot_{end}",
+        RELATIONSHIP,
+        [
+            row(41, "1", "777", "0", "116680003", INFERRED, "0"),
+            row(42, "1", "2", "1", "363698007", INFERRED, "0"),
+            row(43, "1", "2", "1", "999", INFERRED, "0"),
+            row(44, "1", "2", "1", "363698007", STATED, "0"),
+            row(45, "1", "3", "0", "116680003", INFERRED, "0"),
+            row(46, "2", "777", "0", "116680003", INFERRED, "0", active="0"),
+        ],
+    )
+    rf2(
+        folder / "Refset",
+        f"der2_cRefset_LanguageSnapshot-en_{end}",
+        LANGUAGE,
+        [
+            row("a", GB, "13", PREFERRED), row("b", US, "12", PREFERRED), row("c", US, "13", ACCEPTABLE),
+            row("d", US, "11", PREFERRED), row("e", US, "16", PREFERRED),
+        ],
+    )  # fmt: skip
+    rf2(
+        folder / "Refset",
+        f"der2_sRefset_SimpleMapSnapshot_{end}",
+        SIMPLE,
+        [row("a", "446608001", "1", "T-1"), row("b", "777", "1", "h1"), row("c", "888", "3", "x")],
+    )
+    rf2(
+        folder / "Refset",
+        f"der2_iisssccRefset_ExtendedMapSnapshot_{end}",
+        EXTENDED,
+        [
+            row("a", "447562003", "1", "1", "1", "TRUE", "ALWAYS R60.0", "R60.0", "0", "0"),
+            row("b", "447562003", "1", "1", "2", "TRUE", "none", "", "0", "0"),
+            row("c", "447562003", "1", "2", "1", "IFA 3", "IF", "R60.9", "0", "0", active="0"),
+        ],
+    )
+    rf2(
+        folder / "Refset",
+        f"der2_iissscRefset_ComplexMapSnapshot_{end}",
+        EXTENDED.rsplit(" ", 1)[0],
+        [row("a", "6011000124106", "2", "1", "1", "TRUE", "x", "S88", "0")],
+    )
+    # Neither of these is content of the snapshot.
+    writers.write_lines(folder / "Terminology" / f"sct2_StatedRelationship_Snapshot_{end}", ["rubbish"])
+    writers.write_lines(folder / "Full" / f"sct2_Concept_Full_{end}", ["rubbish"])
+    return folder
+
+
+def test_every_file(tmp_path: Path) -> None:
+    problems = Problems()
+    records = list(read_rf2(edition(tmp_path), problems=problems))
+
+    def of(kind: type[Any]) -> list[Any]:
+        return [record for record in records if isinstance(record, kind)]
+
+    assert records[0] == Source("SNOMEDCT", "20260901", "SNOMED CT")
+    assert of(Concept) == [Concept(number, "SNOMEDCT") for number in ("1", "2", "363698007", "777")]
+    assert [(n.concept_id, n.text, n.language, n.type, n.preferred) for n in of(Name)] == [
+        ("1", "Ödem", "de", "synonym", False),
+        ("1", "Oedema (of leg) (finding)", "en", "fsn", False),
+        ("1", "Edema", "en", "synonym", True),
+        ("1", "Oedema", "en", "synonym", True),
+        ("2", "Leg (body structure)", "en", "fsn", False),
+        ("2", "Leg", "en", "synonym", True),
+        ("363698007", "Finding site (attribute)", "en", "fsn", False),
+        ("777", "House map (foundation metadata concept)", "en", "fsn", False),
+    ]
+    assert [(s.concept_id, s.semantic_type) for s in of(SemanticType)] == [
+        ("1", "finding"), ("2", "body structure"), ("363698007", "attribute"), ("777", "foundation metadata concept"),
+    ]  # fmt: skip
+    assert of(Definition) == [Definition("1", "Swelling.", "en", "SNOMEDCT")]
+    assert [(r.head, r.type, r.tail) for r in of(Relation)] == [
+        ("1", "isa", "777"), ("1", "finding site", "2"), ("1", "999", "2"),
+    ]  # fmt: skip
+    assert [(m.concept_id, m.system, m.code, m.type) for m in of(Mapping)] == [
+        ("1", "ICD-O", "T-1", "simple_map"),
+        ("1", "House map", "h1", "simple_map"),
+        ("2", "ICD-10-CM", "S88", "complex_map"),
+        ("1", "ICD-10", "R60.0", "extended_map"),
+    ]
+    assert not problems.bad
+    assert problems.skipped == {
+        "inactive Concept row": 1,
+        "inactive Description row": 1,
+        "Description of an inactive concept": 1,
+        "TextDefinition of an inactive concept": 1,
+        "relationship that is not inferred": 1,
+        "relationship of an inactive concept": 1,
+        "inactive Relationship row": 1,
+        "map of an inactive concept": 1,
+        "map without a target": 1,
+        "inactive ExtendedMap row": 1,
+    }
+
+
+@pytest.mark.parametrize(("refsets", "preferred"), [((), "Edema"), ((GB,), "Oedema"), ((US, GB), "Edema")])
+def test_language_refset_decides(refsets: tuple[str, ...], preferred: str, tmp_path: Path) -> None:
+    report = build_kb(tmp_path / "kb", [Input("rf2", edition(tmp_path / "x"), {"language_refsets": refsets})])
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        assert kb.preferred_name("1") == preferred
+        assert kb.preferred_name("1", "de") == "Ödem"  # the only one
+        assert kb.preferred_name("777") == "House map (foundation metadata concept)"
+    assert report.sources[0].names == {"de": 1, "en": 7}
+
+
+def test_unranked_refsets_go_by_number(tmp_path: Path) -> None:
+    folder = edition(tmp_path)
+    rf2(
+        folder,
+        "der2_cRefset_LanguageSnapshot-en_XX_20260901.txt",
+        LANGUAGE,
+        [row("x", "1000", "13", PREFERRED), row("y", "999", "12", PREFERRED)],
+    )
+    (folder / "Refset" / "der2_cRefset_LanguageSnapshot-en_INT_20260901.txt").unlink()
+    build_kb(tmp_path / "kb", [Input("rf2", folder)])
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        assert kb.preferred_name("1") == "Edema"
+
+
+def test_national_extension(tmp_path: Path) -> None:
+    """An extension adds names, and a later inactive row of it withdraws what the edition has."""
+    edition(tmp_path / "international")
+    national = tmp_path / "national"
+    rf2(
+        national,
+        "sct2_Concept_GermanyExtensionSnapshot_DE1000274_20261115.txt",
+        "definitionStatusId",
+        [row(2, "0", active="0", time="20261115"), row(900, "0"), row(3, "0", time="20261115")],
+    )
+    rf2(
+        national,
+        "sct2_Description_GermanyExtensionSnapshot-de_DE1000274_20261115.txt",
+        DESCRIPTION,
+        [
+            row(51, "1", "de", SYNONYM, "Wassereinlagerung", "0"),
+            row(52, "900", "de", SYNONYM, "Neues", "0"),
+            row(21, "1", "de", SYNONYM, "Ödem", "0", active="0", time="20261115"),
+            row(12, "1", "en", SYNONYM, "Edema", "0", active="0", time="20250101"),
+        ],
+    )
+    rf2(
+        national,
+        "der2_cRefset_LanguageGermanyExtensionSnapshot-de_DE1000274_20261115.txt",
+        LANGUAGE,
+        [row("g", DE, "51", PREFERRED)],
+    )
+    for given in (
+        Input("rf2", tmp_path / "international", {"extensions": [national]}),
+        Input("rf2", tmp_path / "international", {"extensions": [tmp_path / "international", national]}),
+        Input("rf2", national, {"extensions": [tmp_path / "international"]}),
+        Input("rf2", tmp_path),
+    ):
+        report = build_kb(tmp_path / "kb", [given])
+        assert report.sources[0].source.version == "20261115"
+        with KnowledgeBase(tmp_path / "kb") as kb:
+            assert [name.text for name in kb.names("1") if name.language == "de"] == ["Wassereinlagerung"]
+            assert "Edema" in [name.text for name in kb.names("1")]  # withdrawn earlier than it is active
+            assert kb.get("2") is None
+            assert kb.preferred_name("900") == "Neues"
+            assert kb.preferred_name("3") == "Old (finding)"  # active again
+
+
+def test_languages(tmp_path: Path) -> None:
+    problems = Problems()
+    records = list(read_rf2(edition(tmp_path), languages=["de"], problems=problems))
+    assert [record.text for record in records if isinstance(record, Name)] == ["Ödem"]
+    assert not [record for record in records if isinstance(record, Definition)]
+    # What the English terms tell of types stays.
+    assert [record.type for record in records if isinstance(record, Relation)] == ["isa", "finding site", "999"]
+    assert SemanticType("1", "finding", "", "SNOMEDCT") in records
+    assert problems.skipped["name in another language"] == 7
+    assert problems.skipped["definition in another language"] == 1
+
+
+def test_bad_rows(tmp_path: Path) -> None:
+    path = edition(tmp_path) / "Terminology" / "sct2_Description_Snapshot-de_INT_20260901.txt"
+    with open(path, "a", encoding="utf-8") as handle:
+        handle.write("\t".join(row(22, "1", "xx", SYNONYM, "?", "0")) + "\n23\t20260101\t1\n")
+    problems = Problems()
+    list(read_rf2(tmp_path, problems=problems))
+    assert problems.bad == {"unknown language": 1, "column count": 1}
+    assert [problem.line for problem in problems.examples] == [3, 4]
+
+
+def test_wrong_folder(tmp_path: Path) -> None:
+    (tmp_path / "some.txt").touch()
+    with pytest.raises(InputError, match=r"looked for sct2_Concept_\*Snapshot\*.txt.*found some.txt"):
+        list(read_rf2(tmp_path))
+    with pytest.raises(InputError, match="no such folder"):
+        list(read_rf2(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="is no folder"):
+        list(read_rf2(tmp_path / "some.txt"))
+    (tmp_path / "none").mkdir()
+    with pytest.raises(InputError, match="found no files"):
+        list(read_rf2(tmp_path / "none"))
+    edition(tmp_path / "x")
+    (tmp_path / "y").mkdir()
+    (tmp_path / "some.txt").rename(tmp_path / "y" / "some.txt")
+    with pytest.raises(InputError, match=r"found some\.txt"):
+        list(read_rf2(tmp_path / "x", extensions=[tmp_path / "y"]))
+    for path in (tmp_path / "x" / "Terminology").glob("sct2_Description*"):
+        path.unlink()
+    with pytest.raises(InputError, match=r"looked for sct2_Description_\*Snapshot\*.txt; found der2_"):
+        list(read_rf2(tmp_path / "x"))
+
+
+def test_missing_column(tmp_path: Path) -> None:
+    path = edition(tmp_path) / "Terminology" / "sct2_Concept_Snapshot_INT_20260901.txt"
+    path.write_text("id\teffectiveTime\tstatus\n")
+    with pytest.raises(InputError, match="looked for the columns id, effectiveTime, active, id; found 3 columns"):
+        list(read_rf2(tmp_path))

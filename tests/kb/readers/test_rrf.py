@@ -1,0 +1,243 @@
+"""UMLS RRF."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medlink.errors import ConfigError, InputError
+from medlink.files.intake import Problems
+from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.kb.readers.rrf import read_rrf
+from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
+from tests.kb.writers import conso, rel, write_lines
+
+
+def release(folder: Path, **files: list[str]) -> Path:
+    for name, lines in files.items():
+        write_lines(folder / f"{name}.RRF", lines)
+    return folder
+
+
+def sab(name: str, version: str, first_in: str, current: str = "Y") -> str:
+    cells = [""] * 25
+    cells[2], cells[3], cells[4], cells[6], cells[9], cells[21] = (
+        name + version,
+        name,
+        name + " title",
+        version,
+        first_in,
+        current,
+    )
+    return "|".join(cells) + "|"
+
+
+def names(folder: Path, **options: Any) -> list[tuple[str, str, str, bool]]:
+    found = [r for r in read_rrf(folder, **options) if isinstance(r, Name)]
+    return [(name.concept_id, name.text, name.language, name.preferred) for name in found]
+
+
+def test_every_file(tmp_path: Path) -> None:
+    release(
+        tmp_path,
+        MRCONSO=[
+            conso("C1", "Renal cyst", SAB="HPO", CODE="HP:1"),
+            conso("C1", "Nierenzyste", SAB="MSHGER", LAT="GER", CODE="D1", TTY="MH"),
+            conso("C1", "renal cyst", SAB="HPO", CODE="HP:1", TTY="SY", TS="S"),
+        ],
+        MRSTY=["C1|T047|B2.2|Disease or Syndrome|AT1|256|"],
+        MRDEF=["C1|A1|AT1||HPO|A sac.|N||", "C1|A2|AT2||MSHGER|Ein Sack.|N||", "C1|A2|AT2||HPO|Old.|O||"],
+        MRREL=[rel("C2", "CHD", "C1", "isa", "HPO")],
+        MRSAB=[sab("HPO", "2024", "2025AA"), sab("MSHGER", "2023", "2024AB"), sab("OLD", "1", "2026AA", "N")],
+    )
+    assert [r for r in read_rrf(tmp_path) if not isinstance(r, Name)] == [
+        Source("UMLS", "2025AA", "Unified Medical Language System"),
+        Source("HPO", "2024", "HPO title"),
+        Source("MSHGER", "2023", "MSHGER title"),
+        Concept("C1", "UMLS"),
+        Mapping("C1", "HPO", "HP:1", "code", "HPO"),
+        Mapping("C1", "MSHGER", "D1", "code", "MSHGER"),
+        SemanticType("C1", "Disease or Syndrome", "T047", "UMLS"),
+        Definition("C1", "A sac.", "en", "HPO"),
+        Definition("C1", "Ein Sack.", "de", "MSHGER"),
+        Relation("C1", "isa", "C2", "HPO"),
+    ]
+    assert names(tmp_path) == [
+        ("C1", "Renal cyst", "en", True), ("C1", "Nierenzyste", "de", True), ("C1", "renal cyst", "en", False),
+    ]  # fmt: skip
+    types = [(r.type, r.source) for r in read_rrf(tmp_path) if isinstance(r, Name)]
+    assert types == [("PT", "HPO"), ("MH", "MSHGER"), ("SY", "HPO")]
+
+
+def test_folder_above_meta_and_missing_files(tmp_path: Path) -> None:
+    release(tmp_path / "META", MRCONSO=[conso("C1", "a")])
+    problems = Problems()
+    assert len(list(read_rrf(tmp_path, problems=problems))) == 4
+    missing = [note.rsplit("/", 1)[1] for note in problems.notes]
+    assert missing == [f"{name}.RRF: is not there" for name in ("MRSAB", "MRRANK", "MRSTY", "MRDEF", "MRREL")]
+
+
+def test_relations_read_backwards(tmp_path: Path) -> None:
+    """The file says what CUI2 is to CUI1; a hierarchy stands there twice and is one statement."""
+    release(
+        tmp_path,
+        MRCONSO=[conso(cui, cui) for cui in ("KIND", "PARENT", "SITE")],
+        MRREL=[
+            rel("PARENT", "CHD", "KIND", "isa"),
+            rel("KIND", "PAR", "PARENT", "inverse_isa"),
+            rel("PARENT", "CHD", "SITE"),
+            rel("SITE", "PAR", "PARENT"),
+            rel("KIND", "RO", "SITE", "finding_site_of"),
+            rel("KIND", "RB", "PARENT"),
+            rel("KIND", "SY", "KIND"),
+            rel("KIND", "RO", "GONE"),
+            rel("KIND", "RO", "SITE", "old", suppress="Y"),
+        ],
+    )
+    report = build_kb(tmp_path / "kb", [Input("rrf", tmp_path)])
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        assert list(kb.iter_relations()) == [
+            Relation("KIND", "isa", "PARENT", "DEMO"),
+            Relation("PARENT", "RB", "KIND", "DEMO"),
+            Relation("SITE", "CHD", "PARENT", "DEMO"),
+            Relation("SITE", "finding_site_of", "KIND", "DEMO"),
+        ]
+        assert kb.parents("KIND") == ["PARENT"]
+        assert kb.children("PARENT") == ["KIND", "SITE"]
+    assert report.inputs[0].skipped == {
+        "relation given more than once": 2,
+        "relation of a concept that is not loaded": 1,
+        "relation of a concept with itself": 1,
+        "suppressed row": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("ranks", "preferred"),
+    [
+        (["0002|A|PT|N|", "0001|B|PT|N|"], "of A"),
+        (["0001|A|PT|N|", "0002|B|PT|N|"], "of B"),  # the rank beats TS, STT and ISPREF
+        ([], "of A"),
+        (["0009|A|XX|N|", "0001|B|PT|N|"], "of B"),  # the rank is of source and term type together
+    ],
+)
+def test_preferred_by_rank(ranks: list[str], preferred: str, tmp_path: Path) -> None:
+    release(tmp_path, MRCONSO=[conso("C1", "of A", SAB="A"), conso("C1", "of B", SAB="B", TS="S")], MRRANK=ranks)
+    assert [text for _, text, _, chosen in names(tmp_path) if chosen] == [preferred]
+
+
+@pytest.mark.parametrize(
+    ("worse", "better"),
+    [
+        ({"TS": "S"}, {"STT": "VO", "ISPREF": "N"}),
+        ({"STT": "VO"}, {"ISPREF": "N"}),
+        ({"ISPREF": "N"}, {}),
+    ],
+)
+def test_preferred_without_rank(worse: dict[str, str], better: dict[str, str], tmp_path: Path) -> None:
+    for rows in ([worse, better], [better, worse]):
+        release(tmp_path, MRCONSO=[conso("C1", "better" if row is better else "worse", **row) for row in rows])
+        assert [text for _, text, _, chosen in names(tmp_path) if chosen] == ["better"]
+
+
+def test_preferred_where_rows_are_not_together(tmp_path: Path) -> None:
+    rows = [conso("C1", "second", STT="VO"), conso("C2", "other"), conso("C1", "first")]
+    release(tmp_path, MRCONSO=rows)
+    build_kb(tmp_path / "kb", [Input("rrf", tmp_path)])
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        assert kb.preferred_names(["C1", "C2"]) == {"C1": "first", "C2": "other"}
+
+
+def test_filters(tmp_path: Path) -> None:
+    release(
+        tmp_path,
+        MRCONSO=[
+            conso("C1", "english", SAB="A", CODE="1"),
+            conso("C1", "deutsch", SAB="B", LAT="GER", TTY="SY", CODE="2"),
+            conso("C1", "suppressed", SAB="A", SUPPRESS="O"),
+            conso("C2", "español", SAB="C", LAT="SPA"),
+        ],
+        MRDEF=["C1|A1|AT1||A|English.|N||", "C1|A1|AT1||B|Deutsch.|N||"],
+        MRREL=[rel("C1", "RO", "C2", "x", "A"), rel("C1", "RO", "C2", "y", "B")],
+    )
+
+    def texts(**options: Any) -> tuple[set[str], set[str], set[str], dict[str, int]]:
+        problems = Problems()
+        records = list(read_rrf(tmp_path, problems=problems, **options))
+        return (
+            {r.text for r in records if isinstance(r, Name)},
+            {r.text for r in records if isinstance(r, Definition)},
+            {r.type for r in records if isinstance(r, Relation)},
+            problems.skipped,
+        )
+
+    everything = ({"english", "deutsch", "español"}, {"English.", "Deutsch."}, {"x", "y"}, {"suppressed row": 1})
+    assert texts() == everything
+    found = texts(include_suppressed=True)
+    assert (found[0], found[3]) == (everything[0] | {"suppressed"}, {})
+    assert texts(languages=["de"]) == (
+        {"deutsch"}, {"Deutsch."}, {"x", "y"},
+        {"suppressed row": 1, "name in another language": 2, "definition in another language": 1},
+    )  # fmt: skip
+    assert texts(sources=["A"]) == (
+        {"english"}, {"English."}, {"x"}, {"suppressed row": 1, "row of another source": 4},
+    )  # fmt: skip
+    assert texts(term_types=["SY"]) == (
+        {"deutsch"}, everything[1], {"x", "y"}, {"suppressed row": 1, "name of another term type": 2},
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match="unknown language"):
+        texts(languages=["klingon"])
+    # Codes do not depend on the language; a concept that no filter but the language leaves is counted.
+    report = build_kb(tmp_path / "kb", [Input("rrf", tmp_path)], languages=["de"])
+    assert report.inputs[0].skipped["concept without a name"] == 1
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        assert [mapping.code for mapping in kb.mappings("C1")] == ["1", "2"]
+        assert kb.get("C2") is None
+
+
+def test_bad_rows(tmp_path: Path) -> None:
+    rows = [conso("C1", "a"), conso("C1", "b", LAT="XXX"), conso("", "c"), conso("C1", ""), "C1|ENG|short|"]
+    release(tmp_path, MRCONSO=rows)
+    problems = Problems()
+    assert names(tmp_path, problems=problems) == [("C1", "a", "en", True)]
+    assert problems.bad == {"unknown language": 1, "empty id or name": 2, "column count": 1}
+    assert str(problems.examples[-1]).endswith("MRCONSO.RRF:5: column count (3 columns, 18 expected)")
+
+
+@pytest.mark.parametrize("name", ["MRCONSO", "MRREL"])
+def test_last_line_cut_off(name: str, tmp_path: Path) -> None:
+    rows = {"MRCONSO": [conso("C1", "a")] * 3, "MRREL": [rel("C1", "RO", "C2")] * 3}
+    release(tmp_path, **rows)
+    whole = (tmp_path / f"{name}.RRF").read_bytes()
+    (tmp_path / f"{name}.RRF").write_bytes(whole[:-9])
+    with pytest.raises(InputError, match="the last line is cut off") as caught:
+        list(read_rrf(tmp_path))
+    assert (caught.value.line, caught.value.path) == (3, str(tmp_path / f"{name}.RRF"))
+
+
+def test_other_files_may_be_empty(tmp_path: Path) -> None:
+    release(tmp_path, MRCONSO=[conso("C1", "a")], MRDEF=[], MRREL=[], MRSTY=[], MRRANK=[], MRSAB=[])
+    assert names(tmp_path) == [("C1", "a", "en", True)]
+
+
+def test_wrong_folder(tmp_path: Path) -> None:
+    for name in [f"f{number:02}" for number in range(12)]:
+        (tmp_path / name).touch()
+    with pytest.raises(InputError, match=r"looked for MRCONSO.RRF .* found f00, f01, .* f09 and 2 more"):
+        list(read_rrf(tmp_path))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="an empty folder"):
+        list(read_rrf(tmp_path / "empty"))
+    with pytest.raises(InputError, match="no such folder"):
+        list(read_rrf(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="is no folder"):
+        list(read_rrf(tmp_path / "f00"))
+
+
+def test_nothing_left_after_the_filters(tmp_path: Path) -> None:
+    release(tmp_path, MRCONSO=[conso("C1", "a")])
+    problems = Problems()
+    assert names(tmp_path, sources=["NONE"], problems=problems) == []
+    assert any("no row is left after the filters" in note for note in problems.notes)

@@ -1,0 +1,141 @@
+"""Plain tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import ConfigError, InputError
+from medlink.files.intake import Problems
+from medlink.kb.readers.table import read_table
+from medlink.records import Concept, Definition, Name, Relation, SemanticType, Source
+from tests.kb.writers import write_lines
+
+
+def test_every_column(tmp_path: Path) -> None:
+    path = write_lines(
+        tmp_path / "house.tsv",
+        [
+            "ID\tname\tlanguage\ttype\tdefinition\tparent\tsemantic_type",
+            'H:1\ta "name"\ten\tpreferred\tWhat it is.\tH:0| H:9\tDisease|Sign',
+            "H:1\tein Name\tDE\tlay\tWas es ist.\t\t",
+            "H:1\tname\t\t\t\t\t",
+        ],
+    )
+    assert list(read_table(path)) == [
+        Source("house", "", "house"),
+        Concept("H:1", "house"),
+        Name("H:1", 'a "name"', "en", "preferred", "house", True),
+        Definition("H:1", "What it is.", "en", "house"),
+        Relation("H:1", "isa", "H:0", "house"),
+        Relation("H:1", "isa", "H:9", "house"),
+        SemanticType("H:1", "Disease", "", "house"),
+        SemanticType("H:1", "Sign", "", "house"),
+        Name("H:1", "ein Name", "de", "lay", "house"),
+        Definition("H:1", "Was es ist.", "de", "house"),
+        Name("H:1", "name", "", "synonym", "house"),
+    ]
+
+
+def test_options(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.csv", ["concept_id,name", "1,eins"])
+    records = list(read_table(path, source="HOUSE", version="7", title="House list", language="GER"))
+    assert records == [
+        Source("HOUSE", "7", "House list"), Concept("1", "HOUSE"), Name("1", "eins", "de", "synonym", "HOUSE"),
+    ]  # fmt: skip
+    with pytest.raises(ConfigError, match="unknown language 'deutsch'"):
+        list(read_table(path, language="deutsch"))
+
+
+@pytest.mark.parametrize(
+    ("file", "lines"),
+    [
+        ("x.csv", ["id,name,definition", '1,"a, b","say ""x"""']),
+        ("x.csv", ["id;name;definition", '1;a, b;"say ""x"""']),
+        ("x.tsv", ["id\tname\tdefinition", '1\ta, b\tsay "x"']),
+        ("x.txt", ["id\tname\tdefinition", '1\ta, b\tsay "x"']),
+        ("x.txt", ["id;name;definition", '1;a, b;"say ""x"""']),
+    ],
+)
+def test_tsv_and_csv(file: str, lines: list[str], tmp_path: Path) -> None:
+    records = list(read_table(write_lines(tmp_path / file, lines)))
+    assert records[2:] == [Name("1", "a, b", "", "synonym", "x"), Definition("1", 'say "x"', "", "x")]
+
+
+def test_missing_columns(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.csv", ["code,label", "1,one"])
+    with pytest.raises(InputError, match=r"looked for the columns .*found 2 columns.*concept_id and name must be"):
+        list(read_table(path))
+
+
+def test_bad_and_unknown(tmp_path: Path) -> None:
+    path = write_lines(
+        tmp_path / "x.tsv",
+        ["id\tname\tlanguage\tnote", "1\tone\ten\tn", "\ttwo\ten\t", "3\t\ten\t", "4\tfour\tklingon\t", "5\tfive"],
+    )
+    problems = Problems()
+    records = list(read_table(path, problems=problems))
+    assert [record.text for record in records if isinstance(record, Name)] == ["one"]
+    assert problems.bad == {"empty id or name": 2, "unknown language": 1, "column count": 1}
+    assert problems.notes == [f"{path}: columns left out: note"]
+
+
+def test_decisions(tmp_path: Path) -> None:
+    path = write_lines(
+        tmp_path / "x.tsv",
+        [
+            "id\tname\tlanguage\ttype\tparent\tdecision",
+            "NEW:1\tone\ten\tpreferred\tH:1\taccept",
+            "NEW:1\tuno\tes\tsynonym\t\t",
+            "\tn/a\t\t\t\treject",
+            "NEW:2\ttwo\t\tpreferred\tH:1\tgroup",
+            "\tklingon\txx\t\t\treject",
+            "NEW:3\tthree\t\tpreferred\t\tacept",
+        ],
+    )
+    problems = Problems()
+    assert list(read_table(path, problems=problems))[1:] == [
+        Concept("NEW:1", "decisions"),
+        Name("NEW:1", "one", "en", "preferred", "decisions", True),
+        Relation("NEW:1", "isa", "H:1", "decisions"),
+        Name("NEW:1", "uno", "es", "synonym", "decisions"),
+    ]
+    assert problems.skipped == {"row with the decision reject": 2, "row with the decision group": 1}
+    assert problems.bad == {"unknown decision": 1}
+    assert str(problems.examples[0]) == f"{path}:7: unknown decision"
+    assert next(iter(read_table(path, source="house"))) == Source("house", "", "house")
+    assert problems.notes == []
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("id\tname\tNAME", "the column name is there twice. Remedy: leave one of them"),
+        ("id\tname\tconcept_id", "the column concept_id or id is there twice. Remedy: leave one of them"),
+    ],
+)
+def test_a_column_that_is_there_twice(header: str, message: str, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.tsv", [header, "1\tone\ttwo"])
+    with pytest.raises(InputError) as error:
+        list(read_table(path))
+    assert str(error.value) == f"{path}:1: {message}."
+
+
+def test_ids_that_are_none(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.tsv", ["id\tname", "A:1\tone", "A b\ttwo", "A|b\tthree", "A\u202eb\tfour"])
+    problems = Problems()
+    assert [record.text for record in read_table(path, problems=problems) if isinstance(record, Name)] == ["one"]
+    assert problems.bad == {"id with a blank, | or invisible character": 3}
+
+
+def test_no_good_row_stops(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.tsv", ["id\tname\tlanguage", "1\tone\tklingon"])
+    with pytest.raises(InputError, match="1 of 1 rows cannot be used"):
+        list(read_table(path))
+
+
+def test_last_line_cut_off(tmp_path: Path) -> None:
+    (tmp_path / "x.tsv").write_text("id\tname\n1\tone\n2")
+    with pytest.raises(InputError, match="last line is cut off"):
+        list(read_table(tmp_path / "x.tsv"))

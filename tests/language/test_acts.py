@@ -1,0 +1,72 @@
+"""Acts: what a term names, what is left of it, and which pairs are apart; more pairs stand in ``guard_cases.tsv``."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from medlink.language.acts import act_rules, acts_of, acts_part
+from medlink.language.text import LANGUAGES, normalise
+
+
+@pytest.mark.parametrize(
+    ("term", "language", "named", "rests"),
+    [
+        ("Biopsy of the liver", "en", {"biopsy"}, {"en liver"}),
+        ("Chest X-rays", "en", {"xray"}, {"en chest"}),
+        ("blood tests", "en", set(), {"en blood"}),
+        ("CT-guided liver biopsy", "en", {"ct", "biopsy"}, {"en guid liver"}),
+        ("Nierenbiopsie", "de", {"biopsy"}, {"de nier"}),
+        ("Röntgen-Thorax", "de", {"xray"}, {"de thorax"}),
+        ("Blinddarm-OP", "de", set(), {"de blinddarm"}),
+        ("trasplante de riñón", "es", {"transplant"}, {"es riñon"}),
+        ("anatomy", "en", set(), {"en anatomi"}),
+        ("CT", "en", {"ct"}, set()),
+        ("", "en", set(), set()),
+        ("microscopy", "en", set(), {"en microscopi"}),
+        ("Molar tooth sign on MRI", "en", set(), {"en molar sign tooth"}),
+        ("Raumforderung im MRT", "de", set(), {"de raumforder"}),
+        ("nódulo en la ecografía", "es", set(), {"es nodul"}),
+    ],
+)
+def test_what_a_term_says(term: str, language: str, named: set[str], rests: set[str]) -> None:
+    acts = acts_of(term, language)
+    assert (acts.named, acts.rests) == (named, {rest.replace("ñ", "n") for rest in rests})
+    assert acts.any == (bool(named) or term in ("blood tests", "Blinddarm-OP"))
+
+
+def test_without_a_language_the_rules_of_all_are_read() -> None:
+    assert acts_of("Nierenbiopsie").named == acts_of("biopsia renal").named == {"biopsy"}
+    assert {rest.partition(" ")[0] for rest in acts_of("liver").rests} == {*LANGUAGES}
+    # the rest of a term in another language is another word
+    assert not acts_part(acts_of("liver", "en"), acts_of("Leberbiopsie", "de"))
+
+
+def test_general_acts_may_be_any_other() -> None:
+    removal, surgery, biopsy, plain = (
+        acts_of(f"{act} gallbladder".strip()) for act in ("removal", "surgery", "biopsy", "")
+    )
+    assert not acts_part(removal, surgery)
+    assert not acts_part(surgery, biopsy)
+    assert acts_part(removal, biopsy)
+    assert acts_part(surgery, plain)
+    assert acts_part(plain, surgery)
+    assert not acts_part(plain, plain)
+
+
+def test_a_word_at_a_time_finds_what_the_whole_term_has() -> None:
+    """Terms are searched only where one of their words may be an act; no pattern needs a word that is left out."""
+    terms = [
+        *("chest x ray", "chest x rays", "magnetic resonance imaging", "cat scan", "pet scan", "mr imaging"),
+        *(
+            "rayos x de torax",
+            "resonancia magnetica nuclear",
+            "tomografia axial computarizada",
+            "positron emission tomography",
+        ),
+    ]
+    for term, language in product(terms, LANGUAGES):
+        rules = act_rules(language)
+        found = {act for act, pattern in rules.patterns if pattern.search(normalise(term))}
+        assert acts_of(term, language).named == found - rules.general, (term, language)

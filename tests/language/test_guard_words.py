@@ -1,0 +1,72 @@
+"""Guard words: what a term says, by rules that a reader of each language can check."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib import resources
+
+from medlink.clustering.guards import COMPARED
+from medlink.language.acts import ACT
+from medlink.language.guard_words import NEGATION, guard_values, negated_words
+from medlink.language.text import LANGUAGES
+
+
+def test_words_of_another_language_count_only_there() -> None:
+    assert guard_values("dolor grave", "es") == {("severity", "severe")}
+    assert guard_values("Grave's disease") == frozenset()
+    assert ("number", "11") in guard_values("elf Rippen", "de")
+    assert guard_values("elf") == frozenset()
+    assert guard_values("links", "fr") == guard_values("links")
+
+
+def test_negated_words_worked_by_hand() -> None:
+    negated, said = negated_words("carcinoma sin metástasis", "es")
+    assert (sorted(negated), sorted(said)) == (["metastasis"], ["carcinom", "carcinoma"])
+    assert negated_words("", "en") == (frozenset(), frozenset())
+
+
+def test_a_word_between_that_ends_the_term_is_negated() -> None:
+    assert negated_words("no history", "en")[0] == {"histori", "history"}
+    assert negated_words("no history of pain", "en")[0] == {"pain"}
+
+
+def test_without_a_language_the_words_between_are_those_of_all() -> None:
+    assert negated_words("no significant pain")[0] == {"pain"}
+    assert negated_words("no significant pain", "es")[0] == {"significant"}
+
+
+def test_what_is_not_read() -> None:
+    assert guard_values("Länge 3 cm", "de") == {("number", "3")}
+    assert guard_values("lange Finger", "de") == {("size", "large")}
+    assert guard_values("Z. n. Sepsis", "de") == guard_values("V.a. Sepsis", "de") == frozenset()
+    assert guard_values("li. Arm", "de") == guard_values("li Arm", "de") == {("laterality", "left")}
+    assert guard_values("li. Arm") == frozenset()
+
+
+def test_a_kind_that_needs_the_company_of_a_word() -> None:
+    assert guard_values("local anaesthesia", "en") == guard_values("Lokalanästhesie") == {("anaesthesia", "local")}
+    assert guard_values("local pain", "en") == frozenset()
+    # a word of any language that a term is read by serves
+    assert ("anaesthesia", "general") in guard_values("Narkose general")
+    assert guard_values("acute pain, spinal anesthesia", "en") == {("course", "acute"), ("anaesthesia", "spinal")}
+
+
+def test_what_negates_nothing() -> None:
+    assert "tumor" in negated_words("pseudotumor", "en")[0]
+    assert negated_words("pseudoexfoliation", "en")[0] == frozenset()
+    assert guard_values("non-acquired deficiency", "en") == frozenset()
+
+
+def test_every_rule_has_a_source_and_the_same_values_in_all_languages() -> None:
+    folder = resources.files("medlink").joinpath("resources/language")
+    files = {tag: json.loads(folder.joinpath(f"guards.{tag}.json").read_text("utf-8")) for tag in LANGUAGES}
+    for raw in files.values():
+        assert raw.keys() == files["en"].keys()
+        assert raw.keys() - {NEGATION, ACT, "only_here", "small_words", "unread"} == COMPARED.keys() - {"letter"}
+        for kind, entry in raw.items():
+            assert entry["source"]
+            if kind in COMPARED or kind == ACT:
+                assert entry["value"].keys() == files["en"][kind]["value"].keys()
+                assert all(re.compile(pattern) for pattern in entry["value"].values())
+            assert ("with" in entry) == (kind == "anaesthesia")

@@ -1,0 +1,152 @@
+"""The two forms under which names and mentions meet."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medlink.language.text import (
+    LANGUAGES,
+    is_inflection,
+    language_rules,
+    match_form,
+    match_tokens,
+    normalise,
+    numerals,
+    same_letters,
+    variants,
+    words,
+)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Crohn’s disease", "Crohn's Disease"),
+        ("Gefäßverschluß", "GEFÄSSVERSCHLUSS"),
+        ("Sjögren-Syndrom", "Sjogren Syndrom"),
+        ("α-thalassemia", "alpha thalassemia"),
+        ("β‑Blocker", "beta-blocker"),
+        ("λ light chain", "lambda light chain"),
+        ("ﬁbrosis", "fibrosis"),
+        ("Graves' disease", "Graves disease"),
+        ("1,25 (OH)2", "1.25 (oh)2"),
+        ("infección", "infeccio\u0301n"),
+    ],
+)
+def test_typography_does_not_count(one: str, other: str) -> None:
+    assert normalise(one) == normalise(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("type 1", "type 2"),
+        ("CD4", "CD4+"),
+        ("vitamin B1", "vitamin B12"),
+        ("hypertension", "hypotension"),
+        ("1.5", "15"),
+    ],
+)
+def test_meaning_counts(one: str, other: str) -> None:
+    for language in LANGUAGES:
+        assert normalise(one) != normalise(other)
+        assert match_form(one, language) != match_form(other, language)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "language"),
+    [
+        ("metastases", "metastasis", "en"),
+        ("stenoses", "stenosis", "en"),
+        ("fractures", "fracture", "en"),
+        ("type II diabetes", "type 2 diabetes", "en"),
+        ("stage I", "stage 1", "en"),
+        ("Nierenzysten", "Nierenzyste", "de"),
+        ("Pleuraergüsse", "Pleuraerguß", "de"),
+        ("Ödeme", "Oedem", "de"),
+        ("Stadium IV", "Stadium 4", "de"),
+        ("Cholecystitis", "Cholezystitis", "de"),
+        ("Encephalopathien", "Enzefalopathie", "de"),
+        ("infecciones", "infección", "es"),
+        ("operacion", "operaciones", "es"),
+        ("lesiones óseas", "lesion osea", "es"),
+        ("tipo I", "tipo 1", "es"),
+    ],
+)
+def test_inflection_does_not_count(one: str, other: str, language: str) -> None:
+    assert match_form(one, language) == match_form(other, language)
+    assert is_inflection(one, other, language)
+    assert is_inflection(other, one, language)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "language"),
+    [
+        ("painful", "pain", "en"),
+        ("generalized", "general", "en"),
+        ("progress", "progressive", "en"),
+        ("negativ", "Negativismus", "de"),
+        ("doloroso", "dolor", "es"),
+        ("focalmente", "focal", "es"),
+        ("left kidney", "left", "en"),
+    ],
+)
+def test_derivation_is_no_inflection(one: str, other: str, language: str) -> None:
+    assert not is_inflection(one, other, language)
+
+
+def test_roman_numerals_of_one_letter_need_a_cue() -> None:
+    assert match_form("factor V Leiden", "en") == "factor 5 leiden"
+    assert match_form("vitamin C", "en") == "vitamin c"
+    assert match_form("Vitamin I", "de") == "vitamin i"
+
+
+def test_numerals() -> None:
+    assert numerals("Diabetes mellitus Typ II", "de") == {"2"}
+    assert numerals("T2N1", "en") == {"2", "1"}
+    assert numerals("kidney", "en") == frozenset()
+
+
+def test_letters_that_are_no_accents() -> None:
+    assert not same_letters("una pequeña", "uña pequeña", "es")
+    assert same_letters("infeccion", "infección", "es")
+    assert same_letters("pequen\u0303a", "pequeña", "es")
+    assert same_letters("una", "uña", "en")
+
+
+def test_umlauts_written_out() -> None:
+    assert "krampfanfalle" in variants("Krampfanfaelle", "de")
+    assert variants("Krampfanfaelle", "en") == ["krampfanfaelle"]
+    assert variants("LAE", "de") == ["lae"]
+    assert match_form("LAE", "de") != match_form("LA", "de")
+    assert match_form("Oesophagusvarizen", "de") == match_form("Ösophagusvarizen", "de")
+
+
+def test_every_rule_names_its_source() -> None:
+    import json
+    from importlib import resources
+
+    for language in LANGUAGES:
+        raw = json.loads(resources.files("medlink").joinpath(f"resources/language/{language}.json").read_text("utf-8"))
+        assert all(rule["source"] for rule in raw.values())
+        assert language_rules(f"{language}-XX") is not None
+    assert language_rules("fr") is None
+    assert match_form("Fractures du fémur", "fr") == "fractures du femur"
+
+
+@given(st.text(max_size=80), st.sampled_from([*LANGUAGES, "fr", ""]))
+def test_any_text_has_forms(text: str, language: str) -> None:
+    norm = normalise(text)
+    assert norm == norm.strip()
+    assert "  " not in norm
+    assert match_form(text, language) == " ".join(t.text for t in match_tokens(text, language))
+    for token in words(text):
+        assert text[token.start : token.end] == token.text
+    assert is_inflection(text, text, language)
+
+
+@given(st.text(alphabet=st.characters(categories=("Ll", "Lu", "Nd", "Zs"), max_codepoint=0x24F), max_size=60))
+def test_normalise_is_stable(text: str) -> None:
+    assert normalise(normalise(text)) == normalise(text)

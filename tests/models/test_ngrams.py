@@ -1,0 +1,98 @@
+"""Hashed n-grams against a naive count."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medlink.language.text import normalise
+from medlink.models.ngrams import buckets, hash_markers, hash_ngrams
+
+
+def naive(text: str, sizes: tuple[int, ...], words: bool, max_chars: int = 256) -> list[str]:
+    found = []
+    for word in normalise(text)[:max_chars].split():
+        bounded = f" {word} "
+        for size in sizes:
+            found += [f"{size}:{bounded[i : i + size]}" for i in range(len(bounded) - size + 1)]
+        if words:
+            found.append(f"w:{word}")
+    return found
+
+
+@given(st.lists(st.text(max_size=30), max_size=6), st.sampled_from([(3, 4, 5), (2, 3), (1,)]), st.booleans())
+def test_same_features_as_the_naive_count(texts: list[str], sizes: tuple[int, ...], words: bool) -> None:
+    if sizes == (1,):
+        sizes = (4,)
+    bags = hash_ngrams(texts, sizes, words=words)
+    wanted = [naive(text, sizes, words) for text in texts]
+    assert np.diff(bags.indptr).tolist() == [len(w) for w in wanted]
+    # equal features have equal hashes, different ones different hashes
+    by_feature: dict[str, set[int]] = {}
+    counts: Counter[int] = Counter()
+    for i, features in enumerate(wanted):
+        got = Counter(bags.hashes[bags.indptr[i] : bags.indptr[i + 1]].tolist())
+        assert sorted(got.values()) == sorted(Counter(features).values())
+        counts += got
+        alone = hash_ngrams([texts[i]], sizes, words=words)
+        assert Counter(alone.hashes.tolist()) == got
+    for features in wanted:
+        for feature in features:
+            by_feature.setdefault(feature, set())
+    assert len(counts) == len(by_feature)
+
+
+MARKER_HASHES = [14822686441309548202, 10377229699473032585]
+
+
+def test_hashes_of_markers_never_change() -> None:
+    """They too are what weights were trained with."""
+    ends, hashes = hash_markers(["Grade 2", "", "Grad II", "stage IIb " + "x" * 300], max_chars=9)
+    assert ends.tolist() == [0, 1, 1, 2, 4]
+    assert hashes[0] == hashes[1] == hashes[2] != hashes[3]
+    assert hashes[[0, 3]].tolist() == MARKER_HASHES
+    assert hash_markers([])[0].tolist() == [0]
+
+
+def test_hashes_never_change() -> None:
+    """Weights on users' disks were trained with these hashes."""
+    bags = hash_ngrams(["Ödem 2"])
+    assert bags.hashes.tolist() == HASHES
+    assert buckets(bags.hashes, 65_536).tolist() != buckets(bags.hashes, 65_536, 1).tolist()
+
+
+HASHES = [
+    17922389833498609307,
+    11444503163384000999,
+    1899651485555884603,
+    9139949472093203931,
+    13766001672090514141,
+    9828080394973246198,
+    9319213458852688540,
+    14272320893488494886,
+    2301091283557496628,
+    10555361217864038796,
+    14544970540941185127,
+    16350187606665874821,
+]
+
+
+def test_edges() -> None:
+    assert hash_ngrams([]).indptr.tolist() == [0]
+    assert hash_ngrams(["", "…", "😀"]).indptr.tolist() == [0, 0, 0, 0]
+    long = hash_ngrams(["ab " * 1000], max_chars=30)
+    assert len(long.hashes) == len(naive("ab " * 1000, (3, 4, 5), True, 30))
+
+
+@pytest.mark.parametrize("probe", [0, 1])
+def test_buckets_are_spread(probe: int) -> None:
+    hashes = hash_ngrams([f"name {i}" for i in range(3000)]).hashes
+    rows = buckets(np.unique(hashes), 1024, probe)
+    assert rows.min() >= 0
+    assert rows.max() < 1024
+    counts = np.bincount(rows, minlength=1024)
+    assert counts.var() < 2 * counts.mean()

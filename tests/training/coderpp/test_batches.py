@@ -1,0 +1,157 @@
+"""Neighbours and batches: against plain loops, and free of the number of workers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import faiss
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from medlink.models import coderpp_batches
+from medlink.records import Name
+from medlink.training.coderpp.batches import Collator, RoundSampler, nearest_terms
+from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
+from medlink.training.coderpp.terms import Terms
+
+RECIPE = CoderPlusPlusRecipe(positives=2, neighbours=3, anchors=4, seed=5)
+
+
+def points(n: int, seed: int = 0) -> np.ndarray:
+    vectors = np.random.default_rng(seed).standard_normal((n, 16)).astype(np.float32)
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+@pytest.fixture(scope="module")
+def terms() -> Terms:
+    return Terms([Name(f"C{i % 7}", f"word {i}") for i in range(30)] + [Name("C0", "word 1"), Name("C9", "alone")])
+
+
+def test_nearest_against_all_pairs() -> None:
+    vectors = points(200)
+    cosines = vectors @ vectors.T
+    np.fill_diagonal(cosines, -np.inf)
+    np.testing.assert_array_equal(nearest_terms(vectors, 5, 1), np.argsort(-cosines, axis=1)[:, :5])
+
+
+def test_there_are_no_more_neighbours_than_other_terms() -> None:
+    assert nearest_terms(points(4), 30, 1).shape == (4, 3)
+
+
+def test_a_term_is_no_neighbour_of_itself_even_among_twins() -> None:
+    vectors = np.ones((6, 1), np.float32)
+    found = nearest_terms(vectors, 3, 1)
+    assert not (found == np.arange(6)[:, None]).any()
+    assert all(len(set(row)) == 3 for row in found.tolist())
+
+
+def test_cells_find_nearly_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = points(1500)
+    exact = nearest_terms(vectors, 5, 1)
+    monkeypatch.setattr(coderpp_batches, "_EXACT_LIMIT", 1000)
+    found = nearest_terms(vectors, 5, 1)
+    shared = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(exact.tolist(), found.tolist(), strict=True)])
+    # points in all directions are the worst case for cells
+    assert 0.4 < shared < 1
+    np.testing.assert_array_equal(found, nearest_terms(vectors, 5, 1))
+    assert (found != nearest_terms(vectors, 5, 2)).any()
+    # the largest seed of a recipe is more than Faiss has bits for
+    assert (found != nearest_terms(vectors, 5, 2**32 - 1)).any()
+
+
+def test_cells_that_hold_too_few_leave_places_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coderpp_batches, "_EXACT_LIMIT", 1)
+    monkeypatch.setattr(coderpp_batches, "_PROBED_CELLS", 1)
+    assert (nearest_terms(points(1000), 200, 1) == -1).any()
+
+
+def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[Any] = []
+    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1, raising=False)
+    monkeypatch.setattr(faiss, "index_cpu_to_all_gpus", lambda index: used.append(index) or index, raising=False)
+    vectors = points(50)
+    found = nearest_terms(vectors, 5, 1)
+    assert len(used) == 1
+    monkeypatch.undo()
+    np.testing.assert_array_equal(found, nearest_terms(vectors, 5, 1))
+
+
+def sampler(terms: Terms, recipe: CoderPlusPlusRecipe = RECIPE, batches: int = 6) -> RoundSampler:
+    made = RoundSampler(terms, recipe, batches)
+    made.neighbours = nearest_terms(points(len(terms)), recipe.neighbours, 1)
+    return made
+
+
+def test_a_batch_is_anchors_with_positives_and_neighbours(terms: Terms) -> None:
+    made = sampler(terms)
+    for number in range(8):
+        batch, anchors = made.compose(number).tolist(), made.anchors(number)
+        assert batch == sorted(set(batch))
+        near = set(made.neighbours[anchors].reshape(-1).tolist())
+        assert set(batch) >= near | set(anchors.tolist())
+        rest = set(batch) - near - set(anchors.tolist())
+        for term in rest:
+            assert terms.same(np.array([term, *anchors]))[0, 1:].any()
+        for anchor in anchors:
+            possible = terms.positives(int(anchor), 99, np.random.default_rng(0))
+            assert len(set(possible.tolist()) & set(batch)) >= min(2, len(possible))
+
+
+def test_empty_places_are_left_out(terms: Terms) -> None:
+    made = sampler(terms)
+    made.neighbours = np.full_like(made.neighbours, -1)
+    assert made.compose(0).min() >= 0
+
+
+def test_every_term_is_an_anchor_once_an_epoch(terms: Terms) -> None:
+    made = sampler(terms)
+    drawn = np.concatenate([made.anchors(number) for number in range(2 * len(terms))])
+    n = len(terms)
+    first, second = drawn[:n], drawn[n : 2 * n]
+    assert sorted(first) == sorted(second) == list(range(n))
+    assert first.tolist() != second.tolist()
+
+
+def test_rounds_follow_one_another(terms: Terms) -> None:
+    made = sampler(terms)
+    batches = [made.compose(number).tolist() for number in range(12)]
+    assert list(made) == batches[:6]
+    made.round = 1
+    assert list(made) == batches[6:]
+    assert len(made) == 6
+
+
+def test_every_option_changes_the_batches(terms: Terms) -> None:
+    base = list(sampler(terms))
+    for option in ({"positives": 1}, {"neighbours": 1}, {"anchors": 3}, {"seed": 6}):
+        assert list(sampler(terms, replace(RECIPE, **option))) != base, option
+    assert list(sampler(terms)) == base
+
+
+def encode(terms: np.ndarray) -> dict[str, torch.Tensor]:
+    return {"input_ids": torch.from_numpy(terms)}
+
+
+def test_the_collator_gives_features_and_the_relation(terms: Terms) -> None:
+    made = Collator(terms, encode)([{"term": 1}, {"term": 0}, {"term": 8}])
+    assert made["term_input_ids"].tolist() == [1, 0, 8]
+    np.testing.assert_array_equal(made["label"].numpy(), terms.same(np.array([1, 0, 8])))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of one core
+def test_workers_change_nothing(terms: Terms) -> None:
+    rows = [{"term": i} for i in range(len(terms))]
+    seen = []
+    for workers in (0, 2):
+        loader = DataLoader(
+            rows,  # type: ignore[arg-type]  # a list is a dataset
+            batch_sampler=sampler(terms),
+            collate_fn=Collator(terms, encode),
+            num_workers=workers,
+        )
+        seen.append([batch["term_input_ids"].tolist() for batch in loader])
+    assert seen[0] == seen[1]

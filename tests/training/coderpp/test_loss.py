@@ -1,0 +1,157 @@
+"""The multi-similarity loss: hand-worked values, the double loop of the paper, gradients, edges."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from medlink.training.coderpp.loss import MultiSimilarityLoss, informative_pairs, multi_similarity, pair_loss
+
+
+def naive(
+    embeddings: np.ndarray, concepts: list[set[str]], alpha: float, beta: float, threshold: float, epsilon: float
+) -> float:
+    """Zeng et al. 2022, section 4.2, term by term."""
+    unit = [vector / max(float(np.linalg.norm(vector)), 1e-12) for vector in embeddings]
+    total = 0.0
+    for i, one in enumerate(unit):
+        others = [(float(one @ other), bool(concepts[i] & concepts[j])) for j, other in enumerate(unit) if j != i]
+        least = min((s for s, shared in others if shared), default=math.inf)
+        most = max((s for s, shared in others if not shared), default=-math.inf)
+        positives = [s for s, shared in others if shared and s < most + epsilon]
+        negatives = [s for s, shared in others if not shared and s > least - epsilon]
+        total += math.log(1 + sum(math.exp(-alpha * (s - threshold)) for s in positives)) / alpha
+        total += math.log(1 + sum(math.exp(beta * (s - threshold)) for s in negatives)) / beta
+    return total / len(unit)
+
+
+def relation(concepts: list[set[str]]) -> torch.Tensor:
+    return torch.tensor([[bool(a & b) for b in concepts] for a in concepts])
+
+
+def batch(seed: int, n: int = 12) -> tuple[np.ndarray, list[set[str]]]:
+    rng = np.random.default_rng(seed)
+    embeddings = rng.standard_normal((n, 3))
+    embeddings[3] = embeddings[4]  # a tie
+    concepts = [set(rng.choice(list("ABCDE"), rng.integers(1, 3), replace=False).tolist()) for _ in range(n)]
+    return embeddings, concepts
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("numbers", [(2.0, 50.0, 0.5, 0.1), (1.0, 60.0, 0.5, 0.2), (3.0, 5.0, 0.9, 0.0)])
+def test_against_the_double_loop(seed: int, numbers: tuple[float, float, float, float]) -> None:
+    embeddings, concepts = batch(seed)
+    alpha, beta, threshold, epsilon = numbers
+    got = multi_similarity(
+        torch.from_numpy(embeddings),
+        relation(concepts),
+        alpha=alpha,
+        beta=beta,
+        threshold=threshold,
+        epsilon=epsilon,
+    )
+    assert float(got) == pytest.approx(naive(embeddings, concepts, *numbers), rel=1e-9)
+
+
+def test_a_value_worked_by_hand() -> None:
+    # cosines 0.6 to the positive and 0.8 to the negative; the two others are at 0
+    embeddings = torch.tensor([[1.0, 0, 0], [0.6, 0.8, 0], [0.8, 0, 0.6]], dtype=torch.float64)
+    same = relation([{"A"}, {"A"}, {"B"}])
+    # row 0: both informative; row 1: its negative is at 0.48 > 0.6 - 0.2, its positive at 0.6 < 0.48 + 0.2
+    # row 2 has no positive, so no negative of it lies above a minimum over nothing
+    first = math.log(1 + math.exp(-1 * (0.6 - 0.5))) / 1 + math.log(1 + math.exp(10 * (0.8 - 0.5))) / 10
+    second = math.log(1 + math.exp(-1 * (0.6 - 0.5))) / 1 + math.log(1 + math.exp(10 * (0.48 - 0.5))) / 10
+    got = multi_similarity(embeddings, same, alpha=1, beta=10, threshold=0.5, epsilon=0.2)
+    assert float(got) == pytest.approx((first + second) / 3, abs=1e-12)
+
+
+def test_mining_is_strict_at_the_margin() -> None:
+    similarities = torch.tensor([[1.0, 0.5, 0.25], [0.5, 1.0, 0.25], [0.25, 0.25, 1.0]])
+    same = relation([{"A"}, {"A"}, {"B"}])
+    positive, negative = informative_pairs(similarities, same, 0.25)
+    assert not positive.any()
+    assert not negative.any()
+    positive, negative = informative_pairs(similarities, same, 0.26)
+    assert positive.int().tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
+    assert negative.int().tolist() == [[0, 0, 1], [0, 0, 1], [0, 0, 0]]
+
+
+def test_every_number_changes_the_loss() -> None:
+    embeddings, concepts = batch(1)
+    vectors, same = torch.from_numpy(embeddings), relation(concepts)
+    base = float(multi_similarity(vectors, same))
+    for option in ({"alpha": 1.0}, {"beta": 5.0}, {"threshold": 0.9}, {"epsilon": 1.5}):
+        assert float(multi_similarity(vectors, same, **option)) != pytest.approx(base), option
+
+
+def test_gradient_against_finite_differences() -> None:
+    embeddings, concepts = batch(2, n=7)
+    vectors = torch.from_numpy(embeddings + 0.1 * np.arange(21).reshape(7, 3)).requires_grad_()
+    same = relation(concepts)
+    assert torch.autograd.gradcheck(lambda x: multi_similarity(x, same, beta=5.0), (vectors,))
+
+
+@pytest.mark.parametrize(
+    "concepts",
+    [[], [{"A"}], [{"A"}, {"B"}, {"C"}], [{"A"}, {"A"}, {"A"}]],
+    ids=["empty", "one row", "no positives", "no negatives"],
+)
+def test_without_informative_pairs_there_is_no_loss_and_no_gradient(concepts: list[set[str]]) -> None:
+    vectors = torch.randn(len(concepts), 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    same = relation(concepts).reshape(len(concepts), len(concepts)).bool()
+    loss = multi_similarity(vectors, same)
+    torch.autograd.backward(loss)
+    assert float(loss.detach()) == 0
+    assert vectors.grad is not None
+    assert not vectors.grad.any()
+
+
+def test_zero_vectors_and_steep_slopes_stay_finite() -> None:
+    vectors = torch.tensor([[0.0, 0], [1, 0], [1, 0], [1, 0]], requires_grad=True)
+    loss = multi_similarity(vectors, relation([{"A"}, {"A"}, {"A"}, {"B"}]), alpha=500, beta=5000)
+    torch.autograd.backward(loss)
+    # three rows have a positive 0.5 below lambda, two of them a negative as much above; the zero vector's lies below
+    assert float(loss.detach()) == pytest.approx((0.5 * 3 + 0.5 * 2) / 4, abs=0.01)
+    assert vectors.grad is not None
+    assert torch.isfinite(vectors.grad).all()
+
+
+def test_terms_of_several_concepts_are_negatives_of_none_of_them() -> None:
+    concepts = [{"A"}, {"A", "B"}, {"B"}]
+    _, negative = informative_pairs(torch.ones(3, 3), relation(concepts))
+    assert negative.nonzero().tolist() == [[0, 2], [2, 0]]
+
+
+def test_a_relation_of_the_wrong_shape() -> None:
+    with pytest.raises(ValueError, match=r"shape \(2, 3\), \(2, 2\) expected"):
+        multi_similarity(torch.eye(2), torch.ones(2, 3).bool())
+
+
+def test_the_module_is_the_function_and_counts() -> None:
+    embeddings, concepts = batch(3)
+    vectors, same = torch.from_numpy(embeddings).float(), relation(concepts)
+
+    class Echo(torch.nn.Module):
+        def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+            return {"sentence_embedding": features["input_ids"].to(torch.bfloat16)}
+
+    module = MultiSimilarityLoss(Echo(), alpha=1, beta=10, threshold=0.6, epsilon=0.2)
+    rounded = vectors.to(torch.bfloat16).float()
+    expected = multi_similarity(rounded, same, alpha=1, beta=10, threshold=0.6, epsilon=0.2)
+    # under mixed precision the sums are still of 32 bits
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got = module([{"input_ids": vectors}], same)
+    assert got.dtype == torch.float32
+    torch.testing.assert_close(got, expected)
+    unit = torch.nn.functional.normalize(rounded, dim=1)
+    positive, negative = informative_pairs(unit @ unit.T, same, 0.2)
+    assert module.take_counts() == (pytest.approx(int((positive | negative).sum()) / (12 * 11)), 12)
+    assert module.take_counts() == (0, 0)
+
+
+def test_pair_loss_of_no_terms() -> None:
+    none = torch.zeros(0, 0).bool()
+    assert float(pair_loss(torch.zeros(0, 0), none, none)) == 0

@@ -1,0 +1,606 @@
+"""CODER++ from names to a folder: it learns, it resumes to the same weights, and what it refuses."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pytest
+import torch
+
+import medlink
+from medlink.errors import ConfigError, EncoderError
+from medlink.models import StaticConfig, StaticEncoder, load_encoder
+from medlink.models.encoders import TransformerEncoder
+from medlink.models.static.encoder import quantise
+from medlink.models.static.module import StaticEmbedding
+from medlink.records import Name
+from medlink.training import CoderPlusPlusTrainer
+from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
+from medlink.training.common import checkpoint
+from tests.training.small_bert import small_bert
+
+WORDS = ("kidney", "renal", "nephros", "Niere")
+NAMES = [Name(f"C{i}", f"{word} {chr(97 + i)}{chr(105 + i)}") for i in range(6) for word in WORDS]
+RECIPE = CoderPlusPlusRecipe(
+    positives=3, neighbours=4, anchors=4, accumulation=2, epochs=4, learning_rate=1e-2, warmup=0.1, seed=3
+)
+STEPS = 12  # 24 terms, 8 anchors a step, 4 epochs
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _frozen() -> Iterator[None]:
+    """Each run begins by collecting garbage; what the libraries hold need not be searched every time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+class Killed(Exception):
+    """The end of a process, as its log saw it."""
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A static encoder with random weights."""
+    torch.manual_seed(0)
+    config = StaticConfig(rows=256, dimension=16, hidden=8)
+    state = {name: value.detach().numpy().copy() for name, value in StaticEmbedding(config).state_dict().items()}
+    codes, scale = quantise(state.pop("table.weight"))
+    folder = tmp_path_factory.mktemp("start") / "encoder"
+    return StaticEncoder(config, {"table": codes, "scale": scale, **state}).save(folder)
+
+
+@pytest.fixture(scope="module")
+def transformer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT of one layer with random weights and dropout."""
+    return small_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def whole(start: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A run left alone, and its log."""
+    lines: list[str] = []
+    out = tmp_path_factory.mktemp("whole") / "out"
+    CoderPlusPlusTrainer(NAMES, start, RECIPE, lines.append).train(out)
+    return out, lines
+
+
+def fingerprint(start: Path, out: Path, recipe: CoderPlusPlusRecipe) -> str:
+    return CoderPlusPlusTrainer(NAMES, start, recipe).train(out).fingerprint
+
+
+def test_it_pulls_concepts_together_and_others_apart(start: Path, tmp_path: Path) -> None:
+    CoderPlusPlusTrainer(NAMES, start, replace(RECIPE, epochs=40)).train(tmp_path / "out")
+    texts = [name.text for name in NAMES]
+    same = np.array([[a.concept_id == b.concept_id for a in NAMES] for b in NAMES])
+    gaps = []
+    for folder in (start, tmp_path / "out"):
+        vectors = load_encoder(folder).encode(texts)
+        cosines = vectors @ vectors.T
+        gaps.append(cosines[same].mean() - cosines[~same].mean())
+    assert gaps[1] > gaps[0] + 0.3
+
+
+def test_the_folder_is_a_static_encoder_with_a_card(start: Path, whole: tuple[Path, list[str]]) -> None:
+    out, _ = whole
+    encoder = load_encoder(out)
+    assert isinstance(encoder, StaticEncoder)
+    assert sorted(path.name for path in out.parent.iterdir()) == ["out"]
+    card = (out / "README.md").read_text("utf-8")
+    for fact in (encoder.fingerprint, load_encoder(start).fingerprint, "24 names of 6 concepts, 24 distinct terms"):
+        assert fact in card
+    assert "Seed 3" in card
+    assert f"{STEPS} steps; over the last of them the loss was" in card
+    assert "Licence: to be filled in" in card
+    assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
+
+
+def test_the_log_tells_of_loss_pairs_and_neighbours(whole: tuple[Path, list[str]]) -> None:
+    _, lines = whole
+    rounds = [line for line in lines if line.startswith("round")]
+    assert [line.split(":")[0] for line in rounds] == ["round 1", "round 2", "round 3", "round 4"]
+    assert "neighbours of 24 terms found in" in rounds[0]
+    assert lines[-1].startswith(f"step {STEPS}/{STEPS} loss ")
+    assert "informative pairs" in lines[-1]
+    assert "terms/s" in lines[-1]
+    assert not any(name.text in line for line in lines for name in NAMES)
+
+
+@pytest.mark.parametrize("refresh", ["never", 2])
+def test_how_often_neighbours_are_renewed(refresh: str | int, start: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    recipe = replace(RECIPE, refresh=refresh)
+    CoderPlusPlusTrainer(NAMES, start, recipe, lines.append).train(tmp_path / "out")
+    rounds = sum(line.startswith("round") for line in lines)
+    assert rounds == (1 if refresh == "never" else STEPS / 2)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of one core
+def test_workers_do_not_change_the_weights(start: Path, tmp_path: Path) -> None:
+    short = replace(RECIPE, epochs=2)
+    out = CoderPlusPlusTrainer(NAMES, start, short).train(tmp_path / "out", workers=2)
+    assert out.fingerprint == fingerprint(start, tmp_path / "alone", short)
+
+
+def test_every_option_changes_the_weights(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
+    base = load_encoder(whole[0]).fingerprint
+    assert fingerprint(start, tmp_path / "again", RECIPE) == base
+    short = replace(RECIPE, epochs=2, anchors=8)
+    plain = fingerprint(start, tmp_path / "short", short)
+    assert plain != base
+    for option in (
+        {"positives": 1},
+        {"neighbours": 1},
+        {"anchors": 5},
+        {"accumulation": 1},
+        {"refresh": "never"},
+        {"learning_rate": 2e-2},
+        {"warmup": 0.5},
+        {"weight_decay": 0.5},
+        {"max_grad_norm": 1e-3},
+        {"alpha": 1.0},
+        {"beta": 10.0},
+        {"threshold": 0.7},
+        {"epsilon": 0.3},
+        {"feature_dropout": 0.3},
+        {"precision": "bf16"},
+        {"seed": 4},
+    ):
+        assert fingerprint(start, tmp_path / "other", replace(short, **option)) != plain, option
+
+
+# rounds are of 3 steps, and of 2 where they are counted: before a checkpoint, within a round, at its end, in the last
+@pytest.mark.parametrize(("refresh", "step"), [("epoch", 1), ("epoch", 7), ("never", 6), (2, 11)])
+def test_a_killed_run_goes_on_to_the_same_weights(step: int, refresh: str | int, start: Path, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, refresh=refresh, feature_dropout=0.2)
+
+    def kill(line: str) -> None:
+        if line.startswith(f"step {step}/"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        CoderPlusPlusTrainer(NAMES, start, recipe, kill).train(tmp_path / "out", checkpoint_steps=2)
+    assert not (tmp_path / "out").exists()
+    lines: list[str] = []
+    resumed = CoderPlusPlusTrainer(NAMES, start, recipe, lines.append).train(
+        tmp_path / "out", resume=True, checkpoint_steps=2
+    )
+    begun = (step - 1) // 2 * 2 + 1
+    assert next(line for line in lines if line.startswith("step")).startswith(f"step {begun}/")
+    assert resumed.fingerprint == fingerprint(start, tmp_path / "alone", recipe)
+
+
+def test_a_transformer_goes_on_to_the_same_weights(transformer: Path, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, learning_rate=1e-3, epochs=2, max_tokens=9)
+
+    def kill(line: str) -> None:
+        if line.startswith("step 4/"):
+            raise Killed
+
+    trainer = CoderPlusPlusTrainer(NAMES, transformer, recipe, kill)
+    with pytest.raises(Killed):
+        trainer.train(tmp_path / "out", checkpoint_steps=1)
+    with pytest.raises(ConfigError, match=r"the unfinished run has precision fp32 \(now bf16\)"):
+        CoderPlusPlusTrainer(NAMES, transformer, replace(recipe, precision="bf16")).train(tmp_path / "out", resume=True)
+    CoderPlusPlusTrainer(NAMES, transformer, recipe).train(tmp_path / "out", resume=True)
+    alone = CoderPlusPlusTrainer(NAMES, transformer, recipe).train(tmp_path / "alone")
+    resumed = load_encoder(tmp_path / "out")
+    assert isinstance(resumed, TransformerEncoder)
+    assert resumed.fingerprint == alone.fingerprint != load_encoder(transformer).fingerprint
+    assert resumed.fingerprint in (tmp_path / "out" / "README.md").read_text("utf-8")
+    assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix in (".bin", ".pt", ".pth")]
+    # 9 tokens are 7 letters and two marks
+    np.testing.assert_allclose(resumed.encode(["abcdefg"]), resumed.encode(["abcdefghij"]), atol=1e-6)
+    longer = replace(recipe, max_tokens=20)
+    assert CoderPlusPlusTrainer(NAMES, transformer, longer).train(tmp_path / "longer").fingerprint != alone.fingerprint
+
+
+KILLED = """
+import os, signal, sys
+from tests.training.coderpp.test_trainer import NAMES, RECIPE
+from medlink.training import CoderPlusPlusTrainer
+
+def kill(line):
+    if line.startswith("step 7/"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+CoderPlusPlusTrainer(NAMES, sys.argv[1], RECIPE, kill).train(sys.argv[2], checkpoint_steps=5)
+"""
+
+
+def test_a_process_killed_by_the_system(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(start), str(tmp_path / "out")],
+        cwd=Path(medlink.__file__).parents[1],
+        check=False,
+        capture_output=True,
+        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    # what a kill in the middle of writing leaves behind
+    (tmp_path / "out.checkpoints" / "9.writing").mkdir()
+    resumed = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
+
+
+def test_a_loss_that_is_no_number_keeps_the_last_good_checkpoint(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from medlink.models import multi_similarity
+
+    real, calls = multi_similarity.pair_loss, []
+
+    def broken(*args: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        # two batches a step: the first of step 6
+        return real(*args) * (float("nan") if len(calls) == 11 else 1)  # type: ignore[arg-type]  # numbers follow
+
+    monkeypatch.setattr(multi_similarity, "pair_loss", broken)
+    trainer = CoderPlusPlusTrainer(NAMES, start, RECIPE)
+    with pytest.raises(EncoderError) as error:
+        trainer.train(tmp_path / "out", checkpoint_steps=5)
+    assert "checkpoint-5: the loss is nan at step 6. Remedy: lower the learning rate" in str(error.value)
+    monkeypatch.undo()
+    assert trainer.train(tmp_path / "out", resume=True).fingerprint == fingerprint(start, tmp_path / "alone", RECIPE)
+
+
+def test_a_loss_that_is_no_number_before_any_checkpoint(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("medlink.training.coderpp.loss.pair_loss", lambda s, *_: s.sum() * float("inf"))
+    with pytest.raises(EncoderError, match=r"checkpoints: the loss is (inf|nan) at step 1\. Remedy: lower .* rate\.$"):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
+
+
+def test_weights_that_are_no_numbers_keep_the_last_good_checkpoint(
+    start: Path, whole: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from medlink.training.coderpp.loop import CoderPlusPlusLoop
+
+    def spoil(loop: CoderPlusPlusLoop, *_: object) -> None:
+        if loop.state.global_step == STEPS:
+            # what is logged is the step just made; no term has this row
+            loop.model.state_dict()["0.table.weight"][-1, 0] = float("inf")
+
+    monkeypatch.setattr(CoderPlusPlusLoop, "log", spoil)
+    message = r"checkpoint-10: weights or embeddings are no numbers after step 12\. Remedy: lower .* good weights\.$"
+    with pytest.raises(EncoderError, match=message):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", checkpoint_steps=5)
+    assert [path.name for path in tmp_path.iterdir()] == ["out.checkpoints"]
+    monkeypatch.undo()
+    resumed = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_weights_too_large_to_embed_with(epochs: int, start: Path, tmp_path: Path) -> None:
+    # the one step of an epoch makes weights that are numbers, and embeddings that are none
+    recipe = replace(RECIPE, anchors=24, accumulation=1, epochs=epochs, learning_rate=1e6, warmup=0.0)
+    with pytest.raises(EncoderError, match=r"out\.checkpoints: weights or embeddings are no numbers after step 1\."):
+        CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_start_that_embeds_by_no_numbers(start: Path, tmp_path: Path) -> None:
+    encoder = StaticEncoder.load(start)
+    bias = np.full_like(encoder.tensors["norm.bias"], np.nan)
+    StaticEncoder(encoder.config, {**encoder.tensors, "norm.bias": bias}).save(tmp_path / "broken")
+    with pytest.raises(EncoderError, match=r"the encoder to start from embeds by no numbers\. Remedy: start from"):
+        CoderPlusPlusTrainer(NAMES, tmp_path / "broken", RECIPE).train(tmp_path / "out")
+
+
+def test_a_failed_start_is_in_nobodys_way(
+    start: Path, whole: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(line: str) -> None:
+        if line.startswith("step 1/"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        CoderPlusPlusTrainer(NAMES, start, replace(RECIPE, seed=8), kill).train(tmp_path / "out")
+    assert (tmp_path / "out.checkpoints" / "run.json").exists()
+    corrected = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
+    assert corrected.fingerprint == load_encoder(whole[0]).fingerprint
+
+
+def test_what_a_kill_left_beside_the_encoder_is_cleared(
+    start: Path, whole: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    load_encoder(start).save(tmp_path / "out")
+    for name in (".out.old", ".out.writing"):
+        (tmp_path / name / "deep").mkdir(parents=True)
+        (tmp_path / name / "deep" / "file").touch()
+    assert fingerprint(start, tmp_path / "out", RECIPE) == load_encoder(whole[0]).fingerprint
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+# a round of 5 steps is not at its end at step 12: one more must not be made
+@pytest.mark.parametrize("refresh", ["epoch", 5])
+def test_a_kill_between_the_renames(
+    refresh: str | int, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.replace
+
+    def kill(source: Path, target: Path) -> None:
+        if Path(target).name == "out":
+            raise Killed
+        real(source, target)
+
+    recipe = replace(RECIPE, refresh=refresh)
+    load_encoder(start).save(tmp_path / "out")
+    monkeypatch.setattr("medlink.training.common.checkpoint.os.replace", kill)
+    with pytest.raises(Killed):
+        CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out", checkpoint_steps=5)
+    monkeypatch.undo()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.old", ".out.writing", "out.checkpoints"]
+    card = (tmp_path / ".out.writing" / "README.md").read_text("utf-8")
+    resumed = CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out", resume=True)
+    assert resumed.fingerprint == fingerprint(start, tmp_path / "alone", recipe)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "out"]
+    assert (tmp_path / "out" / "README.md").read_text("utf-8") == card
+
+
+def test_a_checkpoint_of_a_version_without_figures_ends_in_a_card_without(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full_disk(monkeypatch, StaticEncoder, "save")
+    with pytest.raises(EncoderError):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
+    monkeypatch.undo()
+    path = tmp_path / "out.checkpoints" / "checkpoint-12" / "schedule.json"
+    schedule = json.loads(path.read_text())
+    assert set(schedule.pop("figures")) == {"loss", "informative"}
+    path.write_text(json.dumps(schedule))
+    CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert (tmp_path / "out" / "README.md").read_text("utf-8").endswith("\n\n12 steps.\n")
+
+
+def full_disk(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, calls: int = 0) -> None:
+    """The disk is full from the so-many-th call of a function on."""
+    real, made = getattr(owner, name), []
+
+    def write(*args: object, **kwargs: object) -> object:
+        made.append(1)
+        if len(made) > calls:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, write)
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "calls", "message", "kept"),
+    [
+        # three files of tensors a checkpoint: random numbers, weights, moments
+        (checkpoint, "write_tensors", 5, r"10\.writing: the checkpoint cannot be written: No space left on device", 5),
+        (checkpoint, "write_neighbours", 1, r"10\.writing: the checkpoint cannot be written: No space left", 5),
+        (StaticEncoder, "save", 0, r"\.out\.writing: the encoder cannot be written: No space left on device", 12),
+    ],
+)
+def test_a_full_disk_costs_no_checkpoint(
+    owner: object,
+    name: str,
+    calls: int,
+    message: str,
+    kept: int,
+    start: Path,
+    whole: tuple[Path, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    full_disk(monkeypatch, owner, name, calls)
+    with pytest.raises(
+        EncoderError, match=rf"{message}.*Remedy: make room, or mend the folder, and go on with --resume"
+    ):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", checkpoint_steps=5)
+    monkeypatch.undo()
+    assert [path.name for path in tmp_path.iterdir()] == ["out.checkpoints"]
+    left = {path.name for path in (tmp_path / "out.checkpoints").iterdir() if not path.name.startswith("neighbours")}
+    assert left - {"lock"} == {f"checkpoint-{kept}", "run.json"}
+    resumed = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
+
+
+@pytest.fixture(scope="module")
+def unfinished(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a run that was cut short at step 5 of 12, ``out.checkpoints`` in it."""
+
+    def kill(line: str) -> None:
+        if line.startswith("step 6/"):
+            raise Killed
+
+    folder = tmp_path_factory.mktemp("unfinished")
+    with pytest.raises(Killed):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE, kill).train(folder / "out", checkpoint_steps=5)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "detail"),
+    [
+        ("run.json", None, "No such file"),
+        ("run.json", "[]", "list indices"),
+        ("run.json", "{}", "no 'names'"),
+        ("checkpoint-5/trainer_state.json", None, "No such file"),
+        ("checkpoint-5/trainer_state.json", "{", "Expecting"),
+        ("checkpoint-5/trainer_state.json", "{}", "it is of step 0"),
+        ("checkpoint-5/trainer_state.json", '{"colour": 1}', "unexpected keyword"),
+        ("checkpoint-5/schedule.json", "{}", "no 'rates'"),
+        ("checkpoint-5/random-0.safetensors", None, "No such file"),
+        ("neighbours-1.npy", None, "No such file"),
+    ],
+)
+def test_broken_files_are_named(
+    name: str, content: str | None, detail: str, start: Path, unfinished: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(unfinished, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "out.checkpoints" / name
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(EncoderError, match=rf"{name}: the checkpoint cannot be read: .*{detail}.*Remedy: delete the"):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert (tmp_path / "out.checkpoints" / "checkpoint-5" / "weights.safetensors").exists()
+
+
+def one_of_two(rank: int, port: int, start: Path, out: Path, stop: int, resume: bool) -> None:
+    """A process of a run in which both end at a step."""
+    from accelerate import PartialState
+
+    # what the copy of the test's process knows of itself
+    PartialState._shared_state.clear()
+    torch.set_num_threads(1)
+    faiss.omp_set_num_threads(1)
+    warnings.simplefilter("ignore")
+    given = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
+    os.environ.update({**{name: str(value) for name, value in given.items()}, "MASTER_ADDR": "127.0.0.1"})
+    trainer = CoderPlusPlusTrainer(NAMES, start, RECIPE)
+    if stop:
+        from medlink.training.coderpp.loop import CoderPlusPlusLoop
+
+        step = CoderPlusPlusLoop.training_step
+
+        def training_step(loop: CoderPlusPlusLoop, *args: object, **kwargs: object) -> torch.Tensor:
+            if loop.state.global_step == stop:
+                os._exit(9)
+            return step(loop, *args, **kwargs)
+
+        CoderPlusPlusLoop.training_step = training_step  # type: ignore[method-assign]  # in this process alone
+    trainer.train(out, resume=resume, checkpoint_steps=2)
+
+
+def two(start: Path, out: Path, stop: int = 0, resume: bool = False) -> list[int | None]:
+    """Train by two processes; their exit codes, not 0 for one that was left waiting."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    context = multiprocessing.get_context("fork")
+    both = [context.Process(target=one_of_two, args=(rank, port, start, out, stop, resume)) for rank in (0, 1)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join(60)
+        process.kill()
+    return [process.exitcode for process in both]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+def test_two_processes_go_on_to_the_same_weights(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
+    assert 0 not in two(start, tmp_path / "out", stop=3)
+    with pytest.raises(ConfigError, match=r"the unfinished run has processes 2 \(now 1\)\. Remedy: resume with"):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert two(start, tmp_path / "out", resume=True) == [0, 0]
+    assert two(start, tmp_path / "alone") == [0, 0]
+    fingerprints = [load_encoder(path).fingerprint for path in (tmp_path / "out", tmp_path / "alone", whole[0])]
+    assert fingerprints[0] == fingerprints[1] != fingerprints[2]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "out"]
+
+
+def test_a_run_in_progress_is_not_disturbed(start: Path, tmp_path: Path) -> None:
+    refused = []
+
+    def begin_another(line: str) -> None:
+        if line.startswith("step 1/"):
+            with pytest.raises(ConfigError) as error:
+                CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
+            refused.append(str(error.value))
+
+    CoderPlusPlusTrainer(NAMES, start, RECIPE, begin_another).train(tmp_path / "out")
+    assert len(refused) == 1
+    assert "another process is training into the folder" in refused[0]
+
+
+def test_folders_in_use(start: Path, tmp_path: Path) -> None:
+    trainer = CoderPlusPlusTrainer(NAMES, start, RECIPE)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.doc").write_text("mine")
+    with pytest.raises(ConfigError, match="not empty and holds no encoder"):
+        trainer.train(tmp_path / "thesis")
+    with pytest.raises(ConfigError, match="there is a file of that name"):
+        trainer.train(tmp_path / "thesis" / "thesis.doc")
+    with pytest.raises(ConfigError, match=r"out\.checkpoints: cannot be written: "):
+        trainer.train(tmp_path / "thesis" / "thesis.doc" / "out")
+    with pytest.raises(ConfigError, match="checkpoint_steps is 0"):
+        trainer.train(tmp_path / "out", checkpoint_steps=0)
+    with pytest.raises(ConfigError, match="workers is -1, at least 0 expected"):
+        trainer.train(tmp_path / "out", workers=-1)
+    (tmp_path / "out.checkpoints").mkdir()
+    (tmp_path / "out.checkpoints" / "letters").write_text("mine")
+    with pytest.raises(ConfigError, match="holds no checkpoints of a run"):
+        trainer.train(tmp_path / "out")
+
+
+def test_an_unfinished_run_is_neither_lost_nor_mixed(start: Path, tmp_path: Path) -> None:
+    def kill(line: str) -> None:
+        if line.startswith("step 5/"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE, kill).train(tmp_path / "out", checkpoint_steps=2)
+    with pytest.raises(ConfigError, match=r"holds an unfinished run\. Remedy: resume it with --resume"):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"has other names, seed 3 \(now 4\)\. Remedy: resume with"):
+        CoderPlusPlusTrainer(NAMES[1:], start, replace(RECIPE, seed=4)).train(tmp_path / "out", resume=True)
+    work = tmp_path / "out.checkpoints"
+    weights = next(work.glob("checkpoint-*")) / "weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(EncoderError, match="the checkpoint cannot be read"):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
+
+
+def test_an_encoder_in_the_place_is_replaced(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
+    load_encoder(start).save(tmp_path / "out")
+    assert fingerprint(start, tmp_path / "out", RECIPE) == load_encoder(whole[0]).fingerprint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
+
+
+def test_the_recipe_follows_the_encoder(start: Path, transformer: Path, tmp_path: Path) -> None:
+    assert CoderPlusPlusTrainer(NAMES, start).recipe == CoderPlusPlusRecipe.static()
+    assert CoderPlusPlusTrainer(NAMES, transformer).recipe == CoderPlusPlusRecipe()
+    with pytest.raises(ConfigError, match="feature_dropout is for a static encoder"):
+        CoderPlusPlusTrainer(NAMES, transformer, replace(RECIPE, feature_dropout=0.1)).train(tmp_path / "out")
+
+
+@pytest.mark.parametrize("library", ["accelerate", "datasets"])
+def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    for module in ("coderpp_loop", "trainer"):
+        monkeypatch.delitem(sys.modules, f"medlink.models.{module}", raising=False)
+    with pytest.raises(ConfigError, match=rf"{library}\. Remedy: install medlink\[train\]"):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
+
+
+def test_fp16_needs_a_gpu(start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match="fp16 needs a GPU"):
+        CoderPlusPlusTrainer(NAMES, start, replace(RECIPE, precision="fp16")).train(tmp_path / "out")
+    assert not any(tmp_path.iterdir())
+
+
+def test_bf16_needs_a_gpu_that_has_it(start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    with pytest.raises(ConfigError, match="this GPU has no bf16"):
+        CoderPlusPlusTrainer(NAMES, start, replace(RECIPE, precision="bf16")).train(tmp_path / "out")
+    assert not any(tmp_path.iterdir())
+
+
+def test_it_is_offered_at_the_top() -> None:
+    assert medlink.CoderPlusPlusTrainer is CoderPlusPlusTrainer

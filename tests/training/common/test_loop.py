@@ -1,0 +1,569 @@
+"""The loop of the phases: resumed to the same weights, shared by processes, stopped where it must be."""
+
+from __future__ import annotations
+
+import errno
+import json
+import multiprocessing
+import os
+import re
+import signal
+import socket
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+
+from medlink.errors import ConfigError, EncoderError
+from medlink.models.encoders import fingerprint_of
+from medlink.training.biolord.contrastive import InfoNceLoss, no_negatives
+from medlink.training.common import checkpoint
+from medlink.training.common.loop import Batch, Figures, _Collator, train_phase
+from medlink.training.common.recipes import PhaseRecipe
+from medlink.training.common.whole_batch import WholeBatchLoss
+from medlink.training.data.pairs import Pair
+from tests.training.small_bert import Killed, small_bert
+
+pytestmark = pytest.mark.usefixtures("frozen")
+
+RECIPE = PhaseRecipe(epochs=2, batch_size=6, learning_rate=1e-2, warmup=0.1, seed=3)
+STEPS = 10
+
+
+class Pairs:
+    """Five batches an epoch of six pairs each, drawn by the epoch."""
+
+    digest = "five of six"
+
+    def __init__(self, count: int = 5, rows: int = 6) -> None:
+        self.count, self.rows = count, rows
+
+    def batches_per_epoch(self) -> int:
+        return self.count
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        rng = np.random.default_rng([7, epoch])
+        for number in range(self.count):
+            letters = rng.permutation(26)[: self.rows]
+            pairs = [Pair(f"C{i}", chr(97 + i) * (number + 2), f"{chr(97 + i)} kidney", "definition") for i in letters]
+            yield Batch(([p.name for p in pairs], [p.text for p in pairs]), no_negatives(pairs))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """The copy of a process that a test kills has one thread, and weights are those of a number of threads."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same without dropout."""
+    return small_bert(tmp_path_factory.mktemp("still"), dropout=0.0)
+
+
+def train(
+    start: Path, work: Path, recipe: PhaseRecipe = RECIPE, batches: Pairs | None = None, **options: object
+) -> tuple[str, Figures]:
+    """Train; the fingerprint of the weights and the figures."""
+    model = SentenceTransformer(str(start), device="cpu")
+    figures = train_phase(model, batches or Pairs(), InfoNceLoss(model), recipe, work=work, **options)
+    return fingerprint_of(model), figures
+
+
+def kill_at(*starts: str) -> object:
+    def kill(line: str) -> None:
+        if line.startswith(starts):
+            raise Killed
+
+    return kill
+
+
+@pytest.fixture(scope="module")
+def whole(start: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Figures, list[str]]:
+    """A run left alone, and its log."""
+    lines: list[str] = []
+    weights, figures = train(start, tmp_path_factory.mktemp("whole") / "work", log=lines.append)
+    return weights, figures, lines
+
+
+def losses(lines: list[str]) -> list[float]:
+    return [float(found[1]) for line in lines if (found := re.search(r" loss (\S+) ", line))]
+
+
+def test_it_says_how_it_goes(start: Path, whole: tuple[str, Figures, list[str]]) -> None:
+    weights, figures, lines = whole
+    assert weights != fingerprint_of(SentenceTransformer(str(start), device="cpu"))
+    assert len(lines) == STEPS
+    assert lines[-1].startswith(f"step {STEPS}/{STEPS} loss ")
+    assert "learning rate" in lines[-1]
+    assert "rows/s" in lines[-1]
+    assert figures == Figures(STEPS, figures.seconds, figures.loss)
+    assert figures.loss == pytest.approx(losses(lines)[-1], abs=1e-4)
+    assert not any("kidney" in line for line in lines)
+
+
+def test_it_learns(still: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    train(still, tmp_path, replace(RECIPE, epochs=8), log=lines.append)
+    assert losses(lines)[-1] < 0.5 * losses(lines)[0]
+
+
+# before a checkpoint, within an epoch, at its end, in the last
+@pytest.mark.parametrize("stops", [(1, 3), (3, 6), (5, 10)])
+def test_a_run_killed_twice_ends_in_the_same_weights(
+    stops: tuple[int, int], start: Path, whole: tuple[str, Figures, list[str]], tmp_path: Path
+) -> None:
+    for step in stops:
+        with pytest.raises(Killed):
+            train(start, tmp_path, log=kill_at(f"step {step}/"), checkpoint_steps=2, resume=True)
+    lines: list[str] = []
+    assert train(start, tmp_path, log=lines.append, checkpoint_steps=2, resume=True)[0] == whole[0]
+    assert lines[0].startswith(f"step {(stops[1] - 1) // 2 * 2 + 1}/")
+    assert losses(lines) == losses(whole[2])[-len(losses(lines)) :]
+    # a run that is complete is only read
+    assert train(start, tmp_path, log=kill_at("step"), resume=True)[0] == whole[0]
+
+
+class Seekable(Pairs):
+    """The same, which notes where it was begun."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun: list[tuple[int, int]] = []
+
+    def epoch(self, epoch: int) -> Iterator[Batch]:
+        return self.epoch_from(epoch, 0)
+
+    def epoch_from(self, epoch: int, start: int) -> Iterator[Batch]:
+        for number, batch in enumerate(super().epoch(epoch)):
+            if number == start:
+                self.begun.append((epoch, start))
+            if number >= start:
+                yield batch
+
+
+def test_what_was_trained_on_is_not_made_again(
+    start: Path, whole: tuple[str, Figures, list[str]], tmp_path: Path
+) -> None:
+    with pytest.raises(Killed):
+        train(start, tmp_path, batches=Seekable(), log=kill_at("step 4"), checkpoint_steps=2)
+    batches = Seekable()
+    assert train(start, tmp_path, batches=batches, resume=True)[0] == whole[0]
+    # the first batch is looked at to see whether the model embeds by numbers
+    assert batches.begun == [(0, 2), (1, 0), (0, 0)]
+
+
+def test_how_often_checkpoints_are_written_may_change(
+    start: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(Killed):
+        train(start, tmp_path, log=kill_at("step 4"), checkpoint_steps=2)
+    with pytest.raises(Killed):
+        train(start, tmp_path, log=kill_at("step 10"), checkpoint_steps=4, resume=True)
+    assert checkpoint.newest(tmp_path) == tmp_path / "checkpoint-8"
+    with pytest.raises(Killed):
+        train(start, tmp_path, log=kill_at("step 10"), checkpoint_steps=9, resume=True)
+    assert checkpoint.newest(tmp_path) == tmp_path / "checkpoint-9"
+    assert not caplog.records
+
+
+def killed_at_five(start: Path, work: Path) -> None:
+    """A process that the system kills at a step."""
+
+    def kill(line: str) -> None:
+        if line.startswith("step 5/"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    train(start, work, log=kill, checkpoint_steps=2)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+def test_a_process_killed_by_the_system(start: Path, whole: tuple[str, Figures, list[str]], tmp_path: Path) -> None:
+    process = multiprocessing.get_context("fork").Process(target=killed_at_five, args=(start, tmp_path))
+    process.start()
+    process.join(60)
+    process.kill()
+    assert process.exitcode == -signal.SIGKILL
+    # what a kill in the middle of writing leaves behind
+    (tmp_path / "6.writing").mkdir()
+    (tmp_path / "best.writing").mkdir()
+    assert train(start, tmp_path, resume=True)[0] == whole[0]
+    assert not list(tmp_path.glob("*.writing"))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+def test_workers_do_not_change_the_weights(
+    start: Path, whole: tuple[str, Figures, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    assert train(start, tmp_path, workers=1)[0] == whole[0]
+
+
+def test_every_option_changes_the_weights(start: Path, tmp_path: Path) -> None:
+    short = replace(RECIPE, epochs=1)
+    seen = {train(start, tmp_path / "short", short)[0]}
+    # cached gradients draw other random numbers for dropout, and only these differ
+    for option in (
+        {"epochs": 2},
+        {"mini_batch": 2},
+        {"learning_rate": 2e-2},
+        {"warmup": 0.5},
+        {"weight_decay": 0.5},
+        {"max_grad_norm": 1e-3},
+        {"max_tokens": 3},
+        {"precision": "bf16"},
+        {"seed": 4},
+    ):
+        weights = train(start, tmp_path / next(iter(option)), replace(short, **option))[0]  # type: ignore[arg-type]
+        assert weights not in seen, option
+        seen.add(weights)
+
+
+def test_few_rows_at_a_time_learn_the_same(still: Path, tmp_path: Path) -> None:
+    models = []
+    for name, mini_batch in (("whole", 0), ("few", 4)):
+        model = SentenceTransformer(str(still), device="cpu")
+        train_phase(model, Pairs(), InfoNceLoss(model), replace(RECIPE, mini_batch=mini_batch), work=tmp_path / name)
+        models.append(model.state_dict())
+    for name, tensor in models[0].items():
+        torch.testing.assert_close(models[1][name], tensor, rtol=1e-4, atol=1e-4, msg=name)
+
+
+def measured(*values: float) -> object:
+    """A measure that has these values one after the other."""
+    left = list(values)
+    return lambda _: left.pop(0)
+
+
+def test_the_best_weights_are_kept(start: Path, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, evaluate_steps=2)
+    lines: list[str] = []
+    weights, figures = train(
+        start, tmp_path / "a", recipe, evaluate=measured(0.1, 0.4, 0.3, 0.4, 0.2), log=lines.append
+    )
+    assert (figures.measure, figures.best_step, figures.steps) == (0.4, 4, STEPS)
+    assert [line for line in lines if "measure" in line] == [
+        "step 2/10 measure 0.1000 (best)",
+        "step 4/10 measure 0.4000 (best)",
+        "step 6/10 measure 0.3000",
+        "step 8/10 measure 0.4000",
+        "step 10/10 measure 0.2000",
+    ]
+    assert sorted(path.name for path in (tmp_path / "a").glob("[bc]*")) == ["best-4", "checkpoint-10"]
+    last = train(start, tmp_path / "b", recipe, evaluate=measured(0.1, 0.2, 0.3, 0.4, 0.5))
+    assert last[1].best_step == STEPS
+    assert last[0] != weights
+    # measured at the end of each epoch, and at the end of the run
+    assert train(start, tmp_path / "c", evaluate=measured(0.1, 0.2))[1].best_step == STEPS
+    assert (
+        train(start, tmp_path / "d", replace(recipe, evaluate_steps=7), evaluate=measured(0.2, 0.1))[1].best_step == 7
+    )
+
+
+def test_best_weights_do_not_pile_up_between_checkpoints(start: Path, tmp_path: Path) -> None:
+    seen: list[set[str]] = []
+
+    def look(line: str) -> None:
+        if "measure" in line:
+            seen.append({path.name for path in tmp_path.glob("best-*")})
+
+    recipe = replace(RECIPE, evaluate_steps=1)
+    values = [step / 10 for step in range(STEPS)]
+    train(start, tmp_path, recipe, evaluate=measured(*values), log=look, checkpoint_steps=4)
+    expected = [{"best-1"}, {"best-2"}, {"best-3"}, {"best-4"}, *({"best-4", f"best-{step}"} for step in (5, 6, 7))]
+    assert seen[:7] == expected
+    assert seen[8:] == [{"best-8", "best-9"}, {"best-8", "best-10"}]
+
+
+def test_numbers_of_another_type_are_another_run(start: Path, tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        train(start, tmp_path, log=kill_at("step 3"), checkpoint_steps=2)
+    with pytest.raises(ConfigError, match=r"the unfinished run has precision fp32 \(now bf16\)"):
+        train(start, tmp_path, replace(RECIPE, precision="bf16"), resume=True)
+    # what "auto" stands for here
+    assert train(start, tmp_path, replace(RECIPE, precision="fp32"), resume=True)[1].steps == STEPS
+
+
+def test_it_stops_when_nothing_is_better(start: Path, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, evaluate_steps=2, patience=2)
+    values = (0.3, 0.2, 0.4, 0.1, 0.4)
+    weights, figures = train(start, tmp_path / "whole", recipe, evaluate=measured(*values))
+    assert (figures.steps, figures.best_step) == (10, 6)
+    weights, figures = train(start, tmp_path / "alone", recipe, evaluate=measured(0.3, 0.2, 0.1))
+    assert (figures.steps, figures.best_step) == (6, 2)
+    # stopped is complete: nothing is measured again
+    assert train(start, tmp_path / "alone", recipe, evaluate=measured(), resume=True)[0] == weights
+    # killed between: how long nothing was better is not forgotten
+    with pytest.raises(Killed):
+        train(
+            start, tmp_path / "killed", recipe, evaluate=measured(0.3, 0.2), log=kill_at("step 5"), checkpoint_steps=4
+        )
+    resumed = train(start, tmp_path / "killed", recipe, evaluate=measured(0.1), resume=True)
+    assert resumed[0] == weights
+    assert resumed[1].steps == 6
+
+
+def test_a_measure_that_is_no_number(start: Path, tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match=r"the development measure is nan at step 5\. Remedy: measure on data whose"):
+        train(start, tmp_path, evaluate=lambda _: float("nan"))
+
+
+def test_a_loss_that_is_no_number_names_the_batch(
+    start: Path, whole: tuple[str, Figures, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = InfoNceLoss.compute_loss_from_embeddings, []
+
+    def broken(self: InfoNceLoss, *args: object) -> torch.Tensor:
+        calls.append(1)
+        return real(self, *args) * (float("nan") if len(calls) == 7 else 1)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(InfoNceLoss, "compute_loss_from_embeddings", broken)
+    message = r"checkpoint-6: the loss is nan at step 7 \(batch 2 of epoch 2\)\. Remedy: lower the learning rate and"
+    with pytest.raises(EncoderError, match=message):
+        train(start, tmp_path, checkpoint_steps=3)
+    monkeypatch.undo()
+    assert train(start, tmp_path, resume=True)[0] == whole[0]
+
+
+@pytest.mark.parametrize(("step", "seen"), [(4, 6), (9, 10)])
+def test_losses_that_wait_on_a_gpu_are_seen_before_they_are_kept(
+    step: int, seen: int, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = InfoNceLoss.compute_loss_from_embeddings, []
+
+    def broken(self: InfoNceLoss, *args: object) -> torch.Tensor:
+        calls.append(1)
+        return real(self, *args) * (float("inf") if len(calls) == step else 1)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(InfoNceLoss, "compute_loss_from_embeddings", broken)
+    monkeypatch.setattr("medlink.training.common.trainer._LOSSES_AT_ONCE", {"cpu": 16})
+    with pytest.raises(EncoderError, match=rf"the loss is inf at step {step} \(batch {(step - 1) % 5 + 1} of epoch"):
+        train(start, tmp_path, checkpoint_steps=6)
+    assert len(calls) == seen
+    found = checkpoint.newest(tmp_path)
+    assert (found and found.name) == ("checkpoint-6" if step > 6 else None)
+
+
+def test_a_start_that_embeds_by_no_numbers(start: Path, tmp_path: Path) -> None:
+    model = SentenceTransformer(str(start), device="cpu")
+    torch.nn.init.constant_(next(iter(model.parameters())), float("nan"))
+    with pytest.raises(EncoderError, match="the encoder to start from embeds by no numbers"):
+        train_phase(model, Pairs(), InfoNceLoss(model), RECIPE, work=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "calls", "message", "kept"),
+    [
+        # three files of tensors a checkpoint, one for each time that the measure is better
+        ("write_tensors", 2, r"4\.writing: the checkpoint cannot be written: No space left", []),
+        ("write_tensors", 5, r"8\.writing: the checkpoint cannot be written: No space left", ["checkpoint-4"]),
+        (
+            "write_weights",
+            2,
+            r"best\.writing: the best weights cannot be written: No space",
+            ["best-5", "checkpoint-8"],
+        ),
+    ],
+)
+def test_a_full_disk_costs_nothing(
+    name: str,
+    calls: int,
+    message: str,
+    kept: list[str],
+    start: Path,
+    whole: tuple[str, Figures, list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real, made = getattr(checkpoint, name), []
+
+    def write(*args: object) -> object:
+        made.append(1)
+        if len(made) > calls:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args)
+
+    values = (0.1, 0.2) if name == "write_weights" else ()
+    # a checkpoint writes its weights by the same function: two of these and the first best are made, the next is not
+    monkeypatch.setattr(checkpoint, name, write)
+    options = {"evaluate": measured(*values)} if values else {}
+    with pytest.raises(
+        EncoderError, match=rf"{message}.*Remedy: make room, or mend the folder, and go on with --resume"
+    ):
+        train(start, tmp_path, checkpoint_steps=8 if values else 4, **options)
+    monkeypatch.undo()
+    assert sorted(path.name for path in tmp_path.glob("[bc]*-*")) == kept
+    if not values:
+        assert train(start, tmp_path, resume=True)[0] == whole[0]
+
+
+class Head(InfoNceLoss):
+    """A loss with weights of its own."""
+
+    def __init__(self, model: SentenceTransformer) -> None:
+        super().__init__(model)
+        self.head = torch.nn.Linear(16, 16)
+
+    def compute_loss_from_embeddings(self, embeddings: list[torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
+        return super().compute_loss_from_embeddings([self.head(column) for column in embeddings], labels)
+
+
+def headed(start: Path, work: Path, seed: int, **options: object) -> tuple[str, torch.Tensor]:
+    """Train with a head of random weights; the fingerprint, and the weights of the head."""
+    model = SentenceTransformer(str(start), device="cpu")
+    torch.manual_seed(seed)
+    loss = Head(model)
+    train_phase(model, Pairs(), loss, RECIPE, work=work, **options)  # type: ignore[arg-type]
+    return fingerprint_of(model), loss.head.weight.detach()
+
+
+def test_weights_of_the_loss_are_trained_and_resumed(start: Path, tmp_path: Path) -> None:
+    weights, head = headed(start, tmp_path / "alone", seed=1)
+    torch.manual_seed(1)
+    assert not torch.equal(head, torch.nn.Linear(16, 16).weight)
+    with pytest.raises(Killed):
+        headed(start, tmp_path / "killed", seed=1, log=kill_at("step 5"), checkpoint_steps=2)
+    # whatever the head began with
+    resumed, again = headed(start, tmp_path / "killed", seed=2, resume=True)
+    assert resumed == weights
+    torch.testing.assert_close(again, head, rtol=0, atol=0)
+    path = next((tmp_path / "killed").glob("checkpoint-*")) / "loss.safetensors"
+    path.unlink()
+    with pytest.raises(EncoderError, match=r"loss\.safetensors: the checkpoint cannot be read"):
+        headed(start, tmp_path / "killed", seed=1, resume=True)
+
+
+def test_what_is_refused(start: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="checkpoint_steps is 0, at least 1 expected"):
+        train(start, tmp_path, checkpoint_steps=0)
+    with pytest.raises(ConfigError, match="workers is -1, at least 0 expected"):
+        train(start, tmp_path, workers=-1)
+    with pytest.raises(ConfigError, match=r"the data do not fill one batch\. Remedy: train on more data"):
+        train(start, tmp_path, batches=Pairs(0))
+    model = SentenceTransformer(str(start), device="cpu")
+    with pytest.raises(TypeError, match="Identity is no function of embeddings"):
+        train_phase(model, Pairs(), torch.nn.Identity(), RECIPE, work=tmp_path / "a")
+    short = Pairs()
+    short.batches_per_epoch = lambda: 6  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="epoch 0 had 5 batches, 6 announced"):
+        train(start, tmp_path / "b", batches=short)
+
+
+def test_an_unfinished_run_is_not_mixed(start: Path, tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        train(start, tmp_path, log=kill_at("step 3"), checkpoint_steps=2)
+    with pytest.raises(ConfigError, match=r"holds an unfinished run\. Remedy: resume it with --resume"):
+        train(start, tmp_path)
+    other = Pairs()
+    other.digest = "others"
+    with pytest.raises(ConfigError, match=r"has other data, measured False \(now True\), seed 3 \(now 4\)\. Remedy"):
+        train(start, tmp_path, replace(RECIPE, seed=4), other, evaluate=measured(1), resume=True)
+    path = next(tmp_path.glob("checkpoint-*")) / "schedule.json"
+    schedule = json.loads(path.read_text())
+    del schedule["since"]
+    path.write_text(json.dumps(schedule))
+    with pytest.raises(EncoderError, match=r"schedule\.json: the checkpoint cannot be read: no 'since'"):
+        train(start, tmp_path, resume=True)
+
+
+def one_of_two(rank: int, port: int, start: Path, work: Path, recipe: PhaseRecipe, rows: int, stop: int) -> None:
+    """A process of a run in which both end at a step."""
+    from accelerate import PartialState
+
+    # what the copy of the test's process knows of itself
+    PartialState._shared_state.clear()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    given = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2, "MASTER_PORT": port}
+    os.environ.update({**{name: str(value) for name, value in given.items()}, "MASTER_ADDR": "127.0.0.1"})
+
+    lines: list[str] = []
+
+    def log(line: str) -> None:
+        lines.append(line)
+        if stop and line.startswith(f"step {stop}/"):
+            os._exit(9)
+
+    model = SentenceTransformer(str(start), device="cpu")
+    train_phase(model, Pairs(rows=rows), Head(model), recipe, work=work, log=log, checkpoint_steps=2, resume=True)
+    if not rank:
+        (work / "losses.json").write_text(json.dumps(losses(lines)))
+        model.save(str(work / "model"), create_model_card=False)
+
+
+def two(start: Path, work: Path, recipe: PhaseRecipe = RECIPE, rows: int = 6, stop: int = 0) -> list[int | None]:
+    """Train by two processes; their exit codes, not 0 for one that was left waiting."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    context = multiprocessing.get_context("fork")
+    both = [context.Process(target=one_of_two, args=(rank, port, start, work, recipe, rows, stop)) for rank in (0, 1)]
+    torch.manual_seed(5)
+    for process in both:
+        process.start()
+    both[0].join(60)
+    both[1].join(60 if not stop else 1)
+    for process in both:
+        process.kill()
+        process.join()
+    return [process.exitcode for process in both]
+
+
+# seven rows are not shared evenly
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+@pytest.mark.parametrize(("rows", "mini_batch"), [(6, 0), (7, 0), (6, 2)])
+def test_two_processes_learn_what_one_does(rows: int, mini_batch: int, still: Path, tmp_path: Path) -> None:
+    recipe = replace(RECIPE, mini_batch=mini_batch)
+    assert two(still, tmp_path / "two", recipe, rows) == [0, 0]
+    model, lines = SentenceTransformer(str(still), device="cpu"), []
+    torch.manual_seed(5)
+    train_phase(model, Pairs(rows=rows), Head(model), recipe, work=tmp_path / "one", log=lines.append)
+    shared = json.loads((tmp_path / "two" / "losses.json").read_text())
+    assert len(shared) == STEPS
+    # four digits are logged
+    assert shared == pytest.approx(losses(lines), abs=2e-4)
+    other = SentenceTransformer(str(tmp_path / "two" / "model"), device="cpu").state_dict()
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(other[name], tensor, rtol=1e-3, atol=1e-3, msg=name)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+def test_two_processes_go_on_to_the_same_weights(start: Path, tmp_path: Path) -> None:
+    assert 0 not in two(start, tmp_path / "killed", stop=5)
+    with pytest.raises(ConfigError, match=r"the unfinished run has processes 2 \(now 1\)"):
+        train(start, tmp_path / "killed", resume=True)
+    assert two(start, tmp_path / "killed") == two(start, tmp_path / "alone") == [0, 0]
+    first, second = (SentenceTransformer(str(tmp_path / name / "model")) for name in ("killed", "alone"))
+    assert fingerprint_of(first) == fingerprint_of(second)
+
+
+def test_cached_gradients_are_those_of_the_whole_batch(still: Path) -> None:
+    batch = next(Pairs().epoch(0))
+    gradients, values = [], []
+    for mini_batch in (0, 4):
+        model = SentenceTransformer(str(still), device="cpu")
+        loss = WholeBatchLoss(model, InfoNceLoss(model), mini_batch)
+        read = _Collator(model, 0, 1).features
+        value = loss([read(column) for column in batch.columns], torch.from_numpy(batch.labels))
+        torch.autograd.backward(value)
+        gradients.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
+        with torch.no_grad():
+            again = loss([read(column) for column in batch.columns], torch.from_numpy(batch.labels))
+        values += [value.item(), again.item()]
+    assert values == pytest.approx([values[0]] * 4, rel=1e-5)
+    assert gradients[0].keys() == gradients[1].keys()
+    for name, gradient in gradients[0].items():
+        torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=1e-5, msg=name)

@@ -1,0 +1,52 @@
+"""The recipes of the phases: the numbers of the papers, and values that make no sense."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from medlink.errors import ConfigError
+from medlink.training.common.recipes import ContrastiveRecipe, PhaseRecipe, StsRecipe
+
+
+def test_the_defaults_are_those_of_appendix_a() -> None:
+    contrastive, sts = ContrastiveRecipe(), StsRecipe()
+    for recipe in (contrastive, sts):
+        assert (recipe.batch_size, recipe.warmup, recipe.weight_decay) == (64, 0.05, 0.01)
+    assert (contrastive.epochs, contrastive.learning_rate) == (1, 2e-5)
+    assert (sts.epochs, sts.learning_rate, sts.evaluate_steps) == (10, 6e-6, "epoch")
+
+
+@pytest.mark.parametrize("kind", [PhaseRecipe, ContrastiveRecipe, StsRecipe])
+def test_they_are_plain_data(kind: type[PhaseRecipe]) -> None:
+    recipe = kind(epochs=3, evaluate_steps=7)
+    assert kind(**json.loads(json.dumps(recipe.to_dict()))) == recipe
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        (PhaseRecipe, {"epochs": 0}, "epochs is 0, at least 1 expected"),
+        (PhaseRecipe, {"batch_size": 0}, "batch_size is 0, at least 1 expected"),
+        (PhaseRecipe, {"mini_batch": -1}, "mini_batch is -1, at least 0 expected"),
+        (PhaseRecipe, {"learning_rate": 0.0}, "learning_rate is 0.0, a number above 0, at most 1e"),
+        (PhaseRecipe, {"learning_rate": float("nan")}, "learning_rate is nan"),
+        (PhaseRecipe, {"warmup": 1.0}, "warmup is 1.0, a share from 0 to below 1 expected"),
+        (PhaseRecipe, {"weight_decay": -1.0}, "weight_decay is -1.0, a number from 0 to"),
+        (PhaseRecipe, {"max_grad_norm": -1.0}, "max_grad_norm is -1.0, a number from 0 to"),
+        (PhaseRecipe, {"max_tokens": -1}, "max_tokens is -1, at least 0 expected"),
+        (PhaseRecipe, {"evaluate_steps": "often"}, "evaluate_steps is often, 'epoch' or at least 1 expected"),
+        (PhaseRecipe, {"evaluate_steps": 0}, "evaluate_steps is 0, 'epoch' or at least 1 expected"),
+        (PhaseRecipe, {"patience": -1}, "patience is -1, at least 0 expected"),
+        (PhaseRecipe, {"precision": "fp8"}, r"precision is 'fp8'\. Remedy: give one of auto, fp32, bf16, fp16"),
+        (PhaseRecipe, {"seed": 2**32}, "seed is 4294967296, a whole number from 0 to 4294967295 expected"),
+        (ContrastiveRecipe, {"temperature": 0.0}, "temperature is 0.0, a number from 1e-06 to"),
+        (ContrastiveRecipe, {"epochs": 0}, "epochs is 0"),
+        (StsRecipe, {"loss": "mse"}, "loss is mse, 'cosine' or 'cosent' expected"),
+    ],
+)
+def test_values_that_make_no_sense(kind: type[PhaseRecipe], given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        kind(**given)

@@ -1,0 +1,415 @@
+"""Pairs from a knowledge base: what they say, how many there are, and that no batch holds a false negative."""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import ConfigError
+from medlink.kb import KnowledgeBase
+from medlink.language.text import normalise
+from medlink.models import pairs as pairs_module
+from medlink.records import Definition
+from medlink.training.data.graph import Material
+from medlink.training.data.pairs import KnowledgeBasePairs, Pair, PairRecipe, PairSource
+from medlink.training.data.view import TrainingView
+
+from .pairs_kb import build, random_kb
+
+RECIPE = PairRecipe(pairs=2000, seed=7)
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
+    with random_kb(tmp_path_factory.mktemp("pairs")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def view(kb: KnowledgeBase) -> TrainingView:
+    return TrainingView(kb)
+
+
+@pytest.fixture
+def drugs(tmp_path: Path) -> KnowledgeBase:
+    """Of each relation and generic text there is one alone."""
+    return build(
+        tmp_path / "drugs",
+        names=[
+            ("C1", "ranitidine", "ENG"),
+            ("C2", "drug", "ENG"),
+            ("C3", "peptic ulcer", "ENG"),
+            ("C4", "thing", "ENG"),
+        ],
+        relations=[("C1", "may_treat", "C3"), ("C2", "isa", "C4"), ("C1", "isa", "C2"), ("C3", "XR", "C1")],
+        definitions=[("C1", "A substance against ulcers.")],
+        types=[("C1", "Pharmacologic_Substance")],
+    )
+
+
+def epoch_of(source: PairSource, epoch: int = 0, size: int = 16) -> list[Pair]:
+    return [pair for batch in source.batches(epoch, size) for pair in batch]
+
+
+def test_descriptions_by_hand(drugs: KnowledgeBase) -> None:
+    source = KnowledgeBasePairs(TrainingView(drugs), PairRecipe(pairs=600, definition_share=0.1, seed=1))
+    texts: dict[str, set[str]] = defaultdict(set)
+    for pair in epoch_of(source, size=2):
+        texts[pair.name].add(pair.text)
+    assert texts == {
+        "ranitidine": {
+            "A substance against ulcers.",
+            "something which may treat peptic ulcer",
+            "pharmacologic substance which may treat peptic ulcer",
+            "drug which may treat peptic ulcer",
+            "thing which may treat peptic ulcer",
+            "something which is a kind of drug",
+            "pharmacologic substance which is a kind of drug",
+            # above "is a kind of drug" stands what is above drug
+            "thing which is a kind of drug",
+        },
+        "drug": {"something which is a kind of thing"},
+    }
+
+
+def test_pairs_say_what_the_knowledge_base_says(kb: KnowledgeBase, view: TrainingView) -> None:
+    relations: dict[str, set[str]] = {"isa": set(), "finding_site_of": set(), "may_treat": set(), "due_to": set()}
+    triples = defaultdict(set)
+    names = defaultdict(set)
+    for name in kb.iter_names():
+        names[name.concept_id].add((name.text, name.language))
+    english = {concept: {text for text, tag in given if tag == "en"} for concept, given in names.items()}
+    for relation in kb.iter_relations():
+        triples[relation.head].add((relation.type, relation.tail))
+    phrases = {"is a kind of": "isa", "is finding site of": "finding_site_of", "is due to": "due_to"}
+    phrases |= {"may treat": "may_treat"}
+    pattern = re.compile(rf"(.*) which ({'|'.join(phrases)}) (.*)")
+    openings = Counter()
+    for pair in epoch_of(KnowledgeBasePairs(view, replace(RECIPE, name_share=0.1))):
+        assert pair.name in {text for text, _ in names[pair.concept_id]}
+        if pair.kind == "definition":
+            assert pair.text in {definition.text for definition in kb.definitions(pair.concept_id)}
+        elif pair.kind == "name":
+            assert pair.text in {text for text, _ in names[pair.concept_id]}
+            assert normalise(pair.text) != normalise(pair.name)
+        else:
+            found = pattern.fullmatch(pair.text)
+            assert found is not None
+            tails = {tail for kind, tail in triples[pair.concept_id] if kind == phrases[found[2]]}
+            assert found[3] in set().union(*(english[tail] for tail in tails))
+            above = {ancestor for start in (pair.concept_id, *tails) for ancestor, _ in kb.ancestors(start)}
+            kinds = {kind.semantic_type.lower() for kind in kb.semantic_types(pair.concept_id)}
+            if found[1] == "something":
+                openings["something"] += 1
+            elif found[1] in kinds:
+                openings["type"] += 1
+            else:
+                openings["ancestor"] += 1
+                assert found[1] in set().union(*(english[ancestor] for ancestor in above))
+            relations[phrases[found[2]]].add(pair.concept_id)
+    assert all(relations.values())
+    # a third each, but for the two thirds of concepts that have no semantic type
+    total = sum(openings.values())
+    assert openings["ancestor"] / total == pytest.approx(1 / 3, abs=0.05)
+    assert openings["type"] / total == pytest.approx(1 / 9, abs=0.05)
+
+
+@pytest.mark.parametrize("size", [2, 16, 64])
+@pytest.mark.parametrize("name_share", [0.0, 0.3])
+def test_no_batch_holds_a_false_negative(kb: KnowledgeBase, view: TrainingView, size: int, name_share: float) -> None:
+    forms: dict[str, set[str]] = defaultdict(set)
+    for name in kb.iter_names():
+        forms[name.concept_id].add(normalise(name.text))
+    shared = [a for a, b in combinations(sorted(forms), 2) if forms[a] & forms[b]]
+    assert shared, "the test needs names that concepts share"
+    batches = list(KnowledgeBasePairs(view, replace(RECIPE, name_share=name_share)).batches(0, size))
+    assert [len(batch) for batch in batches] == [size] * (2000 // size)
+    for batch in batches:
+        said = [normalise(text) for pair in batch for text in (pair.name, pair.text)]
+        assert len(set(said)) == len(said) == 2 * size
+        for one, other in combinations(batch, 2):
+            assert not forms[one.concept_id] & forms[other.concept_id]
+
+
+def test_the_mix(view: TrainingView) -> None:
+    kinds = Counter(pair.kind for pair in epoch_of(KnowledgeBasePairs(view, replace(RECIPE, pairs=8000))))
+    assert kinds["definition"] / kinds.total() == pytest.approx(0.15, abs=0.01)
+    assert kinds["name"] == 0
+    mixed = replace(RECIPE, pairs=8000, definition_share=0.5, name_share=0.3)
+    kinds = Counter(pair.kind for pair in epoch_of(KnowledgeBasePairs(view, mixed)))
+    assert kinds["definition"] / kinds.total() == pytest.approx(0.5, abs=0.02)
+    assert kinds["name"] / kinds.total() == pytest.approx(0.3, abs=0.02)
+
+
+def test_definitions_come_equally_often_and_with_all_names(kb: KnowledgeBase, view: TrainingView) -> None:
+    source = KnowledgeBasePairs(view, PairRecipe(definition_share=1, definition_repeats=12))
+    definitions = kb.counts()["definitions"]
+    assert source.pairs_per_epoch == 12 * definitions
+    pairs = epoch_of(source, size=2)
+    seen = Counter(pair.concept_id for pair in pairs)
+    assert set(seen) == {definition.concept_id for definition in kb.iter_definitions()}
+    # what two concepts define alike may have to wait past the end
+    assert sum(count == 12 for count in seen.values()) > 0.95 * definitions
+    assert min(seen.values()) >= 10
+    used: dict[str, Counter[str]] = defaultdict(Counter)
+    for pair in pairs:
+        used[pair.concept_id][normalise(pair.name)] += 1
+    for concept, names in used.items():
+        if seen[concept] == 12:
+            # twelve is a multiple of any number of names here, and names come in turn
+            forms = [(normalise(name.text), name.language) for name in kb.names(concept)]
+            expected = Counter(form for form, _ in set(forms))
+            each = 12 // len(set(forms)) if 12 % len(set(forms)) == 0 else None
+            if each is not None:
+                assert names == Counter({form: each * count for form, count in expected.items()})
+
+
+def test_how_many_pairs_there_are(kb: KnowledgeBase, view: TrainingView) -> None:
+    definitions, names = kb.counts()["definitions"], len(view.names[1])
+    related = len(Material(view).related[1])
+    count = {
+        PairRecipe(): round(definitions * 50 / 0.15),
+        PairRecipe(definition_repeats=3): round(definitions * 3 / 0.15),
+        PairRecipe(definition_share=0): related,
+        PairRecipe(definition_share=0, name_share=1): names,
+        PairRecipe(pairs=77): 77,
+    }
+    for recipe, wanted in count.items():
+        assert KnowledgeBasePairs(view, recipe).pairs_per_epoch == wanted
+    source = KnowledgeBasePairs(view, PairRecipe(pairs=77))
+    assert [len(batch) for batch in source.batches(0, 10)] == [10] * 7
+    assert source.batches_per_epoch(10) == 7
+    assert [len(batch) for batch in source.batches(0, 200)] == [77]
+
+
+def test_the_same_for_the_same_seed_and_epoch(kb: KnowledgeBase, view: TrainingView) -> None:
+    source = KnowledgeBasePairs(view, RECIPE)
+    first = list(source.batches(3, 16))
+    again = KnowledgeBasePairs(TrainingView(kb), RECIPE)
+    assert first == list(again.batches(3, 16)) == list(source.batches(3, 16))
+    assert again.digest == source.digest
+    assert first != list(source.batches(4, 16))
+
+
+@pytest.mark.parametrize("start", [0, 1, 9, 30, 61, 62, 70])
+def test_starting_later(view: TrainingView, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
+    monkeypatch.setattr(pairs_module, "_CHUNK", 160)
+    source = KnowledgeBasePairs(view, replace(RECIPE, pairs=1000))
+    assert list(source.batches(1, 16, start)) == list(source.batches(1, 16))[start:]
+
+
+def test_batches_larger_than_a_chunk_are_made_several_at_once(
+    view: TrainingView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = KnowledgeBasePairs(view, replace(RECIPE, pairs=640))
+    monkeypatch.setattr(pairs_module, "_CHUNK", 1)
+    found = list(source.batches(0, 16))
+    monkeypatch.setattr(pairs_module, "_CHUNK", 16 * 16)
+    assert found == list(source.batches(0, 16))
+    monkeypatch.setattr(pairs_module, "_CHUNK", 17 * 16)
+    assert found != list(source.batches(0, 16))
+
+
+def test_epochs_go_on_where_the_last_one_ended(kb: KnowledgeBase, view: TrainingView) -> None:
+    definitions = kb.counts()["definitions"]
+    source = KnowledgeBasePairs(view, PairRecipe(pairs=definitions // 3, definition_share=1))
+    seen = Counter(pair.concept_id for epoch in range(3) for pair in epoch_of(source, epoch, size=2))
+    assert max(seen.values()) <= 2
+    assert len(seen) > 0.9 * definitions
+
+
+def test_every_option_changes_the_pairs(kb: KnowledgeBase, view: TrainingView) -> None:
+    base = KnowledgeBasePairs(view, replace(RECIPE, pairs=320))
+    pairs = epoch_of(base)
+    options = {
+        "pairs": 336,
+        "definition_share": 0.3,
+        "name_share": 0.2,
+        "open_share": 0.1,
+        "semantic_type_share": 0.0,
+        "seed": 8,
+    }
+    digests = {base.digest}
+    for option, value in options.items():
+        changed = KnowledgeBasePairs(view, replace(base.recipe, **{option: value}))
+        assert epoch_of(changed) != pairs, option
+        digests.add(changed.digest)
+    digests.add(KnowledgeBasePairs(view, replace(base.recipe, definition_repeats=3)).digest)
+    digests.add(KnowledgeBasePairs(TrainingView(kb, languages=["en"]), base.recipe).digest)
+    assert len(digests) == len(options) + 3
+
+
+def test_shares_of_openings(view: TrainingView) -> None:
+    only = replace(RECIPE, definition_share=0, open_share=1, semantic_type_share=0)
+    assert {pair.text.split(" which ")[0] for pair in epoch_of(KnowledgeBasePairs(view, only))} == {"something"}
+    only = replace(RECIPE, definition_share=0, open_share=0, semantic_type_share=1)
+    openings = {pair.text.split(" which ")[0] for pair in epoch_of(KnowledgeBasePairs(view, only))}
+    assert openings == {"something", "finding", "disease or syndrome"}
+
+
+def test_concepts_left_out_are_nowhere(kb: KnowledgeBase) -> None:
+    left = [f"C{number:04}" for number in range(1, 300, 5)]
+    kept = {name.text for name in kb.iter_names() if name.concept_id not in left}
+    secret = {name.text for name in kb.iter_names() if name.concept_id in left} - kept
+    pairs = epoch_of(KnowledgeBasePairs(TrainingView(kb, without=left), replace(RECIPE, name_share=0.1)))
+    assert not {pair.concept_id for pair in pairs} & set(left)
+    said = {
+        part for pair in pairs for part in (pair.name, *re.split(r" which (?:is \w+ \w+ of|\w+ \w+ ?\w*) ", pair.text))
+    }
+    assert said & kept
+    assert not said & secret
+    for text in secret:
+        assert not any(pair.text.endswith(f" {text}") or pair.text.startswith(f"{text} which") for pair in pairs)
+
+
+def test_languages(kb: KnowledgeBase) -> None:
+    pairs = epoch_of(KnowledgeBasePairs(TrainingView(kb, languages=["en", "de"]), RECIPE))
+    german = {name.text for name in kb.iter_names(languages=["de"])}
+    spanish = {name.text for name in kb.iter_names(languages=["es"])}
+    named = {pair.name for pair in pairs}
+    assert named & german
+    assert not named & spanish
+    # descriptions are English
+    assert not [pair for pair in pairs if re.search(r"\bName \d", pair.text)]
+
+
+def test_added_definitions_are_used(kb: KnowledgeBase) -> None:
+    more = [Definition(f"C{number:04}", f"Text {number}.", "en") for number in range(1, 300, 2)]
+    source = KnowledgeBasePairs(TrainingView(kb, definitions=more), RECIPE)
+    assert source.counts()["definitions"] == 300
+    texts = {pair.text for pair in epoch_of(source) if pair.kind == "definition"}
+    assert len(texts & {definition.text for definition in more}) > 100
+
+
+def test_counts(drugs: KnowledgeBase) -> None:
+    counts = KnowledgeBasePairs(TrainingView(drugs), PairRecipe(pairs=4)).counts()
+    # the relation XR says that there is none
+    assert counts == {"definitions": 1, "concepts_with_relations": 2, "relations": 3, "concepts_with_synonyms": 0}
+
+
+def test_a_generic_that_says_the_same_is_left_open(tmp_path: Path) -> None:
+    kb = build(
+        tmp_path,
+        names=[("C1", "fever", "ENG"), ("C2", "Finding", "ENG"), ("C3", "pain", "ENG"), ("C4", "FEVER", "ENG")],
+        relations=[("C1", "isa", "C2"), ("C3", "isa", "C2"), ("C4", "isa", "C1"), ("C4", "isa", "C2")],
+        types=[("C1", "Finding"), ("C3", "Finding"), ("C4", "Finding")],
+    )
+    recipe = PairRecipe(pairs=400, definition_share=0)
+    pairs = epoch_of(KnowledgeBasePairs(TrainingView(kb), recipe), size=1)
+    # C4 is a kind of fever, but fever is its own name
+    assert {pair.text for pair in pairs} == {"something which is a kind of Finding"}
+
+
+def test_a_copy_in_another_process(view: TrainingView) -> None:
+    source = KnowledgeBasePairs(view, replace(RECIPE, pairs=64))
+    copy = pickle.loads(pickle.dumps(source))  # noqa: S301  # our own bytes
+    assert list(copy.batches(0, 16)) == list(source.batches(0, 16))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+def test_a_fork_reads_the_file_on_its_own(view: TrainingView) -> None:
+    source = KnowledgeBasePairs(view, replace(RECIPE, pairs=64))
+    here = epoch_of(source)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert pool.apply(epoch_of, (source,)) == here
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
+def test_workers_change_nothing(view: TrainingView, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs_module, "_CHUNK", 160)
+    here, beside = (KnowledgeBasePairs(view, replace(RECIPE, pairs=1000), workers=workers) for workers in (0, 2))
+    assert list(beside.batches(0, 16, 13)) == list(here.batches(0, 16, 13))
+    assert beside.digest == here.digest
+
+
+def refuse(kb: KnowledgeBase, message: str, recipe: PairRecipe = RECIPE, languages: list[str] | None = None) -> None:
+    with pytest.raises(ConfigError, match=message):
+        KnowledgeBasePairs(TrainingView(kb, languages=languages), recipe)
+
+
+def test_what_is_missing_is_said(tmp_path: Path) -> None:
+    names = [("C1", "one", "ENG"), ("C2", "two", "ENG"), ("C2", "zwei", "GER"), ("C1", "eins", "GER")]
+    bare = build(tmp_path / "bare", names=names[:2])
+    refuse(bare, r"has no definitions, 0\.15 of the pairs need one\. Remedy: add a table of definitions, or set")
+    refuse(bare, r"has no relations, 1 of the pairs need one\. Remedy: build it with", PairRecipe(definition_share=0))
+    refuse(bare, r"no concept .* has two names\. Remedy: build", PairRecipe(definition_share=0, name_share=1))
+    related = build(tmp_path / "related", names=names, relations=[("C1", "isa", "C2")])
+    recipe = PairRecipe(definition_share=0)
+    refuse(related, r"descriptions are English .* no English names.*Remedy: add en to the languages", recipe, ["de"])
+    assert KnowledgeBasePairs(TrainingView(related, languages=["de", "en"]), recipe).counts()["relations"] > 0
+
+
+def test_a_batch_of_more_concepts_than_there_are(drugs: KnowledgeBase) -> None:
+    source = KnowledgeBasePairs(TrainingView(drugs), PairRecipe(pairs=100))
+    with pytest.raises(ConfigError, match=r"of 3 pairs .* made of 2 concepts\. Remedy: set the batch size to 2"):
+        next(source.batches(0, 3))
+    with pytest.raises(ConfigError, match="at least 1"):
+        next(source.batches(0, 0))
+
+
+def test_a_batch_may_be_smaller_where_names_are_shared(tmp_path: Path) -> None:
+    names = [(f"C{number}", text, "ENG") for number in range(4) for text in (f"name {number}", f"shared {number // 2}")]
+    kb = build(tmp_path, names=names, definitions=[(f"C{number}", f"Text {number}.") for number in range(4)])
+    source = KnowledgeBasePairs(TrainingView(kb), PairRecipe(definition_share=1, pairs=12))
+    batches = list(source.batches(0, 3))
+    assert [len(batch) for batch in batches] == [2] * 4
+    for one, other in batches:
+        assert int(one.concept_id[1]) // 2 != int(other.concept_id[1]) // 2
+
+
+def test_definitions_that_say_nothing(tmp_path: Path) -> None:
+    names = [(f"C{number}", f"name {number}", "ENG") for number in range(3)]
+    kb = build(tmp_path, names=names, definitions=[("C0", "..."), ("C1", "Name 1."), ("C2", "Something.")])
+    pairs = epoch_of(KnowledgeBasePairs(TrainingView(kb), PairRecipe(definition_share=1)), size=1)
+    assert {(pair.concept_id, pair.text) for pair in pairs} == {("C2", "Something.")}
+
+
+def test_no_relations_are_needed_where_the_shares_leave_none(tmp_path: Path) -> None:
+    names = [(f"C{number}", f"{word} {number}", "ENG") for number in range(3) for word in ("name", "term")]
+    kb = build(tmp_path, names=names, definitions=[(f"C{number}", f"Text {number}.") for number in range(3)])
+    source = KnowledgeBasePairs(TrainingView(kb), PairRecipe(definition_share=0.7, name_share=0.3, pairs=30))
+    assert {pair.kind for pair in epoch_of(source, size=2)} == {"definition", "name"}
+
+
+def test_no_pair_at_all(tmp_path: Path) -> None:
+    kb = build(tmp_path, names=[("C1", "one", "ENG"), ("C2", "One", "ENG")], relations=[("C1", "isa", "C2")])
+    source = KnowledgeBasePairs(TrainingView(kb), PairRecipe(definition_share=0))
+    with pytest.raises(ConfigError, match=r"no pair can be made: .*Remedy: add definitions"):
+        next(source.batches(0, 1))
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"definition_share": 1.5}, "definition_share is 1.5, a share from 0 to 1 expected"),
+        ({"open_share": float("nan")}, "open_share is nan"),
+        ({"definition_share": 0.6, "name_share": 0.6}, "definition_share and name_share together are more than 1"),
+        ({"open_share": 0.6, "semantic_type_share": 0.6}, "open_share and semantic_type_share together"),
+        ({"pairs": 0}, "pairs is 0, at least 1 expected"),
+        ({"pairs": 1e6}, r"pairs is 1000000\.0, a whole number expected"),
+        ({"pairs": "1000"}, "pairs is '1000', a whole number expected"),
+        ({"pairs": True}, "pairs is True, a whole number expected"),
+        ({"definition_repeats": 1.5}, r"definition_repeats is 1\.5, a whole number expected"),
+        ({"definition_repeats": None}, "definition_repeats is None, a whole number expected"),
+        ({"definition_repeats": 0}, "definition_repeats is 0, at least 1 expected"),
+        ({"seed": -1}, "seed is -1, a whole number from 0 to 4294967295 expected"),
+    ],
+)
+def test_recipes_out_of_range(option: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        PairRecipe(**option)  # type: ignore[arg-type]  # some are out of range by their type
+
+
+def test_the_defaults_are_those_of_the_paper() -> None:
+    recipe = PairRecipe()
+    assert (recipe.definition_share, recipe.description_share, recipe.name_share) == (0.15, 0.85, 0)
+    assert recipe.definition_repeats == 50
+    assert PairRecipe(**recipe.to_dict()) == recipe

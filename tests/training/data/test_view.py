@@ -1,0 +1,214 @@
+"""A knowledge base by numbers: against the knowledge base itself, under every option."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medlink.errors import ConfigError, KnowledgeBaseError
+from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb, training
+from medlink.records import Definition
+from medlink.training.data.view import Runs, TrainingView
+from tests.kb.writers import conso, rel, write_lines
+
+
+def of(runs: Runs, owner: int) -> list[int]:
+    ends, values = runs
+    return list(values[ends[owner] : ends[owner + 1]].tolist())
+
+
+def facts(view: TrainingView) -> dict[str, tuple[list[tuple[str, str]], list[str], list[str], list[str]]]:
+    """Names with their forms, definitions, parents and semantic types, by id."""
+    found = {}
+    ids = view.concept_ids(np.arange(view.concepts, dtype=np.int32))
+    names, texts = view.name_texts(view.names[1]), view.definition_texts(view.definitions[1])
+    for number, concept in enumerate(ids):
+        found[concept] = (
+            sorted(names[row] for row in of(view.names, number)),
+            sorted(texts[row] for row in of(view.definitions, number)),
+            sorted(ids[parent] for parent in of(view.parents, number)),
+            sorted(view.semantic_type_texts[kind] for kind in of(view.semantic_types, number)),
+        )
+    return found
+
+
+def expected(kb: KnowledgeBase, concept: str) -> tuple[set[str], list[str], list[str], list[str]]:
+    found = kb.get(concept)
+    assert found is not None
+    return (
+        {name.text for name in found.names},
+        sorted(definition.text for definition in found.definitions),
+        kb.parents(concept),
+        sorted(kind.semantic_type for kind in found.semantic_types),
+    )
+
+
+def assert_same(view: TrainingView, kb: KnowledgeBase) -> None:
+    found = facts(view)
+    assert list(found) == [concept.concept_id for concept in kb.iter_concepts()]
+    for concept, (names, *rest) in found.items():
+        wanted, *other = expected(kb, concept)
+        assert {text for text, _ in names} == wanted
+        assert rest == other
+
+
+def test_everything_as_the_knowledge_base_has_it(kb: KnowledgeBase) -> None:
+    view = TrainingView(kb)
+    assert_same(view, kb)
+    assert view.concepts == 6
+    # H:5 is under H:1 and H:4
+    assert of(view.relations, 4) == [0, 3]
+    assert [view.types[kind] for kind in view.relation_types] == ["isa"] * 5
+    assert [view.languages[tag] for tag in view.name_languages[:2]] == ["de", "en"]
+
+
+def test_an_extended_knowledge_base(house: Path, tmp_path: Path) -> None:
+    build_kb(tmp_path / "kb.sqlite", [Input("table", house)])
+    more = write_lines(
+        tmp_path / "more.tsv",
+        ["id\tname\tlanguage\tdefinition\tparent", "H:2\tfit\ten\tA fit.\tH:4", "A:1\tfirst\ten\t\tH:1"],
+    )
+    extend_kb(tmp_path / "kb.sqlite", tmp_path / "kb.sqlite", [Input("table", more)])
+    with KnowledgeBase(tmp_path / "kb.sqlite") as opened:
+        assert opened.extended
+        assert_same(TrainingView(opened), opened)
+
+
+def test_a_form_of_a_language_comes_once(tmp_path: Path) -> None:
+    rows = [
+        "1\tSeizure\ten",
+        "1\t--\ten",
+        "1\tseizure\ten",
+        "1\tSeizure\tde",
+        "1\tfit\ten",
+        "2\tother\ten",
+        "2\tfit\ten",
+    ]
+    build_kb(tmp_path / "kb.sqlite", [Input("table", write_lines(tmp_path / "t.tsv", ["id\tname\tlanguage", *rows]))])
+    view = TrainingView(KnowledgeBase(tmp_path / "kb.sqlite"))
+    texts = view.name_texts(view.names[1])
+    names = [(texts[row][0], view.languages[tag]) for row, tag in zip(view.names[1], view.name_languages, strict=True)]
+    assert sorted(names) == [("Seizure", "de"), ("Seizure", "en"), ("fit", "en"), ("fit", "en"), ("other", "en")]
+    # names of one form have one number, whatever their language and concept
+    by_form = {texts[row][1]: form for row, form in zip(view.names[1], view.name_forms, strict=True)}
+    assert len(set(by_form.values())) == len(by_form) == len(set(view.name_forms.tolist())) == 3
+
+
+def test_languages(kb: KnowledgeBase) -> None:
+    view = TrainingView(kb, languages=["de"])
+    found = facts(view)
+    # regions belong to a language; names without one belong to every language
+    assert [text for text, _ in found["H:2"][0]] == ["Fraisen", "Krampfanfälle"]
+    assert [text for text, _ in found["H:6"][0]] == ["alfa"]
+    assert found["H:1"][1] == ["Ein Zustand, der schadet."]
+    assert found["H:2"][1] == []
+    assert TrainingView(kb, languages="en,ger").digest != view.digest != TrainingView(kb).digest
+
+
+def test_languages_that_are_not_there(kb: KnowledgeBase) -> None:
+    with pytest.raises(ConfigError, match=r"no names in the language fr; it has names without a language, de, de-at"):
+        TrainingView(kb, languages=["en", "fr"])
+    with pytest.raises(ConfigError, match="unknown language 'deutsch'"):
+        TrainingView(kb, languages=["deutsch"])
+
+
+def test_concepts_left_out(kb: KnowledgeBase) -> None:
+    view = TrainingView(kb, without=["H:2", "no such id"])
+    found = facts(view)
+    assert found["H:2"][0] == found["H:2"][1] == found["H:2"][3] == []
+    assert view.kept.tolist() == [True, False, True, True, True, True]
+    # neither end of a relation, but walked through: H:3 is under H:2, which is under H:1
+    assert of(view.relations, 2) == of(view.relations, 1) == []
+    assert found["H:3"][2] == ["H:2"]
+    assert found["H:2"][2] == ["H:1"]
+    assert view.digest != TrainingView(kb).digest
+
+
+def test_leaving_out_what_is_not_there(kb: KnowledgeBase) -> None:
+    with pytest.raises(ConfigError, match=r"none of the ids to leave out is a concept.*Remedy: give ids as"):
+        TrainingView(kb, without=["HP:1"])
+
+
+def test_one_concept(kb: KnowledgeBase) -> None:
+    with pytest.raises(ConfigError, match=r"fewer than two concepts have a name to train on.*Remedy: name other"):
+        TrainingView(kb, without=["H:1", "H:2", "H:3", "H:4", "H:5"])
+
+
+@pytest.fixture
+def more() -> list[Definition]:
+    return [
+        Definition("H:3", "A seizure with fever.", "en"),
+        Definition("H:9", "Nothing known.", "en"),
+        Definition("H:3", "Ein Krampf bei Fieber.", "de"),
+        Definition("H:1", "Another one.", "en"),
+    ]
+
+
+@pytest.fixture
+def own_temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_added_definitions(kb: KnowledgeBase, more: list[Definition], own_temp: Path) -> None:
+    view = TrainingView(kb, definitions=more)
+    found = facts(view)
+    assert found["H:3"][1] == ["A seizure with fever.", "Ein Krampf bei Fieber."]
+    assert found["H:1"][1] == ["A state that harms.", "Another one.", "Ein Zustand, der schadet."]
+    assert view.unknown == 1
+    assert facts(TrainingView(kb, definitions=more, languages=["en"]))["H:3"][1] == ["A seizure with fever."]
+    changed = [Definition("H:3", "Another text.", "en"), *more[1:]]
+    assert len({TrainingView(kb, definitions=given).digest for given in (more, changed, [], more)}) == 3
+
+
+def test_added_definitions_go_with_the_view(kb: KnowledgeBase, more: list[Definition], own_temp: Path) -> None:
+    view = TrainingView(kb, definitions=more)
+    copy = pickle.loads(pickle.dumps(view))  # noqa: S301  # our own bytes
+    assert facts(copy) == facts(view)
+    del copy
+    gc.collect()
+    (folder,) = own_temp.glob("medlink-definitions-*")
+    # a fork does not remove what its parent uses
+    training._remove(str(folder), os.getpid() + 1)
+    assert folder.is_dir()
+    del view
+    gc.collect()
+    assert not folder.exists()
+
+
+def test_added_definitions_of_other_concepts(kb: KnowledgeBase) -> None:
+    with pytest.raises(ConfigError, match=r"none of the added definitions belongs to a concept.*Remedy: give ids"):
+        TrainingView(kb, definitions=[Definition("404684003", "A finding.", "en")])
+    with pytest.raises(ConfigError, match=r"none of the added definitions is in de\. Remedy: name their language"):
+        TrainingView(kb, languages=["de"], definitions=[Definition("H:3", "A seizure with fever.", "en")])
+
+
+def test_no_room_for_added_definitions(
+    kb: KnowledgeBase, more: list[Definition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(**_: str) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(training.tempfile, "mkdtemp", full)
+    with pytest.raises(KnowledgeBaseError, match=r"cannot be kept on disk: .*No space left.*Remedy: make room there"):
+        TrainingView(kb, definitions=more)
+
+
+def test_relations_change_the_digest(tmp_path: Path) -> None:
+    digests = set()
+    for name, rela in (("a", "treats"), ("b", "causes"), ("c", "treats")):
+        folder = tmp_path / name
+        write_lines(folder / "MRCONSO.RRF", [conso("C1", "one"), conso("C2", "two")])
+        write_lines(folder / "MRREL.RRF", [rel("C1", "RO", "C2", rela), rel("C2", "RO", "C2", rela)])
+        build_kb(folder / "kb.sqlite", [Input("rrf", folder)])
+        view = TrainingView(KnowledgeBase(folder / "kb.sqlite"))
+        assert view.types == (rela,)
+        assert of(view.relations, 1) == [0]
+        digests.add(view.digest)
+    assert len(digests) == 2

@@ -1,0 +1,241 @@
+"""The static student: names kept from training, what it learns, and what it loses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from medlink.errors import ConfigError
+from medlink.models import StaticConfig, StaticEncoder, load_encoder
+from medlink.records import Name
+from medlink.training.data.text_store import TextStore
+from medlink.training.static.student import Split, StaticStudent, StaticStudentRecipe, TextBags, random_student
+from medlink.training.static.student_data import Synonym, accuracy_at_1, hold_out, synonyms
+from tests.training.small_bert import Killed, small_bert
+
+pytestmark = pytest.mark.usefixtures("frozen")
+
+NAMES = [
+    Name(f"C{i:02}", text)
+    for i, a in enumerate("abcdefghijkl")
+    for text in (f"{a}{a}{a} stone", f"{a}{a}{a} calculus", f"{a}{a}{a} stones", f"{a}{a}{a} Stone")
+]
+CONFIG = StaticConfig(rows=256, dimension=8, hidden=6)
+RECIPE = StaticStudentRecipe(epochs=4, batch_size=8, held_out=5, warmup=0.1, seed=3)
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_bert(tmp_path_factory.mktemp("teacher"), seed=2)
+
+
+@pytest.fixture(scope="module")
+def whole(teacher: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StaticStudent]:
+    """A run left alone."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    student = StaticStudent(lambda: NAMES, teacher, CONFIG, RECIPE)
+    student.train(out)
+    return out, student
+
+
+def distil(
+    teacher: Path, out: Path, recipe: StaticStudentRecipe = RECIPE, start: Any = CONFIG, **options: Any
+) -> StaticEncoder:
+    log = options.pop("log", lambda _: None)
+    names = options.pop("names", NAMES)
+    return StaticStudent(lambda: names, teacher, start, recipe, log).train(out, **options)
+
+
+# names kept from training
+
+
+def test_a_name_is_one_in_all_its_spellings() -> None:
+    names = [Name("A", "Cold"), Name("A", "cold", "en"), Name("A", "-"), Name("B", "Cold")]
+    assert list(synonyms(names)) == [[Synonym("A", "Cold")], [Synonym("B", "Cold")]]
+
+
+def test_names_are_kept_where_another_remains() -> None:
+    names = [Name("A", "one"), Name("B", "two"), Name("B", "three"), Name("C", "four"), Name("C", "Four")]
+    assert {hold_out(lambda: names, 9, seed)[0].text for seed in range(20)} == {"two", "three"}
+    for count in (1, 4, 12, 99):
+        held = hold_out(lambda: NAMES, count, seed=1)
+        assert len(held) == len({synonym.concept_id for synonym in held}) == min(count, 12)
+    assert hold_out(lambda: NAMES, 4, seed=1) != hold_out(lambda: NAMES, 4, seed=2)
+    with pytest.raises(ConfigError, match="no concept has two names"):
+        hold_out(lambda: names[:2], 9, seed=1)
+
+
+def test_the_split_is_one(tmp_path: Path) -> None:
+    split = Split(lambda: NAMES, 5, seed=1)
+    store = TextStore.build(tmp_path / "t", split.entries())
+    texts, rows, _ = store.read(range(len(store)))
+    assert rows.tolist() == list(range(len(store)))
+    assert sorted([*texts, *split.texts]) == sorted(s.text for some in synonyms(NAMES) for s in some)
+    ids = sorted({name.concept_id for name in NAMES})
+    owner = {name.text: name.concept_id for name in NAMES}
+    assert [ids[i] for i in split.owners] == [owner[text] for text in texts]
+    assert [ids[i] for i in split.gold] == [owner[text] for text in split.texts]
+    assert split.concepts == 12
+
+
+# what is measured
+
+
+def test_accuracy_by_hand() -> None:
+    queries = np.array([[1, 0], [0, 1], [0.6, 0.8]], dtype=np.float32)
+    dictionary = [(np.array([[1, 0], [0, 1]]), np.array([5, 6])), (np.array([[0.8, 0.6]]), np.array([7]))]
+    assert accuracy_at_1(queries, np.array([5, 6, 7]), dictionary) == 1
+    assert accuracy_at_1(queries, np.array([5, 5, 6]), dictionary) == pytest.approx(1 / 3)
+    # of equally near names the first counts, in one part or in two
+    twice = [(np.array([[1, 0], [1, 0]]), np.array([1, 2])), (np.array([[1, 0]]), np.array([3]))]
+    assert accuracy_at_1(queries[:1], np.array([1]), twice) == 1
+
+
+def test_accuracy_against_a_loop() -> None:
+    rng = np.random.default_rng(0)
+    queries, names = (rng.standard_normal((n, 4)).astype(np.float32) for n in (20, 50))
+    gold, owners = rng.integers(0, 10, 20), rng.integers(0, 10, 50)
+    hits = sum(
+        owners[max(range(50), key=lambda j: float(q @ names[j]))] == g for q, g in zip(queries, gold, strict=True)
+    )
+    for size in (1, 7, 50):
+        parts = [(names[i : i + size], owners[i : i + size]) for i in range(0, 50, size)]
+        assert accuracy_at_1(queries, gold, parts) == hits / 20
+
+
+# the student
+
+
+def test_texts_are_embedded_as_the_encoder_does() -> None:
+    module = random_student(CONFIG, dropout=0.5, seed=1)
+    torch.nn.init.normal_(module.down.weight)
+    module.eval()
+    found = module(module.preprocess(["a stone", "", "Ödem"]))["sentence_embedding"].detach().numpy()
+    # eight bits of the encoder's table
+    np.testing.assert_allclose(found, module.encoder().encode(["a stone", "", "Ödem"]), atol=0.03)
+    assert isinstance(TextBags.of(module.encoder(), 0.1), TextBags)
+    same = random_student(CONFIG, dropout=0.5, seed=1)
+    assert torch.equal(module.table.weight, same.table.weight)
+    assert not torch.equal(module.table.weight, random_student(CONFIG, dropout=0.5, seed=2).table.weight)
+
+
+def test_it_learns_what_the_teacher_says(teacher: Path, tmp_path: Path) -> None:
+    student = StaticStudent(
+        lambda: NAMES, teacher, StaticConfig(rows=512, dimension=16, hidden=16), replace(RECIPE, epochs=150)
+    )
+    encoder = student.train(tmp_path / "out")
+    texts = [name.text for name in NAMES]
+    one, other = (e.encode(texts) for e in (load_encoder(teacher), encoder))
+    assert np.abs(one @ one.T - other @ other.T).mean() < 0.05
+    assert student.accuracies is not None
+    assert student.accuracies.student > 0.5
+
+
+def test_the_folder_is_a_static_encoder_with_a_card(teacher: Path, whole: tuple[Path, StaticStudent]) -> None:
+    out, student = whole
+    assert [path.name for path in out.parent.iterdir()] == ["out"]
+    encoder = load_encoder(out)
+    assert isinstance(encoder, StaticEncoder)
+    assert encoder.config == CONFIG
+    card = (out / "README.md").read_text("utf-8")
+    found = student.accuracies
+    assert found is not None
+    assert found.queries == 5
+    facts = [encoder.fingerprint, load_encoder(teacher).fingerprint, "31 names of 12 concepts", "Seed 3", "16 steps"]
+    facts += [f"| teacher | {found.teacher:.4f} |", f"| this one | {found.student:.4f} |", "5 names that were kept"]
+    for fact in (*facts, f"| teacher, reduced to 8 dimensions | {found.reduced:.4f} |"):
+        assert fact in card
+    assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
+
+
+def test_the_figures_are_those_of_the_encoders(teacher: Path, whole: tuple[Path, StaticStudent]) -> None:
+    out, student = whole
+    split = Split(lambda: NAMES, RECIPE.held_out, RECIPE.seed)
+    texts = [entry.text for entry in split.entries()]
+    found = student.accuracies
+    assert found is not None
+    for folder, value in ((teacher, found.teacher), (out, found.student)):
+        encoder = load_encoder(folder)
+        nearest = (encoder.encode(split.texts) @ encoder.encode(texts).T).argmax(axis=1)
+        assert (split.owners[nearest] == split.gold).mean() == pytest.approx(value)
+
+
+def test_every_option_changes_the_weights(teacher: Path, whole: tuple[Path, StaticStudent], tmp_path: Path) -> None:
+    base = load_encoder(whole[0]).fingerprint
+    assert distil(teacher, tmp_path / "again").fingerprint == base
+    seen = {base}
+    for option in (
+        {"epochs": 3},
+        {"batch_size": 7},
+        {"learning_rate": 1e-3},
+        {"weight_decay": 0.1},
+        {"feature_dropout": 0.3},
+        {"held_out": 4},
+        {"seed": 4},
+    ):
+        seen.add(distil(teacher, tmp_path / "out", replace(RECIPE, **option)).fingerprint)
+    assert len(seen) == 8
+
+
+def test_it_begins_with_an_encoder_or_a_shape(teacher: Path, whole: tuple[Path, StaticStudent], tmp_path: Path) -> None:
+    found = distil(teacher, tmp_path / "out", replace(RECIPE, learning_rate=1e-6, epochs=1), start=whole[0])
+    before = load_encoder(whole[0])
+    assert found.fingerprint != before.fingerprint
+    texts = [name.text for name in NAMES]
+    np.testing.assert_allclose(found.encode(texts), before.encode(texts), atol=0.02)
+    assert before.fingerprint in (tmp_path / "out" / "README.md").read_text("utf-8")
+    shape = replace(StaticConfig(), dimension=16)
+    alone = distil(teacher, tmp_path / "default", replace(RECIPE, epochs=1), start=None)
+    assert alone.config == shape
+
+
+@pytest.mark.parametrize("at", ["embedding", "step 3/"])
+def test_a_run_killed_goes_on_to_the_same_weights(
+    at: str, teacher: Path, whole: tuple[Path, StaticStudent], tmp_path: Path
+) -> None:
+    def kill(line: str) -> None:
+        if line.startswith(at):
+            raise Killed
+
+    for resume in (False, True):
+        with pytest.raises(Killed):
+            distil(teacher, tmp_path / "out", resume=resume, log=kill, checkpoint_steps=2)
+    with pytest.raises(ConfigError, match="began with another data and recipe"):
+        distil(teacher, tmp_path / "out", replace(RECIPE, held_out=4), resume=True)
+    lines: list[str] = []
+    found = distil(teacher, tmp_path / "out", resume=True, log=lines.append)
+    assert found.fingerprint == load_encoder(whole[0]).fingerprint
+    assert lines[-1].startswith("Acc@1 on 5 names: teacher ")
+    assert not any(name.text in line for line in lines for name in NAMES)
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    assert card.split("steps in")[0] == (whole[0] / "README.md").read_text("utf-8").split("steps in")[0]
+
+
+def test_what_it_refuses(teacher: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="the student embeds in 17 dimensions, the teacher in 16"):
+        distil(teacher, tmp_path / "out", start=replace(CONFIG, dimension=17))
+    with pytest.raises(ConfigError, match="the student does not begin with a static encoder"):
+        distil(teacher, tmp_path / "out", start=teacher)
+    with pytest.raises(ConfigError, match="no concept has two names"):
+        distil(teacher, tmp_path / "out", names=NAMES[:1])
+    for option in ("mini_batch", "max_tokens"):
+        with pytest.raises(ConfigError, match=f"{option} is 1, 0 expected"):
+            replace(RECIPE, **{option: 1})
+    for option, value in (("held_out", 0), ("feature_dropout", 1.0)):
+        with pytest.raises(ConfigError, match=f"{option} is {value}"):
+            replace(RECIPE, **{option: value})
+
+
+def test_several_processes_are_refused(teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Two:
+        num_processes = 2
+
+    monkeypatch.setattr("medlink.training.static.student.processes_here", Two)
+    with pytest.raises(ConfigError, match="a static student is trained by one process"):
+        distil(teacher, tmp_path / "out")
