@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from medlink.models import coderpp_batches
 from medlink.records import Name
+from medlink.training.coderpp import batches as coderpp_batches
 from medlink.training.coderpp.batches import Collator, RoundSampler, nearest_terms
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Terms

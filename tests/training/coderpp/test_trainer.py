@@ -243,7 +243,7 @@ def test_a_process_killed_by_the_system(start: Path, whole: tuple[Path, list[str
 def test_a_loss_that_is_no_number_keeps_the_last_good_checkpoint(
     start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from medlink.models import multi_similarity
+    from medlink.training.coderpp import loss as multi_similarity
 
     real, calls = multi_similarity.pair_loss, []
 

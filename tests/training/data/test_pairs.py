@@ -16,8 +16,8 @@ import pytest
 from medlink.errors import ConfigError
 from medlink.kb import KnowledgeBase
 from medlink.language.text import normalise
-from medlink.models import pairs as pairs_module
 from medlink.records import Definition
+from medlink.training.data import pairs as pairs_module
 from medlink.training.data.graph import Material
 from medlink.training.data.pairs import KnowledgeBasePairs, Pair, PairRecipe, PairSource
 from medlink.training.data.view import TrainingView
