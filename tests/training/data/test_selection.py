@@ -8,9 +8,10 @@ import pytest
 
 from medlink.errors import ConfigError
 from medlink.files.intake import Problems
-from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb, selection
+from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb
 from medlink.language.tags import wanted
 from medlink.records import Definition
+from medlink.training.data import selection
 from medlink.training.data.selection import OTHER_LANGUAGE, UNKNOWN, Selection
 from tests.kb.writers import write_lines
 

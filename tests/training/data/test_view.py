@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from medlink.errors import ConfigError, KnowledgeBaseError
+from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb
 from medlink.records import Definition
-from medlink.training.data import view
+from medlink.training.data import view as training
 from medlink.training.data.view import Runs, TrainingView
 from tests.kb.writers import conso, rel, write_lines
 
@@ -175,7 +176,7 @@ def test_added_definitions_go_with_the_view(kb: KnowledgeBase, more: list[Defini
     gc.collect()
     (folder,) = own_temp.glob("medlink-definitions-*")
     # a fork does not remove what its parent uses
-    view._remove(str(folder), os.getpid() + 1)
+    training._remove(str(folder), os.getpid() + 1)
     assert folder.is_dir()
     del view
     gc.collect()
@@ -195,7 +196,7 @@ def test_no_room_for_added_definitions(
     def full(**_: str) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(view.tempfile, "mkdtemp", full)
+    monkeypatch.setattr(training.tempfile, "mkdtemp", full)
     with pytest.raises(KnowledgeBaseError, match=r"cannot be kept on disk: .*No space left.*Remedy: make room there"):
         TrainingView(kb, definitions=more)
 
