@@ -144,8 +144,8 @@ def test_what_is_refused(start: Path, pairs: KnowledgeBasePairs, tmp_path: Path)
 @pytest.mark.parametrize("library", ["accelerate", "sentence_transformers"])
 def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    for module in ("trainer", "loop", "phase", "sts"):
-        monkeypatch.delitem(sys.modules, f"medlink.models.{module}", raising=False)
+    for module in ("common.trainer", "common.loop", "common.phase", "biolord.sts"):
+        monkeypatch.delitem(sys.modules, f"medlink.training.{module}", raising=False)
     with pytest.raises(ConfigError, match=rf"{library}\. Remedy: install medlink\[train\]"):
         BioLordTrainer(start).sts(TABLES, tmp_path / "out", STS)
 

@@ -581,8 +581,8 @@ def test_the_recipe_follows_the_encoder(start: Path, transformer: Path, tmp_path
 @pytest.mark.parametrize("library", ["accelerate", "datasets"])
 def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    for module in ("coderpp_loop", "trainer"):
-        monkeypatch.delitem(sys.modules, f"medlink.models.{module}", raising=False)
+    for module in ("coderpp.loop", "common.trainer"):
+        monkeypatch.delitem(sys.modules, f"medlink.training.{module}", raising=False)
     with pytest.raises(ConfigError, match=rf"{library}\. Remedy: install medlink\[train\]"):
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
 
