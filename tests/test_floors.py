@@ -14,6 +14,7 @@ FLOORS = {
     "records": 0,
     "errors": 0,
     "files": 0,
+    "settings": 0,
     "language": 1,
     "kb": 2,
     "models": 2,
@@ -28,7 +29,7 @@ FLOORS = {
     "cli": 7,
 }
 # Floor 0: whoever fails needs the errors.
-WITHIN_FLOOR_0 = {("files", "errors")}
+WITHIN_FLOOR_0 = {("files", "errors"), ("settings", "errors")}
 
 
 def _room(module: str) -> str | None:

@@ -13,7 +13,8 @@ from medlink.cli.biolord_recipe import FOLDERS, read_recipe
 from medlink.cli.biolord_record import RECORD, bind
 from medlink.errors import ConfigError, InputError
 from medlink.kb import Input, extend_kb
-from medlink.training.common import checkpoint, load_encoder
+from medlink.models import load_encoder
+from medlink.training.common import checkpoint
 from tests.training.small_bert import small_bert
 
 from .biolord_folder import TOML, copy_of, rewrite, train

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from medlink.cli.biolord_recipe import FOLDERS
 from medlink.cli.main import app
 from medlink.errors import ConfigError
-from medlink.training.common import checkpoint, load_encoder
+from medlink.models import load_encoder
+from medlink.training.common import checkpoint
 from medlink.training.common.loop import PhaseLoop
 
 from .biolord_folder import copy_of, rewrite, train

@@ -91,7 +91,7 @@ def test_the_help_states_the_defaults_of_the_recipes() -> None:
 
 
 def test_an_unfinished_run_is_resumed(kb: Path, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from medlink.models import coderpp_loop
+    from medlink.training.coderpp import loop as coderpp_loop
 
     step = coderpp_loop.CoderPlusPlusLoop.training_step
 

@@ -1,0 +1,86 @@
+"""Command-line options made of the fields of :class:`medlink.settings.Settings`: declared once, read from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import click
+from pydantic.fields import FieldInfo
+
+from medlink.settings import Settings
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def settings_options(
+    kind: type[Settings], *, leave_out: Collection[str] = (), defaults: Mapping[str, str] | None = None
+) -> Callable[[F], F]:
+    """Add an option for each field: ``batch_size`` becomes ``--batch-size`` with the field's meaning as its help.
+
+    The option is ``None`` (an empty tuple where it may be repeated) unless it was given, so that a command passes on
+    what the user typed and the settings keep their own defaults: see :func:`given`.
+
+    Args:
+        kind: the settings.
+        leave_out: fields that the command has under another name, or not at all.
+        defaults: what the help shows as default where it is not that of the field.
+    """
+    shown = dict(defaults or {})
+
+    def add(command: F) -> F:
+        for name, field in reversed(kind.model_fields.items()):
+            if name not in leave_out:
+                default = shown.get(name, _shown(field.get_default(call_default_factory=True)))
+                help_ = (field.description or "") + (f"  [default: {default}]" if default else "")
+                command = click.option(f"--{name.replace('_', '-')}", name, help=help_, **_type(field))(command)
+        return command
+
+    return add
+
+
+def given(options: Mapping[str, Any], kind: type[Settings]) -> dict[str, Any]:
+    """What of the options of :func:`settings_options` the user gave.
+
+    >>> given({"k": None, "sources": (), "threshold": 0.6}, Settings)
+    {}
+    """
+    return {name: options[name] for name in kind.model_fields if options.get(name) not in (None, ())}
+
+
+def _shown(default: Any) -> str:
+    return "" if default in (None, (), "") else str(default)
+
+
+def _type(field: FieldInfo) -> dict[str, Any]:
+    """Type of a click option: a choice, a flag, repeated, or a number; ranges are checked by the settings."""
+    kind, origin = field.annotation, get_origin(field.annotation)
+    if origin is tuple:
+        return {"multiple": True, "type": get_args(kind)[0]}
+    if origin is Literal:
+        return {"type": click.Choice([str(value) for value in get_args(kind)])}
+    if origin in (Union, UnionType):
+        kinds = [get_args(one)[0] if get_origin(one) is Annotated else one for one in get_args(kind)]
+        kinds = [one for one in kinds if one is not NoneType]
+        return {"type": kinds[0] if len(kinds) == 1 else _Either(kinds)}
+    return {"is_flag": True, "default": None} if kind is bool else {"type": kind}
+
+
+class _Either(click.ParamType[Any]):
+    """A number, or one of some words (``Union[int, Literal["epoch", "never"]]``)."""
+
+    name = "value"
+
+    def __init__(self, kinds: list[Any]) -> None:
+        self._kinds = kinds
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number that a text says, else the text."""
+        for kind in self._kinds:
+            if kind in (int, float):
+                try:
+                    return kind(value)
+                except ValueError:
+                    continue
+        return value

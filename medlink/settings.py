@@ -1,0 +1,84 @@
+"""Settings: options declared once, with default, range and meaning, for library, spaCy component and command line."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
+
+from medlink.errors import ConfigError
+
+
+class Settings(BaseModel):
+    """Base of every group of options and of every training recipe: frozen, typed, checked when it is made.
+
+    A field is declared as ``name: Annotated[int, Field(ge=1)] = 5`` with its meaning as ``Field(description=...)``;
+    ``medlink.cli.options`` makes command-line options of the same declaration.
+
+    Raises:
+        ConfigError: a value is of another type or out of its range, or a name is unknown; the first one is named.
+
+    >>> from typing import Annotated
+    >>> from pydantic import Field
+    >>> class Width(Settings):
+    ...     columns: Annotated[int, Field(ge=1, description="Columns of the table.")] = 5
+    >>> Width(columns=3).replace(columns=4).to_dict()
+    {'columns': 4}
+    >>> Width(columns=0)
+    Traceback (most recent call last):
+    ...
+    medlink.errors.ConfigError: columns is 0, at least 1 expected
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise self._refused(error) from None
+
+    def replace(self, **changes: Any) -> Self:
+        """These settings with other values for some, checked anew."""
+        return type(self)(**{**dict(self), **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return self.model_dump(mode="json")
+
+    @classmethod
+    def _refused(cls, error: ValidationError) -> ConfigError:
+        """One error that names the option as the user typed it and what is expected of it."""
+        first = error.errors()[0]
+        name = str(first["loc"][0]) if first["loc"] else cls.__name__
+        if first["type"] == "extra_forbidden":
+            return ConfigError(f"unknown option {name!r}", remedy=f"one of {', '.join(cls.model_fields)}")
+        if first["type"] == "missing":
+            return ConfigError(f"{name} is missing")
+        if first["type"] == "value_error":
+            return ConfigError(str(first["ctx"]["error"]))
+        field = cls.model_fields.get(name)
+        expected = expectation(field) if field is not None else ""
+        if not expected:
+            # of a union each member says what it expects
+            said = [one["msg"].removeprefix("Input should be ") for one in error.errors() if one["loc"][:1] == (name,)]
+            expected = " or ".join(dict.fromkeys(said))
+        return ConfigError(f"{name} is {first['input']!r}, {expected} expected")
+
+
+def expectation(field: FieldInfo) -> str:
+    """What a field's range says in words, empty where it has none.
+
+    >>> from pydantic import Field
+    >>> expectation(Field(ge=0, le=1)), expectation(Field(gt=0)), expectation(Field())
+    ('at least 0 and at most 1', 'above 0', '')
+    """
+    words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+    parts = [
+        f"{words[name]} {getattr(bound, name):g}"
+        for bound in field.metadata
+        for name in words
+        if getattr(bound, name, None) is not None
+    ]
+    return " and ".join(parts)
