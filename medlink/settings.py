@@ -18,17 +18,6 @@ class Settings(BaseModel):
 
     Raises:
         ConfigError: a value is of another type or out of its range, or a name is unknown; the first one is named.
-
-    >>> from typing import Annotated
-    >>> from pydantic import Field
-    >>> class Width(Settings):
-    ...     columns: Annotated[int, Field(ge=1, description="Columns of the table.")] = 5
-    >>> Width(columns=3).replace(columns=4).to_dict()
-    {'columns': 4}
-    >>> Width(columns=0)
-    Traceback (most recent call last):
-    ...
-    medlink.errors.ConfigError: columns is 0, at least 1 expected
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)

@@ -1,0 +1,64 @@
+"""Settings: declared once, checked when they are made, and the command line's options made of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+import click
+import pytest
+from click.testing import CliRunner
+from pydantic import Field
+
+from medlink.cli.options import given, settings_options
+from medlink.errors import ConfigError
+from medlink.settings import Settings
+
+
+class Width(Settings):
+    columns: Annotated[int, Field(ge=1, description="Columns of the table.")] = 5
+    share: Annotated[float, Field(ge=0, le=1)] = 0.5
+    names: Annotated[tuple[str, ...], Field(strict=False, description="A name; may be repeated.")] = ()
+    every: Literal["epoch"] | Annotated[int, Field(ge=1)] = "epoch"
+
+
+def test_settings_are_checked_whenever_they_are_made() -> None:
+    assert Width(columns=3).replace(columns=4).to_dict() == {
+        "columns": 4,
+        "share": 0.5,
+        "names": [],
+        "every": "epoch",
+    }
+    assert Width(names=["a"]).names == ("a",)
+    with pytest.raises(ConfigError, match="columns is 0, at least 1 expected"):
+        Width().replace(columns=0)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"columns": 0}, "columns is 0, at least 1 expected"),
+        ({"columns": True}, "columns is True, at least 1 expected"),
+        ({"share": float("nan")}, "share is nan, at least 0 and at most 1 expected"),
+        ({"every": "year"}, "every is 'year', 'epoch' or a valid integer expected"),
+        ({"column": 3}, "unknown option 'column'. Remedy: one of columns, share, names, every."),
+    ],
+)
+def test_what_is_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+        Width(**values)
+
+
+def test_options_of_a_command() -> None:
+    @click.command()
+    @settings_options(Width, leave_out=["share"], defaults={"columns": "5; static 3"})
+    def command(**options: Any) -> None:
+        click.echo(repr(given(options, Width)))
+
+    run = CliRunner().invoke
+    assert "Columns of the table.  [default: 5; static 3]" in run(command, ["--help"]).output
+    assert "--share" not in run(command, ["--help"]).output
+    assert run(command, []).output == "{}\n"
+    typed = run(command, ["--columns", "3", "--names", "a", "--names", "b", "--every", "2"]).output
+    assert typed == "{'columns': 3, 'names': ('a', 'b'), 'every': 2}\n"
+    assert run(command, ["--every", "epoch"]).output == "{'every': 'epoch'}\n"
