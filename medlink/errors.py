@@ -75,10 +75,10 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
     Raises:
         ConfigError: a library imported in the block is not installed.
 
-    >>> with needs_extra("train", "training"):
-    ...     import no_such_library
+    >>> with needs_extra("train", "it"):
+    ...     import no_torch
     Traceback (most recent call last):
-    medlink.errors.ConfigError: training needs no_such_library, which is not installed. Remedy: run: pip install "medlink[train]".
+    medlink.errors.ConfigError: it needs no_torch, which is not installed. Remedy: run: pip install "medlink[train]".
     """
     try:
         yield
