@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from spacy.tokens import Doc
@@ -15,8 +15,8 @@ from medlink.notes.abbreviations import Place
 from medlink.notes.language import base
 from medlink.notes.options import FinderOptions
 
-Rows = dict[Place, Mapping[int, str] | None]
-"""For each mention the rows of the index that it names, each with its route; ``None`` where they are to be looked up."""
+Mentions = dict[Place, Match | None]
+"""Mentions by their token offsets, with the names of the index they are; ``None`` where these are to be looked up."""
 # A name of so few letters is as a rule an abbreviation: it counts only in upper case.
 _SHORT = 3
 # A single word of another language's names must be so long, because short words mean other things elsewhere.
@@ -56,7 +56,7 @@ class MentionFinder:
         options: FinderOptions | None = None,
     ) -> None:
         options = options or FinderOptions()
-        self._index, self._stop_words = index, stop_words
+        self._index, self._language, self._stop_words = index, language, stop_words
         tags = index.names.languages
         self._own = [tag for tag in tags if not tag or base(tag) == base(language)]
         self._tags = tags if options.other_languages else self._own
@@ -66,7 +66,7 @@ class MentionFinder:
         self._person_cues = rules.person_cues if rules else frozenset()
         self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
 
-    def find(self, doc: Doc, long_forms: Collection[Place] = ()) -> Rows:
+    def find(self, doc: Doc, long_forms: Collection[Place] = ()) -> Mentions:
         """Mentions by their token offsets, in order and without overlap.
 
         Args:
@@ -85,7 +85,7 @@ class MentionFinder:
                 place.by_language[tag] = match
                 if tag in self._inflected:
                     longest[match.start] = max(match.end, longest.get(match.start, 0))
-        found: Rows = dict.fromkeys(long_forms)
+        found: Mentions = dict.fromkeys(long_forms)
         for matches in places.values():
             if not self._is_mention(text, matches):
                 continue
@@ -94,8 +94,8 @@ class MentionFinder:
                 continue
             whole = (span.start_char, span.end_char) == (matches.start, matches.end)
             known = whole and longest.get(matches.start, 0) <= matches.end
-            found.setdefault((span.start, span.end), self._rows(text, matches) if known else None)
-        kept: Rows = {}
+            found.setdefault((span.start, span.end), self._match(text, matches) if known else None)
+        kept: Mentions = {}
         taken = bytearray(len(doc))
         for start, end in sorted(found, key=lambda place: (place[0] - place[1], place[0])):
             if not any(taken[start:end]):
@@ -103,21 +103,18 @@ class MentionFinder:
                 kept[start, end] = found[start, end]
         return dict(sorted(kept.items()))
 
-    def _rows(self, text: str, matches: _Matches) -> Mapping[int, str] | None:
-        """Rows of a mention with their routes, as the dictionary's own look-up gives them."""
-        norm = normalise(text[matches.start : matches.end])
-        norms = self._index.names.norms
-        exact: dict[int, str] = {}
-        inflected: dict[int, str] = {}
+    def _match(self, text: str, matches: _Matches) -> Match | None:
+        """The rows that a look-up of the mention gives: those to the letter, and inflected ones of its own language."""
+        norm, norms = normalise(text[matches.start : matches.end]), self._index.names.norms
+        rows: set[int] = set()
+        exact = False
         for tag, match in matches.by_language.items():
-            for row in match.rows:
-                if norms[row] == norm:
-                    exact[row] = "exact"
-                elif tag in self._inflected:
-                    inflected[row] = "inflected"
+            to_the_letter = [row for row in match.rows if norms[row] == norm]
+            exact = exact or bool(to_the_letter)
+            rows.update(match.rows if tag in self._inflected else to_the_letter)
         if not exact and len(self._tags) < len(self._index.names.languages):
             return None  # a language that was not searched may have it to the letter
-        return exact | inflected
+        return Match(matches.start, matches.end, self._language, matches.words, tuple(sorted(rows)))
 
     def _is_mention(self, text: str, matches: _Matches) -> bool:
         """Whether a stretch of text stands for what it names."""
@@ -170,7 +167,7 @@ class Described:
 
 
 def describe(
-    doc: Doc, text: str, place: Place, language: str, long_form: str | None, found: Mapping[int, str] | None = None
+    doc: Doc, text: str, place: Place, language: str, long_form: str | None, found: Match | None = None
 ) -> Described:
     """Describe a mention of a document whose text is ``text``, by its token offsets."""
     span = doc[place[0] : place[1]]

@@ -66,7 +66,9 @@ class NoteLanguages:
         if self._detector is None:
             from lingua import IsoCode639_1, LanguageDetectorBuilder
 
-            codes = [getattr(IsoCode639_1, tag.upper()) for tag in self.candidates if hasattr(IsoCode639_1, tag.upper())]
+            codes = [
+                getattr(IsoCode639_1, tag.upper()) for tag in self.candidates if hasattr(IsoCode639_1, tag.upper())
+            ]
             if len(codes) < 2:
                 return self.candidates[0]
             self._detector = LanguageDetectorBuilder.from_iso_codes_639_1(*codes).build()

@@ -54,7 +54,7 @@ class _Reader:
         long_forms = {} if self.long_forms is None else self.long_forms(doc)
         found = self.finder.find(doc, long_forms)
         return [
-            describe(doc, text, place, self._language, long_forms.get(place), rows) for place, rows in found.items()
+            describe(doc, text, place, self._language, long_forms.get(place), match) for place, match in found.items()
         ]
 
 

@@ -19,7 +19,7 @@ from medlink.index import Bundle
 from medlink.language.tags import language_tag
 from medlink.linking.demo import BUNDLE_VARIABLE, demo_bundle
 from medlink.notes.abbreviations import LongForms
-from medlink.notes.finder import Rows
+from medlink.notes.finder import Mentions
 from medlink.spacy_components.options import LinkerOptions, MentionsOptions
 
 logger = logging.getLogger("medlink")
@@ -34,7 +34,7 @@ class Handed:
 
     bundle: Bundle
     language: str
-    rows: Rows
+    found: Mentions
     long_forms: LongForms | None
 
 

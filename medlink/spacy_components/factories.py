@@ -53,7 +53,7 @@ def _type(field: FieldInfo) -> Any:
 
 make_mention_finder = _factory(
     "medlink_mentions",
-    "medlink.spacy_components.mentions.Mentions",
+    "medlink.spacy_components.mentions.MedlinkMentions",
     MentionsOptions,
     assigns=["doc.ents", "doc.spans"],
 )

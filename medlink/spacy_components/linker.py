@@ -13,7 +13,7 @@ from medlink.errors import ConfigError
 from medlink.linking import Linker
 from medlink.linking.options import LinkOptions
 from medlink.notes.abbreviations import LongForms, Place, detector
-from medlink.notes.finder import Described, Rows, describe
+from medlink.notes.finder import Described, Mentions, describe
 from medlink.records import Link
 from medlink.spacy_components.component import HANDED, Component
 from medlink.spacy_components.options import SPANS_KEY, LinkerOptions
@@ -63,23 +63,23 @@ class BiolordLinker(Component):
         described: list[dict[Place, Described]] = []
         for doc in docs:
             text = doc.text  # made anew by spaCy at every call
-            rows, long_forms = self._known(doc)
+            known, long_forms = self._known(doc)
             places = sorted({(span.start, span.end) for span in self._spans(doc)})
             described.append(
-                {at: describe(doc, text, at, self.language, long_forms.get(at), rows.get(at)) for at in places}
+                {at: describe(doc, text, at, self.language, long_forms.get(at), known.get(at)) for at in places}
             )
         mentions = [one for found in described for one in found.values()]
         links = iter(self.linker.link([m.mention for m in mentions], [m.context for m in mentions]))
         return [{place: next(links) for place in found} for found in described]
 
-    def _known(self, doc: Doc) -> tuple[Rows, LongForms]:
-        """Rows of mentions, and the long forms of abbreviations: what the finder handed on, else looked for."""
+    def _known(self, doc: Doc) -> tuple[Mentions, LongForms]:
+        """What mentions name, and the long forms of abbreviations: what the finder handed on, else looked for."""
         handed = HANDED.pop(doc, None)
-        rows = handed.rows if handed and (handed.bundle, handed.language) == (self.bundle, self.language) else {}
+        found = handed.found if handed and (handed.bundle, handed.language) == (self.bundle, self.language) else {}
         if self._long_forms is None:
-            return rows, {}
-        known = handed.long_forms if handed else None
-        return rows, self._long_forms(doc) if known is None else known
+            return found, {}
+        long_forms = handed.long_forms if handed else None
+        return found, self._long_forms(doc) if long_forms is None else long_forms
 
     def set_annotations(self, docs: Iterable[Doc], links: list[dict[Place, Link]]) -> None:
         """Write the links of :meth:`predict`."""
@@ -109,9 +109,7 @@ class BiolordLinker(Component):
     def _linked(self, span: Span, links: dict[Place, Link]) -> Span:
         link = links[span.start, span.end]
         out = Span(span.doc, span.start, span.end, label=span.label, kb_id=link.concept_id or NIL, span_id=span.id)
-        reached: list[Any] = [
-            (c.concept_id, c.score) for c in link.candidates if c.score >= self.options.threshold
-        ]
+        reached: list[Any] = [(c.concept_id, c.score) for c in link.candidates if c.score >= self.options.threshold]
         out._.kb_ents = reached
         out._.medlink = link.to_dict()
         return out

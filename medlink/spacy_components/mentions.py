@@ -8,7 +8,7 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from medlink.notes.abbreviations import LongForms, detector
-from medlink.notes.finder import MentionFinder, Rows
+from medlink.notes.finder import MentionFinder, Mentions
 from medlink.notes.language import stop_words
 from medlink.spacy_components.component import HANDED, Component, Handed
 from medlink.spacy_components.options import MentionsOptions
@@ -16,7 +16,7 @@ from medlink.spacy_components.options import MentionsOptions
 LABEL = "MENTION"
 
 
-class Mentions(Component):
+class MedlinkMentions(Component):
     """Find the names of a bundle in running text, inflected forms included.
 
     Writes ``doc.spans[spans_key]`` and, when ``doc.ents`` is empty, ``doc.ents``. At each place the longest name wins.
@@ -40,12 +40,12 @@ class Mentions(Component):
         self.set_annotations(doc, *self.predict(doc))
         return doc
 
-    def predict(self, doc: Doc) -> tuple[Rows, LongForms | None]:
+    def predict(self, doc: Doc) -> tuple[Mentions, LongForms | None]:
         """Mentions of a document with the rows they name, and its abbreviations where they were looked for."""
         long_forms = None if self._long_forms is None else self._long_forms(doc)
         return self._finder.find(doc, long_forms or ()), long_forms
 
-    def set_annotations(self, doc: Doc, found: Rows, long_forms: LongForms | None = None) -> None:
+    def set_annotations(self, doc: Doc, found: Mentions, long_forms: LongForms | None = None) -> None:
         """Write the mentions."""
         spans = [Span(doc, start, end, label=LABEL) for start, end in found]
         doc.spans[self.options.spans_key] = spans
