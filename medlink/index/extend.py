@@ -80,7 +80,7 @@ def extend_bundle(
     bundle = Bundle(folder)
     encoder = bundle.encoder
     try:
-        with scratch_folder(bundle.folder / MANIFEST) as work:
+        with scratch_folder(bundle.folder / MANIFEST, "the bundle") as work:
             report = extend_kb(bundle.folder / KB, work / KB, inputs, max_bad_share=max_bad_share)
             if report.content_hash != bundle.kb.content_hash:
                 manifest, index = _extend_index(bundle, work, report, encoder, progress)
