@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from medlink.files.intake import Problems
+    from medlink.files.problems import Problems
 
 
 def say_left_out(problems: Problems) -> None:

@@ -18,7 +18,7 @@ from medlink.evaluation.names import usable
 from medlink.evaluation.ranking import RankBy
 from medlink.evaluation.retrieval import Dictionary, Query, RankedTask
 from medlink.evaluation.task import Progress, Report, StrPath
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import KnowledgeBase
 from medlink.kb.queries import HIERARCHY
 from medlink.language.tags import language_filter

@@ -10,7 +10,8 @@ import numpy as np
 
 from medlink.errors import InputError
 from medlink.evaluation.task import StrPath
-from medlink.files.intake import LineFile, Problems, read_header
+from medlink.files.problems import Problems
+from medlink.files.tables import open_table
 from medlink.kb import KnowledgeBase
 from medlink.kb.readers.table import read_table
 from medlink.language.tags import language_tag, wanted
@@ -124,7 +125,7 @@ def iter_names(path: StrPath, problems: Problems, *, languages: frozenset[str] |
         KnowledgeBaseError: the folder or file is no knowledge base.
         InputError: the table cannot be read.
     """
-    if Path(path).is_dir() or _is_sqlite(Path(path)):
+    if is_store(path):
         with KnowledgeBase(path) as store:
             yield from usable(store.iter_names(), languages)
     else:
@@ -137,11 +138,11 @@ def usable(names: Iterable[Name], languages: frozenset[str] | None = None) -> It
     return (name for name in names if name.type != "fsn" and wanted(name.language, languages))
 
 
-def _is_sqlite(path: Path) -> bool:
-    """Whether a file is an SQLite file, as knowledge bases are."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
+def is_store(path: StrPath) -> bool:
+    """Whether a path is a folder, as bundles are, or an SQLite file, as knowledge bases are."""
+    if not Path(path).is_file():
+        return Path(path).is_dir()
+    with open(path, "rb") as file:
         return file.read(len(_SQLITE)) == _SQLITE
 
 
@@ -158,12 +159,10 @@ def read_clusters(path: StrPath) -> dict[tuple[str, str], str]:
     Raises:
         InputError: the file cannot be read, lacks a column, or a term is in two clusters of one language.
     """
-    lines = LineFile(path, Problems(adjustable=False))
-    header, rows = read_header(lines, ["term", "cluster"])
-    term, cluster = header.index("term"), header.index("cluster")
-    if header.count("language") > 1:
-        raise InputError("the column language is there twice", path=lines.path, line=1, remedy="leave one of them")
-    language = header.index("language") if "language" in header else None
+    table = open_table(path, Problems(adjustable=False), separator="\t")
+    lines, rows = table.lines, table.rows
+    term, cluster = table.places(["term", "cluster"])
+    language = table.header.index("language") if table.has(["language"]) else None
     found: dict[tuple[str, str], str] = {}
     clusters: dict[str, str] = {}
     parted = False

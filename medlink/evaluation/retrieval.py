@@ -18,7 +18,7 @@ from medlink.errors import ConfigError
 from medlink.evaluation.pairs import from_columns
 from medlink.evaluation.ranking import DEPTH, RankBy, RankMeasures, measure_ranks, rank_gold
 from medlink.evaluation.task import Encode, Progress, Report, Row, Sampled, embed, encode_of, step
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 
 if TYPE_CHECKING:
     from medlink.models import Encoder

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from pydantic import Field
 
 from medlink.errors import ConfigError, InputError
-from medlink.evaluation.names import iter_names
+from medlink.evaluation.names import is_store, iter_names
 from medlink.evaluation.retrieval import Dictionary, Ids, Query, RankedTask
 from medlink.evaluation.task import Progress, Report, StrPath
-from medlink.files.intake import LineFile, Problems
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
 from medlink.files.tables import first_line, open_table
 from medlink.language.tags import language_filter, language_tag
 
@@ -64,7 +65,7 @@ def read_dictionary(path: StrPath, problems: Problems, *, languages: frozenset[s
         InputError: the file cannot be read, there is no name in it, languages are asked for that it does not have, or
             too many rows are bad.
     """
-    if Path(path).is_file() and _MARK in first_line(path):
+    if not is_store(path) and _MARK in first_line(path):
         if languages is not None:
             raise InputError(
                 "its names have no language to choose by",

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.task import Cell, Encode, Progress, Report, Row, Sampled, StrPath, embed, encode_of, step
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.training.data.rated import RatedPair, Triplet, has_triplets, read_pairs, read_triplets
 
 if TYPE_CHECKING:

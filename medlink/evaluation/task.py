@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from medlink.errors import ConfigError
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.settings import Settings
 
 if TYPE_CHECKING:

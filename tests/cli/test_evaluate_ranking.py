@@ -15,7 +15,7 @@ from medlink.errors import ConfigError, InputError, KnowledgeBaseError
 from medlink.evaluation import measure_answers, read_leaves, retrieve
 from medlink.evaluation.retrieval_data import read_dictionary, read_queries
 from medlink.evaluation.task import draw
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.models import StaticEncoder, load_encoder
 from medlink.models.encoders import builtin_folder

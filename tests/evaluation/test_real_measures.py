@@ -8,7 +8,7 @@ import pytest
 
 from medlink.evaluation import correlate, measure_answers, pair_cosines, read_leaves, retrieve
 from medlink.evaluation.task import draw
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.models import load_encoder
 from medlink.training.data.rated import read_pairs

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
-from torch import Tensor
 
 from medlink.errors import ConfigError
 from medlink.models.encoders import BUILTIN, Encoder, check_folder, load_encoder
 from medlink.models.static.encoder import StaticConfig, StaticEncoder
+from medlink.models.static.module import StaticEmbedding
 from medlink.records import Name
 from medlink.training.biolord.distillation_targets import principal_components, project, sum_embeddings, to_unit
 from medlink.training.biolord.distillation_work import PhaseWork, phase_work
@@ -32,7 +32,6 @@ from medlink.training.common.loop import CHECKPOINT_STEPS
 from medlink.training.common.recipes import COUNT, PhaseRecipe, Range
 from medlink.training.common.trainer import precision_here, processes_here, settings_here
 from medlink.training.data.text_store import Entry, TextStore
-from medlink.training.static.bag_embedding import BagEmbedding, TermBags
 from medlink.training.static.student_data import accuracy_at_1, hold_out, synonyms
 
 _READ = 8192
@@ -213,7 +212,7 @@ class StaticStudent:
                 (beside / CARD).write_text(card, encoding="utf-8")
         return StaticEncoder.load(out)
 
-    def _module(self, width: int) -> tuple[TextBags, str]:
+    def _module(self, width: int) -> tuple[StaticEmbedding, str]:
         """The trainable student, and the fingerprint of what it begins with; empty for random weights."""
         dropout = self.recipe.feature_dropout
         start = self._start
@@ -229,9 +228,7 @@ class StaticStudent:
                     path=start,
                     remedy=f"name {BUILTIN!r} or the folder of a static encoder",
                 )
-            copy = TextBags.of(encoder, dropout)
-            assert isinstance(copy, TextBags)
-            module, fingerprint = copy, encoder.fingerprint
+            module, fingerprint = StaticEmbedding.of(encoder, dropout), encoder.fingerprint
         if module.shape.dimension > width:
             raise ConfigError(
                 f"the student embeds in {module.shape.dimension} dimensions, the teacher in {width}",
@@ -305,19 +302,10 @@ class Split:
         self.gold = np.array(list(held.values()), dtype=np.int64)
 
 
-class TextBags(BagEmbedding):
-    """:class:`~medlink.training.static.bag_embedding.BagEmbedding` on texts, which it hashes itself."""
-
-    def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
-        """Texts to bags of table rows."""
-        texts = [(prompt or "") + str(text) for text in inputs]
-        return TermBags(texts, self.shape)(np.arange(len(texts)))
-
-
-def random_student(config: StaticConfig, dropout: float, seed: int) -> TextBags:
+def random_student(config: StaticConfig, dropout: float, seed: int) -> StaticEmbedding:
     """A student with random weights, drawn as :class:`medlink.training.static.trainer.StaticTrainer` draws them."""
     torch.manual_seed(seed)
-    module = TextBags(config, dropout)
+    module = StaticEmbedding(config, dropout)
     with torch.no_grad():
         module.table.weight.mul_(_FIRST)
         torch.nn.init.normal_(module.up.weight, std=config.dimension**-0.5)

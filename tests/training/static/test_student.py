@@ -15,7 +15,7 @@ from medlink.errors import ConfigError
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.records import Name
 from medlink.training.data.text_store import TextStore
-from medlink.training.static.student import Split, StaticStudent, StaticStudentRecipe, TextBags, random_student
+from medlink.training.static.student import Split, StaticStudent, StaticStudentRecipe, random_student
 from medlink.training.static.student_data import Synonym, accuracy_at_1, hold_out, synonyms
 from tests.training.small_bert import Killed, small_bert
 
@@ -119,7 +119,6 @@ def test_texts_are_embedded_as_the_encoder_does() -> None:
     found = module(module.preprocess(["a stone", "", "Ödem"]))["sentence_embedding"].detach().numpy()
     # eight bits of the encoder's table
     np.testing.assert_allclose(found, module.encoder().encode(["a stone", "", "Ödem"]), atol=0.03)
-    assert isinstance(TextBags.of(module.encoder(), 0.1), TextBags)
     same = random_student(CONFIG, dropout=0.5, seed=1)
     assert torch.equal(module.table.weight, same.table.weight)
     assert not torch.equal(module.table.weight, random_student(CONFIG, dropout=0.5, seed=2).table.weight)
