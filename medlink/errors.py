@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os import PathLike, fspath
 
 
@@ -60,3 +62,29 @@ class KnowledgeBaseError(MedlinkError):
 
 class EncoderError(MedlinkError):
     """An encoder folder is missing, damaged, or does not fit where it is used."""
+
+
+@contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Around the imports of libraries that only an extra of medlink brings: one error that names it.
+
+    Args:
+        extra: name of the extra in ``setup.cfg``, such as ``train``.
+        what: what needs the library, as the user knows it.
+
+    Raises:
+        ConfigError: a library imported in the block is not installed.
+
+    >>> with needs_extra("train", "it"):
+    ...     import no_torch
+    Traceback (most recent call last):
+    medlink.errors.ConfigError: it needs no_torch, which is not installed. Remedy: run: pip install "medlink[train]".
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "medlink":
+            raise
+        raise ConfigError(
+            f"{what} needs {error.name}, which is not installed", remedy=f'run: pip install "medlink[{extra}]"'
+        ) from error

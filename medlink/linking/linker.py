@@ -7,18 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from medlink.errors import ConfigError
-from medlink.index import Bundle, Filter
+from medlink.index import Bundle
+from medlink.index.dictionary import Match
 from medlink.index.names import Selection
-from medlink.language.tags import language_tag
 from medlink.linking.evidence import FEATURES, ROUTES, gather
 from medlink.linking.join import Join, default_join
+from medlink.linking.options import LinkOptions, known_tag
 from medlink.records import Candidate, Link
 
-DEFAULT_THRESHOLD = 0.5
 _BATCH = 256
 _WIDTH = 24  # names that the lexical and the dense route bring each, at least
 _REMEMBERED = 8192  # distinct mentions whose concepts are kept for the next call
@@ -35,21 +36,13 @@ class Mention:
     """A stretch of text to link.
 
     ``expanded`` is the long form of an abbreviation where the text gives one: it is linked in place of ``text``.
+    ``found`` is what :meth:`~medlink.index.ConceptIndex.find` found there: it is not looked up again.
     """
 
     text: str
     language: str | None = None
     expanded: str | None = None
-
-
-def _tag(language: str | None) -> str | None:
-    """A language as the knowledge base writes it (``DE``, ``de_AT`` and ``ger`` are ``de``, ``de-at`` and ``de``)."""
-    if not language:
-        return None
-    known = language_tag(language)
-    if known is None:
-        raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag such as de, en or es")
-    return known
+    found: Match | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +68,17 @@ class Linker:
 
     Args:
         bundle: an opened bundle, or its folder.
-        threshold: score below which a mention is NIL, in [0, 1].
-        language: language of mentions that name none, BCP 47; preferred names are shown in it.
-        languages, sources, semantic_types: restrict the names that may be candidates.
+        options: fields of :class:`~medlink.linking.options.LinkOptions`.
 
     Raises:
-        ConfigError: a value is out of range or not in the index.
+        ConfigError: an option is unknown, a value is out of range or not in the index.
     """
 
-    def __init__(
-        self,
-        bundle: Bundle | str | Path,
-        *,
-        threshold: float = DEFAULT_THRESHOLD,
-        language: str | None = None,
-        languages: Sequence[str] = (),
-        sources: Sequence[str] = (),
-        semantic_types: Sequence[str] = (),
-    ) -> None:
-        if not 0 <= threshold <= 1:
-            raise ConfigError(f"threshold {threshold} is outside [0, 1]")
+    def __init__(self, bundle: Bundle | str | Path, **options: Any) -> None:
+        self.options = LinkOptions(**options)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.kb, self.index = self.bundle.kb, self.bundle.index
-        self.threshold = threshold
-        self.language = _tag(language)
-        self._selection: Selection | None = self.index.select(
-            Filter(tuple(sorted(languages)), tuple(sorted(sources)), tuple(sorted(semantic_types)))
-        )
+        self._selection: Selection | None = self.index.select(self.options.filter)
         self._remembered: dict[bytes, list[_Found]] = {}
         self._shown: dict[str | None, dict[int, _Shown]] = {}
         calibration = self.bundle.manifest["calibration"]
@@ -111,7 +88,7 @@ class Linker:
         self,
         mentions: Sequence[str | Mention],
         contexts: Sequence[str] | None = None,
-        k: int = 5,
+        k: int | None = None,
     ) -> list[Link]:
         """Link mentions; each distinct one is embedded and searched once.
 
@@ -119,7 +96,7 @@ class Linker:
             mentions: n mentions.
             contexts: n texts around them. A context decides between concepts that share the matched name; without
                 one they share the score.
-            k: candidates wanted for each, at least 1.
+            k: candidates wanted for each, at least 1; that of the options when left out.
 
         Returns:
             n links, candidates best first, ties broken by ``concept_id``.
@@ -127,14 +104,14 @@ class Linker:
         Raises:
             ConfigError: k is below 1, or there are not as many contexts as mentions.
         """
-        if k < 1:
-            raise ConfigError(f"k is {k}, at least 1 expected")
+        options = self.options if k is None else self.options.replace(k=k)
+        k = options.k
         if contexts is not None and len(contexts) != len(mentions):
             raise ConfigError(f"{len(contexts)} contexts for {len(mentions)} mentions")
         if isinstance(mentions, str):
             raise ConfigError("a list of mentions is expected, not one string")
-        asked = [m if isinstance(m, Mention) else Mention(m, self.language) for m in mentions]
-        keys = [((m.expanded or m.text).strip(), _tag(m.language) or self.language) for m in asked]
+        asked = [m if isinstance(m, Mention) else Mention(m, options.language) for m in mentions]
+        keys = [((m.expanded or m.text).strip(), known_tag(m.language) or options.language) for m in asked]
         distinct = {key: i for i, key in enumerate(dict.fromkeys(keys))}
         found = self._found(list(distinct), max(_WIDTH, 2 * k))
         shares = self._shares(keys, contexts, distinct, found)
@@ -145,7 +122,7 @@ class Linker:
         links = []
         for i, mention in enumerate(asked):
             candidates = named[numbers[i], tuple(shares.get(i, {}).items())]
-            nil = not candidates or candidates[0].score < self.threshold
+            nil = not candidates or candidates[0].score < options.threshold
             links.append(Link(mention.text, candidates, nil, mention.expanded))
         return links
 

@@ -155,7 +155,7 @@ def test_each_option_changes_the_result(demo: Bundle, linker: Linker) -> None:
 
 
 def test_wrong_values(demo: Bundle, linker: Linker) -> None:
-    with pytest.raises(ConfigError, match=r"threshold 1\.5 is outside"):
+    with pytest.raises(ConfigError, match=r"threshold is 1\.5, at least 0 and at most 1 expected"):
         Linker(demo, threshold=1.5)
     with pytest.raises(ConfigError, match="k is 0"):
         linker.link(["x"], k=0)

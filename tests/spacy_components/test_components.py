@@ -199,7 +199,7 @@ def test_unknown_or_wrong_options_are_refused(demo_path: Path, name: str, config
     ("config", "message"),
     [
         ({"k": 0}, "k is 0"),
-        ({"threshold": 2.0}, "threshold 2.0"),
+        ({"threshold": 2.0}, "threshold is 2.0"),
         ({"languages": ["fr"]}, "no language 'fr'"),
         ({"semantic_types": ["Drugs"]}, "no semantic type 'Drugs'"),
         ({"sources": ["UMLS"]}, "no source 'UMLS'"),

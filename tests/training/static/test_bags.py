@@ -8,8 +8,8 @@ import torch
 
 from medlink.models import StaticConfig, StaticEncoder
 from medlink.models.static.encoder import quantise
-from medlink.models.static.module import StaticEmbedding
-from medlink.training.static.bag_embedding import BagEmbedding, TermBags
+from medlink.models.static.module import StaticEmbedding, _sums
+from medlink.training.static.bags import Bags
 
 CONFIG = StaticConfig(rows=512, dimension=16, hidden=8)
 TEXTS = ["renal calculus", "Nierenstein", "", "kidney stone 2b", "x"]
@@ -25,20 +25,20 @@ def encoder() -> StaticEncoder:
 
 def test_bags_embed_as_the_encoder_does(encoder: StaticEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("medlink.training.static.bags._CHUNK", 2)
-    monkeypatch.setattr("medlink.training.static.bag_embedding._EMBEDDED_AT_ONCE", 3)
-    bags, module = TermBags(TEXTS, CONFIG), BagEmbedding.of(encoder, dropout=0.5)
+    monkeypatch.setattr("medlink.training.static.bags._EMBEDDED_AT_ONCE", 3)
+    bags, module = Bags(TEXTS, CONFIG), StaticEmbedding.of(encoder, dropout=0.5)
     module.train()
     assert len(bags) == 5
-    np.testing.assert_allclose(module.embed(bags), encoder.encode(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(bags.embedded(module), encoder.encode(TEXTS), atol=1e-6)
     assert module.training
 
 
 def test_a_copy_is_the_encoder(encoder: StaticEncoder) -> None:
-    assert BagEmbedding.of(encoder, 0.0).encoder().fingerprint == encoder.fingerprint
+    assert StaticEmbedding.of(encoder, 0.0).encoder().fingerprint == encoder.fingerprint
 
 
 def test_the_gradient_reaches_the_rows_in_use_alone(encoder: StaticEncoder) -> None:
-    module, bags = BagEmbedding.of(encoder, 0.0), TermBags(TEXTS, CONFIG)
+    module, bags = StaticEmbedding.of(encoder, 0.0), Bags(TEXTS, CONFIG)
     features = bags(np.array([0, 2]))
     torch.autograd.backward(module(features)["sentence_embedding"][:, 0].sum())
     grad = module.table.weight.grad
@@ -50,9 +50,9 @@ def test_the_gradient_reaches_the_rows_in_use_alone(encoder: StaticEncoder) -> N
 
 
 def test_dropout_leaves_out_whole_n_grams_in_training_alone(encoder: StaticEncoder) -> None:
-    bags = TermBags(["kidney"], CONFIG)
-    module = BagEmbedding.of(encoder, 0.5)
-    plain = BagEmbedding.of(encoder, 0.0)
+    bags = Bags(["kidney"], CONFIG)
+    module = StaticEmbedding.of(encoder, 0.5)
+    plain = StaticEmbedding.of(encoder, 0.0)
     expected = plain(bags(np.array([0])))["sentence_embedding"]
     module.eval()
     torch.testing.assert_close(module(bags(np.array([0])))["sentence_embedding"], expected)
@@ -70,11 +70,12 @@ def test_dropout_leaves_out_whole_n_grams_in_training_alone(encoder: StaticEncod
 
 
 def test_markers_drop_out_half_as_often(encoder: StaticEncoder) -> None:
-    bags, module = TermBags(["grade 7"] * 4000, CONFIG), BagEmbedding.of(encoder, 0.6)
+    bags, module = Bags(["grade 7"] * 4000, CONFIG), StaticEmbedding.of(encoder, 0.6)
     module.train()
     torch.manual_seed(0)
     features = bags(np.arange(4000))
-    m = module._sums(features["marker_ids"], features["marker_lengths"], module.dropout / 2)
+    kept = module._kept(len(features["marker_ids"]), module.dropout / 2)
+    m = _sums(module.table.weight, features["marker_ids"], features["marker_lengths"], kept)
     assert float((m == 0).all(dim=1).float().mean()) == pytest.approx(0.3, abs=0.03)
     # dropout of n-grams alone moves what the markers are added to: both parts are drawn anew for each term
     assert not torch.allclose(module(features)["sentence_embedding"][0], module(features)["sentence_embedding"][0])

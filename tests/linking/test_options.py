@@ -1,0 +1,50 @@
+"""Options of linking, declared once."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import medlink
+from medlink.errors import ConfigError
+from medlink.index import Bundle
+from medlink.linking import Linker, LinkOptions
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"k": 0}, "k is 0, at least 1 expected"),
+        ({"threshold": float("nan")}, "threshold is nan, at least 0 and at most 1 expected"),
+        ({"language": "German"}, "unknown language 'German'. Remedy: give a BCP 47 tag such as de, en or es."),
+        ({"sources": "HPO"}, "sources is 'HPO', a valid tuple expected"),
+        ({"treshold": 0.3}, f"unknown option 'treshold'. Remedy: one of {', '.join(LinkOptions.model_fields)}."),
+    ],
+)
+def test_what_is_refused(values: dict[str, Any], message: str, demo: Bundle) -> None:
+    for make in (LinkOptions, lambda **options: Linker(demo, **options)):
+        with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
+            make(**values)
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        medlink.load(demo.folder, **values)
+
+
+def test_each_has_a_meaning_and_a_default() -> None:
+    assert all(field.description for field in LinkOptions.model_fields.values())
+    assert LinkOptions().to_dict() == {
+        "k": 5,
+        "threshold": 0.5,
+        "language": None,
+        "languages": [],
+        "sources": [],
+        "semantic_types": [],
+    }
+    assert LinkOptions(languages=["es", "de"], sources={"B", "A"}).filter.sources == ("A", "B")
+
+
+def test_k_of_the_options_is_that_of_each_call(demo: Bundle) -> None:
+    linker = Linker(demo, k=2)
+    assert len(linker.link(["Herzinfarrkt"])[0].candidates) == 2
+    assert len(linker.link(["Herzinfarrkt"], k=3)[0].candidates) == 3
