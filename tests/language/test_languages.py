@@ -194,7 +194,9 @@ def _strings(thing: object, seen: set[int], depth: int = 0) -> set[str]:
     if id(thing) in seen or depth > 6 or isinstance(thing, type) or hasattr(thing, "__globals__"):
         return set()
     seen.add(id(thing))
-    return set().union(*(_strings(one, seen, depth + 1) for one in gc.get_referents(thing)))
+    # the keys of a dict of strings are not seen by the collector
+    held = [*thing.keys(), *thing.values()] if isinstance(thing, dict) else gc.get_referents(thing)
+    return set().union(*(_strings(one, seen, depth + 1) for one in held))
 
 
 def test_no_cache_keeps_a_word_of_a_note() -> None:
