@@ -163,7 +163,7 @@ def train_sts(
     trainer: BioLordTrainer, tables: Mapping[str, Path], out: Path, recipe: Mapping[str, Any], dev: Path | None
 ) -> str:
     """Run the STS phase; says what was made."""
-    from medlink.training.common.recipes import StsRecipe
+    from medlink.training.biolord.recipes import StsRecipe
 
     read = {name: _rated(path) for name, path in tables.items()}
     encoder = trainer.sts(read, out, StsRecipe(**recipe), evaluate=development_measure(dev))
@@ -181,7 +181,7 @@ def train_contrastive(
 ) -> str:
     """Run the contrastive phase; says what was made."""
     from medlink.kb import KnowledgeBase
-    from medlink.training.common.recipes import ContrastiveRecipe
+    from medlink.training.biolord.recipes import ContrastiveRecipe
     from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
     from medlink.training.data.view import TrainingView
 
@@ -202,7 +202,7 @@ def train_distill(
     trainer: BioLordTrainer, data: Data, teacher: str, out: Path, recipe: Mapping[str, Any], dev: Path | None
 ) -> str:
     """Run the self-distillation; says what was made."""
-    from medlink.training.biolord.distillation import DistillationRecipe
+    from medlink.training.biolord.recipes import DistillationRecipe
 
     folders = trainer.distill(
         data.concepts(), teacher, out, DistillationRecipe(**recipe), evaluate=development_measure(dev)
@@ -223,8 +223,8 @@ def train_multilingual(
     from dataclasses import replace
 
     from medlink.language.tags import language_tag
-    from medlink.training.biolord.multilingual import MultilingualRecipe
     from medlink.training.biolord.multilingual_data import Alignments
+    from medlink.training.biolord.recipes import MultilingualRecipe
 
     # the English names are needed as well, and a language may be in the table alone: the alignments say what is missing
     names = replace(data, languages=()).selection().names
@@ -239,7 +239,7 @@ def train_static(
     trainer: BioLordTrainer, data: Data, out: Path, recipe: Mapping[str, Any], dev: Path | None, student: str | None
 ) -> str:
     """Distil into a static encoder; says what was made."""
-    from medlink.training.static.student import StaticStudentRecipe
+    from medlink.training.static.recipes import StaticStudentRecipe
 
     encoder = trainer.static(
         data.selection().names, out, student, StaticStudentRecipe(**recipe), evaluate=development_measure(dev)

@@ -12,7 +12,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,9 +29,9 @@ from medlink.training.biolord.distillation_work import PhaseWork, phase_work
 from medlink.training.common import checkpoint
 from medlink.training.common.card import CARD
 from medlink.training.common.loop import CHECKPOINT_STEPS
-from medlink.training.common.recipes import COUNT, PhaseRecipe, Range
 from medlink.training.common.trainer import precision_here, processes_here, settings_here
 from medlink.training.data.text_store import Entry, TextStore
+from medlink.training.static.recipes import StaticStudentRecipe
 from medlink.training.static.student_data import accuracy_at_1, hold_out, synonyms
 
 _READ = 8192
@@ -69,36 +69,6 @@ Licence: to be filled in by whoever passes this encoder on; that of the terminol
 
 {steps:,} steps in {hours:.2f} hours{loss}.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class StaticStudentRecipe(PhaseRecipe):
-    """How a static student learns; the numbers come from the experiments in ``docs/distillation.md``.
-
-    Args:
-        epochs: passes over the names.
-        batch_size: names of a step.
-        learning_rate: peak of the linear warm-up and decay.
-        weight_decay: of AdamW.
-        feature_dropout: share of the n-grams that is left out of a name in training.
-        held_out: names kept from training to measure on, at most one of a concept.
-        mini_batch, max_tokens: must be 0; a static encoder has no use for either.
-    """
-
-    epochs: int = 12
-    batch_size: int = 128
-    learning_rate: float = 5e-3
-    weight_decay: float = 0.0
-    feature_dropout: float = 0.0
-    held_out: int = 1000
-
-    RANGES: ClassVar[Mapping[str, Range]] = {
-        **PhaseRecipe.RANGES,
-        "feature_dropout": (lambda x: 0 <= x < 1, "a share from 0 to below 1"),
-        "held_out": COUNT,
-        "mini_batch": (lambda x: x == 0, "0"),
-        "max_tokens": (lambda x: x == 0, "0"),
-    }
 
 
 @dataclass(frozen=True, slots=True)
