@@ -32,7 +32,7 @@ from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import wanted
 from medlink.records import Definition
-from medlink.training.data.selection import UNKNOWN, Selection
+from medlink.training.data.selection import FULLY_SPECIFIED, UNKNOWN, Selection
 
 Numbers = NDArray[np.int32]
 Runs = tuple[NDArray[np.int64], Numbers]
@@ -53,7 +53,11 @@ _DEFINITIONS_AT = _by_row(schema.definition, _DEFINITION.text)
 _ID_WIDTH = select(func.max(func.length(cast(schema.concept.c.concept_id, LargeBinary))))
 _IDS = select(schema.concept.c.concept_id).order_by(schema.concept.c.concept_id)
 # a name without a letter or digit has an empty form
-_NAMES = select(_NAME.concept_id, _NAME.id, _NAME.language, _NAME.normal).where(_NAME.normal != "").order_by(_NAME.id)
+_NAMES = (
+    select(_NAME.concept_id, _NAME.id, _NAME.language, _NAME.normal)
+    .where(_NAME.normal != "", _NAME.type != FULLY_SPECIFIED)
+    .order_by(_NAME.id)
+)
 _DEFINITIONS = select(_DEFINITION.concept_id, _DEFINITION.id, _DEFINITION.language, _DEFINITION.text).order_by(
     _DEFINITION.id
 )

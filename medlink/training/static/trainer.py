@@ -10,75 +10,25 @@ alone ("lazy" Adam), which is what makes two cores enough.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, EncoderError
+from medlink.files.folders import whole_folder
+from medlink.models.encoders import check_folder
 from medlink.models.static.encoder import StaticConfig, StaticEncoder
 from medlink.models.static.module import StaticEmbedding, as_tensors
 from medlink.records import Name
+from medlink.training.common.card import write_card
+from medlink.training.common.losses import info_nce
 from medlink.training.static.bags import Bags
-
-
-@dataclass(frozen=True, slots=True)
-class StaticRecipe:
-    """How to train: what is written into the model card.
-
-    ``language_boost`` bounds how often a name of a language with few names is an anchor per epoch: the square root of
-    how many times fewer they are than those of the largest language.
-    """
-
-    epochs: int = 8
-    batch_size: int = 512
-    temperature: float = 0.04
-    learning_rate: float = 2e-3
-    warmup: float = 0.05
-    hard_epochs: int = 3
-    hard_neighbours: int = 8
-    feature_dropout: float = 0.3
-    language_boost: int = 4
-    seed: int = 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
-
-
-def info_nce(one: Tensor, other: Tensor, concepts: Tensor, temperature: float) -> Tensor:
-    """InfoNCE over in-batch negatives, both directions, with same-concept pairs masked.
-
-    van den Oord et al. 2018, equation 4, with cosine similarity over ``temperature`` as the score. Different from the
-    plain form: an entry (i, j) with ``concepts[i] == concepts[j]``, i != j, is no negative and drops out of the sum.
-
-    Args:
-        one: ``(n, d)`` unit vectors.
-        other: ``(n, d)`` unit vectors; ``other[i]`` is the positive of ``one[i]``.
-        concepts: ``(n,)`` integer concept of each pair.
-        temperature: divisor of the cosines, above 0.
-
-    Returns:
-        The mean loss, a scalar.
-
-    >>> import torch
-    >>> eye = torch.eye(2)
-    >>> round(float(info_nce(eye, eye, torch.tensor([0, 1]), 1.0)), 4)  # log(1 + e**-1)
-    0.3133
-    >>> round(float(info_nce(eye, eye, torch.tensor([0, 0]), 1.0)), 4)  # no negative is left
-    0.0
-    """
-    scores = one @ other.T / temperature
-    same = concepts[:, None] == concepts[None, :]
-    same.fill_diagonal_(False)
-    scores = scores.masked_fill(same, float("-inf"))
-    target = torch.arange(len(one), device=one.device)
-    return (functional.cross_entropy(scores, target) + functional.cross_entropy(scores.T, target)) / 2
+from medlink.training.static.recipes import StaticRecipe
 
 
 class _LazyAdam:
@@ -112,42 +62,44 @@ class _Data:
         self.starts = np.searchsorted(self.concept, np.arange(self.concept.max() + 2))
         # A concept with one name has no positive of its own: its name only serves as a negative.
         self.sizes = np.diff(self.starts)
+        digest = hashlib.sha256("".join("\t".join(row) + "\n" for row in ordered).encode()).hexdigest()
+        self.facts = {
+            "names": len(ordered),
+            "concepts": len(self.sizes),
+            "SHA-256 of the names with their concepts and languages": f"`{digest}`",
+        }
 
 
 class StaticTrainer:
-    """Train a :class:`StaticEncoder`.
+    """Train a :class:`StaticEncoder` from nothing; a run takes minutes and keeps no checkpoints.
 
     Args:
         names: names with their concepts; at least two concepts with two different names each.
-        config: shape of the encoder.
+        start: shape of the encoder.
         recipe: how to train.
-        log: called with one line now and then.
+
+    Raises:
+        ConfigError: the names do not suffice.
     """
 
     def __init__(
-        self,
-        names: Sequence[Name],
-        config: StaticConfig | None = None,
-        recipe: StaticRecipe | None = None,
-        log: Callable[[str], None] | None = None,
+        self, names: Sequence[Name], start: StaticConfig | None = None, recipe: StaticRecipe | None = None
     ) -> None:
-        self.config = config or StaticConfig()
+        self.config = config = start or StaticConfig()
         self.recipe = recipe or StaticRecipe()
-        self.log = log or (lambda _: None)
         if not names:
             raise ConfigError("no names to train on")
-        self.data = _Data(names, self.config)
+        self.data = _Data(names, config)
         if int((self.data.sizes > 1).sum()) < 2:
             raise ConfigError(
                 "fewer than two concepts have two names", remedy="train on a source that has synonyms or translations"
             )
         generator = torch.Generator().manual_seed(self.recipe.seed)
-        self.module = module = StaticEmbedding(self.config)
+        self.module = module = StaticEmbedding(config)
         with torch.no_grad():
-            module.table.weight.copy_(torch.randn(module.table.weight.shape, generator=generator) * 0.1)
-            module.up.weight.copy_(
-                torch.randn(module.up.weight.shape, generator=generator) * self.config.dimension**-0.5
-            )
+            module.table.weight.copy_(torch.randn(config.rows, config.dimension, generator=generator) * 0.1)
+            up = torch.randn(config.hidden, config.dimension, generator=generator)
+            module.up.weight.copy_(up * config.dimension**-0.5)
             for zero in (module.down.weight, module.up.bias, module.down.bias):
                 zero.zero_()
         self.table = module.table.weight.detach()
@@ -238,8 +190,43 @@ class StaticTrainer:
                         break
         return np.asarray(anchors[np.array(order)])
 
-    def train(self) -> StaticEncoder:
-        """Run the recipe; same names, same recipe and same number of threads give the same encoder."""
+    def train(self, out: str | Path, *, progress: Callable[[str], None] | None = None) -> StaticEncoder:
+        """Run the recipe and write the encoder with its card.
+
+        Same names, recipe and number of threads give the same weights.
+
+        Args:
+            out: folder of the encoder.
+            progress: called with one line now and then.
+
+        Returns:
+            The trained encoder.
+
+        Raises:
+            ConfigError: the folder cannot be written, or holds something else.
+            EncoderError: the loss is NaN or infinite.
+        """
+        out = Path(out)
+        check_folder(out)
+        figures = self._run(progress or (lambda _: None))
+        encoder = self.module.encoder()
+        with whole_folder(out, "the encoder") as draft:
+            encoder.save(draft)
+            write_card(
+                draft,
+                encoder,
+                title="Static encoder trained from names",
+                summary="names of one concept against names of others, InfoNCE with in-batch negatives (van den Oord "
+                "et al. 2018)",
+                command="medlink train static",
+                data=self.data.facts,
+                recipe=self.recipe,
+                figures=figures,
+            )
+        return StaticEncoder.load(out)
+
+    def _run(self, log: Callable[[str], None]) -> dict[str, object]:
+        """All epochs; returns what goes into the card."""
         recipe = self.recipe
         rng = np.random.default_rng(recipe.seed)
         per_epoch = -(-len(self._anchors()) // recipe.batch_size)
@@ -255,9 +242,10 @@ class StaticTrainer:
                 vectors, leaf, index = self._embed(np.concatenate([anchors, partners]), rng)
                 n = len(anchors)
                 concepts = torch.from_numpy(self.data.concept[anchors])
-                loss = info_nce(vectors[:n], vectors[n:], concepts, recipe.temperature)
+                same = concepts[:, None] == concepts[None, :]
+                loss = info_nce(vectors[:n], vectors[n:], same, recipe.temperature, both_ways=True)
                 if not torch.isfinite(loss):
-                    raise ConfigError(
+                    raise EncoderError(
                         f"the loss is {loss.item()} at step {step} of epoch {epoch + 1}",
                         remedy="lower the learning rate or raise the temperature",
                     )
@@ -271,5 +259,5 @@ class StaticTrainer:
                 running = 0.98 * running + 0.02 * value if step else value
                 step += 1
                 if step % 100 == 0 or step == total:
-                    self.log(f"epoch {epoch + 1}/{recipe.epochs} step {step}/{total} loss {running:.4f}")
-        return self.module.encoder()
+                    log(f"epoch {epoch + 1}/{recipe.epochs} step {step}/{total} loss {running:.4f}")
+        return {"steps": step, "loss over the last of them": f"{running:.4f}"}
