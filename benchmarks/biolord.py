@@ -28,7 +28,7 @@ import click
 from biolord_data import FOREIGN, OpenData, Tasks
 from open_data import BENCHMARKS
 
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.files.whole import whole_text
 from medlink.kb import KnowledgeBase
 from medlink.models import load_encoder

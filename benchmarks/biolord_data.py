@@ -20,7 +20,7 @@ from open_names import translations
 
 from medlink.evaluation import Dictionary, Query, correlate, leaf_task, measure_answers, pair_cosines, retrieve
 from medlink.evaluation.retrieval import Encode, sample_queries
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.files.whole import whole_text
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.language.text import normalise

@@ -10,6 +10,10 @@ from pydantic.fields import FieldInfo
 from medlink.errors import ConfigError
 
 _WORDS = {
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
     "a valid integer": "a whole number",
     "a valid number": "a number",
     "a valid string": "a text in quotes",
@@ -88,5 +92,7 @@ def _number(bound: float) -> str:
 
 def _expected(message: str) -> str:
     """What pydantic expects, in the words of TOML and JSON."""
-    said = message.removeprefix("Input should be ").replace("greater than or equal to", "at least")
-    return _WORDS.get(said, said)
+    said = message.removeprefix("Input should be ")
+    for theirs, ours in _WORDS.items():
+        said = said.replace(theirs, ours)
+    return said

@@ -13,7 +13,7 @@ from medlink.cli.evaluate_output import say_left_out
 from medlink.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from medlink.files.intake import Problems
+    from medlink.files.problems import Problems
     from medlink.records import Definition
     from medlink.training import BioLordTrainer
     from medlink.training.common.phase import Measure
@@ -52,7 +52,7 @@ class Data:
 
     def further(self, selection: Selection) -> list[Definition]:
         """The definitions of the tables that are trained on, by concept; says how many are not."""
-        from medlink.files.intake import Problems
+        from medlink.files.problems import Problems
         from medlink.kb import KnowledgeBase
         from medlink.training.data.definitions import definitions_by_code, read_definitions
 
@@ -83,7 +83,8 @@ class Data:
 
     def _held_out(self) -> frozenset[str]:
         """Ids of the concepts that are not to be trained on."""
-        from medlink.files.intake import LineFile, Problems
+        from medlink.files.problems import Problems
+        from medlink.files.streams import LineFile
 
         if self.without is None:
             return frozenset()
@@ -104,7 +105,7 @@ def _say(problems: Problems) -> None:
 
 def _rated(path: Path) -> list[RatedPair]:
     """Rated pairs of a table; says which of its rows are not used."""
-    from medlink.files.intake import Problems
+    from medlink.files.problems import Problems
     from medlink.training.data.rated import read_pairs
 
     problems = Problems(adjustable=False)

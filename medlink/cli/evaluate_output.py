@@ -12,7 +12,7 @@ import click
 from medlink.files.whole import standard_output, whole_text
 
 if TYPE_CHECKING:
-    from medlink.files.intake import Problems
+    from medlink.files.problems import Problems
 
 
 def print_table(head: str, rows: Sequence[Mapping[str, str]]) -> None:

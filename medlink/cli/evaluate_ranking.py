@@ -85,7 +85,7 @@ def retrieval(
     """
     from medlink.evaluation.retrieval import sample_queries
     from medlink.evaluation.retrieval_data import read_dictionary, read_queries
-    from medlink.files.intake import Problems
+    from medlink.files.problems import Problems
     from medlink.language.tags import language_filter, language_tag
 
     check_targets({"the table": out}, [dictionary, *queries, encoder])

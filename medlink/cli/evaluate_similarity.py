@@ -83,7 +83,7 @@ def _measure(
     out: Path | None,
 ) -> None:
     """Measure each file, print one table, and write every item where a file is named for it."""
-    from medlink.files.intake import Problems
+    from medlink.files.problems import Problems
     from medlink.models import load_encoder
     from medlink.training.data.rated import has_triplets, read_pairs, read_triplets
 

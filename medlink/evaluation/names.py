@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from medlink.errors import InputError
-from medlink.files.intake import LineFile, Problems, read_header
+from medlink.files.problems import Problems
+from medlink.files.tables import open_table
 from medlink.kb import KnowledgeBase
 from medlink.kb.readers.table import read_table
 from medlink.language.tags import language_tag
@@ -139,12 +140,10 @@ def read_clusters(path: str | PathLike[str]) -> dict[tuple[str, str], str]:
     Raises:
         InputError: the file cannot be read, lacks a column, or a term is in two clusters of one language.
     """
-    lines = LineFile(path, Problems(adjustable=False))
-    header, rows = read_header(lines, ["term", "cluster"])
-    term, cluster = header.index("term"), header.index("cluster")
-    if header.count("language") > 1:
-        raise InputError("the column language is there twice", path=lines.path, line=1, remedy="leave one of them")
-    language = header.index("language") if "language" in header else None
+    table = open_table(path, Problems(adjustable=False), separator="\t")
+    lines, rows = table.lines, table.rows
+    term, cluster = table.places(["term", "cluster"])
+    language = table.header.index("language") if table.has(["language"]) else None
     found: dict[tuple[str, str], str] = {}
     clusters: dict[str, str] = {}
     parted = False

@@ -11,7 +11,8 @@ from pathlib import Path
 from medlink.errors import InputError
 from medlink.evaluation.names import is_sqlite
 from medlink.evaluation.retrieval import Dictionary, Ids, Query
-from medlink.files.intake import LineFile, Problems
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
 from medlink.files.tables import first_line, open_table
 from medlink.kb import KnowledgeBase
 from medlink.kb.readers.table import read_table

@@ -22,7 +22,8 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
-from medlink.files.intake import Problem, Problems, input_files
+from medlink.files.problems import Problem, Problems
+from medlink.files.streams import input_size
 from medlink.files.workfolder import work_folder
 from medlink.kb import schema
 from medlink.kb.loader import MAX_INPUTS, Loader
@@ -370,6 +371,6 @@ def _progress(
         return
     from tqdm import tqdm
 
-    total = sum(input_files(given.path) for given in inputs)
+    total = sum(input_size(given.path) for given in inputs)
     with tqdm(total=total, unit="B", unit_scale=True, disable=None if shown is None else False) as bar:
         yield bar.update, bar.set_description

@@ -14,7 +14,7 @@ from medlink.cli.evaluate import evaluate
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
 from medlink.evaluation import leaf_task, measure_answers, retrieve
 from medlink.evaluation.retrieval_data import read_dictionary, read_queries
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.models import StaticEncoder, load_encoder
 from medlink.models.encoders import builtin_folder

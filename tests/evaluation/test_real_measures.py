@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medlink.evaluation import correlate, leaf_task, measure_answers, pair_cosines, retrieve
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.models import load_encoder
 from medlink.training.data.rated import read_pairs

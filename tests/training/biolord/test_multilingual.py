@@ -353,7 +353,7 @@ def test_what_it_refuses(student: Path, teacher: Path, tmp_path: Path) -> None:
         distil(student, teacher, tmp_path / "out", RECIPE.replace(filter="builtin", low=0.5))
     with pytest.raises(ConfigError, match="low and high are of a similarity filter, and there is none"):
         distil(student, teacher, tmp_path / "out", RECIPE.replace(low=0.5, high=0.6))
-    with pytest.raises(ConfigError, match="low is 2, a cosine from -1 to 1 expected"):
+    with pytest.raises(ConfigError, match="low is 2, at most 1 expected"):
         RECIPE.replace(low=2)
     with pytest.raises(ConfigError, match="no nearer than chance"):
         distil(student, teacher, tmp_path / "same", RECIPE.replace(filter="builtin", low=0.6, high=0.6))

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from medlink.errors import ConfigError, InputError
-from medlink.files.intake import LineFile, Problems, read_header, read_quoted, read_rows
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
+from medlink.files.tables import open_table, read_rows
 from medlink.kb.readers.babelon import read_babelon
 from medlink.kb.readers.obo import read_obo
 from medlink.kb.readers.obograph import read_obograph
@@ -113,17 +115,18 @@ def test_an_empty_file_may_be_allowed(tmp_path: Path) -> None:
 
 def test_header(tmp_path: Path) -> None:
     path = writers.write_lines(tmp_path / "x", ["id\tname", "1\tone"])
-    header, found = read_header(LineFile(path, Problems()), ["name"])
-    assert (header, list(found)) == (["id", "name"], [(2, ["1", "one"])])
+    table = open_table(path, Problems())
+    assert (table.header, table.places(["NAME"]), list(table.rows)) == (("id", "name"), [1], [(2, ["1", "one"])])
     with pytest.raises(InputError, match="looked for the columns id, text; found 2 columns"):
-        read_header(LineFile(path, Problems()), ["id", "text"])
+        table.places(["id", "text"])
 
 
 def test_quoted(tmp_path: Path) -> None:
     path = writers.write_lines(tmp_path / "x", ["a,b", '1,"x', 'y"', "2,z", "3", '4,"u"v', "5,w"])
     problems = Problems()
-    header, found = read_quoted(LineFile(path, problems), ",")
-    assert (header, list(found)) == (["a", "b"], [(2, ["1", "x\ny"]), (4, ["2", "z"]), (7, ["5", "w"])])
+    table = open_table(path, problems)
+    assert table.header == ("a", "b")
+    assert list(table.rows) == [(2, ["1", "x\ny"]), (4, ["2", "z"]), (7, ["5", "w"])]
     assert problems.bad == {"column count": 1, "broken quoting": 1}
 
 
@@ -138,7 +141,7 @@ def test_quoted(tmp_path: Path) -> None:
 def test_broken_quoted(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_text(text)
     with pytest.raises(InputError, match=message):
-        list(read_quoted(LineFile(tmp_path / "x", Problems()), ",")[1])
+        list(open_table(tmp_path / "x", Problems()).rows)
 
 
 # Every reader with a way to lay out the bytes of its main file.
@@ -230,9 +233,10 @@ def test_unreadable_file(tmp_path: Path) -> None:
 def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
     path = writers.write_lines(tmp_path / "x", ["id\ttext\tid\tmore\tmore", "1\ta\tb\tc\td"])
     with pytest.raises(InputError, match=r"x:1: the column id is there twice\. Remedy: leave one of them"):
-        read_header(LineFile(path, Problems()), ["id", "text"])
+        open_table(path, Problems()).places(["id", "text"])
     # what nobody looks at may be there as often as it likes
-    assert list(read_header(LineFile(path, Problems()), ["text"])[1]) == [(2, ["1", "a", "b", "c", "d"])]
+    table = open_table(path, Problems())
+    assert (table.places(["text"]), list(table.rows)) == ([1], [(2, ["1", "a", "b", "c", "d"])])
 
 
 def test_the_share_is_named_where_it_can_be_set() -> None:
