@@ -4,8 +4,8 @@ The loss is InfoNCE with in-batch negatives (van den Oord et al. 2018, equation 
 section 3.2 uses it on names and definitions): of a batch of pairs ``(a_i, b_i)`` of names, each ``a_i`` must find its
 ``b_i`` among all ``b_j``. Names of the same concept are no negatives of each other.
 
-Every batch touches a few thousand rows of the table. Gradients and Adam moments are therefore kept for those rows
-alone ("lazy" Adam), which is what makes two cores enough.
+Every batch touches a few thousand rows of the table. Gradients and steps are therefore of those rows alone (torch's
+``SparseAdam``), which is what makes two cores enough.
 """
 
 from __future__ import annotations
@@ -29,24 +29,6 @@ from medlink.training.common.card import write_card
 from medlink.training.common.losses import info_nce
 from medlink.training.static.bags import Bags
 from medlink.training.static.recipes import StaticRecipe
-
-
-class _LazyAdam:
-    """Adam (Kingma and Ba 2015, algorithm 1) on the rows of a table that a batch touched."""
-
-    def __init__(self, rows: int, dimension: int) -> None:
-        self.first = torch.zeros(rows, dimension)
-        self.second = torch.zeros(rows, dimension)
-        self.steps = torch.zeros(rows, 1)
-
-    def step(self, table: Tensor, used: Tensor, grad: Tensor, rate: float) -> None:
-        """Move ``table[used]`` against ``grad``, in place; bias is corrected by each row's own count of steps."""
-        steps = self.steps[used] + 1
-        first = self.first[used].mul_(0.9).add_(grad, alpha=0.1)
-        second = self.second[used].mul_(0.999).addcmul_(grad, grad, value=0.001)
-        self.steps[used], self.first[used], self.second[used] = steps, first, second
-        scaled = (first / (1 - 0.9**steps)) / ((second / (1 - 0.999**steps)).sqrt_().add_(1e-8))
-        table[used] -= rate * scaled
 
 
 class _Data:
@@ -102,14 +84,13 @@ class StaticTrainer:
             module.up.weight.copy_(up * config.dimension**-0.5)
             for zero in (module.down.weight, module.up.bias, module.down.bias):
                 zero.zero_()
-        self.table = module.table.weight.detach()
 
     def _embed(self, names: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Embeddings ``(n, d)``, the table rows that they were made of, as a leaf, and the numbers of these rows."""
         found = self.data.bags.take(names)
         used, local = np.unique(np.concatenate([found.rows, found.marker_rows]), return_inverse=True)
         index = torch.from_numpy(used.astype(np.int64))
-        vectors = self.table[index].requires_grad_()
+        vectors = self.module.table.weight.detach()[index].requires_grad_()
         rows, marker_rows = np.split(local.astype(np.int64), [len(found.rows)])
         dropout = self.recipe.feature_dropout
         # a name has but one or two markers: they drop out half as often
@@ -231,9 +212,9 @@ class StaticTrainer:
         rng = np.random.default_rng(recipe.seed)
         per_epoch = -(-len(self._anchors()) // recipe.batch_size)
         total = max(1, per_epoch * recipe.epochs)
-        adam = _LazyAdam(self.config.rows, self.config.dimension)
-        layers = [weight for name, weight in self.module.named_parameters() if name != "table.weight"]
-        dense = torch.optim.AdamW(layers, lr=recipe.learning_rate, weight_decay=0.01)
+        table = self.module.table.weight
+        layers = [weight for weight in self.module.parameters() if weight is not table]
+        optimisers = [torch.optim.AdamW(layers, weight_decay=0.01), torch.optim.SparseAdam([table])]
         step, running = 0, 0.0
         for epoch in range(recipe.epochs):
             for anchors, partners in self._epoch(epoch, rng):
@@ -249,12 +230,15 @@ class StaticTrainer:
                         f"the loss is {loss.item()} at step {step} of epoch {epoch + 1}",
                         remedy="lower the learning rate or raise the temperature",
                     )
-                dense.zero_grad()
+                self.module.zero_grad()
                 torch.autograd.backward(loss)
-                dense.param_groups[0]["lr"] = max(rate, 1e-6)
-                dense.step()
                 if leaf.grad is not None:
-                    adam.step(self.table, index, leaf.grad, max(rate, 1e-6))
+                    table.grad = torch.sparse_coo_tensor(
+                        index[None], leaf.grad, table.shape, is_coalesced=True, check_invariants=False
+                    )
+                for optimiser in optimisers:
+                    optimiser.param_groups[0]["lr"] = max(rate, 1e-6)
+                    optimiser.step()
                 value = loss.item()
                 running = 0.98 * running + 0.02 * value if step else value
                 step += 1

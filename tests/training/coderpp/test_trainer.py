@@ -527,7 +527,7 @@ def test_a_run_in_progress_is_not_disturbed(start: Path, tmp_path: Path) -> None
                 CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
             refused.append(str(error.value))
 
-    CoderPlusPlusTrainer(NAMES, start, RECIPE, begin_another).train(tmp_path / "out")
+    CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", progress=begin_another)
     assert len(refused) == 1
     assert "another process is training into the folder" in refused[0]
 
