@@ -16,7 +16,6 @@ import hashlib
 import json
 import random
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -100,10 +99,8 @@ def main(table: Path, work: Path, names: int, held_out: int, epochs: int, base_e
         out = folder / setting
         if not out.exists():
             click.echo(f"setting {setting}", err=True)
-            trainer = CoderPlusPlusTrainer(
-                train, start, recipe=recipe.table5(setting), log=lambda line: click.echo(line, err=True)
-            )
-            trainer.train(out, resume=True)
+            trainer = CoderPlusPlusTrainer(train, start, recipe.table5(setting))
+            trainer.train(out, resume=True, progress=lambda line: click.echo(line, err=True))
         rows.append(f"| {label} | {' | '.join(figures(load_encoder(out), part) for part in parts)} |")
     click.echo(
         f"{len(train):,} training names, {len(other):,} names of concepts held out, {len(rest):,} names of others for "
