@@ -32,6 +32,7 @@ from medlink.clustering.guards import CONCEPT, KINDS, Guards
 from medlink.clustering.terms import Terms
 from medlink.errors import ConfigError
 from medlink.index.selfjoin import nearest
+from medlink.language.guard_words import GuardReader
 from medlink.models import Encoder
 from medlink.records import Link
 from medlink.settings import Settings
@@ -235,11 +236,12 @@ class _Clusters(LazyClusters):
 
     def judge(self, links: Sequence[Link], known_at: float, parents: Parents | None) -> None:
         """Decide what each cluster is by the links of up to :data:`ASKED` forms of it, the representative first."""
+        reader = GuardReader()
         for index in range(len(self)):
             rows = self._rows[self.starts[index] : self.starts[index + 1]].tolist()
             nodes = list(dict.fromkeys(int(self.forms.node[row]) for row in rows))[:ASKED]
             language = self.terms.languages[self.terms.language[rows[0]]]
-            self.verdicts.append(judge([links[node] for node in nodes], known_at, parents, language))
+            self.verdicts.append(judge([links[node] for node in nodes], known_at, parents, language, reader))
 
     def keep_near(self, rows: NDArray[np.int64], cosines: NDArray[np.float32], guards: Guards, near: int) -> None:
         """Keep the nearest terms of other clusters, each cluster once."""
