@@ -334,7 +334,10 @@ class KnowledgeBase:
 
     def _every(self, table: Table, *, after: int = 0, **filters: Iterable[str] | None) -> Iterator[Any]:
         """Rows of a table; a filter that is a single string is one value, not its letters."""
-        listed = {key: [value] if isinstance(value, str) else value for key, value in filters.items()}
+        listed = {
+            key: None if value is None else [value] if isinstance(value, str) else list(value)
+            for key, value in filters.items()
+        }
         return self._reader.stream(queries.every(table, extended=self.extended, after=after, **listed))
 
 

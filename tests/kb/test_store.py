@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import KnowledgeBaseError
-from medlink.language.tags import wanted
 from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.language.tags import wanted
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType
 
 from .writers import write_lines
@@ -92,7 +92,8 @@ def test_preferred_names(kb: KnowledgeBase) -> None:
         ("Krampfanfaelle", None, ["H:2"]),
         ("Krampfanfaelle", "en", []),
         ("Fraisen", "de", ["H:2"]),  # a region of German
-        ("Krampfanfälle", "de-AT", []),
+        ("Krampfanfälle", "de-AT", ["H:2"]),  # a region stands for its language
+        ("Krampfanfälle", "en-GB", []),
         ("crohn disease", "en", ["H:4"]),
         ("Crohn\u2019s Disease", None, ["H:4"]),
         ("GEFÄSSVERSCHLUSS", None, ["H:5"]),
