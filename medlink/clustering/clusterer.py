@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import combinations
-from typing import overload
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from medlink.clustering.abbreviations import is_short, join_abbreviations, keep_concepts_apart
 from medlink.clustering.clusters import (
@@ -18,6 +19,7 @@ from medlink.clustering.clusters import (
     SAME_FORM,
     Cluster,
     Clustering,
+    LazyClusters,
     Member,
     Neighbour,
     Summary,
@@ -30,8 +32,10 @@ from medlink.clustering.guards import CONCEPT, KINDS, Guards
 from medlink.clustering.terms import Terms
 from medlink.errors import ConfigError
 from medlink.index.selfjoin import nearest
+from medlink.language.guard_words import GuardReader
 from medlink.models import Encoder
 from medlink.records import Link
+from medlink.settings import Settings
 
 _LONG = 256
 """Characters that the built-in encoder reads: two longer terms may differ in what it does not."""
@@ -39,6 +43,14 @@ _BATCH = 4096
 
 Progress = Callable[[str, int, int], object]
 """Called with the name of a step, how much of it is done, and its whole."""
+
+
+class ClusterOptions(Settings):
+    """Options of :class:`TermClusterer`."""
+
+    threshold: Annotated[float, Field(gt=0, lt=1, description="Cosine of two terms of one concept.")] = THRESHOLD
+    neighbours: Annotated[int, Field(ge=1, description="Nearest terms of each term that are looked at.")] = NEIGHBOURS
+    known_at: Annotated[float, Field(ge=0, le=1, description="Score that a known concept needs.")] = KNOWN_AT
 
 
 class TermClusterer:
@@ -49,10 +61,8 @@ class TermClusterer:
         linker: where given, each cluster is a known concept or NEW (a :class:`medlink.Linker` fits), and terms that are
             names of different known concepts stand in different clusters.
         parents: id and name of each parent of a concept; NEW clusters then get a proposed parent.
-        threshold: cosine at which two terms speak for one concept, in (0, 1); higher gives smaller clusters.
-        neighbours: nearest terms of each term that are looked at, at least 1.
-        known_at: score that a known concept needs, in [0, 1].
         progress: called with step, done and whole.
+        options: those of :class:`ClusterOptions`; a higher ``threshold`` gives smaller clusters.
 
     Raises:
         ConfigError: a value is out of range.
@@ -69,19 +79,11 @@ class TermClusterer:
         *,
         linker: Linking | None = None,
         parents: Parents | None = None,
-        threshold: float = THRESHOLD,
-        neighbours: int = NEIGHBOURS,
-        known_at: float = KNOWN_AT,
         progress: Progress | None = None,
+        **options: Any,
     ) -> None:
-        if not 0 < threshold < 1:
-            raise ConfigError(f"threshold {threshold} is outside (0, 1)")
-        if not 0 <= known_at <= 1:
-            raise ConfigError(f"known_at {known_at} is outside [0, 1]")
-        if neighbours < 1:
-            raise ConfigError(f"{neighbours} neighbours asked for, 1 or more expected")
+        self.options = ClusterOptions(**options)
         self._encoder, self._linker, self._parents = encoder, linker, parents
-        self._threshold, self._neighbours, self._known_at = threshold, neighbours, known_at
         self._progress = progress or (lambda step, done, whole: None)
 
     def cluster(self, terms: Terms | Sequence[str], *, near: int = 0) -> Clustering:
@@ -108,9 +110,9 @@ class TermClusterer:
         named = [concepts_named(link) for link in links]
         guards = Guards(texts, languages, lambda done: self._progress("guards", done, len(texts)), named)
         rows, cosines = nearest(
-            vectors, self._neighbours, progress=lambda done, whole: self._progress("neighbours", done, whole)
+            vectors, self.options.neighbours, progress=lambda done, whole: self._progress("neighbours", done, whole)
         )
-        graph = build_graph(rows, cosines, guards, self._threshold)
+        graph = build_graph(rows, cosines, guards, self.options.threshold)
         if not near:
             del rows, cosines
         group = average_cut(len(forms), graph.one, graph.other, graph.weight, SHARE)
@@ -126,8 +128,8 @@ class TermClusterer:
         if near:
             clusters.keep_near(rows, cosines, guards, near)
         if self._linker is not None:
-            clusters.judge(links, self._known_at, self._parents)
-        return Clustering(clusters, self._summary(clusters, guarded, len(pairs)))
+            clusters.judge(links, self.options.known_at, self._parents)
+        return Clustering(clusters, self._summary(clusters, guarded, len(pairs)), self._linker is not None)
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings; a term of more characters than an encoder reads has none, and no neighbour."""
@@ -163,7 +165,7 @@ class TermClusterer:
             doubtful=sum(verdict.doubtful for verdict in verdicts),
             guarded=guarded,
             abbreviations=abbreviations,
-            threshold=self._threshold,
+            threshold=self.options.threshold,
             encoder=self._encoder.fingerprint,
         )
 
@@ -188,7 +190,7 @@ def _forbidden(
 
 @dataclass(frozen=True, slots=True)
 class _Near:
-    """Terms of other clusters near each cluster: place in the list of nodes, cosine, and the guard between."""
+    """Terms of other clusters near each cluster: node, cosine, and the guard between them."""
 
     starts: NDArray[np.int64]
     node: NDArray[np.int64]
@@ -196,8 +198,8 @@ class _Near:
     apart: NDArray[np.uint8]
 
 
-class _Clusters(Sequence[Cluster]):
-    """Clusters as arrays; a record is made when it is asked for."""
+class _Clusters(LazyClusters):
+    """Clusters as arrays."""
 
     def __init__(
         self,
@@ -217,44 +219,29 @@ class _Clusters(Sequence[Cluster]):
         order = np.lexsort((forms.rank, short, row_group))
         starts = np.searchsorted(row_group[order], np.arange(count + 1))
         weight = np.bincount(row_group, weights=terms.frequency, minlength=count)
-        place = np.lexsort((forms.rank[order[starts[:-1]]], -np.diff(starts), -weight))
-        self.cluster_of_node = np.empty(count, dtype=np.int64)
-        self.cluster_of_node[place] = np.arange(count)
-        self.cluster_of_node = self.cluster_of_node[group]
-        sizes = np.diff(starts)[place]
+        by_weight = np.lexsort((forms.rank[order[starts[:-1]]], -np.diff(starts), -weight))
+        self.cluster_of_node = np.argsort(by_weight)[group]
+        sizes = np.diff(starts)[by_weight]
         self.starts = np.concatenate([[0], np.cumsum(sizes)])
-        offsets = np.repeat(starts[:-1][place] - self.starts[:-1], sizes)
+        offsets = np.repeat(starts[:-1][by_weight] - self.starts[:-1], sizes)
         self._rows = order[np.arange(len(order)) + offsets]
-        by_cluster = np.argsort(self.cluster_of_node[graph.one], kind="stable")
-        self._edges = by_cluster
-        self._edge_starts = np.searchsorted(self.cluster_of_node[graph.one][by_cluster], np.arange(count + 1))
+        of_edge = self.cluster_of_node[graph.one]
+        self._edges = np.argsort(of_edge, kind="stable")
+        self._edge_starts = np.searchsorted(of_edge[self._edges], np.arange(count + 1))
         self.verdicts: list[Verdict] = []
         self._near: _Near | None = None
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    @overload
-    def __getitem__(self, place: int) -> Cluster: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Cluster]: ...
-    def __getitem__(self, place: int | slice) -> Cluster | list[Cluster]:
-        if isinstance(place, slice):
-            return [self._cluster(i) for i in range(*place.indices(len(self)))]
-        if not -len(self) <= place < len(self):
-            raise IndexError(place)
-        return self._cluster(place % len(self))
-
-    def __iter__(self) -> Iterator[Cluster]:
-        return (self._cluster(place) for place in range(len(self)))
-
     def judge(self, links: Sequence[Link], known_at: float, parents: Parents | None) -> None:
         """Decide what each cluster is by the links of up to :data:`ASKED` forms of it, the representative first."""
-        for place in range(len(self)):
-            rows = self._rows[self.starts[place] : self.starts[place + 1]].tolist()
+        reader = GuardReader()
+        for index in range(len(self)):
+            rows = self._rows[self.starts[index] : self.starts[index + 1]].tolist()
             nodes = list(dict.fromkeys(int(self.forms.node[row]) for row in rows))[:ASKED]
             language = self.terms.languages[self.terms.language[rows[0]]]
-            self.verdicts.append(judge([links[node] for node in nodes], known_at, parents, language))
+            self.verdicts.append(judge([links[node] for node in nodes], known_at, parents, language, reader))
 
     def keep_near(self, rows: NDArray[np.int64], cosines: NDArray[np.float32], guards: Guards, near: int) -> None:
         """Keep the nearest terms of other clusters, each cluster once."""
@@ -272,13 +259,14 @@ class _Clusters(Sequence[Cluster]):
         starts = np.searchsorted(own[order], np.arange(len(self) + 1))
         self._near = _Near(starts, far[order], cosine[order], guards.apart(ends[order], far[order]))
 
-    def _cluster(self, place: int) -> Cluster:
-        rows = self._rows[self.starts[place] : self.starts[place + 1]].tolist()
-        verdict = self.verdicts[place] if self.verdicts else Verdict(None, "", None, (), None, "", False)
+    def at(self, index: int) -> Cluster:
+        """The record of a cluster."""
+        rows = self._rows[self.starts[index] : self.starts[index + 1]].tolist()
+        verdict = self.verdicts[index] if self.verdicts else Verdict()
         return Cluster(
-            place + 1,
+            index + 1,
             self.terms.texts[rows[0]],
-            self._members(place, rows),
+            self._members(index, rows),
             verdict.concept_id,
             verdict.concept_name,
             verdict.score,
@@ -286,15 +274,15 @@ class _Clusters(Sequence[Cluster]):
             verdict.parent_id,
             verdict.parent_name,
             verdict.doubtful,
-            self._neighbours(place),
+            self._neighbours(index),
         )
 
-    def _members(self, place: int, rows: list[int]) -> tuple[Member, ...]:
+    def _members(self, index: int, rows: list[int]) -> tuple[Member, ...]:
         texts = {row: self.terms.texts[row] for row in rows}
         node_row: dict[int, int] = {}
         for row in rows:
             node_row.setdefault(int(self.forms.node[row]), row)
-        joined = self._tree(place, list(node_row))
+        joined = self._tree(index, list(node_row))
         head = self._vectors[int(self.forms.node[rows[0]])]
         members = []
         for row in rows:
@@ -306,39 +294,25 @@ class _Clusters(Sequence[Cluster]):
             elif node in joined:
                 other, by, score = joined[node]
                 to = texts[node_row[other]]
-            members.append(
-                Member(
-                    texts[row],
-                    int(self.terms.frequency[row]),
-                    self.terms.languages[self.terms.language[row]],
-                    self.terms.ids[row] if len(self.terms.ids) else "",
-                    similarity,
-                    to,
-                    by,
-                    score,
-                )
-            )
+            language = self.terms.languages[self.terms.language[row]]
+            identifier = self.terms.ids[row] if len(self.terms.ids) else ""
+            frequency = int(self.terms.frequency[row])
+            members.append(Member(texts[row], frequency, language, identifier, similarity, to, by, score))
         return tuple(members)
 
-    def _tree(self, place: int, nodes: list[int]) -> dict[int, tuple[int, str, float]]:
+    def _tree(self, index: int, nodes: list[int]) -> dict[int, tuple[int, str, float]]:
         """To which node each but the first was joined, and why: the strongest tree of edges from the first node on."""
         graph = self._graph
-        edges = self._edges[self._edge_starts[place] : self._edge_starts[place + 1]]
+        edges = self._edges[self._edge_starts[index] : self._edge_starts[index + 1]]
         inside = set(nodes)
         links = [
             (-float(graph.weight[e]), int(graph.one[e]), int(graph.other[e]), EMBEDDING, float(graph.cosine[e]))
             for e in edges
         ]
         links += [
-            (
-                0.0,
-                one,
-                self._abbreviations[one],
-                ABBREVIATION,
-                float(self._vectors[one] @ self._vectors[self._abbreviations[one]]),
-            )
+            (0.0, one, long, ABBREVIATION, float(self._vectors[one] @ self._vectors[long]))
             for one in nodes
-            if one in self._abbreviations and self._abbreviations[one] in inside
+            if (long := self._abbreviations.get(one)) in inside
         ]
         by_end: dict[int, list[tuple[float, int, int, str, float]]] = {}
         for weight, one, other, why, score in links:
@@ -358,10 +332,10 @@ class _Clusters(Sequence[Cluster]):
                 heappush(heap, link)
         return joined
 
-    def _neighbours(self, place: int) -> tuple[Neighbour, ...]:
-        if self._near is None:
-            return ()
+    def _neighbours(self, index: int) -> tuple[Neighbour, ...]:
         near = self._near
+        if near is None:
+            return ()
         return tuple(
             Neighbour(
                 self.terms.texts[int(self.forms.row[near.node[at]])],
@@ -369,5 +343,5 @@ class _Clusters(Sequence[Cluster]):
                 round(float(near.cosine[at]), 4),
                 KINDS[near.apart[at]],
             )
-            for at in range(near.starts[place], near.starts[place + 1])
+            for at in range(near.starts[index], near.starts[index + 1])
         )
