@@ -69,7 +69,9 @@ def test_clusters() -> None:
     terms = ["rein gauche", "rein droit", "reins droits", "kidney"]
     guards = Guards(terms, ["fr", "fr", "fr", "en"])
     assert [KINDS[kind] for kind in guards.apart(np.array([0, 1]), np.array([1, 2]))] == ["laterality", ""]
-    found = TermClusterer(load_encoder("builtin"), threshold=0.3).cluster(Terms.of((term, 1, "fr", "") for term in terms[:3]))
+    found = TermClusterer(load_encoder("builtin"), threshold=0.3).cluster(
+        Terms.of((term, 1, "fr", "") for term in terms[:3])
+    )
     assert sorted(sorted(member.term for member in cluster.members) for cluster in found.clusters) == [
         ["rein droit", "reins droits"],
         ["rein gauche"],
