@@ -153,7 +153,7 @@ class _Run:
     def __init__(self, bundle: Any, options: dict[str, Any], language: str | None, processes: int) -> None:
         self._bundle, self._options, self._processes = bundle, options, processes
         self._language = language
-        self._languages = sorted(set(LANGUAGES) & set(bundle.index.names.languages)) or ["en"]
+        self._languages = sorted(set(LANGUAGES) & set(bundle.index.languages)) or ["en"]
         self._pipelines: dict[str, Any] = {}
         self._detector: Any = None
 

@@ -87,11 +87,11 @@ class MentionFinder(Component):
         places: list[_Place] = []
         languages = [self.language]
         if self.settings["other_languages"]:
-            languages += [la for la in self.bundle.index.names.languages if la != self.language]
+            languages += [la for la in self.bundle.index.languages if la != self.language]
         for language in languages:
             # a name whose language is not stated, or of another region, is one of the note's own
             own = not language or language.partition("-")[0] == self.language.partition("-")[0]
-            for match in self.bundle.index.dictionary.find(text, language):
+            for match in self.bundle.index.find(text, language):
                 if self._names_a_person(text, match):
                     continue
                 span = self._span(doc, text[match.start : match.end], match, own)
@@ -126,9 +126,9 @@ class MentionFinder(Component):
             return None
         return doc.char_span(match.start, match.end, label=LABEL, alignment_mode="expand")
 
-    def _spelt_so(self, row: int, text: str, language: str) -> bool:
+    def _spelt_so(self, row: float, text: str, language: str) -> bool:
         """Whether a row has a name that ``text`` may stand for: an upper-case name stands for upper-case text only."""
-        for entry in self.bundle.index.names.entries(row, self._selection):
+        for entry in self.bundle.index.entries_of(row, self._selection):
             if (
                 entry.language == language
                 and (text.isupper() or not entry.text.isupper())
