@@ -28,16 +28,15 @@ import click
 from biolord_data import FOREIGN, OpenData, Tasks
 from open_data import BENCHMARKS
 
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.files.whole import whole_text
 from medlink.kb import KnowledgeBase
 from medlink.models import load_encoder
 from medlink.records import Name
 from medlink.training import BioLordTrainer
-from medlink.training.biolord.distillation import DistillationRecipe
-from medlink.training.biolord.multilingual import MultilingualRecipe
 from medlink.training.biolord.multilingual_data import Alignments
-from medlink.training.common.recipes import PRECISIONS, ContrastiveRecipe, StsRecipe
+from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
+from medlink.training.common.recipes import PRECISIONS
 from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
 from medlink.training.data.rated import read_pairs
 from medlink.training.data.text_store import ConceptTexts, concept_texts

@@ -25,8 +25,9 @@ from transformers import PrinterCallback, TrainerCallback
 
 from medlink.kb import KnowledgeBase
 from medlink.training.biolord.contrastive import InfoNceLoss, PairBatches
+from medlink.training.biolord.recipes import ContrastiveRecipe
 from medlink.training.common.loop import PhaseLoop
-from medlink.training.common.recipes import PRECISIONS, ContrastiveRecipe
+from medlink.training.common.recipes import PRECISIONS
 from medlink.training.common.trainer import precision_here
 from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
 from medlink.training.data.view import TrainingView

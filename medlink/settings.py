@@ -9,6 +9,19 @@ from pydantic.fields import FieldInfo
 
 from medlink.errors import ConfigError
 
+_WORDS = {
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "a text in quotes",
+    "a valid boolean": "true or false",
+    "a valid list": "a list",
+    "a valid dictionary": "a section",
+}
+
 
 class Settings(BaseModel):
     """Base of every group of options and of every training recipe: frozen, typed, checked when it is made.
@@ -51,7 +64,7 @@ class Settings(BaseModel):
         expected = expectation(field) if field is not None else ""
         if not expected:
             # of a union each member says what it expects
-            said = [one["msg"].removeprefix("Input should be ") for one in error.errors() if one["loc"][:1] == (name,)]
+            said = [_expected(one["msg"]) for one in error.errors() if one["loc"][:1] == (name,)]
             expected = " or ".join(dict.fromkeys(said))
         return ConfigError(f"{name} is {first['input']!r}, {expected} expected")
 
@@ -65,9 +78,21 @@ def expectation(field: FieldInfo) -> str:
     """
     words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
     parts = [
-        f"{words[name]} {getattr(bound, name):g}"
+        f"{words[name]} {_number(getattr(bound, name))}"
         for bound in field.metadata
         for name in words
         if getattr(bound, name, None) is not None
     ]
     return " and ".join(parts)
+
+
+def _number(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
+
+
+def _expected(message: str) -> str:
+    """What pydantic expects, in the words of TOML and JSON."""
+    said = message.removeprefix("Input should be ")
+    for theirs, ours in _WORDS.items():
+        said = said.replace(theirs, ours)
+    return said

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medlink.cli.evaluate_output import say_left_out
+from medlink.cli.output import say_left_out
 from medlink.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from medlink.files.intake import Problems
+    from medlink.files.problems import Problems
     from medlink.records import Definition
     from medlink.training import BioLordTrainer
     from medlink.training.common.phase import Measure
@@ -52,7 +52,7 @@ class Data:
 
     def further(self, selection: Selection) -> list[Definition]:
         """The definitions of the tables that are trained on, by concept; says how many are not."""
-        from medlink.files.intake import Problems
+        from medlink.files.problems import Problems
         from medlink.kb import KnowledgeBase
         from medlink.training.data.definitions import definitions_by_code, read_definitions
 
@@ -83,7 +83,8 @@ class Data:
 
     def _held_out(self) -> frozenset[str]:
         """Ids of the concepts that are not to be trained on."""
-        from medlink.files.intake import LineFile, Problems
+        from medlink.files.problems import Problems
+        from medlink.files.streams import LineFile
 
         if self.without is None:
             return frozenset()
@@ -104,7 +105,7 @@ def _say(problems: Problems) -> None:
 
 def _rated(path: Path) -> list[RatedPair]:
     """Rated pairs of a table; says which of its rows are not used."""
-    from medlink.files.intake import Problems
+    from medlink.files.problems import Problems
     from medlink.training.data.rated import read_pairs
 
     problems = Problems(adjustable=False)
@@ -163,7 +164,7 @@ def train_sts(
     trainer: BioLordTrainer, tables: Mapping[str, Path], out: Path, recipe: Mapping[str, Any], dev: Path | None
 ) -> str:
     """Run the STS phase; says what was made."""
-    from medlink.training.common.recipes import StsRecipe
+    from medlink.training.biolord.recipes import StsRecipe
 
     read = {name: _rated(path) for name, path in tables.items()}
     encoder = trainer.sts(read, out, StsRecipe(**recipe), evaluate=development_measure(dev))
@@ -181,7 +182,7 @@ def train_contrastive(
 ) -> str:
     """Run the contrastive phase; says what was made."""
     from medlink.kb import KnowledgeBase
-    from medlink.training.common.recipes import ContrastiveRecipe
+    from medlink.training.biolord.recipes import ContrastiveRecipe
     from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
     from medlink.training.data.view import TrainingView
 
@@ -202,7 +203,7 @@ def train_distill(
     trainer: BioLordTrainer, data: Data, teacher: str, out: Path, recipe: Mapping[str, Any], dev: Path | None
 ) -> str:
     """Run the self-distillation; says what was made."""
-    from medlink.training.biolord.distillation import DistillationRecipe
+    from medlink.training.biolord.recipes import DistillationRecipe
 
     folders = trainer.distill(
         data.concepts(), teacher, out, DistillationRecipe(**recipe), evaluate=development_measure(dev)
@@ -223,8 +224,8 @@ def train_multilingual(
     from dataclasses import replace
 
     from medlink.language.tags import language_tag
-    from medlink.training.biolord.multilingual import MultilingualRecipe
     from medlink.training.biolord.multilingual_data import Alignments
+    from medlink.training.biolord.recipes import MultilingualRecipe
 
     # the English names are needed as well, and a language may be in the table alone: the alignments say what is missing
     names = replace(data, languages=()).selection().names
@@ -239,7 +240,7 @@ def train_static(
     trainer: BioLordTrainer, data: Data, out: Path, recipe: Mapping[str, Any], dev: Path | None, student: str | None
 ) -> str:
     """Distil into a static encoder; says what was made."""
-    from medlink.training.static.student import StaticStudentRecipe
+    from medlink.training.static.recipes import StaticStudentRecipe
 
     encoder = trainer.static(
         data.selection().names, out, student, StaticStudentRecipe(**recipe), evaluate=development_measure(dev)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from medlink.cli.biolord_phases import OF_DEV, Data, rated_tables
 from medlink.errors import ConfigError, InputError
@@ -206,6 +206,8 @@ def _fits(value: Any, kind: type) -> bool:
 
 def _kinds(made: Any) -> Kinds:
     """The kinds of the values of a recipe by their annotations; a value that may be None is left out instead."""
+    if not is_dataclass(made):
+        return {name: tuple(_plain(field.annotation)) for name, field in made.model_fields.items()}
     hints = get_type_hints(made)
     return {field.name: tuple(_plain(hints[field.name])) for field in fields(made)}
 
@@ -215,6 +217,8 @@ def _plain(hint: Any) -> Iterator[type]:
     if get_origin(hint) in (Union, UnionType):
         for one in get_args(hint):
             yield from _plain(one)
+    elif get_origin(hint) is Annotated:
+        yield from _plain(get_args(hint)[0])
     elif get_origin(hint) is Literal:
         yield from {type(one): None for one in get_args(hint)}
     elif hint is not type(None):
@@ -223,16 +227,16 @@ def _plain(hint: Any) -> Iterator[type]:
 
 def _recipe_class(phase: str) -> Any:
     """What the numbers of a phase make."""
-    from medlink.training.common.recipes import ContrastiveRecipe, StsRecipe
+    from medlink.training.biolord.recipes import ContrastiveRecipe, StsRecipe
 
     if phase in ("sts", "sts-again"):
         return StsRecipe
     if phase == "contrastive":
         return ContrastiveRecipe
     if phase == "distill":
-        from medlink.training.biolord.distillation import DistillationRecipe
+        from medlink.training.biolord.recipes import DistillationRecipe
 
         return DistillationRecipe
-    from medlink.training.biolord.multilingual import MultilingualRecipe
+    from medlink.training.biolord.recipes import MultilingualRecipe
 
     return MultilingualRecipe

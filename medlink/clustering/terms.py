@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import InputError
-from medlink.files.intake import found_columns
-from medlink.files.lines import Left, Lines, text_encoding
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
+from medlink.files.tables import Table, found_columns, table_of
 from medlink.language.tags import language_tag
 
 LONGEST = 2_000
@@ -27,7 +27,7 @@ _LANGUAGES = (1 << 15) - 1  # a place in the list of languages is a number of 16
 _REMEDIES = {
     "--encoding": "give it as UTF-8, or name its encoding with --encoding (latin-1)",
     "empty": "put one term on each line",
-    "columns": "give each line as many cells as the first",
+    "column count": "give each line as many cells as the first",
     "frequency": "give whole numbers, or name their column with --frequency-column",
     "language is": "give tags such as de, or name their column with --language-column",
     "longer": "put one term on each line",
@@ -167,9 +167,9 @@ def read_terms(
 ) -> Terms:
     """Read a term list: one term a line, or a table with a header.
 
-    A file whose name ends in ``.tsv`` or ``.csv`` is a table, as is any input for which a column is named: TSV without
-    quoting where the header has a tab, else CSV with ``,`` or ``;``. A line that cannot be used is left out and noted
-    by its number. A file is read as long as it was when it was opened. Lines end as :class:`Lines` says.
+    A file whose name ends in ``.tsv`` or ``.csv`` is a table, as is any input for which a column is named (see
+    :func:`~medlink.files.tables.table_of`). A line that cannot be used is left out and noted by its number.
+    Compressed files, line ends and files that grow are treated as :class:`~medlink.files.streams.LineFile` says.
 
     Args:
         path: the file, or what to call ``stream``.
@@ -187,142 +187,94 @@ def read_terms(
         ConfigError: the encoding is not known, or none of lines of text.
     """
     columns = columns or Columns()
-    known = text_encoding(encoding)
-    table = columns.named() or str(path).lower().endswith((".tsv", ".csv"))
-    try:
-        if stream is not None:
-            return _read(Lines(stream, str(path), known, table, progress), columns)
-        with open(path, "rb") as file:
-            return _read(Lines(file, str(path), known, table, progress), columns)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path=path, remedy="name a text file") from error
-
-
-def _read(lines: Lines, columns: Columns) -> Terms:
-    """Terms of a list or a table."""
-    rows = _table(lines, columns) if lines.table else ((lines.line, text, 1, "", "") for text in lines)
-    terms = Terms.of(_usable(rows, lines.left))
-    terms.notes = tuple(lines.notes())
+    table = columns.named() or str(path).lower().removesuffix(".gz").endswith((".tsv", ".csv"))
+    lines = LineFile(
+        path,
+        Problems(1.0, progress),
+        stream=stream,
+        encoding=encoding,
+        pipes=True,
+        universal=not table,
+        may_be_empty=True,
+    )
+    problems = lines.problems
+    rows = _table(lines, columns) if table else ((number, text, 1, "", "") for number, text in lines)
+    terms = Terms.of(_usable(rows, lines))
+    terms.notes = (
+        *(_note(lines, reason, count) for reason, count in sorted(problems.bad.items())),
+        *problems.notes,
+    )
     if not len(terms):
-        counts = lines.left.counts
-        most = min(counts, key=lambda reason: (-counts[reason], reason), default="")
+        most = min(problems.bad, key=lambda reason: (-problems.bad[reason], reason), default="")
+        remedy = next((remedy for part, remedy in _REMEDIES.items() if part in most), "mend the lines that are named")
         raise InputError(
-            "no usable line" + (f"; {terms.notes[0].removeprefix(lines.path + ': ')}" if terms.notes else ""),
+            "no usable line" + (f"; {terms.notes[0].removeprefix(f'{lines.path}: ')}" if terms.notes else ""),
             path=lines.path,
-            remedy=next((remedy for part, remedy in _REMEDIES.items() if part in most), "mend the lines that are named")
-            if counts
-            else "put one term on each line" + (" below the header" if lines.table else ""),
+            remedy=remedy if most else "put one term on each line" + (" below the header" if table else ""),
         )
     return terms
 
 
-def _usable(rows: Iterable[_Row], left: Left) -> Iterator[tuple[str, int, str, str]]:
+def _note(lines: LineFile, reason: str, count: int) -> str:
+    """What a reader is told of lines that were left out: how many, why, and the numbers of the first few."""
+    shown = lines.problems.lines[reason]
+    return (
+        f"{lines.path}: lines left out: {count}, {reason} (line {', '.join(map(str, shown))}"
+        + " ..." * (count > len(shown))
+        + ")"
+    )
+
+
+def _usable(rows: Iterable[_Row], lines: LineFile) -> Iterator[tuple[str, int, str, str]]:
     """Rows with a term of a length that terms have."""
     languages: set[str] = set()
     for line, text, count, language, identifier in rows:
         term = " ".join(text.replace("\x00", " ").split())
         languages.add(language)
         if not term:
-            left.out("empty", line)
+            lines.bad("empty", line)
         elif len(term) > LONGEST:
-            left.out(f"longer than {LONGEST:,} characters", line)
+            lines.bad(f"longer than {LONGEST:,} characters", line)
         elif len(languages) > _LANGUAGES:
             languages.discard(language)
-            left.out(f"more than {_LANGUAGES:,} languages", line)
+            lines.bad(f"more than {_LANGUAGES:,} languages", line)
         else:
             yield term, count, language, identifier
 
 
-def _table(lines: Lines, columns: Columns) -> Iterator[_Row]:
+def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
     """Rows of a table."""
-    texts = iter(lines)
-    first = next(texts, "")
-    cells: Iterable[tuple[list[int], list[str]]]
-    if "\t" in first or lines.path.lower().endswith(".tsv"):
-        header, cells = first.split("\t"), (([lines.line], text.split("\t")) for text in texts)
-    else:
-        separator = ";" if first.count(";") > first.count(",") else ","
-        try:
-            header = next(csv.reader([first], delimiter=separator, strict=True), [])
-        except csv.Error as error:
-            raise InputError(f"is no CSV: {error}", path=lines.path, line=1, remedy="mend the first line") from error
-        cells = _quoted(texts, lines, separator)
-    names = [name.strip().lower() for name in header]
-    term = _place(names, columns.term, _TERM, lines.path)
+    table = table_of(lines)
+    term = _place(table, columns.term, _TERM)
     if term is None:
-        raise InputError(
-            f"no column {' or '.join(_TERM)}; found {found_columns(names)}",
-            path=lines.path,
-            line=1,
-            remedy="name the column of the terms with --column",
+        raise table.error(
+            f"no column {' or '.join(_TERM)}; found {found_columns(table.header)}",
+            "name the column of the terms with --column",
         )
-    frequency = _place(names, columns.frequency, _FREQUENCY, lines.path)
-    identifier = _place(names, columns.id, _ID, lines.path)
-    language = _place(names, columns.language, _LANGUAGE, lines.path)
-    for span, row in cells:
-        if len(row) != len(header):
-            for line in span:
-                lines.left.out("empty" if not any(row) else f"not {len(header)} columns", line)
-            continue
+    frequency = _place(table, columns.frequency, _FREQUENCY)
+    identifier = _place(table, columns.id, _ID)
+    language = _place(table, columns.language, _LANGUAGE)
+    for line, row in table.rows:
         count = row[frequency].strip().lstrip("0") if frequency is not None else "1"
         # a number of thousands of digits is not even looked at
         if not count.isdecimal() or len(count) > _DIGITS:
-            lines.left.out(f"the frequency is no number from 1 to {_DIGITS} digits", span[0])
+            lines.bad(f"the frequency is no number from 1 to {_DIGITS} digits", line)
             continue
         code = row[language].strip() if language is not None else ""
         tag = language_tag(code) if code else ""
         if tag is None:
-            lines.left.out("the language is no BCP 47 tag", span[0])
+            lines.bad("the language is no BCP 47 tag", line)
             continue
-        yield span[0], row[term], int(count), tag, row[identifier].strip() if identifier is not None else ""
+        yield line, row[term], int(count), tag, row[identifier].strip() if identifier is not None else ""
 
 
-def _quoted(texts: Iterable[str], lines: Lines, separator: str) -> Iterator[tuple[list[int], list[str]]]:
-    """Rows of a CSV with the numbers of their lines."""
-    span: list[int] = []
-
-    def numbered() -> Iterator[str]:
-        """Lines as the csv module wants them, with their numbers noted."""
-        for text in texts:
-            span.append(lines.line)
-            yield text + "\n"
-
-    rows = csv.reader(numbered(), delimiter=separator, strict=True)
-    while True:
-        span.clear()
-        try:
-            cells = next(rows, None)
-        except csv.Error as error:
-            large = "field larger" in str(error)
-            if "unexpected end" in str(error) or (large and len(span) > 1):
-                raise InputError(
-                    "a quoted cell does not end",
-                    path=lines.path,
-                    line=span[0],
-                    remedy="close the quote, or give the list as TSV, which has no quoting",
-                ) from error
-            for line in span:
-                lines.left.out(
-                    f"a cell of more than {csv.field_size_limit():,} characters" if large else "broken quoting", line
-                )
-            continue
-        if cells is None:
-            return
-        yield list(span), cells
-
-
-def _place(header: Sequence[str], wanted: str | None, usual: Sequence[str], path: str) -> int | None:
+def _place(table: Table, wanted: str | None, usual: Sequence[str]) -> int | None:
     """Place of a column; one that was asked for by name must be there."""
-    name = next((one for one in usual if one in header), None) if wanted is None else wanted.strip().lower()
+    name = next((one for one in usual if one in table.header), None) if wanted is None else wanted.strip().lower()
     if name is None:
         return None
-    if name not in header:
-        raise InputError(
-            f"no column {wanted!r}; found {found_columns(header)}",
-            path=path,
-            line=1,
-            remedy="name a column of the first line",
+    if name not in table.header:
+        raise table.error(
+            f"no column {wanted!r}; found {found_columns(table.header)}", "name a column of the first line"
         )
-    if header.count(name) > 1:
-        raise InputError(f"the column {name} is there twice", path=path, line=1, remedy="rename one of them")
-    return list(header).index(name)
+    return table.places([name])[0]

@@ -24,7 +24,9 @@ from dataclasses import dataclass
 from os import PathLike, fspath
 
 from medlink.errors import InputError
-from medlink.files.intake import LineFile, Problems, read_header
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
+from medlink.files.tables import open_table
 from medlink.kb.readers.table import is_id
 from medlink.language.tags import language_tag
 
@@ -196,14 +198,13 @@ def read_decisions(path: str | PathLike[str]) -> Decisions:
     'reject'
     """
     # A decision that is lost without a word is worse than a file that must be mended, so no bad row is let through.
-    lines = LineFile(path, Problems(0, adjustable=False))
-    header, rows = read_header(lines, COLUMNS)
-    if "concept_id" in header:
+    table = open_table(path, Problems(0, adjustable=False), separator="\t")
+    lines, at = table.lines, table.places(COLUMNS)
+    if "concept_id" in table.header:
         raise InputError(
             "there are the columns id and concept_id", path=lines.path, line=1, remedy="leave id and take off the other"
         )
-    at = [header.index(column) for column in COLUMNS]
-    return Decisions(lines.path, list(_read(lines, rows, at)))
+    return Decisions(lines.path, list(_read(lines, table.rows, at)))
 
 
 def _read(lines: LineFile, rows: Iterator[tuple[int, list[str]]], at: list[int]) -> Iterator[Decision]:

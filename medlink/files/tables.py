@@ -1,13 +1,16 @@
-"""Tables that are read by the names of their columns, or without a header: what the readers of benchmarks share."""
+"""The one table reader: TSV and CSV, with a header whose columns are found by name or without one."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from os import PathLike
 
 from medlink.errors import InputError
-from medlink.files.intake import LineFile, Problems, found_columns, read_header, read_quoted
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
 
 Rows = Iterator[tuple[int, list[str]]]
 
@@ -34,18 +37,27 @@ class Table:
         Raises:
             InputError: it has one of them twice.
         """
-        if any(column not in self.header for column in columns):
+        asked = [column.lower() for column in columns]
+        if any(column not in self.header for column in asked):
             return False
-        for column in columns:
+        for written, column in zip(columns, asked, strict=True):
             if self.header.count(column) > 1:
-                raise InputError(
-                    f"the column {column} is there twice", path=self.lines.path, line=1, remedy="leave one of them"
-                )
+                raise self.error(f"the column {written} is there twice", "leave one of them")
         return True
 
     def places(self, columns: Sequence[str]) -> list[int]:
-        """Where the columns stand."""
-        return [self.header.index(column) for column in columns]
+        """Where columns stand that must be there.
+
+        Raises:
+            InputError: one is missing or there twice.
+        """
+        if not self.has(columns):
+            missing = next(column for column in columns if column.lower() not in self.header)
+            raise self.error(
+                f"looked for the columns {', '.join(columns)}; found {found_columns(self.first)}",
+                f"give a file with a header and the column {missing}",
+            )
+        return [self.header.index(column.lower()) for column in columns]
 
     def with_first(self) -> Rows:
         """All rows of a file without a header."""
@@ -55,12 +67,23 @@ class Table:
 
     def unknown(self, wanted: str) -> InputError:
         """What to raise where the header is that of no layout."""
-        return InputError(
+        return self.error(
             f"looked for {wanted}; found {found_columns(self.first)}",
-            path=self.lines.path,
-            line=1,
-            remedy="name the columns in the first line as docs/evaluation.md lists them",
+            "name the columns in the first line as docs/evaluation.md lists them",
         )
+
+    def error(self, message: str, remedy: str) -> InputError:
+        """What to raise of the first line."""
+        return InputError(message, path=self.lines.path, line=1, remedy=remedy)
+
+
+def found_columns(header: Sequence[str]) -> str:
+    """What the first line of a table holds, without a word of it: where the header is missing, it is content.
+
+    >>> found_columns(["Erika Mustermann", "3"]), found_columns([""])
+    ('2 columns', 'no header')
+    """
+    return f"{len(header)} column{'s' * (len(header) != 1)}" if any(header) else "no header"
 
 
 def first_line(path: str | PathLike[str]) -> str:
@@ -72,20 +95,138 @@ def first_line(path: str | PathLike[str]) -> str:
     return next(iter(LineFile(path, Problems(1.0))), (0, ""))[1]
 
 
-def open_table(path: str | PathLike[str], problems: Problems) -> Table:
-    """Open a table: with tabs in its first line it has no quoting, else it is CSV with ``,`` or ``;``.
+def open_table(
+    path: str | PathLike[str], problems: Problems, *, separator: str | None = None, quoted_with: str = ""
+) -> Table:
+    """Open a table: see :func:`table_of`.
 
     Args:
         path: the file, plain or ``.gz``.
         problems: where bad rows are counted.
+        separator: see :func:`table_of`.
+        quoted_with: see :func:`table_of`.
 
     Raises:
         InputError: the file cannot be read.
     """
-    lines = LineFile(path, problems)
-    head = first_line(path)
-    if "\t" in head:
-        cells, rows = read_header(lines, [])
+    return table_of(LineFile(path, problems), separator=separator, quoted_with=quoted_with)
+
+
+def table_of(lines: LineFile, *, separator: str | None = None, quoted_with: str = "") -> Table:
+    """The header and the rows of a table.
+
+    A table with a tab in its first line is TSV and has no quoting. Any other is CSV with ``,`` or ``;``, whichever its
+    first line has more of, and a quoted cell may run over several lines. A first line of one column leaves it to the
+    name of the file.
+
+    Args:
+        lines: the file.
+        separator: what stands between cells, where it is known: then there is no quoting.
+        quoted_with: a column whose name says that cells are quoted all the same.
+
+    Raises:
+        InputError: the file cannot be read, or its first line is no CSV. While rows are read: a quoted cell does not
+            end, the last line is cut off, or too many rows are bad.
+    """
+    numbered = iter(lines)
+    number, first = next(numbered, (1, ""))
+    quoted = bool(quoted_with) and quoted_with in first.split(separator)
+    if separator is None:
+        separator = max(",;\t", key=lambda mark: (mark == "\t" and mark in first, first.count(mark)))
+        if separator not in first and lines.path.name.lower().removesuffix(".gz").endswith(".tsv"):
+            separator = "\t"
+        quoted = separator != "\t"
+    lines.header = 1
+    if quoted:
+        cells, rows = _quoted(lines, chain([(number, first)], numbered), separator)
     else:
-        cells, rows = read_quoted(lines, ";" if head.count(";") > head.count(",") else ",")
-    return Table(lines, tuple(cell.lower() for cell in cells), tuple(cells), rows)
+        cells = first.split(separator)
+        rows = _split(lines, numbered, len(cells), separator, False)
+    written = tuple(cell.strip() for cell in cells)
+    return Table(lines, tuple(cell.lower() for cell in written), written, rows)
+
+
+def read_rows(lines: LineFile, columns: int, separator: str, *, closed: bool = False) -> Rows:
+    """Line numbers and cells of a file without header and quoting.
+
+    Args:
+        lines: the file.
+        columns: cells in each row.
+        separator: the mark between cells.
+        closed: each row also ends with the mark (RRF).
+
+    Yields:
+        Line number and cells; rows of another width are counted as ``column count`` and left out.
+
+    Raises:
+        InputError: the last line is cut off, or too many rows are bad.
+    """
+    yield from _split(lines, iter(lines), columns, separator, closed)
+
+
+def _split(lines: LineFile, numbered: Iterator[tuple[int, str]], columns: int, separator: str, closed: bool) -> Rows:
+    width = columns + closed
+    for number, text in numbered:
+        cells = text.split(separator)
+        if len(cells) == width:
+            yield number, cells
+        elif text:
+            _wrong_width(lines, [number], len(cells) - closed, columns)
+
+
+def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str) -> tuple[list[str], Rows]:
+    """Header and rows of a file with quoting, in which a cell may run over several lines."""
+    span: list[int] = []
+
+    def texts() -> Iterator[str]:
+        """Lines as the csv module wants them, with their numbers noted."""
+        for number, text in numbered:
+            span.append(number)
+            yield text + "\n"
+
+    reader = csv.reader(texts(), delimiter=separator, strict=True)
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        raise InputError(f"is no CSV: {error}", path=lines.path, line=1, remedy="mend the first line") from error
+
+    def rows() -> Rows:
+        """Rows with the number of the line each begins in; of what is left out every line is counted."""
+        while True:
+            span.clear()
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                large = "field larger" in str(error)
+                if "unexpected end" in str(error) or (large and len(span) > 1):
+                    raise InputError(
+                        "a quoted cell does not end",
+                        path=lines.path,
+                        line=span[0],
+                        remedy="close the quote, or give the table as TSV, which has no quoting",
+                    ) from error
+                kind = f"a cell of more than {csv.field_size_limit():,} characters" if large else "broken quoting"
+                for line in span:
+                    lines.bad(kind, line, "" if large else str(error))
+                continue
+            if cells is None:
+                return
+            if len(cells) == len(header):
+                yield span[0], cells
+            elif cells:
+                _wrong_width(lines, span, len(cells), len(header))
+
+    return header, rows()
+
+
+def _wrong_width(lines: LineFile, span: list[int], found: int, columns: int) -> None:
+    """Count a row of another width, which at the end of a file says that the rest is missing."""
+    if lines.cut and found < columns and lines.problems.max_bad_share < 1:
+        raise InputError(
+            f"the last line is cut off: {found} of {columns} columns and no line end",
+            path=lines.path,
+            line=span[0],
+            remedy="fetch, unpack or export the file again",
+        )
+    for line in span:
+        lines.bad("column count", line, f"{found} columns, {columns} expected")

@@ -13,7 +13,7 @@ import marisa_trie
 from medlink.errors import BundleError
 from medlink.index.arrays import Groups, save_groups
 from medlink.index.names import NameTable, base
-from medlink.language.text import Token, is_inflection, language_rules, match_form, match_tokens, normalise
+from medlink.language.text import Inflector, Token, is_inflection, match_form, normalise
 
 _TRIE = "forms.marisa"
 _EXACT = "=:"  # begins the key of an exact form, which has no language
@@ -58,11 +58,12 @@ class NameDictionary:
     def build(cls, folder: Path, names: NameTable) -> NameDictionary:
         """Fill a folder from a table of names."""
         forms: dict[str, set[int]] = defaultdict(set)
+        inflectors = {language: Inflector(language) for language in names.languages}
         for row, norm in enumerate(names.norms):
             forms[_EXACT + norm].add(row)
             for number in names.rows[row]:
                 language = names.languages[names.language[number]]
-                form = match_form(names.texts[number], language)
+                form = inflectors[language].form(names.texts[number])
                 if form:
                     forms[f"{language}:{form} "].add(row)
         trie = marisa_trie.Trie(sorted(forms))
@@ -114,8 +115,9 @@ class NameDictionary:
         return [match for tag in self.tags(language) for match in self._find(text, tag)]
 
     def _find(self, text: str, tag: str) -> list[Match]:
-        tokens = match_tokens(text, tag)
-        ends = self._runs(text, tokens, tag)
+        inflector = Inflector(tag)
+        tokens = inflector.tokens(text)
+        ends = self._runs(text, tokens, inflector)
         found: list[Match] = []
         for i, token in enumerate(tokens):
             if i and tokens[i - 1].start == token.start:
@@ -145,21 +147,19 @@ class NameDictionary:
         return found and {**dict.fromkeys(self._rows_of(_EXACT + norm), "exact"), **found}
 
     @staticmethod
-    def _runs(text: str, tokens: list[Token], language: str) -> list[int]:
+    def _runs(text: str, tokens: list[Token], inflector: Inflector) -> list[int]:
         """For each word the end of the run of words, from it on, that one mention may hold."""
-        rules = language_rules(language)
-        cues = rules.numeral_cues if rules else frozenset()
         ends = [len(tokens)] * len(tokens)
         for i in range(len(tokens) - 2, -1, -1):
             one, other = tokens[i], tokens[i + 1]
-            gap = text[one.end : other.start]
+            between = inflector.gap(text, one, other)
             joined = (
                 one.start == other.start
-                or gap in (" ", "-")
-                or (len(gap) <= _WIDEST and _INSIDE.fullmatch(gap) is not None)
+                or between in (" ", "-")
+                or (len(between) <= _WIDEST and _INSIDE.fullmatch(between) is not None)
             )
-            if not joined and _COMMA.fullmatch(gap):
-                joined = normalise(text[other.start : other.end]) in cues
+            if not joined and _COMMA.fullmatch(between):
+                joined = normalise(text[other.start : other.end]) in inflector.numeral_cues
             ends[i] = ends[i + 1] if joined else i + 1
         return ends
 

@@ -23,7 +23,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Select, Table, and_, delete, func, insert, select
 from sqlalchemy.schema import CreateTable
 
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import schema
 from medlink.kb.readers.ranked import MAX_RANK, RankedName
 from medlink.language.tags import wanted

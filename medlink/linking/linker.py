@@ -162,7 +162,7 @@ class Linker:
                 languages,
                 self._selection,
                 width=width,
-                found=[mention.found for mention in mentions],
+                found=[None if mention.found is None else mention.found.rows for mention in mentions],
             )
         )
         known = [context for context in contexts if context is not None]

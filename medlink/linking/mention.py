@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+
+from medlink.index.dictionary import Match
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,11 +12,10 @@ class Mention:
     """A stretch of text to link.
 
     ``expanded`` is the long form of an abbreviation where the text gives one: it is linked in place of ``text``.
-    ``found`` are the names that ``text`` is, with their routes, where somebody has looked them up already
-    (:attr:`medlink.index.dictionary.Match.rows` of :meth:`medlink.index.ConceptIndex.find`).
+    ``found`` is what :meth:`medlink.index.ConceptIndex.find` found there: ``text`` is not looked up again.
     """
 
     text: str
     language: str | None = None
     expanded: str | None = None
-    found: Mapping[float, str] | None = None
+    found: Match | None = None

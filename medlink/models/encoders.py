@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models.static.encoder import StaticEncoder, is_static
+from medlink.models.transformer import TransformerEncoder, fingerprint_of
 
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+__all__ = [
+    "BUILTIN",
+    "Encoder",
+    "TransformerEncoder",
+    "builtin_folder",
+    "check_folder",
+    "fingerprint_of",
+    "load_encoder",
+]
 
 BUILTIN = "builtin"
 _ROOT = Path(__file__).resolve().parent.parent
 
 
 class Encoder(Protocol):
-    """What the index and the linker need of an encoder."""
+    """What the index, the linker and the trainers need of an encoder."""
 
     @property
     def dimension(self) -> int:
@@ -37,82 +43,6 @@ class Encoder(Protocol):
 
     def save(self, folder: str | Path) -> Path:
         """Write the model folder."""
-
-
-class TransformerEncoder:
-    """A sentence-transformers model behind the :class:`Encoder` protocol.
-
-    Args:
-        name: model folder, or hub model name.
-        device: torch device; the default is a GPU where there is one.
-        batch_size: names embedded at a time.
-    """
-
-    def __init__(self, name: str | Path, *, device: str | None = None, batch_size: int = 128) -> None:
-        from sentence_transformers import SentenceTransformer
-
-        local = Path(name).exists()
-        try:
-            self._model = SentenceTransformer(str(name), device=device, local_files_only=local, trust_remote_code=False)
-        except Exception as error:  # the library raises many kinds for one cause: no model of that name
-            raise EncoderError(
-                f"no sentence-transformers model could be loaded from {str(name)!r}: {error}",
-                remedy="name 'builtin', a model folder, or a hub model that this machine can reach",
-            ) from error
-        self._batch_size = batch_size
-
-    @property
-    def model(self) -> SentenceTransformer:
-        """The sentence-transformers model itself."""
-        return self._model
-
-    @property
-    def dimension(self) -> int:
-        """Width of the embeddings."""
-        return int(self._model.get_embedding_dimension() or 0)
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of every weight and of the kinds of modules."""
-        return fingerprint_of(self._model)
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed n texts: ``(n, dimension)`` float32 unit vectors."""
-        if not texts:
-            return np.zeros((0, self.dimension), dtype=np.float32)
-        vectors = self._model.encode(
-            list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
-        )
-        return np.asarray(vectors, dtype=np.float32)
-
-    def save(self, folder: str | Path) -> Path:
-        """Write the model folder with safetensors weights."""
-        self._model.save(str(folder), safe_serialization=True)
-        return Path(folder)
-
-
-def fingerprint_of(model: SentenceTransformer) -> str:
-    """Hash of what decides the embeddings of a sentence-transformers model.
-
-    That is every weight, the modules with their settings, the tokenizer, and the length at which texts are cut.
-    """
-    digest = hashlib.sha256()
-    for module in model:
-        settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
-        digest.update(json.dumps([type(module).__name__, settings], sort_keys=True, default=str).encode())
-    digest.update(json.dumps([model.max_seq_length, _tokenizer_of(model)], sort_keys=True).encode())
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(tensor.detach().cpu().contiguous().view(-1).float().numpy().tobytes())
-    return digest.hexdigest()[:32]
-
-
-def _tokenizer_of(model: SentenceTransformer) -> dict[str, Any]:
-    """What the tokenizer does, without what each call sets: how it pads and where it cuts."""
-    backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
-    if backend is None:
-        return {}
-    return {key: value for key, value in json.loads(backend.to_str()).items() if key not in ("padding", "truncation")}
 
 
 def check_folder(out: Path, holds: str = "modules.json", what: str = "encoder") -> None:

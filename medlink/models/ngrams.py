@@ -8,9 +8,11 @@ names take about a second on one core.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +104,7 @@ def hash_ngrams(
 
 def buckets(hashes: NDArray[np.uint64], size: int, probe: int = 0) -> NDArray[np.int64]:
     """Bucket of each hash in a table of ``size`` rows; each ``probe`` is an independent hash function."""
-    salted = hashes if probe == 0 else _mix(hashes ^ (_PRIME * np.uint64(probe)))
+    salted = hashes if probe == 0 else _mix(hashes ^ np.uint64(int(_PRIME) * probe % (1 << 64)))
     return (salted % np.uint64(size)).astype(np.int64)
 
 
@@ -123,3 +125,36 @@ def hash_markers(texts: Sequence[str], max_chars: int = 256) -> tuple[NDArray[np
     found = [markers(normalise(text)[:max_chars]) for text in texts]
     codes = [zlib.crc32(marker.encode()) + _MARKER_SALT for some in found for marker in some]
     return np.cumsum([0, *map(len, found)]), _mix(np.array(codes, dtype=np.uint64))
+
+
+# one word or more for each rule of normalisation (case, accents, ß, Greek, hyphens, apostrophes, possessives, decimal
+# marks, plus signs, full-width and invisible letters) and of markers (digits, zeros, letters beside digits, roman
+# numerals, stages, letters alone, among words and at the end)
+_PROBES = (
+    "Crohn’s disease, Graves' Disease",
+    "α-Thalassämie; Gefäßverschluß 1,25-Dihydroxy 3.5 mg",
+    "CD4+ T-Zellen + HER2+ über_all",
+    "Ｓíndrome de Sjo\u0308gren, ni\u00ado 3′ pequeña",
+    "Xc2\ufb01brosis chmp2b 4q26 b12 2c 0070 i123i 0",
+    "i ii iii iv v vi vii viii ix x xi xiv xix xx xxi iia iib iic iid ivc vic via Iib",
+    "a b c d e f g h i j k l m n o p q r s t u v w x y z",
+    "hepatitis a b",
+    "vitamin a e o u y s t",
+    "el dolor a la presion y e o u",
+    "hepatitis a",
+)
+
+
+@cache
+def rules_digest() -> str:
+    """Hash of what normalisation, markers and hashing make of texts that need each of their rules.
+
+    It binds what was made by these rules: an index of n-grams, or the weights of a static encoder.
+    """
+    bags = hash_ngrams(_PROBES, (2, 3, 5))
+    indptr, hashes = hash_markers(_PROBES)
+    rows = [buckets(np.append(bags.hashes, hashes), 1_000_003, probe) for probe in range(3)]
+    digest = hashlib.sha256()
+    for array in (bags.indptr, bags.hashes, indptr, hashes, *rows):
+        digest.update(np.ascontiguousarray(array, dtype="<u8").tobytes())
+    return digest.hexdigest()[:32]

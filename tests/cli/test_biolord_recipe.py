@@ -87,7 +87,7 @@ def write(folder: Path, old: str, new: str) -> Path:
         (
             'dev = "sts.tsv"',
             'dev = "sts.tsv"\nevaluate_steps = "day"',
-            r"in \[sts\], evaluate_steps is day, 'epoch' or at",
+            r"in \[sts\], evaluate_steps is 'day', a whole number or 'epoch'",
         ),
         ('dev = "sts.tsv"', 'dev = "sts.tsv"\nloss = 1', r"in \[sts\], loss is 1, a text in quotes expected"),
     ],

@@ -13,11 +13,10 @@ from medlink.cli.main import main
 from medlink.cli.train_biolord import biolord
 from medlink.kb import KnowledgeBase
 from medlink.models import StaticEncoder, load_encoder
-from medlink.training.biolord.distillation import DistillationRecipe
-from medlink.training.biolord.multilingual import MultilingualRecipe
-from medlink.training.common.recipes import ContrastiveRecipe, PhaseRecipe, StsRecipe
+from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
+from medlink.training.common.recipes import PhaseRecipe
 from medlink.training.data.pairs import PairRecipe
-from medlink.training.static.student import StaticStudentRecipe
+from medlink.training.static.recipes import StaticStudentRecipe
 from tests.training.small_bert import small_bert
 
 from .biolord_folder import rated, train

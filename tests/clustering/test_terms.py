@@ -11,7 +11,7 @@ import pytest
 from medlink.clustering import terms as terms_module
 from medlink.clustering.terms import LONGEST, Columns, Terms, Texts, read_terms
 from medlink.errors import ConfigError, InputError
-from medlink.files import lines
+from medlink.files import streams
 
 
 def write(folder: Path, text: str | bytes, name: str = "terms.txt") -> Path:
@@ -58,7 +58,7 @@ def test_tables(tmp_path: Path) -> None:
         ("Fieber", 3, "x1", "de")
     ]
     assert [note.partition(", ")[2] for note in terms.notes] == [
-        "not 4 columns (line 5)",
+        "column count (line 5)",
         "the frequency is no number from 1 to 12 digits (line 3)",
         "the language is no BCP 47 tag (line 4)",
     ]
@@ -90,7 +90,7 @@ def test_line_ends(tmp_path: Path, content: str, name: str, terms: list[str]) ->
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_blocks_part_lines_nowhere(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "_BLOCK", size)
+    monkeypatch.setattr(streams, "_BLOCK", size)
     moved: list[int] = []
     text = "Größe\r\nfever\rarm\r\n\r\nleg"
     terms = read_terms(write(tmp_path, text), progress=moved.append)
@@ -117,8 +117,8 @@ def test_wide_encodings(tmp_path: Path, encoding: str) -> None:
 
 
 def test_a_line_without_end_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "LONGEST_LINE", 100)
-    monkeypatch.setattr(lines, "_BLOCK", 64)
+    monkeypatch.setattr(streams, "LONGEST_LINE", 100)
+    monkeypatch.setattr(streams, "_BLOCK", 64)
     terms = read_terms(write(tmp_path, "one\n" + "x" * 100_000 + "\ntwo\n" + "y" * 101))
     assert list(terms.texts) == ["one", "two"]
     assert "lines left out: 2, longer than 100 bytes (line 2, 4)" in terms.notes[0]
@@ -148,7 +148,7 @@ def test_quotes_that_do_not_end(tmp_path: Path) -> None:
         read_terms(write(tmp_path, 'term,frequency\nhead,1\n"fever,2\narm,1\n', "t.csv"))
     assert str(error.value) == (
         f"{tmp_path}/t.csv:3: a quoted cell does not end. "
-        "Remedy: close the quote, or give the list as TSV, which has no quoting."
+        "Remedy: close the quote, or give the table as TSV, which has no quoting."
     )
     many = 'term,frequency\n"fever,2\n' + "arm,1\n" * 30_000
     with pytest.raises(InputError, match=r"t\.csv:2: a quoted cell does not end"):
@@ -198,7 +198,7 @@ def test_the_remedy_fits(tmp_path: Path, content: str, remedy: str) -> None:
 
 def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
     path = write(tmp_path, "Term\tterm\tn\tn\na\tb\t1\t2\n", "t.tsv")
-    with pytest.raises(InputError, match=r"t\.tsv:1: the column term is there twice. Remedy: rename one of them"):
+    with pytest.raises(InputError, match=r"t\.tsv:1: the column term is there twice. Remedy: leave one of them"):
         read_terms(path)
     path = write(tmp_path, "term\tn\tN\na\t1\t2\n", "t.tsv")
     assert list(read_terms(path).texts) == ["a"]
@@ -264,7 +264,7 @@ def test_refused(tmp_path: Path, content: bytes, name: str, options: dict[str, C
 
 
 def test_refused_before_reading(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"cannot be read: No such file or directory. Remedy: name a text file"):
+    with pytest.raises(InputError, match=r"no such file. Remedy: check the path"):
         read_terms(tmp_path / "none.txt")
     with pytest.raises(ConfigError, match=r"unknown encoding 'klingon'. Remedy: give one such as utf-8 or latin-1"):
         read_terms(tmp_path / "none.txt", encoding="klingon")

@@ -9,7 +9,7 @@ import pytest
 from medlink.errors import InputError, KnowledgeBaseError
 from medlink.evaluation.retrieval import Dictionary, Query
 from medlink.evaluation.retrieval_data import read_dictionary, read_queries, split_ids
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import Input, build_kb
 
 NAMES = (

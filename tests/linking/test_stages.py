@@ -91,7 +91,7 @@ def test_what_the_finder_found_is_not_looked_up_again(
     wanted = Linker(demo).link([Mention(text, language) for text in texts])
     filtered = Linker(demo, languages=["en"]).link([Mention(text, language) for text in texts])
     monkeypatch.setattr(type(demo.index), "lookup", None)
-    found = [Mention(text, language, found=m.rows) for text, m in zip(texts, matches, strict=True)]
+    found = [Mention(text, language, found=m) for text, m in zip(texts, matches, strict=True)]
     assert Linker(demo).link(found) == wanted
     assert Linker(demo, languages=["en"]).link(found) == filtered
 

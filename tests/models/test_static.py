@@ -10,12 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medlink.errors import EncoderError
+from medlink.errors import BundleError, EncoderError
+from medlink.index import Bundle, build_bundle
+from medlink.kb import Input, build_kb
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
-from medlink.models.ngrams import buckets, hash_markers, hash_ngrams
+from medlink.models.ngrams import buckets, hash_markers, hash_ngrams, rules_digest
 from medlink.models.static.encoder import features, gelu, is_static, quantise
 
 CONFIG = StaticConfig(rows=97, dimension=6, hidden=5)
+TEXTS = ["Herzinfarkt", "", "dolor torácico", "β-Blocker", "…", "Typ IIb"]
 
 
 def random_encoder(config: StaticConfig = CONFIG, seed: int = 0) -> StaticEncoder:
@@ -138,21 +141,93 @@ def test_an_encoder_from_before_markers_has_none() -> None:
 def test_sentence_transformers_computes_the_same(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
-    from medlink.models.static.module import StaticEmbedding
-
     encoder = random_encoder()
     encoder.save(tmp_path / "e")
-    texts = ["Herzinfarkt", "", "dolor torácico", "β-Blocker"]
-    # the class path is medlink's own installed module: nothing remote is run
+    # the library asks for the flag for any class that is not its own, although nothing remote is run
+    with pytest.raises(ValueError, match="trust_remote_code=True"):
+        SentenceTransformer(str(tmp_path / "e"))
     model = SentenceTransformer(str(tmp_path / "e"), trust_remote_code=True)
-    np.testing.assert_allclose(model.encode(texts), encoder.encode(texts), atol=1e-6)
+    np.testing.assert_allclose(model.encode(TEXTS), encoder.encode(TEXTS), atol=1e-6)
     assert model.get_embedding_dimension() == 6
     assert model.max_seq_length == CONFIG.max_chars
     model.save(str(tmp_path / "again"))
     assert is_static(tmp_path / "again")
-    np.testing.assert_allclose(load_encoder(tmp_path / "again").encode(texts), encoder.encode(texts), atol=1e-6)
-    by_module = SentenceTransformer(modules=[StaticEmbedding.load(str(tmp_path / "e"))])
-    np.testing.assert_allclose(by_module.encode(texts), encoder.encode(texts), atol=1e-6)
+    np.testing.assert_allclose(load_encoder(tmp_path / "again").encode(TEXTS), encoder.encode(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize("marker_weight", [0.5, 0.0])
+def test_one_forward_pass_in_numpy_and_one_in_torch(marker_weight: float) -> None:
+    import torch
+
+    from medlink.models.static.module import StaticEmbedding, as_tensors
+
+    encoder = random_encoder(replace(CONFIG, marker_weight=marker_weight))
+    module = StaticEmbedding.of(encoder, dropout=0.5).eval()
+    expected = encoder.encode(TEXTS)
+    with torch.no_grad():
+        whole = module(module.preprocess(TEXTS))["sentence_embedding"].numpy()
+        # as the trainer from nothing calls it: the rows in use alone, numbered anew
+        found = features(TEXTS, encoder.config)
+        used, local = np.unique(np.concatenate([found.rows, found.marker_rows]), return_inverse=True)
+        rows, marker_rows = np.split(local, [len(found.rows)])
+        read = as_tensors(found._replace(rows=rows, marker_rows=marker_rows))
+        ones = [torch.ones(len(part)) for part in (rows, marker_rows)]
+        of_rows = module.compose(module.table.weight[torch.from_numpy(used)], read, *ones).numpy()
+    np.testing.assert_allclose(whole, expected, atol=1e-6)
+    np.testing.assert_array_equal(of_rows, whole)
+    assert module.encoder().fingerprint == encoder.fingerprint
+
+
+def test_a_folder_of_an_older_medlink(tmp_path: Path) -> None:
+    encoder = random_encoder()
+    encoder.save(tmp_path)
+    modules = (tmp_path / "modules.json").read_text("utf-8")
+    assert "medlink.models.static.module.StaticEmbedding" in modules
+    old = modules.replace("medlink.models.static.module.", "medlink.models.static_module.")
+    (tmp_path / "modules.json").write_text(old, encoding="utf-8")
+    assert is_static(tmp_path)
+    np.testing.assert_array_equal(load_encoder(tmp_path).encode(TEXTS), encoder.encode(TEXTS))
+
+
+def other_normalise(text: str) -> str:
+    """Normalisation that keeps accents."""
+    return text.casefold()
+
+
+def other_markers(form: str) -> list[str]:
+    """Markers without the first rule: each word with a digit."""
+    return [word for word in form.split() if any(letter.isdigit() for letter in word)]
+
+
+@pytest.mark.parametrize(
+    ("place", "rule"),
+    [
+        ("medlink.models.ngrams.markers", other_markers),
+        ("medlink.models.ngrams.normalise", other_normalise),
+        ("medlink.models.ngrams._WORD_SALT", 0x52),
+        ("medlink.models.ngrams._MARKER_SALT", 0x3B << 32),
+        ("medlink.models.ngrams._PRIME", np.uint64(0x9E3779B97F4A7C17)),
+    ],
+)
+def test_a_change_of_a_rule_refuses_bundles(
+    place: str, rule: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "names.tsv"
+    table.write_text("concept_id\tname\tlanguage\nX:1\tdiabetes type 2\ten\nX:2\tcough\ten\n", encoding="utf-8")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
+    random_encoder().save(tmp_path / "e")
+    build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite", encoder=tmp_path / "e")
+    before = Bundle(tmp_path / "bundle").encoder.fingerprint
+    monkeypatch.setattr(place, rule)
+    rules_digest.cache_clear()
+    try:
+        assert StaticEncoder.load(tmp_path / "e").fingerprint != before
+        with pytest.raises(BundleError, match=r"the encoder is not the one.*Remedy: .*medlink index build"):
+            _ = Bundle(tmp_path / "bundle").encoder
+    finally:
+        monkeypatch.undo()
+        rules_digest.cache_clear()
+    assert Bundle(tmp_path / "bundle").encoder.fingerprint == before
 
 
 def test_damaged_folders(tmp_path: Path) -> None:
@@ -188,4 +263,6 @@ def test_builtin_encoder_speaks_three_languages() -> None:
     for mention in ("heart attack", "Herzinfarkt", "infarto de miocardio"):
         a, b, c = encoder.encode([mention, near, far])
         assert a @ b > a @ c + 0.3
-    assert "Training data" in (folder / "README.md").read_text("utf-8")
+    card = (folder / "README.md").read_text("utf-8")
+    assert "Training data" in card
+    assert f"Fingerprint `{encoder.fingerprint}`" in card

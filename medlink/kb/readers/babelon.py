@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from os import PathLike
 
 from medlink.errors import InputError
-from medlink.files.intake import LineFile, Problems, read_header, read_quoted
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
+from medlink.files.tables import open_table
 from medlink.kb.readers.table import stem
 from medlink.language.tags import language_tag
 from medlink.records import Definition, Name, Record, Source
@@ -57,9 +59,9 @@ def read_babelon(
     problems = problems or Problems()
     name = source or stem(path)
     yield Source(name, version, f"{name} (translation)")
-    lines = LineFile(path, problems)
-    header, rows = _open(lines)
-    at = {column: index for index, column in enumerate(header)}
+    table = open_table(path, problems, separator="\t", quoted_with="translation_text")
+    lines, rows = table.lines, table.rows
+    at = {column: index for index, column in enumerate(table.header)}
     for columns in (
         ("subject_id", "predicate_id", "translation_language", "translation_value"),
         ("source_id", "predicate", "translation_lang", "translation_text"),
@@ -73,7 +75,7 @@ def read_babelon(
             return
         raise InputError(
             "looked for the columns subject_id, predicate_id, translation_language, translation_value; "
-            f"found {', '.join(header)[:300]}",
+            f"found {', '.join(table.first)[:300]}",
             path=lines.path,
             line=1,
             remedy="give a Babelon TSV",
@@ -88,12 +90,6 @@ def read_babelon(
             text=cells[value].strip(),
             source=name,
         )
-
-
-def _open(lines: LineFile) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    first = next(iter(LineFile(lines.path, Problems(1.0))), None)
-    quoted = first is not None and "translation_text" in first[1].split("\t")
-    return read_quoted(lines, "\t") if quoted else read_header(lines, [])
 
 
 def _records(

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from os import PathLike
 
 from medlink.errors import InputError
-from medlink.files.intake import LineFile, Problems
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
 from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(\w+)?\s*([^\s\[{]+)?')

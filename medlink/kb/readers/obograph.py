@@ -11,7 +11,8 @@ from os import PathLike
 from typing import Any
 
 from medlink.errors import InputError
-from medlink.files.intake import Problems, existing_file
+from medlink.files.problems import Problems
+from medlink.files.streams import existing_file
 from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
 
 _NAMESPACES = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasOBONamespace", "oboInOwl:hasOBONamespace"})

@@ -26,7 +26,9 @@ from os import PathLike
 from pathlib import Path
 
 from medlink.errors import InputError
-from medlink.files.intake import LineFile, Problems, read_header
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
+from medlink.files.tables import open_table
 from medlink.kb.readers.ranked import MAX_RANK, RankedName
 from medlink.language.tags import language_filter, language_tag, wanted
 from medlink.records import Concept, Definition, Mapping, Record, Relation, SemanticType, Source
@@ -121,10 +123,9 @@ class _Snapshot:
         required = ["id", "effectiveTime", "active", *columns]
         retired = self.retired(kind)
         for path in self.files[kind]:
-            lines = LineFile(path, self.problems)
-            header, rows = read_header(lines, required)
-            at_id, at_time, at_active, *at = (header.index(column) for column in required)
-            for line, cells in rows:
+            table = open_table(path, self.problems, separator="\t")
+            at_id, at_time, at_active, *at = table.places(required)
+            for line, cells in table.rows:
                 if cells[at_active] != "1":
                     if kind == "Concept":
                         self.inactive.add(cells[at_id])
@@ -134,7 +135,7 @@ class _Snapshot:
                 else:
                     if retired and kind == "Concept":
                         retired.pop(cells[at_id], None)
-                    yield lines, line, [cells[index] for index in at]
+                    yield table.lines, line, [cells[index] for index in at]
         if kind == "Concept" and len(self.files[kind]) > 1:
             # Whatever the order of the files: inactive is what no later row made active again.
             self.inactive = set(retired)
@@ -145,9 +146,9 @@ class _Snapshot:
         if len(self.files[kind]) < 2:
             return dates
         for path in self.files[kind]:
-            header, rows = read_header(LineFile(path, Problems(1.0)), ["id", "effectiveTime", "active"])
-            at_id, at_time, at_active = (header.index(column) for column in ("id", "effectiveTime", "active"))
-            for _, cells in rows:
+            table = open_table(path, Problems(1.0), separator="\t")
+            at_id, at_time, at_active = table.places(["id", "effectiveTime", "active"])
+            for _, cells in table.rows:
                 if cells[at_active] == "0" and cells[at_time] > dates.get(cells[at_id], ""):
                     dates[cells[at_id]] = cells[at_time]
         return dates

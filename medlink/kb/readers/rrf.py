@@ -22,7 +22,9 @@ from os import PathLike
 from pathlib import Path
 
 from medlink.errors import InputError
-from medlink.files.intake import LineFile, Problems, read_rows
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
+from medlink.files.tables import read_rows
 from medlink.kb.readers.ranked import RankedName
 from medlink.language.tags import language_filter, language_tag, wanted
 from medlink.records import Concept, Definition, Mapping, Record, Relation, SemanticType, Source

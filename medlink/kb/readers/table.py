@@ -6,8 +6,9 @@ import unicodedata
 from collections.abc import Iterator
 from os import PathLike
 
-from medlink.errors import ConfigError, InputError
-from medlink.files.intake import LineFile, Problems, found_columns, read_header, read_quoted
+from medlink.errors import ConfigError
+from medlink.files.problems import Problems
+from medlink.files.tables import Table, found_columns, open_table
 from medlink.language.tags import language_tag
 from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType, Source
 
@@ -93,17 +94,17 @@ def read_table(
     default = language_tag(language) if language else ""
     if default is None:
         raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as de")
-    lines = LineFile(path, problems)
-    header, rows = open_table(lines)
-    name = source or (DECISIONS if "decision" in header else stem(path))
+    table = open_table(path, problems)
+    lines = table.lines
+    name = source or (DECISIONS if table.has(["decision"]) else stem(path))
     yield Source(name, version, title or name)
-    at = _places(header, lines)
-    unused = [column for column in header if column not in _COLUMNS]
+    at = _places(table)
+    unused = [column for column in table.header if column not in _COLUMNS]
     if unused:
         problems.notes.append(f"{lines.path}: columns left out: {', '.join(unused)[:300]}")
 
     seen: set[str] = set()
-    for line, cells in rows:
+    for line, cells in table.rows:
 
         def cell(column: str, cells: list[str] = cells) -> str:
             """A cell by its column, empty where the table has none."""
@@ -141,37 +142,21 @@ def read_table(
             yield SemanticType(concept_id, semantic_type, "", name)
 
 
-def _places(header: list[str], lines: LineFile) -> dict[str, int]:
+def _places(table: Table) -> dict[str, int]:
     """Where the columns stand."""
-    used = [_COLUMNS[column] for column in header if column in _COLUMNS]
+    used = [_COLUMNS[column] for column in table.header if column in _COLUMNS]
     for column in sorted(set(used)):
         if used.count(column) > 1:
             also = " or id" * (column == "concept_id")
-            raise InputError(
-                f"the column {column}{also} is there twice", path=lines.path, line=1, remedy="leave one of them"
-            )
+            raise table.error(f"the column {column}{also} is there twice", "leave one of them")
     missing = [column for column in ("concept_id", "name") if column not in used]
     if missing:
-        raise InputError(
-            f"looked for the columns concept_id (or id) and name; found {found_columns(header)}",
-            path=lines.path,
-            line=1,
-            remedy=f"name the columns in the first line; {' and '.join(missing)} must be there",
+        raise table.error(
+            f"looked for the columns concept_id (or id) and name; found {found_columns(table.header)}",
+            f"name the columns in the first line; {' and '.join(missing)} must be there",
         )
-    return {_COLUMNS[column]: index for index, column in enumerate(header) if column in _COLUMNS}
+    return {_COLUMNS[column]: index for index, column in enumerate(table.header) if column in _COLUMNS}
 
 
 def _several(cell: str) -> list[str]:
     return [part.strip() for part in cell.split("|") if part.strip()]
-
-
-def open_table(lines: LineFile) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """Header, in lower case, and rows of a TSV or CSV file."""
-    first = next(iter(LineFile(lines.path, Problems(1.0))), None)
-    header = "" if first is None else first[1]
-    if "\t" in header or lines.path.name.lower().removesuffix(".gz").endswith(".tsv"):
-        names, rows = read_header(lines, [])
-        return [column.lower() for column in names], rows
-    separator = ";" if header.count(";") > header.count(",") else ","
-    names, rows = read_quoted(lines, separator)
-    return [column.lower() for column in names], rows

@@ -29,9 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import EncoderError
-from medlink.models.ngrams import buckets, hash_markers, hash_ngrams
+from medlink.files.json import json_text
+from medlink.models.ngrams import buckets, hash_markers, hash_ngrams, rules_digest
 
 MODULE_PATH = "medlink.models.static.module.StaticEmbedding"
+_MODULE_PATHS = (MODULE_PATH, "medlink.models.static_module.StaticEmbedding")  # the second up to version 0.1
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 _TENSORS = {"table", "scale", "norm.weight", "norm.bias", "up.weight", "up.bias", "down.weight", "down.bias"}
@@ -163,8 +165,11 @@ class StaticEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the configuration and of every weight: two encoders with one fingerprint embed alike."""
-        digest = hashlib.sha256(json.dumps(self.config.to_dict(), sort_keys=True).encode())
+        """Hash of the configuration, the rules from text to features, and every weight.
+
+        Two encoders with one fingerprint embed alike: a change to a rule makes other embeddings of the same weights.
+        """
+        digest = hashlib.sha256(json.dumps([self.config.to_dict(), rules_digest()], sort_keys=True).encode())
         for name in sorted(_TENSORS):
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(self.tensors[name]).tobytes())
@@ -216,10 +221,7 @@ class StaticEncoder:
         """Write a model folder that this class and sentence-transformers both load; returns it."""
         folder = Path(folder)
         self.save_weights(folder)
-        write_json(
-            folder / "modules.json",
-            [{"idx": 0, "name": "0", "path": "", "type": MODULE_PATH}],
-        )
+        write_json(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": MODULE_PATH}])
         write_json(
             folder / "config_sentence_transformers.json",
             {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "prompts": {}},
@@ -268,7 +270,8 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
 
 def is_static(folder: Path) -> bool:
     """Whether a model folder holds a static encoder: its ``modules.json`` names our module and no other."""
-    return [kind for kind, _ in _modules(folder)] == [MODULE_PATH]
+    modules = _modules(folder)
+    return len(modules) == 1 and modules[0][0] in _MODULE_PATHS
 
 
 def _weights_folder(folder: Path) -> Path:
@@ -277,5 +280,5 @@ def _weights_folder(folder: Path) -> Path:
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write JSON the same way every time: sorted keys, two blanks, a final line end."""
-    path.write_text(json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
+    """Write JSON into a folder that is itself a draft."""
+    path.write_text(json_text(data), encoding="utf-8")

@@ -1,33 +1,38 @@
-"""The static encoder as a module that sentence-transformers loads by its class path.
+"""The static encoder in torch: a module of sentence-transformers, and what every trainer of such an encoder trains.
 
-``modules.json`` of a static encoder names this class, so ``SentenceTransformer(folder)`` works wherever medlink is
-installed, without remote code. The NumPy class :class:`medlink.models.static.encoder.StaticEncoder` computes the same
-function; a test holds the two together.
+``modules.json`` of a static encoder names :class:`StaticEmbedding` by its class path, so ``SentenceTransformer(folder,
+trust_remote_code=True)`` loads it wherever medlink is installed. The flag is what sentence-transformers asks for any
+class that is not its own, in local folders as well; no code is fetched. The NumPy class
+:class:`medlink.models.static.encoder.StaticEncoder` computes the same function; a test holds the two together.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from sentence_transformers.sentence_transformer.modules import Module
 from torch import Tensor
 from torch.nn import functional
 
-from medlink.models.static.encoder import CONFIG_FILE, StaticConfig, StaticEncoder, features, quantise
-from medlink.models.static.net import compose
+from medlink.models.static.encoder import CONFIG_FILE, Features, StaticConfig, StaticEncoder, features, quantise
 
 
-def _padded(indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
-    """Rows of n texts as ``(n, longest)``, zeros behind the shorter ones, and the mask of the rows in use."""
-    lengths = np.diff(indptr)
-    ids = np.zeros((len(lengths), max(1, int(lengths.max(initial=0)))), dtype=np.int64)
-    mask = np.arange(ids.shape[1]) < lengths[:, None]
-    ids[mask] = rows
-    return torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
+def as_tensors(found: Features) -> dict[str, Tensor]:
+    """What :class:`StaticEmbedding` reads of n texts.
+
+    Returns:
+        ``input_ids (total,)``, the table rows of the n-grams of all texts one after the other, and ``lengths (n,)`` of
+        each; ``marker_ids`` and ``marker_lengths`` alike.
+    """
+    return {
+        "input_ids": torch.from_numpy(found.rows),
+        "lengths": torch.from_numpy(np.diff(found.indptr)),
+        "marker_ids": torch.from_numpy(found.marker_rows),
+        "marker_lengths": torch.from_numpy(np.diff(found.marker_indptr)),
+    }
 
 
 class StaticEmbedding(Module):
@@ -35,13 +40,15 @@ class StaticEmbedding(Module):
 
     Args:
         config: shape of the encoder.
+        dropout: share of the n-grams, all probes of one together, left out of each text in training; half of it of the
+            markers, of which a text has but one or two.
     """
 
     config_file_name = CONFIG_FILE
 
-    def __init__(self, config: StaticConfig) -> None:
+    def __init__(self, config: StaticConfig, dropout: float = 0.0) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's Module is untyped
-        self.shape = config
+        self.shape, self.dropout = config, dropout
         d, h = config.dimension, config.hidden
         self.table = torch.nn.Embedding(config.rows, d)
         self.norm = torch.nn.LayerNorm(d)
@@ -58,40 +65,76 @@ class StaticEmbedding(Module):
         return self.shape.dimension
 
     def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
-        """Texts to padded table rows ``(n, longest)`` with the mask of the rows in use, and the same of markers."""
-        found = features([(prompt or "") + str(text) for text in inputs], self.shape)
-        ids, mask = _padded(found.indptr, found.rows)
-        marker_ids, marker_mask = _padded(found.marker_indptr, found.marker_rows)
-        return {"input_ids": ids, "attention_mask": mask, "marker_ids": marker_ids, "marker_mask": marker_mask}
+        """Texts to table rows, see :func:`as_tensors`."""
+        return as_tensors(features([(prompt or "") + str(text) for text in inputs], self.shape))
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``sentence_embedding (n, d)`` to the features."""
-        counts = features["attention_mask"].sum(dim=1, keepdim=True)
-        x = self._masked(features["input_ids"], features["attention_mask"])
-        m = self._masked(features["marker_ids"], features["marker_mask"])
-        y = compose(x * self.shape.probes / counts.clamp(min=1), m, self, self.shape.marker_weight)
-        features["sentence_embedding"] = y * (counts > 0)
+        shares = (self.dropout, self.dropout / 2) if self.training else (0.0, 0.0)
+        weights = [
+            self._kept(len(features[name]), share)
+            for name, share in zip(("input_ids", "marker_ids"), shares, strict=True)
+        ]
+        features["sentence_embedding"] = self.compose(self.table.weight, features, *weights)
         return features
 
-    def _masked(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Sums ``(n, d)`` of table rows."""
-        weights = mask.to(self.table.weight.dtype)
-        return functional.embedding_bag(ids, self.table.weight, mode="sum", per_sample_weights=weights)
+    def _kept(self, count: int, dropout: float) -> Tensor:
+        """Weight of each of so many rows, 0 for those that drop out."""
+        table, probes = self.table.weight, self.shape.probes
+        if not dropout:
+            return torch.ones(count, dtype=table.dtype, device=table.device)
+        kept = torch.rand(count // probes, device=table.device) >= dropout
+        return kept.repeat_interleave(probes).to(table.dtype) / (1 - dropout)
 
-    def save(self, output_path: str, *_: Any, **__: Any) -> None:
-        """Write the two files of a static encoder, the table in eight bits."""
-        state = {name: tensor.detach().cpu().numpy() for name, tensor in self.state_dict().items()}
+    def compose(self, table: Tensor, features: dict[str, Tensor], weights: Tensor, marker_weights: Tensor) -> Tensor:
+        """The formula of :mod:`medlink.models.static.encoder`, for every trainer and for inference.
+
+        Args:
+            table: ``(rows, d)``, the whole table or those of its rows that the ids number.
+            features: from :func:`as_tensors`.
+            weights: ``(total,)`` what each row of an n-gram counts.
+            marker_weights: the same for the markers.
+
+        Returns:
+            ``(n, d)`` unit vectors; the zero vector for a text without n-grams.
+        """
+        lengths = features["lengths"]
+        x = _sums(table, features["input_ids"], lengths, weights)
+        m = _sums(table, features["marker_ids"], features["marker_lengths"], marker_weights)
+        x = x * self.shape.probes / lengths.clamp(min=1)[:, None]
+        change = self.down(functional.gelu(self.up(self.norm(x)), approximate="tanh"))
+        y = functional.normalize(x + change, dim=-1)
+        y = functional.normalize(y + self.shape.marker_weight * functional.normalize(m, dim=-1), dim=-1)
+        return y * (lengths > 0)[:, None]
+
+    def encoder(self) -> StaticEncoder:
+        """The encoder as it stands, its table in eight bits."""
+        state = {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.state_dict().items()}
         codes, scale = quantise(state.pop("table.weight"))
-        StaticEncoder(self.shape, {"table": codes, "scale": scale, **state}).save_weights(Path(output_path))
+        return StaticEncoder(self.shape, {"table": codes, "scale": scale, **state})
 
     @classmethod
-    def load(  # type: ignore[override]  # a static encoder needs none of the hub's options
-        cls, model_name_or_path: str, subfolder: str = "", **_: Any
-    ) -> StaticEmbedding:
-        """Read the folder of a static encoder."""
-        encoder = StaticEncoder.load(Path(model_name_or_path) / subfolder)
-        module = cls(encoder.config)
+    def of(cls, encoder: StaticEncoder, dropout: float = 0.0) -> Self:
+        """A trainable copy of an encoder."""
+        module = cls(encoder.config, dropout)
         table = encoder.tensors["table"].astype(np.float32) * encoder.tensors["scale"][:, None]
         state = {k: torch.from_numpy(np.array(v)) for k, v in encoder.tensors.items() if k not in ("table", "scale")}
         module.load_state_dict({"table.weight": torch.from_numpy(table), **state})
         return module
+
+    def save(self, output_path: str, *_: Any, **__: Any) -> None:
+        """Write the two files of a static encoder, the table in eight bits."""
+        self.encoder().save_weights(Path(output_path))
+
+    @classmethod
+    def load(  # type: ignore[override]  # a static encoder needs none of the hub's options
+        cls, model_name_or_path: str, subfolder: str = "", **_: Any
+    ) -> Self:
+        """Read the folder of a static encoder."""
+        return cls.of(StaticEncoder.load(Path(model_name_or_path) / subfolder))
+
+
+def _sums(table: Tensor, ids: Tensor, lengths: Tensor, weights: Tensor) -> Tensor:
+    """Weighted sums ``(n, d)`` of the table rows of n texts."""
+    offsets = (torch.cumsum(lengths, 0) - lengths).to(ids.dtype)
+    return functional.embedding_bag(ids, table, offsets, mode="sum", per_sample_weights=weights)

@@ -15,53 +15,21 @@ from torch.nn import functional
 
 from medlink.language.text import normalise
 from medlink.training.common.loop import Batch
+from medlink.training.common.losses import info_nce
 from medlink.training.data.pairs import Pair, PairSource
-
-TEMPERATURE = 0.05
-
-
-def info_nce(names: Tensor, texts: Tensor, same: Tensor, temperature: float = TEMPERATURE) -> Tensor:
-    """InfoNCE of names against texts, with a mask for what must not be a negative.
-
-    BioLORD 2022, section 3.2, and BioLORD 2023, section "Contrastive phase", both after van den Oord et al. 2018;
-    neither writes the loss out. With s the cosines over the temperature it is the mean over i of
-    ``-log(exp(s_ii) / sum_j exp(s_ij))``, j over the texts that row i is not masked from. Neither names a mask.
-
-    Args:
-        names: ``(n, d)`` vectors of any length above 0.
-        texts: ``(n, d)`` vectors; row i is the positive of name i.
-        same: ``(n, n)`` bool, whether text j is no negative of name i; the diagonal does not count.
-        temperature: what cosines are divided by.
-
-    Returns:
-        The loss, a scalar.
-
-    Raises:
-        ValueError: ``same`` is not ``(n, n)``, or there are no rows.
-
-    >>> import torch
-    >>> apart, none = torch.eye(2), torch.zeros(2, 2).bool()
-    >>> round(float(info_nce(apart, apart, none, temperature=1.0)), 4)  # log(1 + exp(-1))
-    0.3133
-    """
-    n = len(names)
-    if same.shape != (n, n) or not n:
-        raise ValueError(f"a mask of shape {tuple(same.shape)} for {n} rows")
-    scores = functional.normalize(names, dim=-1) @ functional.normalize(texts, dim=-1).T / temperature
-    itself = torch.eye(n, dtype=torch.bool, device=same.device)
-    scores = scores.masked_fill(same & ~itself, -torch.inf)
-    return functional.cross_entropy(scores, torch.arange(n, device=scores.device))
 
 
 class InfoNceLoss(torch.nn.Module):
-    """:func:`info_nce` as a loss of sentence-transformers: a column of names, one of texts, the mask as the label.
+    """:func:`~medlink.training.common.losses.info_nce` of names against texts, as a loss of sentence-transformers.
 
     Args:
         model: a sentence-transformers model.
-        temperature: see :func:`info_nce`.
+        temperature: what cosines are divided by.
+
+    Inputs: a column of n names, one of n texts; labels ``(n, n)``, the mask that :func:`no_negatives` makes.
     """
 
-    def __init__(self, model: torch.nn.Module, temperature: float = TEMPERATURE) -> None:
+    def __init__(self, model: torch.nn.Module, temperature: float) -> None:
         super().__init__()
         self.model, self.temperature = model, temperature
 
@@ -72,7 +40,8 @@ class InfoNceLoss(torch.nn.Module):
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
         """The loss from the embeddings of names and of texts."""
-        return info_nce(embeddings[0], embeddings[1], labels, self.temperature)
+        names, texts = (functional.normalize(column, dim=-1) for column in embeddings)
+        return info_nce(names, texts, labels, self.temperature)
 
 
 def no_negatives(pairs: Sequence[Pair]) -> NDArray[np.bool_]:

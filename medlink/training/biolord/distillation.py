@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -23,33 +22,14 @@ from medlink.models.encoders import Encoder, check_folder, fingerprint_of, load_
 from medlink.models.static.encoder import write_json
 from medlink.training.biolord.distillation_targets import concept_entries, principal_components, project, sum_embeddings
 from medlink.training.biolord.distillation_work import PhaseWork, phase_work
+from medlink.training.biolord.recipes import DistillationRecipe
 from medlink.training.common import checkpoint
 from medlink.training.common.loop import CHECKPOINT_STEPS
-from medlink.training.common.recipes import COUNT, PhaseRecipe, Range
 from medlink.training.common.trainer import precision_here, processes_here, settings_here
 from medlink.training.common.transformer import save_encoder, trainable_transformer
 from medlink.training.data.text_store import ConceptTexts, TextStore
 
 RUNS = "runs.json"
-
-
-@dataclass(frozen=True, slots=True)
-class DistillationRecipe(PhaseRecipe):
-    """Self-distillation: BioLORD-2023, section "Self-distillation phase".
-
-    Args:
-        dimension: principal components that the targets are reduced to (64 in the paper).
-        runs: how many models are trained, with the seeds ``seed``, ``seed + 1`` and so on. The paper averages several
-            and does not say how many.
-
-    >>> DistillationRecipe().dimension, DistillationRecipe().runs
-    (64, 3)
-    """
-
-    dimension: int = 64
-    runs: int = 3
-
-    RANGES: ClassVar[Mapping[str, Range]] = {**PhaseRecipe.RANGES, "dimension": COUNT, "runs": COUNT}
 
 
 class SelfDistillation:
@@ -115,7 +95,7 @@ class SelfDistillation:
             for number, folder in enumerate(finished):
                 if (folder / "modules.json").exists():
                     continue
-                one = replace(recipe, seed=recipe.seed + number)
+                one = recipe.replace(seed=recipe.seed + number)
                 if processes_here().is_main_process:
                     self._log(f"run {number + 1} of {recipe.runs}, seed {one.seed}")
                 model, trunk = with_head(self._base, recipe.dimension, one.seed)
@@ -136,9 +116,7 @@ class SelfDistillation:
                         "SHA-256 of the texts": store.digest,
                         **targets,
                     }
-                    save_encoder(
-                        trunk, folder, "distill", start=start, data=data, recipe=one.to_dict(), figures=figures
-                    )
+                    save_encoder(trunk, folder, "distill", start=start, data=data, recipe=one, figures=figures)
                     checkpoint.remove(work.folder / f"run-{number + 1}")
                 processes_here().wait_for_everyone()
             if processes_here().is_main_process:

@@ -7,16 +7,15 @@ for a name in whatever language, the embedding that the teacher gives for the En
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.models.encoders import BUILTIN, Encoder, check_folder, fingerprint_of, load_encoder
+from medlink.models.encoders import Encoder, check_folder, fingerprint_of, load_encoder
 from medlink.training.biolord.distillation_targets import sum_embeddings
 from medlink.training.biolord.distillation_work import PhaseWork, phase_work
 from medlink.training.biolord.multilingual_data import (
@@ -28,43 +27,11 @@ from medlink.training.biolord.multilingual_data import (
     sample,
     thresholds,
 )
+from medlink.training.biolord.recipes import MultilingualRecipe
 from medlink.training.common.loop import CHECKPOINT_STEPS
-from medlink.training.common.recipes import PhaseRecipe, Range
 from medlink.training.common.trainer import precision_here, processes_here, settings_here
 from medlink.training.common.transformer import save_encoder, trainable_transformer
 from medlink.training.data.text_store import Entry, TextStore
-
-_COSINE: Range = (lambda x: x is None or -1 <= x <= 1, "a cosine from -1 to 1")
-
-
-@dataclass(frozen=True, slots=True)
-class MultilingualRecipe(PhaseRecipe):
-    """Cross-lingual distillation: BioLORD-2023, section "Cross-lingual distillation".
-
-    What the paper does not name is that of the example with which sentence-transformers presents the method
-    (``examples/training/multilingual/make_multilingual.py``, by its authors): 5 epochs, batches of 64, rate 2e-5.
-
-    Args:
-        epochs: 5 in that example.
-        filter: the encoder that says how far two names mean the same (LaBSE in the paper): a folder, a hub model,
-            ``"builtin"``, or ``""`` for none.
-        low, high: cosines of that encoder between which the weight of a pair grows from 0 to 1
-            (:func:`~medlink.training.biolord.multilingual_data.sense_weights`); ``None`` finds both from the pairs
-            (:func:`~medlink.training.biolord.multilingual_data.thresholds`).
-        project: add a linear layer to a student whose embeddings are not as wide as the teacher's. In the paper both
-            have 768 dimensions; without it such a student is refused.
-
-    >>> MultilingualRecipe().epochs, MultilingualRecipe().filter
-    (5, 'builtin')
-    """
-
-    epochs: int = 5
-    filter: str = BUILTIN
-    low: float | None = None
-    high: float | None = None
-    project: bool = False
-
-    RANGES: ClassVar[Mapping[str, Range]] = {**PhaseRecipe.RANGES, "low": _COSINE, "high": _COSINE}
 
 
 class CrossLingualDistillation:
@@ -76,9 +43,6 @@ class CrossLingualDistillation:
         student: the transformer that learns.
         recipe: how to train.
         log: called with one line now and then.
-
-    Raises:
-        ConfigError: one of ``low`` and ``high`` is given without the other, or either without a filter.
     """
 
     def __init__(
@@ -91,10 +55,6 @@ class CrossLingualDistillation:
     ) -> None:
         self._alignments, self._teacher, self._student, self._log = alignments, teacher, student, log
         self.recipe = recipe or MultilingualRecipe()
-        if (self.recipe.low is None) != (self.recipe.high is None):
-            raise ConfigError("one of low and high is given without the other", remedy="give both, or neither")
-        if self.recipe.low is not None and not self.recipe.filter:
-            raise ConfigError("low and high are of a similarity filter, and there is none", remedy="name a filter")
 
     def train(
         self,
@@ -156,9 +116,7 @@ class CrossLingualDistillation:
                     **said,
                     **facts,
                 }
-                save_encoder(
-                    model, out, "multilingual", start=start, data=data, recipe=recipe.to_dict(), figures=figures
-                )
+                save_encoder(model, out, "multilingual", start=start, data=data, recipe=recipe, figures=figures)
         return load_encoder(out)
 
     def _targets(self, work: PhaseWork, store: TextStore, encoders: Mapping[str, Any]) -> dict[str, Any]:

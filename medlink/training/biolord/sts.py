@@ -13,8 +13,8 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss, CosineSimilarityLoss
 
 from medlink.errors import ConfigError
+from medlink.training.biolord.recipes import StsRecipe
 from medlink.training.common.loop import Batch
-from medlink.training.common.recipes import StsRecipe
 
 
 class Rated(Protocol):

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from medlink.errors import ConfigError
 from medlink.models.encoders import Encoder
-from medlink.training.common.recipes import ContrastiveRecipe, StsRecipe
+from medlink.training.biolord.recipes import ContrastiveRecipe, StsRecipe
 
 if TYPE_CHECKING:
     from medlink.models.static.encoder import StaticConfig
     from medlink.records import Name
     from medlink.training.biolord.contrastive import PairStream
-    from medlink.training.biolord.distillation import DistillationRecipe
-    from medlink.training.biolord.multilingual import MultilingualRecipe
     from medlink.training.biolord.multilingual_data import Alignments
+    from medlink.training.biolord.recipes import DistillationRecipe, MultilingualRecipe
     from medlink.training.biolord.sts import Rated
     from medlink.training.common.phase import Measure, Run
     from medlink.training.data.text_store import ConceptTexts
-    from medlink.training.static.student import StaticStudentRecipe
+    from medlink.training.static.recipes import StaticStudentRecipe
 
 CHECKPOINT_STEPS = 1000
 

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from medlink.models.encoders import Encoder, TransformerEncoder
 from medlink.models.static.encoder import StaticEncoder
+from medlink.models.static.module import StaticEmbedding
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Ids
-from medlink.training.static.bag_embedding import BagEmbedding, TermBags
+from medlink.training.static.bags import Bags
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +49,14 @@ def trainable(start: Encoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> 
 
 
 def _static(start: StaticEncoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> Trainable:
-    module = BagEmbedding.of(start, recipe.feature_dropout)
-    bags = TermBags(texts, start.config)
+    module = StaticEmbedding.of(start, recipe.feature_dropout)
+    bags = Bags(texts, start.config)
 
     def save(folder: Path) -> None:
         """Write the static encoder."""
         module.encoder().save(folder)
 
-    return Trainable(SentenceTransformer(modules=[module]), bags, lambda: module.embed(bags), save)
+    return Trainable(SentenceTransformer(modules=[module]), bags, lambda: bags.embedded(module), save)
 
 
 def _transformer(start: TransformerEncoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> Trainable:

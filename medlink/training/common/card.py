@@ -1,4 +1,4 @@
-"""The model card that goes with an encoder trained by a phase of BioLORD."""
+"""The model card that goes with every encoder that is trained."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from medlink.files.json import read_json
+from medlink.models.encoders import Encoder
+from medlink.settings import Settings
+
 CARD = "README.md"
 _CARD = """\
-# Encoder trained by BioLORD: {phase}
+# {title}
 
-Embeds names and sentences in {dimension} dimensions, {length}. Fingerprint `{fingerprint}`.
-Trained from the encoder with fingerprint `{start}`.
+Embeds names of concepts and sentences in {dimension} dimensions, {length}. Fingerprint `{fingerprint}`.{start}
 
 Licence: to be filled in by whoever passes this encoder on; that of the terminology it was trained on has a say.
 
@@ -22,15 +25,7 @@ Licence: to be filled in by whoever passes this encoder on; that of the terminol
 
 ## Recipe
 
-`medlink train biolord {command}`: {what}. Seed {seed}.
-
-```json
-{recipe}
-```
-
-## Figures
-
-{figures}
+`{command}`: {summary}.{recipe}
 """
 # by whether the last module scales the embeddings, which medlink does in any case
 _LENGTH = {
@@ -38,63 +33,48 @@ _LENGTH = {
     False: "as unit vectors where `medlink.load_encoder` opens it; `SentenceTransformer.encode` gives other lengths "
     "unless it is called with `normalize_embeddings=True`",
 }
-PHASES: dict[str, tuple[str, str]] = {
-    "sts": ("STS adaptation", "rated sentence pairs (Remy et al. 2024, section Contrastive phase; 2022, appendix A.4)"),
-    "contrastive": (
-        "contrastive phase",
-        "InfoNCE on names and what is said of their concepts (Remy et al. 2022, section 3; 2024, section Contrastive "
-        "phase)",
-    ),
-    "distill": (
-        "self-distillation",
-        "regression on concept targets (Remy et al. 2024, section Self-distillation phase)",
-    ),
-    "soup": ("weight averaging", "mean of the weights (Remy et al. 2024, section Weight-averaging phase)"),
-    "multilingual": (
-        "cross-lingual distillation",
-        "regression on a teacher's embeddings of English names (Remy et al. 2024, section Cross-lingual distillation)",
-    ),
-}
+_UNIT = (".Normalize", ".StaticEmbedding")
 
 
 def write_card(
     folder: Path,
+    encoder: Encoder,
     *,
+    title: str,
+    summary: str,
     command: str,
-    dimension: int,
-    fingerprint: str,
-    start: str,
     data: Mapping[str, Any],
-    recipe: Mapping[str, Any],
-    figures: Mapping[str, Any],
+    start: str = "",
+    recipe: Settings | None = None,
+    figures: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the card into the folder of an encoder.
 
     Args:
         folder: the encoder's, with all that sentence-transformers writes.
-        command: the phase as the command line calls it.
-        dimension: width of the embeddings.
-        fingerprint: the encoder's.
-        start: fingerprint of the encoder that it started from.
-        data: what it was trained on: facts by name, hashes among them.
-        recipe: how it was trained, with its ``seed``.
-        figures: what came of it, by name.
+        encoder: the encoder.
+        title: heading.
+        summary: the method and where it is from, without a full stop.
+        command: what makes such an encoder, such as ``medlink train coderpp``.
+        data: what it was trained on: facts by name, hashes among them. Those that are ``None`` are left out.
+        start: fingerprint of the encoder that it started from; empty if there was none.
+        recipe: how it was trained.
+        figures: what came of it, by name, as in ``data``.
     """
-    phase, what = PHASES[command]
-    modules = json.loads((folder / "modules.json").read_text("utf-8"))
+    last = str(read_json(folder / "modules.json")[-1]["type"])
     card = _CARD.format(
-        phase=phase,
-        dimension=dimension,
-        length=_LENGTH[modules[-1]["type"].endswith(".Normalize")],
-        fingerprint=fingerprint,
-        start=start,
+        title=title,
+        dimension=encoder.dimension,
+        length=_LENGTH[last.endswith(_UNIT)],
+        fingerprint=encoder.fingerprint,
+        start=f"\nTrained from the encoder with fingerprint `{start}`." if start else "",
         data=_list(data),
         command=command,
-        what=what,
-        seed=recipe["seed"],
-        recipe=json.dumps(dict(recipe), indent=2),
-        figures=_list(figures),
+        summary=summary,
+        recipe="" if recipe is None else f"\n\n```json\n{json.dumps(recipe.to_dict(), indent=2)}\n```",
     )
+    if figures:
+        card += f"\n## Figures\n\n{_list(figures)}\n"
     (folder / CARD).write_text(card, encoding="utf-8")
 
 

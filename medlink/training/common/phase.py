@@ -86,7 +86,7 @@ def train_encoder(
     )
     if processes_here().is_main_process:
         facts = {**data, "SHA-256 of the data and their settings": f"`{batches.digest}`"}
-        save_encoder(model, out, command, start=before, data=facts, recipe=recipe.to_dict(), figures=figures)
+        save_encoder(model, out, command, start=before, data=facts, recipe=recipe, figures=figures)
         checkpoint.remove(work)
     processes_here().wait_for_everyone()
     return load_encoder(out)

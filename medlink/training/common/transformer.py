@@ -9,10 +9,28 @@ from typing import Any
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import EncoderError
-from medlink.models.encoders import TransformerEncoder, fingerprint_of, load_encoder
+from medlink.models.encoders import TransformerEncoder, load_encoder
 from medlink.training.common import checkpoint
 from medlink.training.common.card import write_card
 from medlink.training.common.loop import Figures
+from medlink.training.common.recipes import Recipe
+
+_PHASES = {
+    "sts": ("STS adaptation", "rated sentence pairs (Remy et al. 2024, section Contrastive phase; 2022, appendix A.4)"),
+    "contrastive": (
+        "contrastive phase",
+        "InfoNCE on names and what is said of their concepts (Remy et al. 2022, section 3; 2024, section Contrastive "
+        "phase)",
+    ),
+    "distill": (
+        "self-distillation",
+        "regression on concept targets (Remy et al. 2024, section Self-distillation phase)",
+    ),
+    "multilingual": (
+        "cross-lingual distillation",
+        "regression on a teacher's embeddings of English names (Remy et al. 2024, section Cross-lingual distillation)",
+    ),
+}
 
 
 def trainable_transformer(name: str | Path) -> SentenceTransformer:
@@ -34,7 +52,7 @@ def save_encoder(
     *,
     start: str,
     data: Mapping[str, Any],
-    recipe: Mapping[str, Any],
+    recipe: Recipe,
     figures: Figures,
 ) -> None:
     """Write a trained transformer with its card to a folder that appears whole.
@@ -49,11 +67,13 @@ def save_encoder(
     """
     with checkpoint.replacing(folder, "the encoder") as beside:
         model.save(str(beside), create_model_card=False, safe_serialization=True)
+        title, summary = _PHASES[command]
         write_card(
             beside,
-            command=command,
-            dimension=int(model.get_embedding_dimension() or 0),
-            fingerprint=fingerprint_of(model),
+            load_encoder(beside),
+            title=f"Encoder trained by BioLORD: {title}",
+            summary=summary,
+            command=f"medlink train biolord {command}",
             start=start,
             data=data,
             recipe=recipe,

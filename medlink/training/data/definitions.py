@@ -16,10 +16,11 @@ from os import PathLike
 from sqlalchemy import bindparam, select
 
 from medlink.errors import ConfigError, InputError
-from medlink.files.intake import LineFile, Problems, found_columns
+from medlink.files.problems import Problems
+from medlink.files.tables import Table, found_columns, open_table
 from medlink.kb import schema
 from medlink.kb.queries import given
-from medlink.kb.readers.table import open_table, stem
+from medlink.kb.readers.table import stem
 from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import language_tag
@@ -67,14 +68,13 @@ def read_definitions(
     default = language_tag(language)
     if default is None:
         raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as en")
-    lines = LineFile(path, problems)
-    header, rows = open_table(lines)
-    at = _places(header, lines)
-    unused = [column for column in header if column not in _COLUMNS]
+    table = open_table(path, problems)
+    lines, at = table.lines, _places(table)
+    unused = [column for column in table.header if column not in _COLUMNS]
     if unused:
         problems.notes.append(f"{lines.path}: columns left out: {', '.join(unused)[:300]}")
     source = stem(path)
-    for line, cells in rows:
+    for line, cells in table.rows:
         concept_id, text = cells[at["concept_id"]].strip(), " ".join(cells[at["definition"]].split())
         if not concept_id or not text:
             lines.bad("empty id or definition", line)
@@ -117,8 +117,9 @@ def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], sy
     reader.close()
 
 
-def _places(header: list[str], lines: LineFile) -> dict[str, int]:
+def _places(table: Table) -> dict[str, int]:
     """Where the columns stand."""
+    header, lines = table.header, table.lines
     used = [_COLUMNS[column] for column in header if column in _COLUMNS]
     for column in sorted({column for column in used if used.count(column) > 1}):
         raise InputError(

@@ -10,7 +10,8 @@ from os import PathLike
 from typing import TypeVar
 
 from medlink.errors import InputError
-from medlink.files.intake import LineFile, Problems
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
 from medlink.files.tables import Table, first_line, open_table
 
 StrPath = str | PathLike[str]

@@ -10,7 +10,7 @@ from itertools import islice
 from sqlalchemy import select
 
 from medlink.errors import ConfigError
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import schema
 from medlink.kb.queries import given
 from medlink.kb.reading import Reader

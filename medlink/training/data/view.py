@@ -25,7 +25,7 @@ from sqlalchemy import LargeBinary, Select, Table, bindparam, cast, create_engin
 from sqlalchemy.exc import DatabaseError
 
 from medlink.errors import ConfigError, KnowledgeBaseError
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import schema
 from medlink.kb.queries import HIERARCHY
 from medlink.kb.reading import Reader

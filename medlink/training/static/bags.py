@@ -1,4 +1,4 @@
-"""Features of many texts, computed once and drawn from many times: what both trainers of the static encoder need."""
+"""Features of many texts, computed once and drawn from many times: what every trainer of a static encoder needs."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from medlink.models.static.encoder import Features, StaticConfig, features
+from medlink.models.static.module import StaticEmbedding, as_tensors
 
 _CHUNK = 20_000
+_EMBEDDED_AT_ONCE = 4096
 
 
 class Bags:
@@ -44,6 +48,23 @@ class Bags:
         rows: Any = self._rows[places]
         marker_rows: Any = self._marker_rows[marker_places]
         return Features(indptr, rows, marker_indptr, marker_rows)
+
+    def __call__(self, texts: NDArray[np.int64]) -> dict[str, Tensor]:
+        """The same as the tensors that :class:`~medlink.models.static.module.StaticEmbedding` reads."""
+        return as_tensors(self.take(texts))
+
+    def embedded(self, module: StaticEmbedding) -> NDArray[np.float32]:
+        """Embeddings ``(n, d)`` of all texts as a module stands, without dropout."""
+        out = np.empty((len(self), module.shape.dimension), dtype=np.float32)
+        device, was_training = module.table.weight.device, module.training
+        module.eval()
+        with torch.no_grad():
+            for start in range(0, len(self), _EMBEDDED_AT_ONCE):
+                some = np.arange(start, min(start + _EMBEDDED_AT_ONCE, len(self)))
+                moved = {key: value.to(device) for key, value in self(some).items()}
+                out[some] = module(moved)["sentence_embedding"].float().cpu().numpy()
+        module.train(was_training)
+        return out
 
 
 def _joined(indptrs: list[NDArray[np.int64]]) -> NDArray[np.int64]:

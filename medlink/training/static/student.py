@@ -12,27 +12,26 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
-from torch import Tensor
 
 from medlink.errors import ConfigError
 from medlink.models.encoders import BUILTIN, Encoder, check_folder, load_encoder
 from medlink.models.static.encoder import StaticConfig, StaticEncoder
+from medlink.models.static.module import StaticEmbedding
 from medlink.records import Name
 from medlink.training.biolord.distillation_targets import principal_components, project, sum_embeddings, to_unit
 from medlink.training.biolord.distillation_work import PhaseWork, phase_work
 from medlink.training.common import checkpoint
 from medlink.training.common.card import CARD
 from medlink.training.common.loop import CHECKPOINT_STEPS
-from medlink.training.common.recipes import COUNT, PhaseRecipe, Range
 from medlink.training.common.trainer import precision_here, processes_here, settings_here
 from medlink.training.data.text_store import Entry, TextStore
-from medlink.training.static.bag_embedding import BagEmbedding, TermBags
+from medlink.training.static.recipes import StaticStudentRecipe
 from medlink.training.static.student_data import accuracy_at_1, hold_out, synonyms
 
 _READ = 8192
@@ -70,36 +69,6 @@ Licence: to be filled in by whoever passes this encoder on; that of the terminol
 
 {steps:,} steps in {hours:.2f} hours{loss}.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class StaticStudentRecipe(PhaseRecipe):
-    """How a static student learns; the numbers come from the experiments in ``docs/distillation.md``.
-
-    Args:
-        epochs: passes over the names.
-        batch_size: names of a step.
-        learning_rate: peak of the linear warm-up and decay.
-        weight_decay: of AdamW.
-        feature_dropout: share of the n-grams that is left out of a name in training.
-        held_out: names kept from training to measure on, at most one of a concept.
-        mini_batch, max_tokens: must be 0; a static encoder has no use for either.
-    """
-
-    epochs: int = 12
-    batch_size: int = 128
-    learning_rate: float = 5e-3
-    weight_decay: float = 0.0
-    feature_dropout: float = 0.0
-    held_out: int = 1000
-
-    RANGES: ClassVar[Mapping[str, Range]] = {
-        **PhaseRecipe.RANGES,
-        "feature_dropout": (lambda x: 0 <= x < 1, "a share from 0 to below 1"),
-        "held_out": COUNT,
-        "mini_batch": (lambda x: x == 0, "0"),
-        "max_tokens": (lambda x: x == 0, "0"),
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +182,7 @@ class StaticStudent:
                 (beside / CARD).write_text(card, encoding="utf-8")
         return StaticEncoder.load(out)
 
-    def _module(self, width: int) -> tuple[TextBags, str]:
+    def _module(self, width: int) -> tuple[StaticEmbedding, str]:
         """The trainable student, and the fingerprint of what it begins with; empty for random weights."""
         dropout = self.recipe.feature_dropout
         start = self._start
@@ -229,9 +198,7 @@ class StaticStudent:
                     path=start,
                     remedy=f"name {BUILTIN!r} or the folder of a static encoder",
                 )
-            copy = TextBags.of(encoder, dropout)
-            assert isinstance(copy, TextBags)
-            module, fingerprint = copy, encoder.fingerprint
+            module, fingerprint = StaticEmbedding.of(encoder, dropout), encoder.fingerprint
         if module.shape.dimension > width:
             raise ConfigError(
                 f"the student embeds in {module.shape.dimension} dimensions, the teacher in {width}",
@@ -305,19 +272,10 @@ class Split:
         self.gold = np.array(list(held.values()), dtype=np.int64)
 
 
-class TextBags(BagEmbedding):
-    """:class:`~medlink.training.static.bag_embedding.BagEmbedding` on texts, which it hashes itself."""
-
-    def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
-        """Texts to bags of table rows."""
-        texts = [(prompt or "") + str(text) for text in inputs]
-        return TermBags(texts, self.shape)(np.arange(len(texts)))
-
-
-def random_student(config: StaticConfig, dropout: float, seed: int) -> TextBags:
+def random_student(config: StaticConfig, dropout: float, seed: int) -> StaticEmbedding:
     """A student with random weights, drawn as :class:`medlink.training.static.trainer.StaticTrainer` draws them."""
     torch.manual_seed(seed)
-    module = TextBags(config, dropout)
+    module = StaticEmbedding(config, dropout)
     with torch.no_grad():
         module.table.weight.mul_(_FIRST)
         torch.nn.init.normal_(module.up.weight, std=config.dimension**-0.5)

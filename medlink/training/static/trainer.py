@@ -21,8 +21,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from medlink.errors import ConfigError
-from medlink.models.static.encoder import StaticConfig, StaticEncoder, quantise
-from medlink.models.static.net import Net, compose
+from medlink.models.static.encoder import StaticConfig, StaticEncoder
+from medlink.models.static.module import StaticEmbedding, as_tensors
 from medlink.records import Name
 from medlink.training.static.bags import Bags
 
@@ -142,48 +142,35 @@ class StaticTrainer:
                 "fewer than two concepts have two names", remedy="train on a source that has synonyms or translations"
             )
         generator = torch.Generator().manual_seed(self.recipe.seed)
-        d, h = self.config.dimension, self.config.hidden
-        self.table = torch.randn(self.config.rows, d, generator=generator) * 0.1
-        self.net = Net(d, h)
+        self.module = module = StaticEmbedding(self.config)
         with torch.no_grad():
-            self.net.up.weight.copy_(torch.randn(h, d, generator=generator) * d**-0.5)
-            self.net.down.weight.zero_()
-            self.net.up.bias.zero_()
-            self.net.down.bias.zero_()
+            module.table.weight.copy_(torch.randn(module.table.weight.shape, generator=generator) * 0.1)
+            module.up.weight.copy_(
+                torch.randn(module.up.weight.shape, generator=generator) * self.config.dimension**-0.5
+            )
+            for zero in (module.down.weight, module.up.bias, module.down.bias):
+                zero.zero_()
+        self.table = module.table.weight.detach()
 
-    def _embed(self, names: NDArray[np.int64], dropout: float, rng: np.random.Generator) -> tuple[Tensor, Tensor, Any]:
+    def _embed(self, names: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
+        """Embeddings ``(n, d)``, the table rows that they were made of, as a leaf, and the numbers of these rows."""
         found = self.data.bags.take(names)
         used, local = np.unique(np.concatenate([found.rows, found.marker_rows]), return_inverse=True)
         index = torch.from_numpy(used.astype(np.int64))
         vectors = self.table[index].requires_grad_()
-        split = len(found.rows)
-        x = self._sums(vectors, local[:split], found.indptr, dropout, rng)
-        x = x * self.config.probes / torch.from_numpy(np.maximum(np.diff(found.indptr), 1)[:, None])
+        rows, marker_rows = np.split(local.astype(np.int64), [len(found.rows)])
+        dropout = self.recipe.feature_dropout
         # a name has but one or two markers: they drop out half as often
-        m = self._sums(vectors, local[split:], found.marker_indptr, dropout / 2, rng)
-        return compose(x, m, self.net, self.config.marker_weight), vectors, index
+        weights = [self._kept(len(part), share, rng) for part, share in ((rows, dropout), (marker_rows, dropout / 2))]
+        read = as_tensors(found._replace(rows=rows, marker_rows=marker_rows))
+        return self.module.compose(vectors, read, *weights), vectors, index
 
-    def _sums(
-        self,
-        vectors: Tensor,
-        rows: NDArray[np.int64],
-        indptr: NDArray[np.int64],
-        dropout: float,
-        rng: np.random.Generator,
-    ) -> Tensor:
-        """Sums of rows of ``vectors``, without the n-grams or markers that drop out."""
-        weights = np.ones(len(rows), dtype=np.float32)
-        if dropout:
-            # Whole n-grams drop out (all their probes): a name must be known by any part of it.
-            kept = rng.random(len(rows) // self.config.probes) >= dropout
-            weights = np.repeat(kept, self.config.probes) / np.float32(1 - dropout)
-        return functional.embedding_bag(
-            torch.from_numpy(rows.astype(np.int64)),
-            vectors,
-            torch.from_numpy(indptr[:-1]),
-            mode="sum",
-            per_sample_weights=torch.from_numpy(weights),
-        )
+    def _kept(self, count: int, dropout: float, rng: np.random.Generator) -> Tensor:
+        """Weight of each of so many rows; the probes of an n-gram drop out together, as a name is known by any part."""
+        if not dropout:
+            return torch.ones(count)
+        kept = rng.random(count // self.config.probes) >= dropout
+        return torch.from_numpy(np.repeat(kept, self.config.probes) / np.float32(1 - dropout))
 
     def _anchors(self) -> NDArray[np.int64]:
         """Names of concepts with several, those of small languages more than once."""
@@ -223,7 +210,7 @@ class StaticTrainer:
         """
         import faiss
 
-        vectors = self.encoder().encode([self.data.text[i] for i in anchors])
+        vectors = self.module.encoder().encode([self.data.text[i] for i in anchors])
         cells = max(1, int(len(anchors) ** 0.5))
         quantiser = faiss.IndexFlatIP(self.config.dimension)
         index = faiss.IndexIVFFlat(quantiser, self.config.dimension, cells, faiss.METRIC_INNER_PRODUCT)
@@ -258,13 +245,14 @@ class StaticTrainer:
         per_epoch = -(-len(self._anchors()) // recipe.batch_size)
         total = max(1, per_epoch * recipe.epochs)
         adam = _LazyAdam(self.config.rows, self.config.dimension)
-        dense = torch.optim.AdamW(self.net.parameters(), lr=recipe.learning_rate, weight_decay=0.01)
+        layers = [weight for name, weight in self.module.named_parameters() if name != "table.weight"]
+        dense = torch.optim.AdamW(layers, lr=recipe.learning_rate, weight_decay=0.01)
         step, running = 0, 0.0
         for epoch in range(recipe.epochs):
             for anchors, partners in self._epoch(epoch, rng):
                 progress = step / total
                 rate = recipe.learning_rate * min(progress / recipe.warmup, (1 - progress) / (1 - recipe.warmup))
-                vectors, leaf, index = self._embed(np.concatenate([anchors, partners]), recipe.feature_dropout, rng)
+                vectors, leaf, index = self._embed(np.concatenate([anchors, partners]), rng)
                 n = len(anchors)
                 concepts = torch.from_numpy(self.data.concept[anchors])
                 loss = info_nce(vectors[:n], vectors[n:], concepts, recipe.temperature)
@@ -284,10 +272,4 @@ class StaticTrainer:
                 step += 1
                 if step % 100 == 0 or step == total:
                     self.log(f"epoch {epoch + 1}/{recipe.epochs} step {step}/{total} loss {running:.4f}")
-        return self.encoder()
-
-    def encoder(self) -> StaticEncoder:
-        """The encoder as it stands, quantised."""
-        codes, scale = quantise(self.table.numpy())
-        state = {name: tensor.detach().numpy().copy() for name, tensor in self.net.state_dict().items()}
-        return StaticEncoder(self.config, {"table": codes, "scale": scale, **state})
+        return self.module.encoder()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb.readers.babelon import read_babelon
 from medlink.records import Definition, Name, Source
 from tests.kb.writers import write_lines

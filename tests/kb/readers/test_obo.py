@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb.readers.obo import read_obo
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
 from tests.kb.writers import write_lines

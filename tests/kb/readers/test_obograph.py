@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from medlink.errors import InputError
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb.readers.obograph import compact, read_obograph
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medlink.errors import InputError
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.readers.rf2 import read_rf2
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source

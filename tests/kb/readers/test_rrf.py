@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medlink.errors import ConfigError, InputError
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.readers.rrf import read_rrf
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import ConfigError, InputError
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb.readers.table import read_table
 from medlink.records import Concept, Definition, Name, Relation, SemanticType, Source
 from tests.kb.writers import write_lines

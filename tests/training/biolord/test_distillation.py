@@ -20,7 +20,7 @@ from sentence_transformers.sentence_transformer.losses import MSELoss
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import load_encoder
 from medlink.records import Definition, Name
-from medlink.training.biolord.distillation import DistillationRecipe, SelfDistillation, with_head
+from medlink.training.biolord.distillation import SelfDistillation, with_head
 from medlink.training.biolord.distillation_loss import TargetLoss, weighted_squared_error
 from medlink.training.biolord.distillation_targets import (
     concept_entries,
@@ -29,6 +29,7 @@ from medlink.training.biolord.distillation_targets import (
     sum_embeddings,
     to_unit,
 )
+from medlink.training.biolord.recipes import DistillationRecipe
 from medlink.training.data.text_store import ConceptTexts, Entry, TargetBatches, TextStore, concept_texts, read_targets
 from tests.training.small_bert import Killed, small_bert
 
@@ -372,7 +373,7 @@ def test_a_head_is_linear_and_its_seed_counts(base: Path) -> None:
 
 def test_it_learns_the_targets(base: Path, teacher: Path, tmp_path: Path) -> None:
     lines: list[str] = []
-    recipe = replace(RECIPE, runs=1, epochs=60)
+    recipe = RECIPE.replace(runs=1, epochs=60)
     (folder,) = distil(base, teacher, tmp_path / "out", recipe, log=lines.append)
     losses = [float(line.split()[3]) for line in lines if line.startswith("step")]
     assert losses[-1] < 0.3 * losses[0]
@@ -394,17 +395,24 @@ def test_the_folders_hold_the_base_without_its_head_and_a_card(base: Path, teach
     encoder = load_encoder(whole[0])
     assert encoder.dimension == 16
     card = (whole[0] / "README.md").read_text("utf-8")
-    for fact in (encoder.fingerprint, *prints([base, teacher]), "concepts: 8", "texts: 20", "variance kept", "Seed 3"):
+    for fact in (
+        encoder.fingerprint,
+        *prints([base, teacher]),
+        "concepts: 8",
+        "texts: 20",
+        "variance kept",
+        '"seed": 3',
+    ):
         assert fact in card
     assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
-    assert "Seed 4" in (whole[1] / "README.md").read_text("utf-8")
+    assert '"seed": 4' in (whole[1] / "README.md").read_text("utf-8")
 
 
 def test_every_option_changes_the_weights(base: Path, teacher: Path, whole: list[Path], tmp_path: Path) -> None:
-    one = replace(RECIPE, runs=1)
+    one = RECIPE.replace(runs=1)
     assert prints(distil(base, teacher, tmp_path / "again", one)) == prints(whole[:1])
     for option in ({"dimension": 2}, {"seed": 4}):
-        found = prints(distil(base, teacher, tmp_path / "out", replace(one, **option)))
+        found = prints(distil(base, teacher, tmp_path / "out", one.replace(**option)))
         assert found != prints(whole[:1])
     assert found == prints(whole[1:])
 
@@ -438,7 +446,7 @@ def test_a_run_is_bound_to_what_it_began_with(base: Path, teacher: Path, tmp_pat
         distil(base, teacher, tmp_path / "out", log=kill)
     for changes, what in (
         ({"concepts": CONCEPTS[1:]}, "data"),
-        ({"recipe": replace(RECIPE, epochs=5)}, "recipe"),
+        ({"recipe": RECIPE.replace(epochs=5)}, "recipe"),
         ({"teacher": base}, "teacher"),
         ({"base": teacher}, "start"),
     ):
@@ -454,7 +462,7 @@ def test_the_measure_is_of_the_encoder_without_its_head(base: Path, teacher: Pat
         widths.append(model.encode(["a"]).shape[1])
         return 1.0 - 0.1 * len(widths)
 
-    folder = distil(base, teacher, tmp_path / "out", replace(RECIPE, runs=1), evaluate=measure)[0]
+    folder = distil(base, teacher, tmp_path / "out", RECIPE.replace(runs=1), evaluate=measure)[0]
     assert widths == [16] * 4
     card = (folder / "README.md").read_text("utf-8")
     assert "best development measure: 0.9" in card
@@ -463,7 +471,7 @@ def test_the_measure_is_of_the_encoder_without_its_head(base: Path, teacher: Pat
 
 def test_what_it_refuses(base: Path, teacher: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"11 dimensions from 8 concepts and a teacher of 12.*at most 7 dimensions"):
-        distil(base, teacher, tmp_path / "out", replace(RECIPE, dimension=11))
+        distil(base, teacher, tmp_path / "out", RECIPE.replace(dimension=11))
     # nothing has begun that would have to be resumed or deleted
     assert not list(tmp_path.iterdir())
     with pytest.raises(ConfigError, match="name a knowledge base of several concepts"):
@@ -483,10 +491,10 @@ def test_what_it_refuses(base: Path, teacher: Path, tmp_path: Path) -> None:
     (tmp_path / "early.checkpoints").mkdir()
     for left in ("lock", "run.writing"):
         (tmp_path / "early.checkpoints" / left).touch()
-    assert distil(base, teacher, tmp_path / "early", replace(RECIPE, runs=1, epochs=1))
+    assert distil(base, teacher, tmp_path / "early", RECIPE.replace(runs=1, epochs=1))
     (tmp_path / "third.checkpoints").touch()
     with pytest.raises(ConfigError, match=r"third\.checkpoints: there is a file of that name"):
         distil(base, teacher, tmp_path / "third")
     for option, value in (("dimension", 0), ("runs", 0), ("epochs", 0)):
         with pytest.raises(ConfigError, match=f"{option} is {value}, at least 1 expected"):
-            replace(RECIPE, **{option: value})
+            RECIPE.replace(**{option: value})

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ import medlink
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import load_encoder
 from medlink.training import BioLordTrainer
-from medlink.training.common.recipes import ContrastiveRecipe, StsRecipe
+from medlink.training.biolord.recipes import ContrastiveRecipe, StsRecipe
 from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
 from medlink.training.data.view import TrainingView
 from tests.training.biolord.test_sts import Row
@@ -69,7 +68,7 @@ def test_contrastive_from_a_knowledge_base(start: Path, pairs: KnowledgeBasePair
         "- pairs of an epoch: 80",
         "- steps: 10",
         "- hours: 0.00",
-        "Seed 3",
+        '"seed": 3',
         "Licence: to be filled in",
     ):
         assert fact in card, fact
@@ -85,10 +84,10 @@ def test_a_killed_phase_goes_on_to_the_same_weights(start: Path, pairs: Knowledg
         BioLordTrainer(start).contrastive(pairs, tmp_path / "out", RECIPE)
     again = BioLordTrainer(start, resume=True)
     with pytest.raises(ConfigError, match=r"temperature 0\.05 \(now 0\.1\)"):
-        again.contrastive(pairs, tmp_path / "out", replace(RECIPE, temperature=0.1))
+        again.contrastive(pairs, tmp_path / "out", RECIPE.replace(temperature=0.1))
     resumed = again.contrastive(pairs, tmp_path / "out", RECIPE)
     assert resumed.fingerprint == alone.fingerprint
-    other = BioLordTrainer(start).contrastive(pairs, tmp_path / "other", replace(RECIPE, temperature=0.1))
+    other = BioLordTrainer(start).contrastive(pairs, tmp_path / "other", RECIPE.replace(temperature=0.1))
     assert other.fingerprint != alone.fingerprint
 
 
@@ -123,7 +122,7 @@ def test_sts_keeps_the_best_by_a_measure(start: Path, tmp_path: Path) -> None:
     ):
         assert fact in card, fact
     assert trainer.sts(TABLES, tmp_path / "last", STS).fingerprint != encoder.fingerprint
-    cosent = trainer.sts(TABLES, tmp_path / "cosent", replace(STS, loss="cosent"))
+    cosent = trainer.sts(TABLES, tmp_path / "cosent", STS.replace(loss="cosent"))
     assert cosent.fingerprint != load_encoder(tmp_path / "last").fingerprint
 
 

@@ -11,7 +11,6 @@ import signal
 import socket
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +78,7 @@ def train(
 ) -> tuple[str, Figures]:
     """Train; the fingerprint of the weights and the figures."""
     model = SentenceTransformer(str(start), device="cpu")
-    figures = train_phase(model, batches or Pairs(), InfoNceLoss(model), recipe, work=work, **options)
+    figures = train_phase(model, batches or Pairs(), InfoNceLoss(model, 0.05), recipe, work=work, **options)
     return fingerprint_of(model), figures
 
 
@@ -117,7 +116,7 @@ def test_it_says_how_it_goes(start: Path, whole: tuple[str, Figures, list[str]])
 
 def test_it_learns(still: Path, tmp_path: Path) -> None:
     lines: list[str] = []
-    train(still, tmp_path, replace(RECIPE, epochs=8), log=lines.append)
+    train(still, tmp_path, RECIPE.replace(epochs=8), log=lines.append)
     assert losses(lines)[-1] < 0.5 * losses(lines)[0]
 
 
@@ -213,7 +212,7 @@ def test_workers_do_not_change_the_weights(
 
 
 def test_every_option_changes_the_weights(start: Path, tmp_path: Path) -> None:
-    short = replace(RECIPE, epochs=1)
+    short = RECIPE.replace(epochs=1)
     seen = {train(start, tmp_path / "short", short)[0]}
     # cached gradients draw other random numbers for dropout, and only these differ
     for option in (
@@ -227,7 +226,7 @@ def test_every_option_changes_the_weights(start: Path, tmp_path: Path) -> None:
         {"precision": "bf16"},
         {"seed": 4},
     ):
-        weights = train(start, tmp_path / next(iter(option)), replace(short, **option))[0]  # type: ignore[arg-type]
+        weights = train(start, tmp_path / next(iter(option)), short.replace(**option))[0]  # type: ignore[arg-type]
         assert weights not in seen, option
         seen.add(weights)
 
@@ -236,7 +235,9 @@ def test_few_rows_at_a_time_learn_the_same(still: Path, tmp_path: Path) -> None:
     models = []
     for name, mini_batch in (("whole", 0), ("few", 4)):
         model = SentenceTransformer(str(still), device="cpu")
-        train_phase(model, Pairs(), InfoNceLoss(model), replace(RECIPE, mini_batch=mini_batch), work=tmp_path / name)
+        train_phase(
+            model, Pairs(), InfoNceLoss(model, 0.05), RECIPE.replace(mini_batch=mini_batch), work=tmp_path / name
+        )
         models.append(model.state_dict())
     for name, tensor in models[0].items():
         torch.testing.assert_close(models[1][name], tensor, rtol=1e-4, atol=1e-4, msg=name)
@@ -249,7 +250,7 @@ def measured(*values: float) -> object:
 
 
 def test_the_best_weights_are_kept(start: Path, tmp_path: Path) -> None:
-    recipe = replace(RECIPE, evaluate_steps=2)
+    recipe = RECIPE.replace(evaluate_steps=2)
     lines: list[str] = []
     weights, figures = train(
         start, tmp_path / "a", recipe, evaluate=measured(0.1, 0.4, 0.3, 0.4, 0.2), log=lines.append
@@ -268,9 +269,7 @@ def test_the_best_weights_are_kept(start: Path, tmp_path: Path) -> None:
     assert last[0] != weights
     # measured at the end of each epoch, and at the end of the run
     assert train(start, tmp_path / "c", evaluate=measured(0.1, 0.2))[1].best_step == STEPS
-    assert (
-        train(start, tmp_path / "d", replace(recipe, evaluate_steps=7), evaluate=measured(0.2, 0.1))[1].best_step == 7
-    )
+    assert train(start, tmp_path / "d", recipe.replace(evaluate_steps=7), evaluate=measured(0.2, 0.1))[1].best_step == 7
 
 
 def test_best_weights_do_not_pile_up_between_checkpoints(start: Path, tmp_path: Path) -> None:
@@ -280,7 +279,7 @@ def test_best_weights_do_not_pile_up_between_checkpoints(start: Path, tmp_path: 
         if "measure" in line:
             seen.append({path.name for path in tmp_path.glob("best-*")})
 
-    recipe = replace(RECIPE, evaluate_steps=1)
+    recipe = RECIPE.replace(evaluate_steps=1)
     values = [step / 10 for step in range(STEPS)]
     train(start, tmp_path, recipe, evaluate=measured(*values), log=look, checkpoint_steps=4)
     expected = [{"best-1"}, {"best-2"}, {"best-3"}, {"best-4"}, *({"best-4", f"best-{step}"} for step in (5, 6, 7))]
@@ -292,13 +291,13 @@ def test_numbers_of_another_type_are_another_run(start: Path, tmp_path: Path) ->
     with pytest.raises(Killed):
         train(start, tmp_path, log=kill_at("step 3"), checkpoint_steps=2)
     with pytest.raises(ConfigError, match=r"the unfinished run has precision fp32 \(now bf16\)"):
-        train(start, tmp_path, replace(RECIPE, precision="bf16"), resume=True)
+        train(start, tmp_path, RECIPE.replace(precision="bf16"), resume=True)
     # what "auto" stands for here
-    assert train(start, tmp_path, replace(RECIPE, precision="fp32"), resume=True)[1].steps == STEPS
+    assert train(start, tmp_path, RECIPE.replace(precision="fp32"), resume=True)[1].steps == STEPS
 
 
 def test_it_stops_when_nothing_is_better(start: Path, tmp_path: Path) -> None:
-    recipe = replace(RECIPE, evaluate_steps=2, patience=2)
+    recipe = RECIPE.replace(evaluate_steps=2, patience=2)
     values = (0.3, 0.2, 0.4, 0.1, 0.4)
     weights, figures = train(start, tmp_path / "whole", recipe, evaluate=measured(*values))
     assert (figures.steps, figures.best_step) == (10, 6)
@@ -361,7 +360,7 @@ def test_a_start_that_embeds_by_no_numbers(start: Path, tmp_path: Path) -> None:
     model = SentenceTransformer(str(start), device="cpu")
     torch.nn.init.constant_(next(iter(model.parameters())), float("nan"))
     with pytest.raises(EncoderError, match="the encoder to start from embeds by no numbers"):
-        train_phase(model, Pairs(), InfoNceLoss(model), RECIPE, work=tmp_path)
+        train_phase(model, Pairs(), InfoNceLoss(model, 0.05), RECIPE, work=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -414,7 +413,7 @@ class Head(InfoNceLoss):
     """A loss with weights of its own."""
 
     def __init__(self, model: SentenceTransformer) -> None:
-        super().__init__(model)
+        super().__init__(model, 0.05)
         self.head = torch.nn.Linear(16, 16)
 
     def compute_loss_from_embeddings(self, embeddings: list[torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
@@ -470,7 +469,7 @@ def test_an_unfinished_run_is_not_mixed(start: Path, tmp_path: Path) -> None:
     other = Pairs()
     other.digest = "others"
     with pytest.raises(ConfigError, match=r"has other data, measured False \(now True\), seed 3 \(now 4\)\. Remedy"):
-        train(start, tmp_path, replace(RECIPE, seed=4), other, evaluate=measured(1), resume=True)
+        train(start, tmp_path, RECIPE.replace(seed=4), other, evaluate=measured(1), resume=True)
     path = next(tmp_path.glob("checkpoint-*")) / "schedule.json"
     schedule = json.loads(path.read_text())
     del schedule["since"]
@@ -526,7 +525,7 @@ def two(start: Path, work: Path, recipe: PhaseRecipe = RECIPE, rows: int = 6, st
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
 @pytest.mark.parametrize(("rows", "mini_batch"), [(6, 0), (7, 0), (6, 2)])
 def test_two_processes_learn_what_one_does(rows: int, mini_batch: int, still: Path, tmp_path: Path) -> None:
-    recipe = replace(RECIPE, mini_batch=mini_batch)
+    recipe = RECIPE.replace(mini_batch=mini_batch)
     assert two(still, tmp_path / "two", recipe, rows) == [0, 0]
     model, lines = SentenceTransformer(str(still), device="cpu"), []
     torch.manual_seed(5)
@@ -555,7 +554,7 @@ def test_cached_gradients_are_those_of_the_whole_batch(still: Path) -> None:
     gradients, values = [], []
     for mini_batch in (0, 4):
         model = SentenceTransformer(str(still), device="cpu")
-        loss = WholeBatchLoss(model, InfoNceLoss(model), mini_batch)
+        loss = WholeBatchLoss(model, InfoNceLoss(model, 0.05), mini_batch)
         read = _Collator(model, 0, 1).features
         value = loss([read(column) for column in batch.columns], torch.from_numpy(batch.labels))
         torch.autograd.backward(value)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import ConfigError, InputError
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.records import Definition
 from medlink.training.data.definitions import definitions_by_code, read_definitions

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.training.data.rated import RatedPair, Triplet, has_triplets, read_pairs, read_triplets
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.files.intake import Problems
+from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb
 from medlink.language.tags import wanted
 from medlink.records import Definition

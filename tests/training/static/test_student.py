@@ -15,7 +15,8 @@ from medlink.errors import ConfigError
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.records import Name
 from medlink.training.data.text_store import TextStore
-from medlink.training.static.student import Split, StaticStudent, StaticStudentRecipe, TextBags, random_student
+from medlink.training.static.recipes import StaticStudentRecipe
+from medlink.training.static.student import Split, StaticStudent, random_student
 from medlink.training.static.student_data import Synonym, accuracy_at_1, hold_out, synonyms
 from tests.training.small_bert import Killed, small_bert
 
@@ -119,7 +120,6 @@ def test_texts_are_embedded_as_the_encoder_does() -> None:
     found = module(module.preprocess(["a stone", "", "Ödem"]))["sentence_embedding"].detach().numpy()
     # eight bits of the encoder's table
     np.testing.assert_allclose(found, module.encoder().encode(["a stone", "", "Ödem"]), atol=0.03)
-    assert isinstance(TextBags.of(module.encoder(), 0.1), TextBags)
     same = random_student(CONFIG, dropout=0.5, seed=1)
     assert torch.equal(module.table.weight, same.table.weight)
     assert not torch.equal(module.table.weight, random_student(CONFIG, dropout=0.5, seed=2).table.weight)
@@ -127,7 +127,7 @@ def test_texts_are_embedded_as_the_encoder_does() -> None:
 
 def test_it_learns_what_the_teacher_says(teacher: Path, tmp_path: Path) -> None:
     student = StaticStudent(
-        lambda: NAMES, teacher, StaticConfig(rows=512, dimension=16, hidden=16), replace(RECIPE, epochs=150)
+        lambda: NAMES, teacher, StaticConfig(rows=512, dimension=16, hidden=16), RECIPE.replace(epochs=150)
     )
     encoder = student.train(tmp_path / "out")
     texts = [name.text for name in NAMES]
@@ -179,19 +179,19 @@ def test_every_option_changes_the_weights(teacher: Path, whole: tuple[Path, Stat
         {"held_out": 4},
         {"seed": 4},
     ):
-        seen.add(distil(teacher, tmp_path / "out", replace(RECIPE, **option)).fingerprint)
+        seen.add(distil(teacher, tmp_path / "out", RECIPE.replace(**option)).fingerprint)
     assert len(seen) == 8
 
 
 def test_it_begins_with_an_encoder_or_a_shape(teacher: Path, whole: tuple[Path, StaticStudent], tmp_path: Path) -> None:
-    found = distil(teacher, tmp_path / "out", replace(RECIPE, learning_rate=1e-6, epochs=1), start=whole[0])
+    found = distil(teacher, tmp_path / "out", RECIPE.replace(learning_rate=1e-6, epochs=1), start=whole[0])
     before = load_encoder(whole[0])
     assert found.fingerprint != before.fingerprint
     texts = [name.text for name in NAMES]
     np.testing.assert_allclose(found.encode(texts), before.encode(texts), atol=0.02)
     assert before.fingerprint in (tmp_path / "out" / "README.md").read_text("utf-8")
     shape = replace(StaticConfig(), dimension=16)
-    alone = distil(teacher, tmp_path / "default", replace(RECIPE, epochs=1), start=None)
+    alone = distil(teacher, tmp_path / "default", RECIPE.replace(epochs=1), start=None)
     assert alone.config == shape
 
 
@@ -207,7 +207,7 @@ def test_a_run_killed_goes_on_to_the_same_weights(
         with pytest.raises(Killed):
             distil(teacher, tmp_path / "out", resume=resume, log=kill, checkpoint_steps=2)
     with pytest.raises(ConfigError, match="began with another data and recipe"):
-        distil(teacher, tmp_path / "out", replace(RECIPE, held_out=4), resume=True)
+        distil(teacher, tmp_path / "out", RECIPE.replace(held_out=4), resume=True)
     lines: list[str] = []
     found = distil(teacher, tmp_path / "out", resume=True, log=lines.append)
     assert found.fingerprint == load_encoder(whole[0]).fingerprint
@@ -225,11 +225,11 @@ def test_what_it_refuses(teacher: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no concept has two names"):
         distil(teacher, tmp_path / "out", names=NAMES[:1])
     for option in ("mini_batch", "max_tokens"):
-        with pytest.raises(ConfigError, match=f"{option} is 1, 0 expected"):
-            replace(RECIPE, **{option: 1})
+        with pytest.raises(ConfigError, match=f"{option} is 1, at least 0 and at most 0 expected"):
+            RECIPE.replace(**{option: 1})
     for option, value in (("held_out", 0), ("feature_dropout", 1.0)):
         with pytest.raises(ConfigError, match=f"{option} is {value}"):
-            replace(RECIPE, **{option: value})
+            RECIPE.replace(**{option: value})
 
 
 def test_several_processes_are_refused(teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

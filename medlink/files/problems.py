@@ -1,0 +1,120 @@
+"""What could not be used of a file: counted by kind, with the first few named by file and line.
+
+A reader counts a bad row and goes on. When more than a share of a file's rows is bad the load stops: see
+:class:`Problems`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+
+from medlink.errors import ConfigError, InputError
+
+EXAMPLES = 5
+"""How many bad rows are kept with file and line."""
+GRACE = 10
+"""Fewer bad rows than this in one file never stop a load (unless no row is good, or the share is 0)."""
+EARLY = 10_000
+"""After this many rows the share is judged while reading, not only at the end of the file."""
+UTF8_REMEDY = "give the file as UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8 FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One bad row: what was wrong with it and where it stands."""
+
+    kind: str
+    path: str
+    line: int
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.kind}" + (f" ({self.detail})" if self.detail else "")
+
+
+class Problems:
+    """What went wrong, and what was left out on purpose, while one input was read.
+
+    Args:
+        max_bad_share: share of bad rows in one file above which :class:`InputError` stops the load. Fewer
+            than ``GRACE`` bad rows do not stop it, except when the file has no good row at all or
+            the share is 0, which tolerates none. Files of ``EARLY`` rows and more are judged while reading. 1
+            tolerates everything, a last line that is cut off too.
+        adjustable: whether the user can set the share, which the remedy then says.
+        progress: called with the number of bytes taken in from disk since the last call.
+
+    Attributes:
+        bad: bad rows by kind.
+        skipped: rows left out on purpose (filters, suppressed, inactive), by reason.
+        examples: the first ``EXAMPLES`` bad rows.
+        lines: line numbers of the first ``EXAMPLES`` bad rows of each kind.
+        notes: remarks for the user, such as an optional file that is not there.
+        rows: data rows seen in all files.
+    """
+
+    def __init__(
+        self,
+        max_bad_share: float = 0.01,
+        progress: Callable[[int], object] | None = None,
+        *,
+        adjustable: bool = True,
+    ) -> None:
+        if not 0 <= max_bad_share <= 1:
+            raise ConfigError(f"max_bad_share is {max_bad_share}", remedy="give a share between 0 and 1")
+        self.max_bad_share = max_bad_share
+        self.adjustable = adjustable
+        self.progress = progress
+        self.bad: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.examples: list[Problem] = []
+        self.lines: dict[str, list[int]] = {}
+        self.notes: list[str] = []
+        self.rows = 0
+        self._bad_in_file: dict[str, Counter[str]] = {}
+        self._first_in_file: dict[str, Problem] = {}
+
+    def bad_row(self, kind: str, path: str | PathLike[str], line: int, detail: str = "", rows: int = 0) -> None:
+        """Count one bad row; ``rows`` is how many of its file were seen so far.
+
+        Raises:
+            InputError: too large a share of the file is bad.
+        """
+        problem = Problem(kind, str(path), line, detail)
+        self.bad[kind] += 1
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(problem)
+        if len(self.lines.setdefault(kind, [])) < EXAMPLES:
+            self.lines[kind].append(line)
+        self._bad_in_file.setdefault(problem.path, Counter())[kind] += 1
+        self._first_in_file.setdefault(problem.path, problem)
+        if rows >= EARLY or self.max_bad_share == 0:
+            self.judge(path, max(rows, 1))
+
+    def judge(self, path: str | PathLike[str], rows: int) -> None:
+        """Stop when too large a share of the ``rows`` seen in ``path`` is bad.
+
+        Raises:
+            InputError: more than ``max_bad_share`` of the rows is bad.
+        """
+        kinds = self._bad_in_file.get(str(path))
+        if not kinds:
+            return
+        bad = sum(kinds.values())
+        tolerated = bad < GRACE and bad < rows and self.max_bad_share > 0
+        if tolerated or bad <= self.max_bad_share * rows:
+            return
+        first = self._first_in_file[str(path)]
+        parts = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
+        remedy = "mend or fetch the file again" + (", or raise max_bad_share" if self.adjustable else "")
+        if first.kind == "bad bytes":
+            remedy = UTF8_REMEDY
+        raise InputError(
+            f"{bad} of {rows} rows cannot be used ({parts}), more than the share of {self.max_bad_share:g} allowed; "
+            f"the first: {first.kind}" + (f" ({first.detail})" if first.detail else ""),
+            path=path,
+            line=first.line,
+            remedy=remedy,
+        )

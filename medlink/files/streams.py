@@ -1,0 +1,280 @@
+"""The one stream reader: lines of a file, plain or compressed, decoded one by one and numbered."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zlib
+from codecs import IncrementalDecoder, getincrementaldecoder, lookup
+from collections.abc import Iterator
+from contextlib import nullcontext
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO
+
+from medlink.errors import ConfigError, InputError
+from medlink.files.problems import UTF8_REMEDY, Problems
+
+LONGEST_LINE = 1 << 20
+"""Bytes of the longest line that is looked at; of a longer one nothing is kept."""
+_BLOCK = 1 << 16
+_GZIP = b"\x1f\x8b"
+_WIDE = ("utf-16", "utf-32")  # a line end is not one byte there
+# these decode bytes into text that nobody wrote, or carry a state from line to line
+_NO_LINES = ("hz", "idna", "iso2022", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
+_PLAIN = b'azAZ09\t,;"\r\n'
+
+
+def existing_file(path: str | PathLike[str], *, pipes: bool = False) -> Path:
+    """``path`` if it is a file, plain or with ``.gz`` behind its name.
+
+    Args:
+        path: the file.
+        pipes: whether a pipe or a device will do, which can be read once and from its beginning only.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    plain = Path(path)
+    for found in (plain, plain.with_name(plain.name + ".gz")):
+        if found.is_file():
+            return found
+    if plain.is_dir():
+        raise InputError("is a folder, a file is needed", path=path, remedy="name a file in it")
+    if plain.exists() and not pipes:
+        raise InputError("is a pipe or a device, a file is needed", path=path, remedy="write what it gives to a file")
+    if not plain.exists():
+        raise InputError("no such file", path=path, remedy="check the path")
+    return plain
+
+
+def input_size(path: str | PathLike[str]) -> int:
+    """Bytes on disk at and below ``path``, for a progress bar."""
+    top = Path(path)
+    if top.is_dir():
+        return sum(found.stat().st_size for found in top.rglob("*") if found.is_file())
+    return top.stat().st_size if top.is_file() else 0
+
+
+def text_encoding(encoding: str) -> str:
+    """Python's name of an encoding in which a file can be read line by line.
+
+    Raises:
+        ConfigError: there is no such encoding, or it is not one for lines of text.
+
+    >>> text_encoding("UTF8"), text_encoding("latin-1")
+    ('utf-8', 'iso8859-1')
+    """
+    try:
+        name = lookup(encoding).name
+    except (LookupError, ValueError) as error:
+        raise ConfigError(f"unknown encoding {encoding!r}", remedy="give one such as utf-8 or latin-1") from error
+    if name.startswith(_WIDE):
+        return name
+    try:
+        plain = not name.replace("_", "-").startswith(_NO_LINES) and _PLAIN.decode(name) == _PLAIN.decode("ascii")
+    except (LookupError, ValueError):
+        plain = False
+    if not plain:
+        raise ConfigError(f"encoding {encoding!r} cannot be read line by line", remedy="convert the file to UTF-8")
+    return name
+
+
+class LineFile:
+    r"""The lines of a file, plain or gzip, one at a time, decoded, without line ends.
+
+    A line ends with ``\n`` or ``\r\n``, and with ``\r`` where the file has no ``\n``: otherwise a ``\r`` is part of a
+    cell and read as a blank. A line that cannot be decoded, or is longer than ``LONGEST_LINE``, is counted as a bad
+    row and left out. A file is read as long as it was when it was opened. Memory grows neither with the file nor with
+    a line.
+
+    Args:
+        path: the file, or what to call ``stream``.
+        problems: where bad rows are counted.
+        stream: where to read instead of opening ``path``.
+        encoding: what the user says of the file; UTF-8 when nobody could say.
+        pipes: whether ``path`` may be a pipe or a device.
+        universal: a ``\r`` always ends a line, as in a list that is no table.
+        may_be_empty: an empty file is no error.
+
+    Attributes:
+        header: lines at the top that are no data rows.
+        rows: number of the line given last, the header included.
+        cut: whether that line has no line end, which is so only at the end of a file.
+        grew: whether the file grew while it was read.
+
+    Raises:
+        InputError: there is no such file.
+        ConfigError: see :func:`text_encoding`.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        problems: Problems,
+        *,
+        stream: BinaryIO | None = None,
+        encoding: str | None = None,
+        pipes: bool = False,
+        universal: bool = False,
+        may_be_empty: bool = False,
+    ) -> None:
+        self._given = encoding is not None
+        self._encoding = text_encoding(encoding or "utf-8")
+        self._wide = self._encoding.startswith(_WIDE)
+        self.path = existing_file(path, pipes=pipes) if stream is None else Path(path)
+        self.problems, self.may_be_empty = problems, may_be_empty
+        self.header, self.rows, self.cut, self.grew = 0, 0, False, False
+        self._stream, self._universal = stream, universal
+
+    def bad(self, kind: str, line: int, detail: str = "") -> None:
+        """Count a bad row of this file."""
+        self.problems.bad_row(kind, self.path, line, detail, self.rows - self.header)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        """Line numbers, from 1, and lines.
+
+        Raises:
+            InputError: the file cannot be read, is empty, is cut off inside its compression, is UTF-16 and not said to
+                be, or too much of it is bad.
+        """
+        try:
+            with open(self.path, "rb") if self._stream is None else nullcontext(self._stream) as stream:
+                yield from self._texts(stream)
+        except (EOFError, zlib.error) as error:
+            raise InputError(
+                f"the compressed file is damaged or cut off after line {self.rows}: {error}",
+                path=self.path,
+                remedy="fetch or compress it again",
+            ) from error
+        except OSError as error:
+            raise InputError(
+                f"cannot be read: {error.strerror or error}", path=self.path, remedy="check the file and its rights"
+            ) from error
+        if not self.rows and not self.may_be_empty:
+            raise InputError("the file is empty", path=self.path, remedy="fetch or export it again")
+        if self.grew:
+            self.problems.notes.append(f"{self.path}: the file grew while it was read; what came later is left out")
+        self.problems.rows += self.rows - self.header
+        self.problems.judge(self.path, self.rows - self.header)
+
+    def _texts(self, stream: BinaryIO) -> Iterator[tuple[int, str]]:
+        encoding = "utf-8" if self._wide else self._encoding
+        kind = f"not {encoding.upper()}, see --encoding" if self._given else "bad bytes"
+        for raws, ended in self._split(stream):
+            for raw in raws:
+                self.rows += 1
+                self.cut = not ended
+                if raw is None:
+                    self.bad(f"longer than {LONGEST_LINE:,} bytes", self.rows)
+                elif self.grew and not ended:
+                    self.bad("cut off, the file was still being written", self.rows)
+                else:
+                    try:
+                        text = raw.decode(encoding).replace("\r", " ")
+                    except UnicodeDecodeError as error:
+                        self.bad(kind, self.rows, f"byte {error.start + 1} of the line is not {encoding.upper()}")
+                        continue
+                    yield self.rows, text.removeprefix("\ufeff") if self.rows == 1 else text
+
+    def _split(self, stream: BinaryIO) -> Iterator[tuple[list[bytes | None], bool]]:
+        """Some lines at a time, ``None`` for one that is too long, and whether they have a line end."""
+        held, dropped, universal = b"", False, True if self._universal else None
+        for block in self._blocks(stream):
+            if universal is None:
+                universal = b"\n" not in block and b"\r" in block
+            held += block
+            # the second half of a \r\n may be in the next block
+            half = b"\r" if held.endswith(b"\r") else b""
+            if universal:
+                held = held.removesuffix(half).replace(b"\r\n", b"\n").replace(b"\r", b"\n") + half
+            *parts, held = held.split(b"\n")
+            lines: list[bytes | None] = [
+                line.removesuffix(b"\r") if len(line) <= LONGEST_LINE else None for line in parts
+            ]
+            if lines:
+                if dropped:
+                    lines[0], dropped = None, False
+                yield lines, True
+            if dropped or len(held) > LONGEST_LINE:
+                held, dropped = half, True
+        if held or dropped:
+            yield [None if dropped else held.removesuffix(b"\r")], bool(universal) and held.endswith(b"\r")
+
+    def _blocks(self, stream: BinaryIO) -> Iterator[bytes]:
+        """The bytes of the input, unpacked; those of an encoding with wide line ends as UTF-8."""
+        blocks = self._raw(stream)
+        first = next(blocks, b"")
+        if first.startswith(_GZIP):
+            blocks = _unpacked(first, blocks)
+            first = next(blocks, b"")
+        decoder = getincrementaldecoder(self._encoding)() if self._wide else None
+        if decoder is None:
+            self._refuse_wide(first)
+        block = first
+        while block:
+            yield block if decoder is None else self._narrow(decoder, block)
+            block = next(blocks, b"")
+        if decoder is not None and not self.grew:
+            self._narrow(decoder, b"", final=True)
+
+    def _raw(self, stream: BinaryIO) -> Iterator[bytes]:
+        """The bytes of the input as they are, up to where a file ended when it was opened."""
+        status = _file_status(stream)
+        rest = None if status is None else status.st_size - stream.tell()
+        while block := stream.read(_BLOCK if rest is None else max(0, min(_BLOCK, rest))):
+            if rest is not None:
+                rest -= len(block)
+            if self.problems.progress:
+                self.problems.progress(len(block))
+            self.grew = status is not None and os.fstat(stream.fileno()).st_size > status.st_size
+            yield block
+
+    def _narrow(self, decoder: IncrementalDecoder, block: bytes, *, final: bool = False) -> bytes:
+        """A block as UTF-8; half a character waits for the next."""
+        try:
+            return decoder.decode(block, final).encode()
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"is not {self._encoding.upper()}", path=self.path, remedy="name its encoding with --encoding"
+            ) from error
+
+    def _refuse_wide(self, block: bytes) -> None:
+        """Refuse UTF-16 that is read as something else, with or without its mark."""
+        marked = block.startswith((b"\xff\xfe", b"\xfe\xff"))
+        low, high = block[1::2].count(0), block[::2].count(0)
+        if not block or not (marked or 4 * (low + high) >= len(block)):
+            return
+        found = "is" if marked else "has the NUL bytes of"
+        wide = "utf-16" if marked else f"utf-16-{'le' if low >= high else 'be'}"
+        raise InputError(
+            f"{found} UTF-16, {'' if marked else 'is '}not {self._encoding.upper()}",
+            path=self.path,
+            line=1,
+            remedy=f"add --encoding {wide}" if self._given else UTF8_REMEDY.replace("ISO-8859-1", wide.upper()),
+        )
+
+
+def _unpacked(block: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """What gzip packed; several packed files may stand one behind the other."""
+    unpack, begun = zlib.decompressobj(wbits=31), False
+    while block:
+        while block := block if begun else block.lstrip(b"\0"):
+            begun = True
+            if text := unpack.decompress(block):
+                yield text
+            block = b""
+            if unpack.eof:
+                block, unpack, begun = unpack.unused_data, zlib.decompressobj(wbits=31), False
+        block = next(blocks, b"")
+    if begun:
+        raise EOFError("it ends before its end mark")
+
+
+def _file_status(stream: BinaryIO) -> os.stat_result | None:
+    """What the system says of a file on a disk, ``None`` for a stream without an end to foresee."""
+    try:
+        status = os.fstat(stream.fileno())
+    except OSError:
+        return None
+    return status if stat.S_ISREG(status.st_mode) and status.st_size else None

@@ -1,0 +1,93 @@
+"""A sentence-transformers model as an encoder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.errors import EncoderError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+
+class TransformerEncoder:
+    """A sentence-transformers model behind the :class:`Encoder` protocol.
+
+    Args:
+        name: model folder, or hub model name.
+        device: torch device; the default is a GPU where there is one.
+        batch_size: names embedded at a time.
+    """
+
+    def __init__(self, name: str | Path, *, device: str | None = None, batch_size: int = 128) -> None:
+        from sentence_transformers import SentenceTransformer
+
+        local = Path(name).exists()
+        try:
+            self._model = SentenceTransformer(str(name), device=device, local_files_only=local, trust_remote_code=False)
+        except Exception as error:  # the library raises many kinds for one cause: no model of that name
+            raise EncoderError(
+                f"no sentence-transformers model could be loaded from {str(name)!r}: {error}",
+                remedy="name 'builtin', a model folder, or a hub model that this machine can reach",
+            ) from error
+        self._batch_size = batch_size
+
+    @property
+    def model(self) -> SentenceTransformer:
+        """The sentence-transformers model itself."""
+        return self._model
+
+    @property
+    def dimension(self) -> int:
+        """Width of the embeddings."""
+        return int(self._model.get_embedding_dimension() or 0)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of every weight and of the kinds of modules."""
+        return fingerprint_of(self._model)
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed n texts: ``(n, dimension)`` float32 unit vectors."""
+        if not texts:
+            return np.zeros((0, self.dimension), dtype=np.float32)
+        vectors = self._model.encode(
+            list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
+        )
+        return np.asarray(vectors, dtype=np.float32)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the model folder with safetensors weights."""
+        self._model.save(str(folder), safe_serialization=True)
+        return Path(folder)
+
+
+def fingerprint_of(model: SentenceTransformer) -> str:
+    """Hash of what decides the embeddings of a sentence-transformers model.
+
+    That is every weight, the modules with their settings, the tokenizer, and the length at which texts are cut.
+    """
+    digest = hashlib.sha256()
+    for module in model:
+        settings: dict[str, Any] = getattr(module, "get_config_dict", dict)()
+        digest.update(json.dumps([type(module).__name__, settings], sort_keys=True, default=str).encode())
+    digest.update(json.dumps([model.max_seq_length, _tokenizer_of(model)], sort_keys=True).encode())
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().view(-1).float().numpy().tobytes())
+    return digest.hexdigest()[:32]
+
+
+def _tokenizer_of(model: SentenceTransformer) -> dict[str, Any]:
+    """What the tokenizer does, without what each call sets: how it pads and where it cuts."""
+    backend = getattr(getattr(model, "tokenizer", None), "backend_tokenizer", None)
+    if backend is None:
+        return {}
+    return {key: value for key, value in json.loads(backend.to_str()).items() if key not in ("padding", "truncation")}

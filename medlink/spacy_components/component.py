@@ -1,0 +1,124 @@
+"""What both components share: which bundle, which language, and how they are saved and pickled."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from medlink.errors import BundleError
+from medlink.index import Bundle
+from medlink.language.tags import language_tag
+from medlink.linking.demo import BUNDLE_VARIABLE, demo_bundle
+from medlink.notes.abbreviations import LongForms
+from medlink.notes.finder import Mentions
+from medlink.spacy_components.options import LinkerOptions, MentionsOptions
+
+logger = logging.getLogger("medlink")
+_FILE = "medlink.json"
+_OPENED: WeakValueDictionary[tuple[str, int, int], Bundle] = WeakValueDictionary()
+"""Bundles that a component has open, by folder and by inode and time of the manifest: both components share one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What the finder knows of a document, for the linker behind it: nothing is looked up or looked for twice."""
+
+    bundle: Bundle
+    language: str
+    found: Mentions
+    long_forms: LongForms | None
+
+
+HANDED: WeakKeyDictionary[Doc, Handed] = WeakKeyDictionary()
+"""As long as the documents live; it does not travel with them, as it holds numbers of one bundle."""
+
+
+def open_bundle(name: str, bundle: str | None) -> Bundle:
+    """The bundle of a component: the one it was given, else ``MEDLINK_BUNDLE``, else the demo bundle, which is said."""
+    folder = Path(bundle or os.environ.get(BUNDLE_VARIABLE) or demo_bundle())
+    if not bundle and not os.environ.get(BUNDLE_VARIABLE):
+        logger.warning(
+            "%s: no bundle given and %s is not set; using the demo terminology in %s, which is not for clinical use",
+            name,
+            BUNDLE_VARIABLE,
+            folder,
+        )
+    try:
+        status = (folder / "manifest.json").stat()
+    except OSError:
+        return Bundle(folder)  # says what is missing
+    key = (str(folder.absolute()), status.st_ino, status.st_mtime_ns)
+    opened = _OPENED.get(key)
+    if opened is None:
+        opened = _OPENED[key] = Bundle(folder)
+    return opened
+
+
+def _restore(kind: type[Component], vocab: Vocab, name: str, settings: dict[str, Any]) -> Component:
+    return kind(vocab, name, **settings)
+
+
+class Component:
+    """Base of both components: a bundle opened by path, saved and pickled by reference and checked when it comes back.
+
+    Args:
+        vocab: vocabulary of the pipeline.
+        name: name of the component in it.
+        options: its configuration.
+    """
+
+    def __init__(self, vocab: Vocab, name: str, options: MentionsOptions | LinkerOptions) -> None:
+        self.vocab = vocab
+        self.name = name
+        given = options.language or vocab.lang
+        self.language: str = language_tag(given) or given
+        self.bundle = open_bundle(name, options.bundle)
+        # Another process must open the same folder, whatever its environment says.
+        self.settings = options.to_dict() | {"bundle": str(self.bundle.folder)}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (type(self), self.vocab, self.name, self.settings)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What results depend on: the contents of the bundle, not its place."""
+        return self.bundle.versions
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """The identity of the bundle; the configuration is spaCy's to save."""
+        return json.dumps(self.identity, sort_keys=True).encode("utf-8")
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:
+        """Check that the bundle at hand is the one the pipeline was saved with.
+
+        Raises:
+            BundleError: it has other names or another encoder.
+        """
+        saved = json.loads(data)
+        for part in ("kb", "encoder"):
+            if saved.get(part) != self.identity[part]:
+                raise BundleError(
+                    f"{self.name} was saved with another bundle: its {part} differs",
+                    path=self.bundle.folder,
+                    remedy="name the bundle it was saved with, or add the component anew",
+                )
+        return self
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the identity of the bundle into the component's folder."""
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _FILE).write_bytes(self.to_bytes())
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> Self:
+        """Read what :meth:`to_disk` wrote and check it."""
+        return self.from_bytes((Path(path) / _FILE).read_bytes())

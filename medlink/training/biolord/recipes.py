@@ -1,0 +1,96 @@
+"""The recipes of BioLORD's phases: every number with its source. What is imported here needs no torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from medlink.errors import ConfigError
+from medlink.models.encoders import BUILTIN
+from medlink.training.common.recipes import LARGEST, SMALLEST, Epochs, LearningRate, PhaseRecipe
+
+
+class StsRecipe(PhaseRecipe):
+    """Fine-tuning on rated sentence pairs: BioLORD 2022, appendix A.4, on several tables at once as in 2023.
+
+    10 epochs and the rate 6e-6 are of A.4. Neither paper names its loss; ``"cosine"`` is what the library's own recipe
+    for such tables used at the time.
+
+    >>> StsRecipe().epochs, StsRecipe().loss
+    (10, 'cosine')
+    """
+
+    epochs: Epochs = 10
+    learning_rate: LearningRate = 6e-6
+    loss: Annotated[
+        Literal["cosine", "cosent"], Field(description="Squared error of the cosines, or CoSENT on their order.")
+    ] = "cosine"
+
+
+class ContrastiveRecipe(PhaseRecipe):
+    """The contrastive phase: the 2022 paper's pre-training, which the 2023 paper keeps with other data.
+
+    Neither paper names the temperature; 0.05 is the library's default (a scale of 20).
+
+    >>> ContrastiveRecipe().temperature
+    0.05
+    """
+
+    temperature: Annotated[float, Field(ge=SMALLEST, le=LARGEST, description="Temperature of InfoNCE.")] = 0.05
+
+
+class DistillationRecipe(PhaseRecipe):
+    """Self-distillation: BioLORD-2023, section "Self-distillation phase".
+
+    The paper reduces the targets to 64 principal components. It averages several runs and does not say how many; here
+    they have the seeds ``seed``, ``seed + 1`` and so on.
+
+    >>> DistillationRecipe().dimension, DistillationRecipe().runs
+    (64, 3)
+    """
+
+    dimension: Annotated[int, Field(ge=1, description="Principal components of the targets.")] = 64
+    runs: Annotated[int, Field(ge=1, description="Encoders to train, each by a seed of its own.")] = 3
+
+
+class MultilingualRecipe(PhaseRecipe):
+    """Cross-lingual distillation: BioLORD-2023, section "Cross-lingual distillation".
+
+    What the paper does not name is that of the example with which sentence-transformers presents the method
+    (``examples/training/multilingual/make_multilingual.py``, by its authors): 5 epochs, batches of 64, rate 2e-5.
+    ``filter`` says how far two names mean the same (LaBSE in the paper). Between its cosines ``low`` and ``high`` the
+    weight of a pair grows from 0 to 1 (:func:`~medlink.training.biolord.multilingual_data.sense_weights`); without them
+    both are found from the pairs (:func:`~medlink.training.biolord.multilingual_data.thresholds`). In the paper student
+    and teacher both have 768 dimensions; without ``project`` a student of another width is refused.
+
+    Raises:
+        ConfigError: one of ``low`` and ``high`` is given without the other, or either without a filter.
+
+    >>> MultilingualRecipe().epochs, MultilingualRecipe().filter
+    (5, 'builtin')
+    """
+
+    epochs: Epochs = 5
+    filter: Annotated[
+        str, Field(description="Encoder that tells which pairs align: 'builtin', folder, hub model; '': none.")
+    ] = BUILTIN
+    low: Annotated[
+        Annotated[float, Field(ge=-1, le=1)] | None,
+        Field(description="Cosine of the filter below which a pair counts nothing."),
+    ] = None
+    high: Annotated[
+        Annotated[float, Field(ge=-1, le=1)] | None,
+        Field(description="Cosine of the filter above which a pair counts fully."),
+    ] = None
+    project: Annotated[
+        bool, Field(description="Add a linear layer to an encoder of another width than the teacher's.")
+    ] = False
+
+    @model_validator(mode="after")
+    def _thresholds(self) -> Self:
+        if (self.low is None) != (self.high is None):
+            raise ConfigError("one of low and high is given without the other", remedy="give both, or neither")
+        if self.low is not None and not self.filter:
+            raise ConfigError("low and high are of a similarity filter, and there is none", remedy="name a filter")
+        return self

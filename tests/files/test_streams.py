@@ -1,0 +1,248 @@
+"""Opening, decoding, counting: what all readers share."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medlink.errors import ConfigError, InputError
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
+from medlink.files.tables import open_table, read_rows
+from medlink.kb.readers.babelon import read_babelon
+from medlink.kb.readers.obo import read_obo
+from medlink.kb.readers.obograph import read_obograph
+from medlink.kb.readers.rf2 import read_rf2
+from medlink.kb.readers.rrf import read_rrf
+from medlink.kb.readers.table import read_table
+from tests.kb import writers
+from tests.kb.writers import conso
+
+
+def rows(path: Path, problems: Problems | None = None, **given: Any) -> list[tuple[int, list[str]]]:
+    return list(read_rows(LineFile(path, problems or Problems(), **given), 2, "\t"))
+
+
+def test_lines_plain_and_packed(tmp_path: Path) -> None:
+    text = "\ufeffa\tb\r\nc\u2028d\te\n"
+    (tmp_path / "x").write_bytes(text.encode())
+    (tmp_path / "y.gz").write_bytes(gzip.compress(text.encode()))
+    expected = [(1, ["a", "b"]), (2, ["c\u2028d", "e"])]
+    assert rows(tmp_path / "x") == rows(tmp_path / "y.gz") == rows(tmp_path / "y") == expected
+
+
+def test_bad_rows_are_counted_and_five_kept(tmp_path: Path) -> None:
+    path = writers.write_lines(tmp_path / "x", ["a\tb"] * 100 + ["a"] * 6 + ["a\tb\tc"])
+    problems = Problems(0.5)
+    assert len(rows(path, problems)) == 100
+    assert problems.bad == {"column count": 7}
+    assert problems.rows == 107
+    assert [problem.line for problem in problems.examples] == [101, 102, 103, 104, 105]
+    assert str(problems.examples[0]) == f"{path}:101: column count (1 columns, 2 expected)"
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "share", "stops"),
+    [
+        (100, 9, 0.01, False),  # few rows never stop a load
+        (100, 10, 0.01, True),
+        (990, 10, 0.01, False),  # exactly the share
+        (989, 11, 0.01, True),
+        (100, 10, 0.2, False),
+        (100, 1, 0.0, True),  # none is tolerated
+        (0, 1, 0.01, True),  # no good row at all
+        (0, 3, 1.0, False),
+    ],
+)
+def test_share_of_bad_rows(good: int, bad: int, share: float, stops: bool, tmp_path: Path) -> None:
+    path = writers.write_lines(tmp_path / "x", ["a\tb"] * good + ["a"] * bad)
+    if stops:
+        with pytest.raises(InputError, match="rows cannot be used") as caught:
+            rows(path, Problems(share))
+        assert caught.value.line == good + 1
+        assert caught.value.path == str(path)
+        assert "max_bad_share" in str(caught.value)
+    else:
+        assert len(rows(path, Problems(share))) == good
+
+
+def test_share_is_judged_early(tmp_path: Path) -> None:
+    path = writers.write_lines(tmp_path / "x", ["a"] * 200 + ["a\tb"] * 9_000 + ["a"] * 40_000)
+    problems = Problems(0.1)
+    with pytest.raises(InputError):
+        rows(path, problems)
+    assert 10_000 <= sum(problems.bad.values()) + 9_000 < 11_000
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1])
+def test_share_outside_its_range(share: float) -> None:
+    with pytest.raises(ConfigError, match="max_bad_share"):
+        Problems(share)
+
+
+def test_progress_tells_all_bytes(tmp_path: Path) -> None:
+    path = writers.write_lines(tmp_path / "x", ["a\tb"] * 40_000)
+    told: list[int] = []
+    rows(path, Problems(progress=told.append))
+    assert len(told) > 2
+    assert sum(told) == path.stat().st_size
+
+
+def test_last_line_cut_off(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"a\tb\nc")
+    with pytest.raises(InputError, match="last line is cut off: 1 of 2 columns") as caught:
+        rows(tmp_path / "x")
+    assert caught.value.line == 2
+    (tmp_path / "x").write_bytes(b"a\tb\nc\td")
+    assert rows(tmp_path / "x")[-1] == (2, ["c", "d"])
+
+
+def test_empty_lines_are_no_rows(tmp_path: Path) -> None:
+    problems = Problems()
+    assert len(rows(writers.write_lines(tmp_path / "x", ["a\tb", "", "c\td", ""]), problems)) == 2
+    assert not problems.bad
+
+
+def test_an_empty_file_may_be_allowed(tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    assert rows(tmp_path / "x", may_be_empty=True) == []
+
+
+def test_header(tmp_path: Path) -> None:
+    path = writers.write_lines(tmp_path / "x", ["id\tname", "1\tone"])
+    table = open_table(path, Problems())
+    assert (table.header, table.places(["NAME"]), list(table.rows)) == (("id", "name"), [1], [(2, ["1", "one"])])
+    with pytest.raises(InputError, match="looked for the columns id, text; found 2 columns"):
+        table.places(["id", "text"])
+
+
+def test_quoted(tmp_path: Path) -> None:
+    path = writers.write_lines(tmp_path / "x", ["a,b", '1,"x', 'y"', "2,z", "3", '4,"u"v', "5,w"])
+    problems = Problems()
+    table = open_table(path, problems)
+    assert table.header == ("a", "b")
+    assert list(table.rows) == [(2, ["1", "x\ny"]), (4, ["2", "z"]), (7, ["5", "w"])]
+    assert problems.bad == {"column count": 1, "broken quoting": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('a,b\n1,"x\n2,y\n', "a quoted cell does not end"),
+        ("a,b\n1,x\n2", "last line is cut off: 1 of 2"),
+        ('"a"b,c\n', "is no CSV"),
+    ],
+)
+def test_broken_quoted(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(InputError, match=message):
+        list(open_table(tmp_path / "x", Problems()).rows)
+
+
+# Every reader with a way to lay out the bytes of its main file.
+
+
+def _rrf(path: Path) -> Iterable[Any]:
+    path.rename(path.with_name("MRCONSO.RRF"))
+    return read_rrf(path.parent)
+
+
+def _rf2(path: Path) -> Iterable[Any]:
+    name = "sct2_Concept_Snapshot_INT_20260901.txt"
+    path.rename(path.with_name(name))
+    writers.rf2(path.parent, "sct2_Description_Snapshot-en_INT_20260901.txt", writers.DESCRIPTION, [])
+    return read_rf2(path.parent)
+
+
+READERS: dict[str, tuple[Callable[[Path], Iterable[Any]], str, str]] = {
+    "rrf": (_rrf, "", conso("C1", "ä") + "\n"),
+    "rf2": (_rf2, "id\teffectiveTime\tactive\tmoduleId\tdefinitionStatusId\n", "ä\t20260101\t1\t0\t0\n"),
+    "obo": (read_obo, "format-version: 1.2\n\n[Term]\nid: X:1\nname: x\n", 'synonym: "ä" EXACT []\n'),
+    "obograph": (read_obograph, '{"graphs": [{"nodes": [', '{"id": "X_1", "lbl": "ä", "type": "CLASS"},\n'),
+    "babelon": (
+        read_babelon,
+        "subject_id\tpredicate_id\ttranslation_language\ttranslation_value\n",
+        "X:1\trdfs:label\tde\tä\n",
+    ),
+    "table": (read_table, "id\tname\n", "X:1\tä\n"),
+}
+SIMPLE = pytest.mark.parametrize("kind", READERS)
+
+
+@SIMPLE
+def test_empty_file(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "x").touch()
+    with pytest.raises(InputError, match="the file is empty"):
+        list(READERS[kind][0](tmp_path / "x"))
+
+
+@SIMPLE
+def test_packed_file_cut_off(kind: str, tmp_path: Path) -> None:
+    read, head, body = READERS[kind]
+    packed = gzip.compress((head + body * 50_000).encode())
+    (tmp_path / "x").write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(InputError, match="damaged or cut off") as caught:
+        list(read(tmp_path / "x"))
+    assert caught.value.remedy
+
+
+@SIMPLE
+def test_wrong_encoding(kind: str, tmp_path: Path) -> None:
+    read, head, body = READERS[kind]
+    (tmp_path / "x").write_bytes((head + body * 50).encode("latin-1"))
+    with pytest.raises(InputError, match="UTF-8") as caught:
+        list(read(tmp_path / "x"))
+    assert kind == "obograph" or (caught.value.line or 0) > 0
+
+
+@pytest.mark.parametrize("kind", [kind for kind in READERS if kind != "obograph"])
+def test_utf_16(kind: str, tmp_path: Path) -> None:
+    read, head, body = READERS[kind]
+    (tmp_path / "x").write_bytes((head + body * 50).encode("utf-16"))
+    with pytest.raises(InputError, match="is UTF-16"):
+        list(read(tmp_path / "x"))
+
+
+@pytest.mark.parametrize("read", [read_obo, read_obograph, read_babelon, read_table])
+def test_missing_file(read: Callable[[Path], Iterable[Any]], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        list(read(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match="is a folder, a file is needed"):
+        list(read(tmp_path))
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(
+        InputError, match=r"fifo: is a pipe or a device, a file is needed\. Remedy: write what it gives to"
+    ):
+        list(read(tmp_path / "fifo"))
+
+
+def test_unreadable_file(tmp_path: Path) -> None:
+    # The kernel refuses to read this one, also for root.
+    memory = Path("/proc/self/mem")
+    if not memory.exists():
+        pytest.skip("no /proc on this system")
+    with pytest.raises(InputError, match="cannot be read"):
+        rows(memory)
+
+
+def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
+    path = writers.write_lines(tmp_path / "x", ["id\ttext\tid\tmore\tmore", "1\ta\tb\tc\td"])
+    with pytest.raises(InputError, match=r"x:1: the column id is there twice\. Remedy: leave one of them"):
+        open_table(path, Problems()).places(["id", "text"])
+    # what nobody looks at may be there as often as it likes
+    table = open_table(path, Problems())
+    assert (table.places(["text"]), list(table.rows)) == ([1], [(2, ["1", "a", "b", "c", "d"])])
+
+
+def test_the_share_is_named_where_it_can_be_set() -> None:
+    for adjustable, remedy in ((True, "mend or fetch the file again, or raise max_bad_share"), (False, "file again")):
+        problems = Problems(adjustable=adjustable)
+        problems.bad_row("kind", "x", 1)
+        with pytest.raises(InputError) as error:
+            problems.judge("x", 1)
+        assert str(error.value).endswith(f"{remedy}.")
