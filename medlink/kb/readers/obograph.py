@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from os import PathLike
@@ -12,13 +10,13 @@ from typing import Any
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
-from medlink.files.streams import existing_file
+from medlink.files.streams import LineFile
+from medlink.kb.readers.common import Format, deprecated, synonym_type
 from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
 
 _NAMESPACES = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasOBONamespace", "oboInOwl:hasOBONamespace"})
 _VERSION_INFO = frozenset({"http://www.w3.org/2002/07/owl#versionInfo", "owl:versionInfo"})
 _TITLE = frozenset({"http://purl.org/dc/elements/1.1/title", "http://purl.org/dc/terms/title"})
-_LAY = {"layperson": "lay", "abbreviation": "abbreviation"}
 
 
 def compact(url: str) -> str:
@@ -68,8 +66,8 @@ def read_obograph(
         InputError: the file cannot be read or is no OBO-graphs JSON.
     """
     problems = problems or Problems()
-    where = existing_file(path)
-    graph = _load(where, problems)
+    lines = LineFile(path, problems)
+    graph, where = _load(lines), lines.path
     nodes = _good_nodes(graph["nodes"], problems, where)
     active = [node for node in nodes if node.get("type") == "CLASS" and not _meta(node).get("deprecated")]
     prefixes = Counter(compact(node["id"]).partition(":")[0] for node in active)
@@ -85,7 +83,7 @@ def read_obograph(
             problems.skipped["class of another ontology"] += 1
         elif not str(node.get("lbl") or "").strip():
             problems.skipped["class without a label"] += 1
-        else:
+        elif not deprecated(str(node["lbl"]), problems.skipped, "class"):
             own[node["id"]] = node
     if not own:
         raise InputError(
@@ -115,25 +113,10 @@ def read_obograph(
     yield from _semantic_types(own, parents, name)
 
 
-def _load(path: Any, problems: Problems) -> dict[str, Any]:
+def _load(lines: LineFile) -> dict[str, Any]:
+    path = lines.path
     try:
-        raw = path.read_bytes()
-        if problems.progress:
-            problems.progress(len(raw))
-        if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(
-            f"the compressed file is damaged or cut off: {error}", path=path, remedy="fetch it again"
-        ) from error
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=path, remedy="check its rights") from error
-    if not raw.strip():
-        raise InputError("the file is empty", path=path, remedy="fetch or export it again")
-    try:
-        data = json.loads(raw.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise InputError(f"byte {error.start + 1} is not UTF-8", path=path, remedy="give the file as UTF-8") from error
+        data = json.loads(lines.text())
     except json.JSONDecodeError as error:
         raise InputError(
             f"is no JSON, or is cut off: {error.msg}", path=path, line=error.lineno, remedy="fetch it again"
@@ -209,10 +192,12 @@ def _concept(concept_id: str, node: dict[str, Any], source: str, language: str, 
         if not text:
             problems.skipped["empty synonym"] += 1
             continue
-        kind = str(synonym.get("pred", "")).removeprefix("has").removesuffix("Synonym").lower() or "synonym"
-        if kind == "exact":
-            kind = _LAY.get(str(synonym.get("synonymType", "")).rsplit("#", 1)[-1], kind)
-        yield Name(concept_id, text, language, kind, source)
+        scope = str(synonym.get("pred", "")).removeprefix("has").removesuffix("Synonym") or "synonym"
+        kind = synonym_type(scope, str(synonym.get("synonymType") or ""))
+        if kind is None:
+            problems.skipped["obsolete synonym"] += 1
+        elif not deprecated(text, problems.skipped, "synonym"):
+            yield Name(concept_id, text, language, kind, source)
     definition = str((meta.get("definition") or {}).get("val") or "").strip()
     if definition:
         yield Definition(concept_id, definition, language, source)
@@ -248,3 +233,6 @@ def _semantic_types(
                     queue.append(parent)
         for top in sorted(above & tops):
             yield SemanticType(compact(url), str(own[top]["lbl"]).strip(), "", source)
+
+
+FORMAT = Format("obograph", read_obograph, "--obograph", "Ontology as an OBO-graphs JSON file.", 40)
