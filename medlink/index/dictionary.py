@@ -12,7 +12,8 @@ import marisa_trie
 
 from medlink.errors import BundleError
 from medlink.index.arrays import Groups, save_groups
-from medlink.index.names import NameTable, base
+from medlink.index.names import NameTable
+from medlink.language.tags import base
 from medlink.language.text import Inflector, Token, is_inflection, match_form, normalise
 
 _TRIE = "forms.marisa"

@@ -163,15 +163,6 @@ class NameTable:
         return cls(folder)
 
 
-def base(tag: str) -> str:
-    """A language without its region.
-
-    >>> base("de-at"), base("")
-    ('de', '')
-    """
-    return tag.partition("-")[0]
-
-
 def speaks(tag: str, wanted: Sequence[str]) -> bool:
     """Whether a name of a language passes a filter: a region counts as its language, and a name without one as any.
 
@@ -192,4 +183,4 @@ def sorted_entries(names: Iterable[Name]) -> list[EntryKey]:
     return sorted(seen)
 
 
-__all__ = ["Filter", "NameTable", "Selection", "base", "speaks"]
+__all__ = ["Filter", "NameTable", "Selection", "speaks"]

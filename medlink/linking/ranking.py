@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from medlink.index import ConceptIndex
 from medlink.index.concept_index import Selections
-from medlink.index.names import base
+from medlink.language.tags import base
 from medlink.linking.candidates import EXACT
 from medlink.linking.measures import Evidence
 from medlink.linking.mention import Mention

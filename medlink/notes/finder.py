@@ -9,10 +9,11 @@ from spacy.tokens import Doc
 
 from medlink.index import ConceptIndex, Filter
 from medlink.index.dictionary import Match
-from medlink.language.text import language_rules, same_letters
+from medlink.language.languages import language_data
+from medlink.language.tags import base
+from medlink.language.text import same_letters
 from medlink.linking import Mention
 from medlink.notes.abbreviations import Place
-from medlink.notes.language import base
 from medlink.notes.options import FinderOptions
 
 Mentions = dict[Place, Match | None]
@@ -61,8 +62,7 @@ class MentionFinder:
         self._own = {tag for tag in tags if not tag or base(tag) == base(language)}
         others = sorted({base(tag) for tag in tags if tag not in self._own}) if options.other_languages else []
         self._languages = [language, *others]
-        rules = language_rules(language)
-        self._person_cues = rules.person_cues if rules else frozenset()
+        self._person_cues = language_data(language).persons.cues
         self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
 
     def find(self, doc: Doc, long_forms: Collection[Place] = ()) -> Mentions:
