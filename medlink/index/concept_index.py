@@ -19,8 +19,9 @@ from medlink.errors import BundleError, ConfigError
 from medlink.index.arrays import Array
 from medlink.index.dictionary import Match
 from medlink.index.keys import Keys, Numbering
-from medlink.index.names import Filter, Selection, speaks
+from medlink.index.names import Filter, Selection, tags_of
 from medlink.index.part import NEAR, Part, Progress
+from medlink.language.tags import wanted as is_wanted
 from medlink.models import Encoder
 from medlink.records import Name, SemanticType
 
@@ -266,7 +267,11 @@ class ConceptIndex:
             ("language", wanted.languages, self.languages),
         ):
             for value in values:
-                if not any(speaks(tag, [value]) for tag in known) if kind == "language" else value not in known:
+                if (
+                    not any(is_wanted(tag, tags_of([value])) for tag in known)
+                    if kind == "language"
+                    else value not in known
+                ):
                     shown = ", ".join(known[:12]) or "none"
                     raise ConfigError(f"no {kind} {value!r} in this index", remedy=f"known: {shown}")
         if not wanted.semantic_types:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from medlink.index.arrays import Array, Groups, Ranges, Strings, open_array, save_array, save_groups
 from medlink.language.tags import language_tag
+from medlink.language.tags import wanted as is_wanted
 from medlink.language.text import may_speak_of_numbers, normalise
 from medlink.records import Name, SemanticType
 
@@ -110,7 +111,8 @@ class NameTable:
         """
         mask = np.ones(self.entry_count, dtype=bool)
         if wanted.languages:
-            mask &= np.isin(self.language, [i for i, tag in enumerate(self.languages) if speaks(tag, wanted.languages)])
+            tags = tags_of(wanted.languages)
+            mask &= np.isin(self.language, [i for i, tag in enumerate(self.languages) if is_wanted(tag, tags)])
         if wanted.sources:
             mask &= np.isin(self.source, [i for i, known in enumerate(self.sources) if known in wanted.sources])
         if typed is not None:
@@ -163,14 +165,13 @@ class NameTable:
         return cls(folder)
 
 
-def speaks(tag: str, wanted: Sequence[str]) -> bool:
-    """Whether a name of a language passes a filter: a region counts as its language, and a name without one as any.
+def tags_of(languages: Iterable[str]) -> list[str]:
+    """Languages of a filter as names state them.
 
-    >>> speaks("de-at", ["DE"]), speaks("de", ["de-at"]), speaks("", ["es"]), speaks("en", ["ger"])
-    (True, False, True, False)
+    >>> tags_of(["ger", "es_MX"])
+    ['de', 'es-mx']
     """
-    tags = [language_tag(language) or language for language in wanted]
-    return not tag or any(tag == one or tag.startswith(f"{one}-") for one in tags)
+    return [language_tag(language) or language for language in languages]
 
 
 def sorted_entries(names: Iterable[Name]) -> list[EntryKey]:
@@ -183,4 +184,4 @@ def sorted_entries(names: Iterable[Name]) -> list[EntryKey]:
     return sorted(seen)
 
 
-__all__ = ["Filter", "NameTable", "Selection", "speaks"]
+__all__ = ["Filter", "NameTable", "Selection", "tags_of"]
