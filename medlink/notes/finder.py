@@ -62,7 +62,7 @@ class MentionFinder:
         self._own = {tag for tag in tags if not tag or base(tag) == base(language)}
         others = sorted({base(tag) for tag in tags if tag not in self._own}) if options.other_languages else []
         self._languages = [language, *others]
-        self._person_cues = language_data(language).persons.cues
+        self._person_cues = language_data(language).persons
         self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
 
     def find(self, doc: Doc, long_forms: Collection[Place] = ()) -> Mentions:
