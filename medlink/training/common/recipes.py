@@ -75,6 +75,18 @@ class PhaseRecipe(Recipe):
     ] = 0
 
 
+class RunOptions(Settings):
+    """How a run goes. None of it changes the weights.
+
+    Raises:
+        ConfigError: a value is of another type or out of its range.
+    """
+
+    checkpoint_steps: Annotated[int, Field(ge=1, description="Steps between checkpoints.")] = 1000
+    workers: Annotated[int, Field(ge=0, description="Processes that prepare batches.")] = 0
+    resume: Annotated[bool, Field(description="Go on from the newest checkpoint of OUT.")] = False
+
+
 # what CODER++ still checks by hand
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 Range = tuple[Callable[[Any], bool], str]
