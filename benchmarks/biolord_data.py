@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from open_data import BENCHMARKS, DATA, TERMINOLOGIES
 from open_names import translations
 
-from medlink.evaluation import Dictionary, Query, correlate, leaf_task, measure_answers, pair_cosines, retrieve
-from medlink.evaluation.retrieval import Encode, sample_queries
+from medlink.evaluation import Dictionary, Query, correlate, measure_answers, pair_cosines, read_leaves, retrieve
+from medlink.evaluation.task import Encode, draw
 from medlink.files.problems import Problems
 from medlink.files.whole import whole_text
 from medlink.kb import Input, KnowledgeBase, build_kb
@@ -144,9 +144,9 @@ class Tasks:
             seed: of the draw.
         """
         with KnowledgeBase(data.hpo) as kb:
-            leaves, names = leaf_task(kb, languages=ENGLISH), list(kb.iter_names())
+            leaves, names = read_leaves(kb, languages=ENGLISH), list(kb.iter_names())
         with KnowledgeBase(data.snomed) as kb:
-            release = leaf_task(kb, languages=ENGLISH)
+            release = read_leaves(kb, languages=ENGLISH)
         unseen = replace(leaves, queries=tuple(one for one in leaves.queries if one.source in data.held_out))
         found = {
             "leaf": Retrieval("HPO, leaf to parent", leaves.dictionary, leaves.queries),
@@ -168,9 +168,7 @@ class Tasks:
             "ehr-rel": (read_pairs(BENCHMARKS / "ehr_rel/EHR-RelA.tsv", problems), "spearman"),
             "sts": (read_pairs(BENCHMARKS / "stsb/stsb-en-dev.csv", problems), "pearson"),
         }
-        sampled = {
-            key: replace(task, queries=sample_queries(task.queries, sample, seed)) for key, task in found.items()
-        }
+        sampled = {key: replace(task, queries=draw(task.queries, sample, seed)) for key, task in found.items()}
         return cls(sampled, rated)
 
     @cached_property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from medlink.cli.evaluate_output import say_left_out
+from medlink.cli.output import say_left_out
 from medlink.errors import ConfigError, InputError
 
 if TYPE_CHECKING:

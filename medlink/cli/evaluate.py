@@ -1,17 +1,21 @@
-"""``medlink evaluate``: the published protocols."""
+"""``medlink evaluate``: a command for each evaluation of :data:`medlink.evaluation.TASKS`."""
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
+from typing import Any
 
 import click
 
-from medlink.cli.evaluate_output import bar, print_table, write_table
-from medlink.cli.evaluate_ranking import leaf_to_parent, retrieval
-from medlink.cli.evaluate_similarity import similarity, sts
-from medlink.files.whole import check_targets
+from medlink.cli.options import given, settings_options
+from medlink.cli.output import Bars, say_left_out
+from medlink.evaluation.task import Report, Task, separated
+from medlink.evaluation.tasks import TASKS
+from medlink.files.whole import check_targets, standard_output, whole_text
 
-_MANY = 1000  # thresholds; more are a slip of the keyboard
+_PATH = click.Path(path_type=Path)
+_FORMATS = {"table": Report.text, "csv": Report.csv, "json": Report.json}
 
 
 @click.group()
@@ -19,135 +23,57 @@ def evaluate() -> None:
     """Measure encoders and clusterings by published protocols."""
 
 
-for _command in (leaf_to_parent, retrieval, similarity, sts):
-    evaluate.add_command(_command)
+def _command(name: str, task: type[Task]) -> click.Command:
+    """The command of a task: its inputs as arguments, its fields as options."""
 
+    def run(
+        shape: str, encoder: str = "builtin", out: Path | None = None, plot: Path | None = None, **options: Any
+    ) -> None:
+        paths: list[Path] = []
+        for argument in task.inputs:
+            value = options[argument.removesuffix("...")]
+            paths += value if argument.endswith("...") else [value]
+        settings = task(**given(options, task))
+        check_targets({"the table": out, "the picture": plot}, [*paths, encoder])
+        if plot is not None:
+            from medlink.evaluation.plot import check_plot
 
-def _thresholds(context: click.Context, parameter: click.Parameter, value: str) -> list[float]:
-    """``START:STOP:STEP``, both ends included, as a list."""
-    from decimal import Decimal
+            check_plot(plot)
+        with Bars() as bars:
+            report = settings.run(paths, encoder, bars.step)
+        _write(report, shape, out, plot, encoder)
 
-    try:
-        start, stop, step = (Decimal(part) for part in value.split(":"))
-        if not (-1 <= start <= stop <= 1 and 0 < step < _MANY and (stop - start) / step < _MANY):
-            raise ValueError
-    # not a number is of the second kind, as is a quotient too large for a decimal
-    except (ValueError, ArithmeticError):
-        raise click.BadParameter(
-            f"{value!r} is not START:STOP:STEP with -1 <= START <= STOP <= 1, STEP > 0 and up to {_MANY} thresholds"
-        ) from None
-    return [float(start + i * step) for i in range(int((stop - start) / step) + 1)]
-
-
-@evaluate.command("clustering")
-@click.argument("names", type=click.Path(path_type=Path))
-@click.option(
-    "--encoder", default="builtin", show_default=True, help="'builtin', a model folder, or the name of a hub model."
-)
-@click.option(
-    "--neighbours",
-    default=50,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Nearest names that are looked at for each name.",
-)
-@click.option(
-    "--thresholds",
-    default="0.30:0.99:0.01",
-    show_default=True,
-    callback=_thresholds,
-    metavar="START:STOP:STEP",
-    help="Cosines above which a pair is predicted.",
-)
-@click.option("--sample", type=click.IntRange(min=2), help="Only so many names, or a few more, of whole concepts.")
-@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Seed of the sample.")
-@click.option("--plot", type=click.Path(path_type=Path), help="Precision-recall picture, .png or .svg.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Table with every threshold, TSV.")
-def clustering(
-    names: Path,
-    encoder: str,
-    neighbours: int,
-    thresholds: list[float],
-    sample: int | None,
-    seed: int,
-    plot: Path | None,
-    out: Path | None,
-) -> None:
-    """Find the threshold at which embeddings best keep the names of one concept together (CODER++, section 3).
-
-    NAMES is a knowledge base, a bundle, or a table with the columns concept_id, name and language.
-    """
-    from medlink.evaluation import sweep
-    from medlink.evaluation.names import read_names
-    from medlink.evaluation.plot import check_plot, write_plot
-    from medlink.evaluation.retrieval import embed
-    from medlink.models import load_encoder
-
-    if plot is not None:
-        check_plot(plot)
-    check_targets({"the table": out, "the picture": plot}, [names, encoder])
-    found = read_names(names)
-    if sample is not None:
-        found = found.sample(sample, seed)
-    model = load_encoder(encoder)
-    with bar("names embedded") as show:
-        vectors = embed(model.encode, found.texts, show)
-    with bar("names compared") as show:
-        result = sweep(found.concepts, vectors, neighbours=neighbours, thresholds=thresholds, progress=show)
-    if out is not None:
-        write_table(out, result.to_dicts())
-    if plot is not None:
-        write_plot(plot, {encoder if encoder == "builtin" else Path(encoder).name: result})
-    head = (
-        f"{result.names} names of {found.concept_count} concepts, {result.true_pairs} true pairs, "
-        f"{result.listed_true_pairs / result.true_pairs:.1%} of them among the {neighbours} nearest"
-    )
-    best = result.to_dicts()[result.best]
-    ratios = {"theta0": f"{best['threshold']:.4g}"} | {
-        short: f"{best[name]:.3f}" for short, name in (("P", "precision"), ("R", "recall"), ("F1", "f1"))
-    }
-    counts = {name.upper(): str(best[name]) for name in ("tp", "fp", "fn", "tn")}
-    print_table(head, [ratios | counts])
-
-
-@evaluate.command("partition")
-@click.argument("predicted", type=click.Path(path_type=Path))
-@click.argument("gold", type=click.Path(path_type=Path))
-def partition(predicted: Path, gold: Path) -> None:
-    """Measure the clusters in PREDICTED against the concepts in GOLD.
-
-    PREDICTED is a table with the columns term and cluster, such as 'medlink cluster' writes; GOLD is a knowledge base,
-    a bundle, or a table with the columns concept_id, name and language. Where PREDICTED has a term in two clusters, its
-    column language parts them. Terms that are in one of them only are counted and left out.
-    """
-    from medlink.errors import InputError
-    from medlink.evaluation import measure_partition
-    from medlink.evaluation.names import read_clusters, read_names
-
-    clusters = read_clusters(predicted)
-    by_language = any(language for _, language in clusters)
-    names = read_names(gold, by_language=by_language)
-    keys = [(text, tags[0] if by_language else "") for text, tags in zip(names.texts, names.languages, strict=True)]
-    if by_language and not any(language for _, language in keys):
-        raise InputError(
-            f"it has terms with a cluster for each language, and {gold} names no language",
-            path=predicted,
-            remedy="give the names their language, or each term one cluster",
-        )
-    rows = [row for row, key in enumerate(keys) if key in clusters]
-    if not rows:
-        raise InputError(f"none of its terms is a name in {gold}", path=predicted, remedy="give the names as they were")
-    both = names.take(rows)
-    found = measure_partition([clusters[keys[row]] for row in rows], both.concepts, both.languages)
-    head = (
-        f"{found.terms} terms in {found.clusters} clusters; "
-        f"{len(clusters) - len(both)} without a concept and {len(names) - len(both)} without a cluster left out"
-    )
-    across = "-" if found.cross_lingual_recall is None else f"{found.cross_lingual_recall:.3f}"
-    pairs = (found.pair_precision, found.pair_recall, found.pair_f1)
-    bcubed = (found.bcubed_precision, found.bcubed_recall, found.bcubed_f1)
-    measures = [
-        {"measure": name, "P": f"{p:.3f}", "R": f"{r:.3f}", "F1": f"{f1:.3f}"}
-        for name, (p, r, f1) in (("pairs", pairs), ("B-cubed", bcubed))
+    parameters: list[click.Parameter] = [
+        click.Argument([one.removesuffix("...")], type=_PATH, required=True, nargs=-1 if one.endswith("...") else 1)
+        for one in task.inputs
     ]
-    print_table(head, [*measures, {"measure": "pairs of two languages", "P": "-", "R": across, "F1": "-"}])
+    if task.encodes:
+        help_ = "'builtin', a model folder, or the name of a hub model."
+        parameters.append(click.Option(["--encoder"], default="builtin", show_default=True, help=help_))
+    settings_options(task)(run)
+    parameters += reversed(getattr(run, "__click_params__", []))
+    if task.draws:
+        parameters.append(click.Option(["--plot"], type=_PATH, help="Precision-recall picture, .png or .svg."))
+    if task.itemised:
+        parameters.append(click.Option(["-o", "--out"], type=_PATH, help="Table with every item, TSV."))
+    help_, shapes = "How the measures are printed.", click.Choice(list(_FORMATS))
+    parameters.append(click.Option(["--format", "shape"], default="table", show_default=True, type=shapes, help=help_))
+    return click.Command(name, callback=run, params=parameters, help=inspect.getdoc(task))
+
+
+def _write(report: Report, shape: str, out: Path | None, plot: Path | None, encoder: str) -> None:
+    """Say what was left out, write the files, and print the measures."""
+    say_left_out(report.problems)
+    if out is not None:
+        with whole_text(out, "the table") as file:
+            file.writelines(separated(report.items, "\t"))
+    if plot is not None and report.sweep is not None:
+        from medlink.evaluation.plot import write_plot
+
+        write_plot(plot, {encoder if encoder == "builtin" else Path(encoder).name: report.sweep})
+    with standard_output("send it to a terminal, or a file with room") as file:
+        click.echo(_FORMATS[shape](report), file=file)
+
+
+for _name, _task in TASKS.items():
+    evaluate.add_command(_command(_name, _task))

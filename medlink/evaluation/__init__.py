@@ -1,27 +1,32 @@
 """Published protocols: clusters of names, ranked names of a dictionary, and similarity that people rated."""
 
 from medlink.evaluation.clustering import Sweep, sweep
-from medlink.evaluation.leaf_to_parent import LeafTask, leaf_task
+from medlink.evaluation.leaf_to_parent import Leaves, read_leaves
 from medlink.evaluation.partition import PartitionMeasures, measure_partition
 from medlink.evaluation.ranking import RankMeasures, measure_ranks
 from medlink.evaluation.retrieval import Answer, Dictionary, Query, measure_answers, retrieve
 from medlink.evaluation.similarity import Estimate, correlate, pair_cosines, triplet_accuracy
+from medlink.evaluation.task import Report, Task
+from medlink.evaluation.tasks import TASKS
 
 __all__ = [
+    "TASKS",
     "Answer",
     "Dictionary",
     "Estimate",
-    "LeafTask",
+    "Leaves",
     "PartitionMeasures",
     "Query",
     "RankMeasures",
+    "Report",
     "Sweep",
+    "Task",
     "correlate",
-    "leaf_task",
     "measure_answers",
     "measure_partition",
     "measure_ranks",
     "pair_cosines",
+    "read_leaves",
     "retrieve",
     "sweep",
     "triplet_accuracy",

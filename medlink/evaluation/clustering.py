@@ -9,17 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field, field_validator
 
 from medlink.errors import ConfigError
+from medlink.evaluation.names import read_names
 from medlink.evaluation.pairs import harmonic, incidence, related, share, share_of
+from medlink.evaluation.task import Progress, Report, Sampled, StrPath, embed, encode_of, step
 from medlink.index.selfjoin import nearest
+
+if TYPE_CHECKING:
+    from medlink.models import Encoder
 
 NEIGHBOURS = 50
 """Neighbours of each name; the paper leaves its m open."""
+_MANY = 1000  # thresholds; more are a slip of the keyboard
 THRESHOLDS = tuple(round(0.30 + 0.01 * i, 2) for i in range(70))
 """0.30 to 0.99; the paper goes from 0.60 to 0.98 (section 5.5), in steps of 0.02 (figure 3)."""
 
@@ -68,23 +76,15 @@ class Sweep:
 
     @property
     def best(self) -> int:
-        """Place of the threshold with the highest F1, the lowest of several: the paper's theta 0."""
+        """Index of the threshold with the highest F1, the lowest of several: the paper's theta 0."""
         return int(np.argmax(self.f1))
 
     def to_dicts(self) -> list[dict[str, float | int]]:
         """One plain row for each threshold."""
-        columns: dict[str, NDArray[Any]] = {
-            "threshold": self.thresholds,
-            "precision": self.precision,
-            "recall": self.recall,
-            "f1": self.f1,
-            "tp": self.tp,
-            "fp": self.fp,
-            "fn": self.fn,
-            "tn": self.tn,
-        }
-        values = zip(*(column.tolist() for column in columns.values()), strict=True)
-        return [dict(zip(columns, row, strict=True)) for row in values]
+        names = ("precision", "recall", "f1", "tp", "fp", "fn", "tn")
+        columns = (self.thresholds, *(getattr(self, name) for name in names))
+        values = zip(*(column.tolist() for column in columns), strict=True)
+        return [dict(zip(("threshold", *names), row, strict=True)) for row in values]
 
 
 def sweep(
@@ -202,3 +202,72 @@ def _listed(
     total = coo_array((cosine, (low, high)), shape=(n, n)).tocsr()
     one = np.repeat(np.arange(n, dtype=np.int32), np.diff(times.indptr))
     return one, times.indices, total.data / times.data
+
+
+class ClusteringTask(Sampled):
+    """Find the threshold at which embeddings best keep the names of one concept together (CODER++, section 3).
+
+    NAMES is a knowledge base, a bundle, or a table with the columns concept_id, name and language.
+    """
+
+    inputs: ClassVar = ("names",)
+    draws: ClassVar[bool] = True
+
+    sample: Annotated[int | None, Field(ge=2, description="Only so many names, or a few more, of whole concepts.")] = (
+        None
+    )
+    neighbours: Annotated[int, Field(ge=1, description="Nearest names that are looked at for each name.")] = NEIGHBOURS
+    thresholds: Annotated[
+        str, Field(description="Cosines above which a pair is predicted, as START:STOP:STEP, both ends included.")
+    ] = "0.30:0.99:0.01"
+
+    @field_validator("thresholds")
+    @classmethod
+    def _is_range(cls, value: str) -> str:
+        threshold_range(value)
+        return value
+
+    def run(
+        self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
+    ) -> Report:
+        """See :meth:`medlink.evaluation.task.Task.run`."""
+        names = read_names(paths[0])
+        if self.sample is not None:
+            names = names.sample(self.sample, self.seed)
+        found = sweep(
+            names.concepts,
+            embed(encode_of(encoder), names.texts, step(progress, "texts embedded")),
+            neighbours=self.neighbours,
+            thresholds=threshold_range(self.thresholds),
+            progress=step(progress, "names compared"),
+        )
+        items = found.to_dicts()
+        best = items[found.best]
+        head = (
+            f"{found.names} names of {names.concept_count} concepts, {found.true_pairs} true pairs, "
+            f"{found.listed_true_pairs / found.true_pairs:.1%} of them among the {self.neighbours} nearest"
+        )
+        short = {"P": "precision", "R": "recall", "F1": "f1", "TP": "tp", "FP": "fp", "FN": "fn", "TN": "tn"}
+        row = {"theta0": best["threshold"]} | {name: best[key] for name, key in short.items()}
+        return Report(head, [row], items, sweep=found)
+
+
+def threshold_range(text: str) -> list[float]:
+    """The thresholds of ``START:STOP:STEP``, both ends included.
+
+    Raises:
+        ValueError: the text says no such range, or more than 1,000 thresholds.
+
+    >>> threshold_range("0.5:0.7:0.1")
+    [0.5, 0.6, 0.7]
+    """
+    try:
+        start, stop, size = (Decimal(part) for part in text.split(":"))
+        if not (-1 <= start <= stop <= 1 and 0 < size < _MANY and (stop - start) / size < _MANY):
+            raise ValueError
+    # what is not a number is an arithmetic error, as is a quotient too large for a decimal
+    except (ValueError, ArithmeticError):
+        raise ValueError(
+            f"thresholds is {text!r}, START:STOP:STEP expected: -1 <= START <= STOP <= 1, STEP > 0, up to {_MANY} steps"
+        ) from None
+    return [float(start + i * size) for i in range(int((stop - start) / size) + 1)]

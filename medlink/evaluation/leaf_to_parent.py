@@ -6,45 +6,43 @@ are no leaves, and a parent is right. Here on any knowledge base with a hierarch
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import Field
 
 from medlink.errors import InputError
-from medlink.evaluation.retrieval import Dictionary, Query, sample_queries
+from medlink.evaluation.names import usable
+from medlink.evaluation.ranking import RankBy
+from medlink.evaluation.retrieval import Dictionary, Query, RankedTask
+from medlink.evaluation.task import Progress, Report, StrPath
+from medlink.files.problems import Problems
 from medlink.kb import KnowledgeBase
 from medlink.kb.queries import HIERARCHY
-from medlink.language.tags import wanted
+from medlink.language.tags import language_filter
+
+if TYPE_CHECKING:
+    from medlink.models import Encoder
 
 
 @dataclass(frozen=True, slots=True)
-class LeafTask:
+class Leaves:
     """What is looked up, and where.
 
     Attributes:
         dictionary: names of the concepts that have children.
         queries: a query for each name of a leaf, whose gold are its parents; ``source`` is the leaf.
-        leaves: how many leaves the queries are of.
         nameless: leaves left out because they have no name.
     """
 
     dictionary: Dictionary
     queries: tuple[Query, ...]
-    leaves: int
     nameless: int
 
-    def sample(self, count: int, seed: int) -> LeafTask:
-        """The same task with at most so many of its queries, drawn at random, in their order.
 
-        The dictionary stays whole, so that the figures estimate those of the whole task.
-
-        Args:
-            count: how many queries.
-            seed: seed of the draw.
-        """
-        queries = sample_queries(self.queries, count, seed)
-        return LeafTask(self.dictionary, queries, len({query.source for query in queries}), self.nameless)
-
-
-def leaf_task(store: KnowledgeBase, *, languages: frozenset[str] | None = None) -> LeafTask:
+def read_leaves(store: KnowledgeBase, *, languages: frozenset[str] | None = None) -> Leaves:
     """Leaves and their parents from the hierarchy of a knowledge base.
 
     BioLORD 2022, section 4.2 and appendix A.3. A leaf has a parent and no child; every name of it is a query, and the
@@ -74,9 +72,7 @@ def leaf_task(store: KnowledgeBase, *, languages: frozenset[str] | None = None) 
         )
     entries: list[tuple[tuple[str, ...], str]] = []
     queries: dict[tuple[str, str, str], Query] = {}
-    for name in store.iter_names():
-        if name.type == "fsn" or not wanted(name.language, languages):
-            continue
+    for name in usable(store.iter_names(), languages):
         if name.concept_id in inner:
             entries.append(((name.concept_id,), name.text))
         elif name.concept_id in leaves:
@@ -89,4 +85,34 @@ def leaf_task(store: KnowledgeBase, *, languages: frozenset[str] | None = None) 
         side = "concepts with a child" if queries else "leaves"
         raise InputError(f"{side} have no name{of}", path=store.path, remedy="name other languages, or leave them out")
     named = {query.source for query in queries.values()}
-    return LeafTask(Dictionary.of(entries), tuple(queries.values()), len(named), len(leaves - named))
+    return Leaves(Dictionary.of(entries), tuple(queries.values()), len(leaves - named))
+
+
+class LeafToParentTask(RankedTask):
+    """Rank of the parents among all concepts that are no leaves, for the names of leaves (SCT-L2P, BioLORD 2022).
+
+    KB is a knowledge base or a bundle, of whatever source that has a hierarchy.
+    """
+
+    inputs: ClassVar = ("kb",)
+
+    rank_by: Annotated[RankBy, Field(description="What is ranked: a concept by its best name, or each name.")] = (
+        "concepts"
+    )
+    languages: Annotated[str | None, Field(description="Names of these languages only, such as en or en,de.")] = None
+
+    def run(
+        self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
+    ) -> Report:
+        """See :meth:`medlink.evaluation.task.Task.run`."""
+        languages = language_filter(self.languages)
+        with KnowledgeBase(paths[0]) as store:
+            found = read_leaves(store, languages=languages)
+        problems = Problems(adjustable=False)
+        problems.skipped += Counter({"leaf without a name": found.nameless})
+        queries, dictionary = self.drawn(found.queries), found.dictionary
+        head = (
+            f"{len(queries)} names of {len({query.source for query in queries})} leaves, "
+            f"{len(dictionary)} names of {len(dictionary.concepts)} concepts with children"
+        )
+        return self.report(head, dictionary, queries, encoder, problems, progress)

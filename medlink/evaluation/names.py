@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
 from medlink.errors import InputError
+from medlink.evaluation.task import StrPath
 from medlink.files.problems import Problems
 from medlink.files.tables import open_table
 from medlink.kb import KnowledgeBase
 from medlink.kb.readers.table import read_table
-from medlink.language.tags import language_tag
+from medlink.language.tags import language_tag, wanted
 from medlink.records import Name
 
 _SQLITE = b"SQLite format 3\0"
@@ -44,20 +44,19 @@ class NameSet:
 
     @classmethod
     def of(cls, names: Iterable[Name], *, by_language: bool = False) -> NameSet:
-        """Names of the same text as one; a fully specified name (type ``fsn``) is left out, as the index does.
+        """Names of the same text as one, fully specified ones left out; runs of white space are one blank.
 
-        Runs of white space are one blank. With ``by_language`` a text is one name in each of its languages.
+        With ``by_language`` a text is one name in each of its languages.
 
         >>> NameSet.of([Name("A", "asthma", "en"), Name("A", "Asthma", "de"), Name("B", "asthma", "es")])
         NameSet(texts=('Asthma', 'asthma'), concepts=(('A',), ('A', 'B')), languages=(('de',), ('en', 'es')))
         """
         found: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
-        for name in names:
-            if name.type != "fsn":
-                key = (" ".join(name.text.split()), name.language if by_language else "")
-                concepts, languages = found.setdefault(key, (set(), set()))
-                concepts.add(name.concept_id)
-                languages.add(name.language)
+        for name in usable(names):
+            key = (" ".join(name.text.split()), name.language if by_language else "")
+            concepts, languages = found.setdefault(key, (set(), set()))
+            concepts.add(name.concept_id)
+            languages.add(name.language)
         keys = sorted(found)
         return cls(
             tuple(text for text, _ in keys),
@@ -96,38 +95,58 @@ class NameSet:
         )
 
 
-def read_names(path: str | PathLike[str], *, by_language: bool = False) -> NameSet:
+def read_names(path: StrPath, *, by_language: bool = False) -> NameSet:
     """Names of a knowledge base, of the bundle in a folder, or of a table.
 
     Args:
-        path: a file that ``medlink kb build`` wrote, a bundle, or a table as
-            :func:`medlink.kb.readers.table.read_table` reads it (``concept_id``, ``name``, ``language``).
+        path: as for :func:`iter_names`.
         by_language: see :meth:`NameSet.of`.
 
     Raises:
         KnowledgeBaseError: the folder or file is no knowledge base.
         InputError: the table cannot be read, or there is no name in it.
     """
-    if Path(path).is_dir() or is_sqlite(Path(path)):
-        with KnowledgeBase(path) as store:
-            names = NameSet.of(store.iter_names(), by_language=by_language)
-    else:
-        table = read_table(path, problems=Problems(adjustable=False))
-        names = NameSet.of((one for one in table if isinstance(one, Name)), by_language=by_language)
+    names = NameSet.of(iter_names(path, Problems(adjustable=False)), by_language=by_language)
     if not names:
         raise InputError("there are no names in it", path=path, remedy="give a source with concept_id and name")
     return names
 
 
-def is_sqlite(path: Path) -> bool:
-    """Whether a file is an SQLite file, as knowledge bases are."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
+def iter_names(path: StrPath, problems: Problems, *, languages: frozenset[str] | None = None) -> Iterator[Name]:
+    """Names to evaluate with; fully specified names (type ``fsn``) are left out, as the index does.
+
+    Args:
+        path: a file that ``medlink kb build`` wrote, a bundle, or a table as
+            :func:`medlink.kb.readers.table.read_table` reads it (``concept_id``, ``name``, ``language``).
+        problems: where bad rows of a table are counted.
+        languages: names of these languages only, see :func:`medlink.language.tags.wanted`.
+
+    Raises:
+        KnowledgeBaseError: the folder or file is no knowledge base.
+        InputError: the table cannot be read.
+    """
+    if is_store(path):
+        with KnowledgeBase(path) as store:
+            yield from usable(store.iter_names(), languages)
+    else:
+        table = read_table(path, problems=problems)
+        yield from usable((one for one in table if isinstance(one, Name)), languages)
+
+
+def usable(names: Iterable[Name], languages: frozenset[str] | None = None) -> Iterator[Name]:
+    """Names without the fully specified ones, and of some languages only."""
+    return (name for name in names if name.type != "fsn" and wanted(name.language, languages))
+
+
+def is_store(path: StrPath) -> bool:
+    """Whether a path is a folder, as bundles are, or an SQLite file, as knowledge bases are."""
+    if not Path(path).is_file():
+        return Path(path).is_dir()
+    with open(path, "rb") as file:
         return file.read(len(_SQLITE)) == _SQLITE
 
 
-def read_clusters(path: str | PathLike[str]) -> dict[tuple[str, str], str]:
+def read_clusters(path: StrPath) -> dict[tuple[str, str], str]:
     """Cluster of each term, from a tab-separated table with the columns ``term`` and ``cluster``.
 
     Args:

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, InputError
+from medlink.evaluation.names import read_clusters, read_names
 from medlink.evaluation.pairs import harmonic, incidence, related, share_of, split_columns
+from medlink.evaluation.task import Progress, Report, StrPath, Task
+
+if TYPE_CHECKING:
+    from medlink.models import Encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +121,49 @@ def _cross_lingual(matrix: Any, cluster: NDArray[np.int64], languages: Sequence[
     joined = split_columns(of_known, cluster[known])
     apart = [int((related(m) - related(split_columns(m, language))).sum()) for m in (joined, of_known)]
     return apart[0] / apart[1] if apart[1] else None
+
+
+class PartitionTask(Task):
+    """Measure the clusters in PREDICTED against the concepts in GOLD.
+
+    PREDICTED is a table with the columns term and cluster, such as 'medlink cluster' writes; GOLD is a knowledge base,
+    a bundle, or a table with the columns concept_id, name and language. Where PREDICTED has a term in two clusters, its
+    column language parts them. Terms that are in one of them only are counted and left out.
+    """
+
+    inputs: ClassVar = ("predicted", "gold")
+    encodes: ClassVar[bool] = False
+    itemised: ClassVar[bool] = False
+
+    def run(
+        self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
+    ) -> Report:
+        """See :meth:`medlink.evaluation.task.Task.run`; no encoder is needed."""
+        predicted, gold = paths
+        clusters = read_clusters(predicted)
+        by_language = any(language for _, language in clusters)
+        names = read_names(gold, by_language=by_language)
+        keys = [(text, tags[0] if by_language else "") for text, tags in zip(names.texts, names.languages, strict=True)]
+        if by_language and not any(language for _, language in keys):
+            raise InputError(
+                f"it has terms with a cluster for each language, and {gold} names no language",
+                path=predicted,
+                remedy="give the names their language, or each term one cluster",
+            )
+        rows = [row for row, key in enumerate(keys) if key in clusters]
+        if not rows:
+            raise InputError(
+                f"none of its terms is a name in {gold}", path=predicted, remedy="give the names as they were"
+            )
+        both = names.take(rows)
+        found = measure_partition([clusters[keys[row]] for row in rows], both.concepts, both.languages)
+        head = (
+            f"{found.terms} terms in {found.clusters} clusters; "
+            f"{len(clusters) - len(both)} without a concept and {len(names) - len(both)} without a cluster left out"
+        )
+        measures: dict[str, tuple[float | None, ...]] = {
+            "pairs": (found.pair_precision, found.pair_recall, found.pair_f1),
+            "B-cubed": (found.bcubed_precision, found.bcubed_recall, found.bcubed_f1),
+            "pairs of two languages": (None, found.cross_lingual_recall, None),
+        }
+        return Report(head, [{"measure": name, "P": p, "R": r, "F1": f1} for name, (p, r, f1) in measures.items()])

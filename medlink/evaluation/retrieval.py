@@ -6,20 +6,24 @@ place of the concept, SCT-L2P of BioLORD 2022 (section 4.2, appendix A.3).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from pydantic import Field
 
 from medlink.errors import ConfigError
 from medlink.evaluation.pairs import from_columns
-from medlink.evaluation.ranking import DEPTH, NONE, RankMeasures, measure_ranks, place_gold
+from medlink.evaluation.ranking import DEPTH, RankBy, RankMeasures, measure_ranks, rank_gold
+from medlink.evaluation.task import Encode, Progress, Report, Row, Sampled, embed, encode_of, step
+from medlink.files.problems import Problems
 
-Encode = Callable[[Sequence[str]], NDArray[np.float32]]
-"""n texts to ``(n, d)`` float32 unit vectors."""
+if TYPE_CHECKING:
+    from medlink.models import Encoder
+
 Ids = tuple[str, ...]
-_CHUNK = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,9 @@ class Answer:
     Attributes:
         query: the query.
         known: whether one of its concepts is in the dictionary.
-        rank: place of the first of its concepts, from 1; 0 where none is among the names looked at. For a composite
+        rank: rank of the first of its concepts, from 1; 0 where none is among the names looked at. For a composite
             mention the worst of its parts.
-        concept: ids of the concept in the first place, of each part.
+        concept: ids of the concept of rank 1, of each part.
         cosine: cosine of the query with that concept's best name; for a composite mention the lowest of its parts.
     """
 
@@ -101,9 +105,8 @@ def retrieve(
     queries: Sequence[Query],
     *,
     depth: int = DEPTH,
-    place_by: str = "concepts",
-    progress: Callable[[int, int], object] | None = None,
-    ranked: Callable[[int, int], object] | None = None,
+    rank_by: RankBy = "concepts",
+    progress: Progress | None = None,
 ) -> list[Answer]:
     """Look every query up among the names of a dictionary; each distinct text is embedded once.
 
@@ -112,9 +115,8 @@ def retrieve(
         dictionary: where to look.
         queries: what to look up.
         depth: names looked at for each query.
-        place_by: what takes a place, see :func:`medlink.evaluation.ranking.place_gold`.
-        progress: called with the number of texts embedded and their total.
-        ranked: called with the number of queries (parts of composite ones) ranked and their total.
+        rank_by: what is ranked, see :func:`medlink.evaluation.ranking.rank_gold`.
+        progress: called with step, done and whole; the parts of a composite query are ranked each.
 
     Returns:
         An answer for each query, in their order.
@@ -129,42 +131,39 @@ def retrieve(
     """
     if not dictionary.texts:
         raise ConfigError("there are no names to look among", remedy="give a dictionary with names")
-    texts = list(dictionary.texts)
+    parts = [part for query in queries for part in query.parts]
+    texts = list(dict.fromkeys([*dictionary.texts, *parts]))
     row = {text: at for at, text in enumerate(texts)}
-    for text in dict.fromkeys(part for query in queries for part in query.parts):
-        if text not in row:
-            row[text] = len(texts)
-            texts.append(text)
-    vectors = embed(encode, texts, progress)
-    sizes = np.array([len(owner) for owner in dictionary.owners], dtype=np.int64)
-    owners = from_columns(np.array([at for owner in dictionary.owners for at in owner], dtype=np.int64), sizes)
+    vectors = embed(encode, texts, step(progress, "texts embedded"))
+    owners = _table(dictionary.owners)
     right = _right(dictionary, queries)
-    counts = np.array([len(query.parts) for query in queries], dtype=np.int64)
-    of_part = np.repeat(np.arange(len(queries)), counts)
-    gold_columns = [column for at in of_part for column in right[at]]
-    gold = from_columns(
-        np.array(gold_columns, dtype=np.int64), np.array([len(right[at]) for at in of_part], dtype=np.int64)
-    )
+    gold = _table([right[at] for at, query in enumerate(queries) for _ in query.parts])
     # as wide as the owners, though the last concepts may be nobody's gold
-    gold.resize((len(of_part), owners.shape[1]))
-    parts = vectors[np.array([row[part] for query in queries for part in query.parts], dtype=np.int64)]
-    names = vectors[: len(dictionary)]
-    places = place_gold(parts, names, owners, gold, depth=depth, place_by=place_by, progress=ranked)
-    stops = np.cumsum(counts)
-    answers = []
-    for query, right_of, stop in zip(queries, right, stops.tolist(), strict=True):
-        mine = slice(stop - len(query.parts), stop)
-        ranks = places.rank[mine].tolist()
+    gold.resize((len(parts), owners.shape[1]))
+    ranks = rank_gold(
+        vectors[np.array([row[part] for part in parts], dtype=np.int64)],
+        vectors[: len(dictionary)],
+        owners,
+        gold,
+        depth=depth,
+        rank_by=rank_by,
+        progress=step(progress, "queries ranked"),
+    )
+    answers, start = [], 0
+    for query, right_of in zip(queries, right, strict=True):
+        mine = slice(start, start := start + len(query.parts))
+        own = ranks.rank[mine].tolist()
+        concepts = tuple(dictionary.concepts[at] for at in ranks.concept[mine].tolist())
         answers.append(
-            Answer(
-                query,
-                bool(right_of),
-                max(ranks) if all(ranks) else 0,
-                tuple(dictionary.concepts[at] for at in places.concept[mine].tolist() if at != NONE),
-                float(places.cosine[mine].min()),
-            )
+            Answer(query, bool(right_of), max(own) if all(own) else 0, concepts, float(ranks.cosine[mine].min()))
         )
     return answers
+
+
+def _table(rows: Sequence[Sequence[int]]) -> Any:
+    """Rows of column numbers as a sparse matrix."""
+    columns = np.array([column for row in rows for column in row], dtype=np.int64)
+    return from_columns(columns, np.array([len(row) for row in rows], dtype=np.int64))
 
 
 def _right(dictionary: Dictionary, queries: Sequence[Query]) -> list[list[int]]:
@@ -174,50 +173,6 @@ def _right(dictionary: Dictionary, queries: Sequence[Query]) -> list[list[int]]:
         for one in ids:
             by_id.setdefault(one, []).append(row)
     return [sorted({row for one in query.gold for row in by_id.get(one, ())}) for query in queries]
-
-
-def embed(
-    encode: Encode, texts: Sequence[str], progress: Callable[[int, int], object] | None = None
-) -> NDArray[np.float32]:
-    """Embed texts some at a time, so that a progress bar moves.
-
-    Args:
-        encode: embeds n texts as ``(n, d)`` unit vectors.
-        texts: one or more.
-        progress: called with the number of texts embedded and their total.
-
-    Returns:
-        ``(n, d)`` float32.
-    """
-    vectors: NDArray[np.float32] | None = None
-    for start in range(0, len(texts), _CHUNK):
-        part = encode(texts[start : start + _CHUNK])
-        if vectors is None:
-            vectors = np.empty((len(texts), part.shape[1]), dtype=np.float32)
-        vectors[start : start + len(part)] = part
-        if progress is not None:
-            progress(start + len(part), len(texts))
-    if vectors is None:
-        raise ConfigError("no texts to embed", remedy="give one or more")
-    return vectors
-
-
-def sample_queries(queries: Sequence[Query], count: int, seed: int) -> tuple[Query, ...]:
-    """At most so many of the queries, drawn at random without replacement, in their order.
-
-    Raises:
-        ConfigError: the count is below 1.
-
-    >>> queries = tuple(Query((text,), ("A",)) for text in "abc")
-    >>> len(sample_queries(queries, 2, seed=1)), sample_queries(queries, 5, seed=1) == queries
-    (2, True)
-    """
-    if count < 1:
-        raise ConfigError(f"a sample of {count}, 1 or more expected")
-    if count >= len(queries):
-        return tuple(queries)
-    rows = np.sort(np.random.default_rng(seed).permutation(len(queries))[:count])
-    return tuple(queries[row] for row in rows.tolist())
 
 
 def measure_answers(answers: Sequence[Answer]) -> dict[str, RankMeasures]:
@@ -238,3 +193,54 @@ def measure_answers(answers: Sequence[Answer]) -> dict[str, RankMeasures]:
     tags = np.array([answer.query.language for answer in answers], dtype=np.str_)
     parts = {str(tag): measure_ranks(ranks[tags == tag]) for tag in np.unique(tags)}
     return parts if len(parts) == 1 else {**parts, "all": measure_ranks(ranks)}
+
+
+class RankedTask(Sampled):
+    """Base of the tasks in which queries are looked up among the names of a dictionary."""
+
+    sample: Annotated[int | None, Field(ge=1, description="Only so many queries, drawn at random.")] = None
+    depth: Annotated[int, Field(ge=1, le=10_000, description="Names looked at for each query.")] = DEPTH
+    rank_by: Annotated[RankBy, Field(description="What is ranked: a concept by its best name, or each name.")] = "names"
+
+    def report(
+        self,
+        head: str,
+        dictionary: Dictionary,
+        queries: Sequence[Query],
+        encoder: str | Encoder,
+        problems: Problems,
+        progress: Progress | None,
+    ) -> Report:
+        """Measures for each language, and every query as ids and numbers."""
+        answers = retrieve(
+            encode_of(encoder), dictionary, queries, depth=self.depth, rank_by=self.rank_by, progress=progress
+        )
+        known = Counter(answer.query.language for answer in answers if answer.known)
+        known["all"] = known.total()
+        table: list[Row] = [
+            {
+                "language": tag or "-",
+                "queries": found.queries,
+                "in dictionary": known[tag],
+                "Acc@1": found.acc1,
+                "Acc@5": found.acc5,
+                "MRR": found.mrr,
+                "not found": found.unfound,
+            }
+            for tag, found in measure_answers(answers).items()
+        ]
+        return Report(head, table, [_row(answer) for answer in answers], problems)
+
+
+def _row(answer: Answer) -> Row:
+    """One query as ids and numbers: its text may come from a note."""
+    return {
+        "source": answer.query.source,
+        "row": answer.query.row or None,
+        "language": answer.query.language,
+        "gold": "|".join(answer.query.gold),
+        "in_dictionary": int(answer.known),
+        "rank": answer.rank or None,
+        "first": " ".join("|".join(ids) for ids in answer.concept),
+        "cosine": answer.cosine,
+    }

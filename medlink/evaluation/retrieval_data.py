@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from medlink.errors import InputError
-from medlink.evaluation.names import is_sqlite
-from medlink.evaluation.retrieval import Dictionary, Ids, Query
+from pydantic import Field
+
+from medlink.errors import ConfigError, InputError
+from medlink.evaluation.names import is_store, iter_names
+from medlink.evaluation.retrieval import Dictionary, Ids, Query, RankedTask
+from medlink.evaluation.task import Progress, Report, StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import first_line, open_table
-from medlink.kb import KnowledgeBase
-from medlink.kb.readers.table import read_table
-from medlink.language.tags import language_tag, wanted
-from medlink.records import Name
+from medlink.language.tags import language_filter, language_tag
 
-StrPath = str | PathLike[str]
+if TYPE_CHECKING:
+    from medlink.models import Encoder
+
 _MARK = "||"
 _BIOSYN_MARKS = 4  # document||start|end||type||mention||ids
 _SEVERAL = re.compile(r"[|+]")
@@ -52,22 +55,17 @@ def read_dictionary(path: StrPath, problems: Problems, *, languages: frozenset[s
     """Names to look among: a knowledge base, a bundle, a table, or the dictionary of BioSyn and XL-BEL.
 
     Args:
-        path: a file that ``medlink kb build`` wrote, a bundle, a table as
-            :func:`medlink.kb.readers.table.read_table` reads it, or lines ``id||name``, in which several ids that
-            mean the same are joined by ``|``.
+        path: as for :func:`medlink.evaluation.names.iter_names`, or lines ``id||name``, in which several ids that mean
+            the same are joined by ``|``.
         problems: where bad rows are counted.
-        languages: names of these languages only, see :func:`medlink.language.tags.wanted`; a name without a language
-            stays. Lines ``id||name`` have none.
+        languages: names of these languages only; lines ``id||name`` have none.
 
     Raises:
         KnowledgeBaseError: the folder or file is no knowledge base.
         InputError: the file cannot be read, there is no name in it, languages are asked for that it does not have, or
             too many rows are bad.
     """
-    if Path(path).is_dir() or is_sqlite(Path(path)):
-        with KnowledgeBase(path) as store:
-            found = Dictionary.of(_entries(store.iter_names(), languages))
-    elif _MARK in first_line(path):
+    if not is_store(path) and _MARK in first_line(path):
         if languages is not None:
             raise InputError(
                 "its names have no language to choose by",
@@ -76,19 +74,12 @@ def read_dictionary(path: StrPath, problems: Problems, *, languages: frozenset[s
             )
         found = Dictionary.of(_biosyn_entries(LineFile(path, problems)))
     else:
-        records = read_table(path, problems=problems)
-        found = Dictionary.of(_entries((one for one in records if isinstance(one, Name)), languages))
+        names = iter_names(path, problems, languages=languages)
+        found = Dictionary.of(((name.concept_id,), name.text) for name in names)
     if not found:
         of = "" if languages is None else f" of {', '.join(sorted(languages))}"
         raise InputError(f"there are no names{of} in it", path=path, remedy="give a source with ids and names")
     return found
-
-
-def _entries(names: Iterable[Name], languages: frozenset[str] | None) -> Iterator[tuple[Ids, str]]:
-    """Entries of names; fully specified names are left out, as the index does."""
-    return (
-        ((name.concept_id,), name.text) for name in names if name.type != "fsn" and wanted(name.language, languages)
-    )
 
 
 def _biosyn_entries(lines: LineFile) -> Iterator[tuple[Ids, str]]:
@@ -207,3 +198,35 @@ def _read_table(path: Path, problems: Problems, language: str) -> Iterator[Query
 def _plain(text: str) -> str:
     """A text in which runs of white space are one blank."""
     return " ".join(text.split())
+
+
+class RetrievalTask(RankedTask):
+    """Acc@1, Acc@5 and MRR of names that are looked up in a dictionary, for each language.
+
+    DICTIONARY is a knowledge base, a bundle, a table with concept_id and name, or lines id||name. QUERIES are files in
+    the layout of BioSyn (*.concept, or a folder of them) or XL-BEL, or tables with concept_id and name. Queries whose
+    concept the dictionary does not have count as not found.
+    """
+
+    inputs: ClassVar = ("dictionary", "queries...")
+
+    dictionary_languages: Annotated[
+        str | None, Field(description="Look among names of these languages only, such as en or en,de.")
+    ] = None
+    language: Annotated[str, Field(description="Language of queries that name none.")] = ""
+
+    def run(
+        self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
+    ) -> Report:
+        """See :meth:`medlink.evaluation.task.Task.run`."""
+        languages = language_filter(self.dictionary_languages)
+        tag = language_tag(self.language) if self.language else ""
+        if tag is None:
+            raise ConfigError(f"unknown language {self.language!r}", remedy="give a BCP 47 tag, such as de")
+        problems = Problems(adjustable=False)
+        read = read_queries(paths[1:], problems, language=tag)
+        names = read_dictionary(paths[0], problems, languages=languages)
+        problems.skipped += Counter({"query without a concept": read.without_concept})
+        queries = self.drawn(read.queries)
+        head = f"{len(queries)} queries, {len(names)} names of {len(names.concepts)} concepts"
+        return self.report(head, names, queries, encoder, problems, progress)

@@ -6,13 +6,23 @@ of sentence pairs (section 4.3, table 3), and which of two hypotheses is nearer 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, InputError
+from medlink.evaluation.task import Cell, Encode, Progress, Report, Row, Sampled, StrPath, embed, encode_of, step
+from medlink.files.problems import Problems
+from medlink.training.data.rated import RatedPair, Triplet, has_triplets, read_pairs, read_triplets
+
+if TYPE_CHECKING:
+    from medlink.models import Encoder
 
 MEASURES = ("spearman", "pearson")
 RESAMPLES = 1000
@@ -108,7 +118,7 @@ def correlate(
         raise ConfigError(f"ratings of shape {x.shape} and scores of shape {y.shape}, the same (n,) expected")
     for name, values in (("ratings", x), ("scores", y)):
         if not np.isfinite(values).all():
-            raise ConfigError(f"the {name} are not all finite")
+            raise ConfigError(f"the {name} hold NaN or infinite values")
     if len(x) < 2:
         raise ConfigError(f"{len(x)} rated pairs, two or more expected", remedy="give more pairs")
     for name, values in (("ratings", x), ("scores", y)):
@@ -157,50 +167,134 @@ def triplet_accuracy(
 
 
 def _estimate(
-    statistic: Callable[[Vector, Vector], Vector],
-    columns: tuple[Vector, Vector],
-    resamples: int,
-    confidence: float,
-    seed: int,
+    statistic: Callable[..., Any], columns: tuple[Vector, Vector], resamples: int, confidence: float, seed: int
 ) -> Estimate:
-    """A statistic of two columns with the percentile interval of its bootstrap."""
+    """A statistic of two columns with the percentile interval of its bootstrap (SciPy)."""
+    from scipy.stats import bootstrap
+
     if resamples < 1:
         raise ConfigError(f"{resamples} resamples, 1 or more expected")
     if not 0 < confidence < 1:
         raise ConfigError(f"confidence {confidence}, above 0 and below 1 expected")
-    x, y = columns
-    n, rng = len(x), np.random.default_rng(seed)
-    drawn = []
-    step = max(1, _CELLS // n)
-    for start in range(0, resamples, step):
-        rows = rng.integers(0, n, size=(min(step, resamples - start), n))
-        drawn.append(statistic(x[rows], y[rows]))
-    values = np.concatenate(drawn)
-    values = values[~np.isnan(values)]
+    n, value = len(columns[0]), float(statistic(*columns))
+    if n == 1:
+        return Estimate(n, value, value, value)
+    with warnings.catch_warnings():
+        # of resamples in which a side does not vary: their NaN says so
+        warnings.simplefilter("ignore")
+        drawn = bootstrap(
+            columns,
+            statistic,
+            n_resamples=resamples,
+            batch=max(1, _CELLS // n),
+            paired=True,
+            vectorized=True,
+            method="percentile",
+            rng=np.random.default_rng(seed),
+        ).bootstrap_distribution
+    defined = drawn[~np.isnan(drawn)]
     tail = (1 - confidence) / 2
-    low, high = np.quantile(values, (tail, 1 - tail)).tolist() if len(values) else (np.nan, np.nan)
-    return Estimate(n, float(statistic(x[None], y[None])[0]), low, high)
+    low, high = np.quantile(defined, (tail, 1 - tail)).tolist() if len(defined) else (np.nan, np.nan)
+    return Estimate(n, value, low, high)
 
 
-def _pearson(x: Vector, y: Vector) -> Vector:
-    """Pearson correlation of the rows of two ``(b, n)`` arrays as ``(b,)``; NaN for a row that does not vary."""
-    varies = (x != x[:, :1]).any(axis=1) & (y != y[:, :1]).any(axis=1)
-    x, y = x - x.mean(axis=1, keepdims=True), y - y.mean(axis=1, keepdims=True)
-    # each side is scaled before it is squared, or tiny deviations underflow
-    x, y = (side / np.maximum(np.abs(side).max(axis=1, keepdims=True), np.finfo(float).tiny) for side in (x, y))
-    below = np.sqrt(np.einsum("bn,bn->b", x, x) * np.einsum("bn,bn->b", y, y))
-    found = np.divide(np.einsum("bn,bn->b", x, y), below, out=np.full(len(x), np.nan), where=varies)
-    return np.clip(found, -1, 1)
+def _pearson(x: Vector, y: Vector, axis: int = -1) -> Any:
+    from scipy.stats import pearsonr
+
+    return pearsonr(x, y, axis=axis).statistic
 
 
-def _spearman(x: Vector, y: Vector) -> Vector:
-    """Spearman correlation of the rows of two ``(b, n)`` arrays as ``(b,)``; NaN for a row that does not vary."""
+def _spearman(x: Vector, y: Vector, axis: int = -1) -> Any:
     from scipy.stats import rankdata
 
-    return _pearson(rankdata(x, axis=1), rankdata(y, axis=1))
+    return _pearson(rankdata(x, axis=axis), rankdata(y, axis=axis), axis)
 
 
-def _share(entailed: Vector, contradicted: Vector) -> Vector:
-    """Share of each row of two ``(b, n)`` arrays in which the first is larger, as ``(b,)``."""
-    share: Vector = (entailed > contradicted).mean(axis=1)
-    return share
+def _share(entailed: Vector, contradicted: Vector, axis: int = -1) -> Any:
+    """Share of triplets in which the entailed text is nearer."""
+    return (entailed > contradicted).mean(axis=axis)
+
+
+class SimilarityTask(Sampled):
+    """Spearman correlation of cosines with the ratings of concept pairs (BioLORD 2022, table 1), accuracy of triplets.
+
+    FILES are rated pairs in the layout of EHR-Rel, MayoSRS, UMNSRS or a table with text_1, text_2 and score, or
+    triplets: labelled pairs as MedNLI has them (BioLORD 2022, section 4.4) or a table with premise, entailed and
+    contradicted. The 95 % interval is that of a bootstrap.
+    """
+
+    inputs: ClassVar = ("files...",)
+    measures: ClassVar[tuple[str, ...]] = ("spearman",)
+    triplets: ClassVar[bool] = True
+
+    sample: Annotated[int | None, Field(ge=2, description="Only so many pairs or triplets of each file.")] = None
+    seed: Annotated[int, Field(ge=0, description="Seed of sample and interval.")] = 1
+    resamples: Annotated[int, Field(ge=1, le=1_000_000, description="Resamples of the interval.")] = RESAMPLES
+
+    def run(
+        self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
+    ) -> Report:
+        """See :meth:`medlink.evaluation.task.Task.run`."""
+        problems = Problems(adjustable=False)
+        read = [(path, self.drawn(self._read(path, problems))) for path in paths]
+        encode = encode_of(encoder)
+        table: list[Row] = []
+        items: list[Row] = []
+        for path, of_file in read:
+            name = Path(path).name
+            estimates, rows = self._measured(path, of_file, encode, progress)
+            table += [
+                {
+                    "file": name,
+                    "items": one.items,
+                    "measure": measure,
+                    "value": one.value,
+                    "low": one.low,
+                    "high": one.high,
+                }
+                for measure, one in estimates.items()
+            ]
+            items += [{"file": name} | row for row in rows]
+        count = sum(len(of_file) for _, of_file in read)
+        return Report(f"{count} items of {len(read)} file{'s' * (len(read) != 1)}", table, items, problems)
+
+    def _read(self, path: StrPath, problems: Problems) -> Sequence[RatedPair] | Sequence[Triplet]:
+        return read_triplets(path, problems) if self.triplets and has_triplets(path) else read_pairs(path, problems)
+
+    def _measured(
+        self, path: StrPath, items: Sequence[Any], encode: Encode, progress: Progress | None
+    ) -> tuple[dict[str, Estimate], Iterable[dict[str, Cell]]]:
+        """The measures of one file, and a row for each of its items, without their texts."""
+        pairs = isinstance(items[0], RatedPair)
+        fields = ("one", "other") if pairs else ("premise", "entailed", "contradicted")
+        texts = list(dict.fromkeys(getattr(item, field) for item in items for field in fields))
+        vectors = embed(encode, texts, step(progress, "texts embedded"))
+        at = {text: row for row, text in enumerate(texts)}
+        first, *others = (vectors[[at[getattr(item, field)] for item in items]] for field in fields)
+        cosines = [pair_cosines(first, other) for other in others]
+        rows = zip(items, *(column.tolist() for column in cosines), strict=True)
+        options = {"resamples": self.resamples, "seed": self.seed}
+        if not pairs:
+            written = ({"row": item.row, "entailed": near, "contradicted": far} for item, near, far in rows)
+            return {"accuracy": triplet_accuracy(*cosines, **options)}, written
+        ratings = [item.rating for item in items]
+        try:
+            found = {one: correlate(ratings, cosines[0], measure=one, **options) for one in self.measures}
+        except ConfigError as error:
+            raise InputError(error.message, path=path, remedy=error.remedy) from error
+        return found, (
+            {"row": item.row, "id_1": item.ids[0], "id_2": item.ids[1], "rating": item.rating, "cosine": near}
+            for item, near in rows
+        )
+
+
+class StsTask(SimilarityTask):
+    """Pearson and Spearman correlation of cosines with the scores of sentence pairs (BioLORD 2022, table 3).
+
+    FILES are tables with text_1, text_2 and score, STS-B as in GLUE, SICK, or three columns text, text, score without a
+    header. The 95 % interval is that of a bootstrap.
+    """
+
+    measures: ClassVar[tuple[str, ...]] = ("pearson", "spearman")
+    # scores of sentences have no triplets among them
+    triplets: ClassVar[bool] = False

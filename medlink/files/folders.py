@@ -1,7 +1,8 @@
 """Folders that appear whole, folders to work in, and the lock that tells which of them is in use.
 
-A draft is a hidden folder beside its target with a locked file in it. The system takes the lock back when a process
-ends, however it ends, so that the next to write the same target can tell what a killed one left from a draft in use.
+What is being made lies in a hidden folder beside its target, with a locked file in it. The system takes the lock back
+when a process ends, however it ends, so that the next to write the same target can tell what a killed one left from
+what is in use.
 """
 
 from __future__ import annotations
@@ -18,19 +19,21 @@ from pathlib import Path
 from medlink.errors import ConfigError
 
 StrPath = str | os.PathLike[str]
-_LOCK = ".lock"
-_REMEDY = "name a folder that you can write to and that has room"
+_LOCK, _DRAFT, _OLD = ".lock", "draft", "old"
+_FILE = "name a file in a folder that you can write to and that has room"
+_FOLDER = "name a place that you can write to and that has room"
 
 
 @contextmanager
 def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
     """A folder to fill, which takes its place when the block ends without an error.
 
-    A folder that was there goes; at every moment the old one or the new one is whole, and what a kill between the
-    renames left is put right by the next call. After an error the old folder is there and nothing else.
+    A folder that was there goes. After an error it is there and nothing else. A kill leaves the old folder or the new
+    one whole; between the two renames it leaves none, and the next call puts the old one back. Of two processes that
+    write one folder at the same time the last to end wins.
 
     Args:
-        path: where the folder is to be.
+        path: where the folder is to be; its folder is made when it is not there.
         what: what the folder is, for the error.
 
     Raises:
@@ -44,27 +47,26 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
     ((False, 1), ['a'], ['one'])
     """
     target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_dir():
+        raise ConfigError(f"{what} would take the place of a file", path=path, remedy="name a folder")
     with scratch_folder(target, what) as work:
-        draft = work / "draft"
+        draft = work / _DRAFT
         draft.mkdir()
         yield draft
-        with _one_error(target, what):
-            old = _old(target)
+        with _alone(target.parent):
             if target.exists():
-                remove(old)
-                os.replace(target, old)
+                os.replace(target, work / _OLD)
             os.replace(draft, target)
-            remove(old)
 
 
 @contextmanager
 def scratch_folder(target: StrPath, what: str = "the folder") -> Iterator[Path]:
     """A new folder beside a file or folder that is being made, on the same disk; removed with all that is in it.
 
-    What killed processes left beside the same target is removed first.
+    What killed processes left beside the same target is removed first. Nobody else can look into the folder.
 
     Args:
-        target: what is being made.
+        target: what is being made; its folder is made when it is not there.
         what: what the target is, for the error.
 
     Raises:
@@ -72,21 +74,37 @@ def scratch_folder(target: StrPath, what: str = "the folder") -> Iterator[Path]:
             of room or rights.
     """
     target = Path(os.path.realpath(target))
-    with _one_error(target, what):
+    with one_error(target, what, _FOLDER):
         target.parent.mkdir(parents=True, exist_ok=True)
-        _clear(target)
-        folder = target.with_name(_prefix(target) + secrets.token_hex(8))
-        folder.mkdir()
-        try:
-            with locked(folder / _LOCK, what):
-                yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with hidden_folder(target) as folder:
+            yield folder
+
+
+@contextmanager
+def hidden_folder(target: Path) -> Iterator[Path]:
+    """As :func:`scratch_folder`, in a folder that is there, and with the errors of the system."""
+    # a name of its own, since that of the target may be too long to be lengthened
+    prefix = f".writing-{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
+    with _alone(target.parent):
+        for left in target.parent.glob(f"{prefix}*"):
+            with suppress(OSError):
+                _clear(left, target)
+        folder = target.with_name(prefix + secrets.token_hex(8))
+        folder.mkdir(0o700)
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        _lock(lock)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
 @contextmanager
 def locked(path: StrPath, what: str = "the folder") -> Iterator[None]:
     """A file locked by this process as long as the block lasts; the file stays.
+
+    Where the file system has no locks nothing is kept.
 
     Args:
         path: the file, made when it is not there.
@@ -95,19 +113,11 @@ def locked(path: StrPath, what: str = "the folder") -> Iterator[None]:
     Raises:
         ConfigError: another process has the lock, or the file cannot be made.
     """
-    try:
+    with one_error(path, what, _FOLDER):
         number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise ConfigError(f"{what} cannot be written: {error.strerror}", path=path, remedy=_REMEDY) from error
     try:
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ConfigError(
-                f"another process is writing {what}", path=Path(path).parent, remedy="wait for it to end"
-            ) from None
-        except OSError:
-            pass  # some file systems have no locks
+        if _lock(number) is False:
+            raise ConfigError(f"another process is writing {what}", path=Path(path).parent, remedy="wait for it to end")
         yield
     finally:
         os.close(number)
@@ -121,33 +131,51 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _prefix(target: Path) -> str:
-    return f".writing-{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
-
-
-def _old(target: Path) -> Path:
-    """Where the folder that is replaced lies between the two renames."""
-    return target.with_name(f".old-{_prefix(target)[9:-1]}")
-
-
-def _clear(target: Path) -> None:
-    """Remove the drafts that nobody has locked, and put back a folder that a kill left moved away."""
-    for left in target.parent.glob(f"{_prefix(target)}*"):
-        if left.is_dir():
-            with suppress(ConfigError, OSError), locked(left / _LOCK):
-                shutil.rmtree(left, ignore_errors=True)
-    old = _old(target)
-    if old.exists() and not target.exists():
-        os.replace(old, target)
-    elif old.exists():
-        remove(old)
-
-
 @contextmanager
-def _one_error(target: Path, what: str) -> Iterator[None]:
+def one_error(path: StrPath, what: str, remedy: str = _FILE) -> Iterator[None]:
+    """What the system refuses, as an error that says what could not be written.
+
+    Raises:
+        ConfigError: the block raised an :class:`OSError`.
+    """
     try:
         yield
     except OSError as error:
-        raise ConfigError(
-            f"{what} cannot be written: {error.strerror or error}", path=target, remedy=_REMEDY
-        ) from error
+        raise ConfigError(f"{what} cannot be written: {error.strerror or error}", path=path, remedy=remedy) from error
+
+
+def _lock(number: int) -> bool | None:
+    """Lock an open file; ``False`` where another process has the lock, ``None`` where the file system has none."""
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Nobody else takes remnants away, or puts a folder in its place, in the same folder as long as the block lasts."""
+    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # some file systems have no locks
+        with suppress(OSError):
+            fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
+def _clear(left: Path, target: Path) -> None:
+    """Remove a hidden folder that nobody has locked; a folder that a kill left moved away goes back first."""
+    number = os.open(left / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        # without locks nobody can tell whether it is in use
+        if _lock(number):
+            if (left / _OLD).exists() and (left / _DRAFT).exists() and not target.exists():
+                os.replace(left / _OLD, target)
+            shutil.rmtree(left, ignore_errors=True)
+    finally:
+        os.close(number)

@@ -1,26 +1,30 @@
-"""Files that appear whole: what is written stands beside its place until it is complete.
-
-A draft is a hidden file, locked by the process that writes it. The system takes the lock back when a process ends,
-however it ends, so that the next to write the same file can tell what a killed one left behind from a draft in use.
-"""
+"""Files that appear whole or not at all: what is written over stays until the new file is complete."""
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
-import secrets
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from medlink.errors import ConfigError
+from medlink.files.folders import StrPath, hidden_folder, one_error
 
-StrPath = str | os.PathLike[str]
+__all__ = [
+    "StrPath",
+    "check_targets",
+    "is_replaced",
+    "one_error",
+    "put_in_place",
+    "standard_output",
+    "whole_file",
+    "whole_text",
+]
+
 _OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
 """What these name may be an open file of this process, such as /dev/stdout: a rename would not reach it."""
 
@@ -53,19 +57,12 @@ def whole_file(path: StrPath, what: str = "the output") -> Iterator[BinaryIO]:
                 yield file
             return
         target = Path(os.path.realpath(path))
-        _remove_left(target)
-        draft, number = _open_draft(target)
-        try:
-            # the lock is held until the draft has its place
-            with open(number, "wb") as file:
+        with hidden_folder(target) as folder:
+            with open(folder / "draft", "wb") as file:
                 yield file
                 file.flush()
-                os.fsync(number)
-                _take_place(draft, target)
-        except BaseException:
-            with suppress(OSError):
-                draft.unlink()
-            raise
+                os.fsync(file.fileno())
+            _take_place(folder / "draft", target)
 
 
 def put_in_place(draft: StrPath, path: StrPath, what: str = "the output") -> None:
@@ -100,56 +97,12 @@ def is_replaced(path: StrPath) -> bool:
     return not os.fspath(path).startswith(_OPEN_FILES) and (status is None or _is_plain(status))
 
 
-@contextmanager
-def one_error(path: StrPath, what: str) -> Iterator[None]:
-    """What the system refuses, as an error that says what could not be written."""
-    try:
-        yield
-    except OSError as error:
-        raise ConfigError(
-            f"{what} cannot be written: {error.strerror or error}",
-            path=path,
-            remedy="name a file in a folder that you can write to and that has room",
-        ) from error
-
-
 def _take_place(draft: Path, target: Path) -> None:
     """Rename a draft; a file that was there leaves it its mode."""
     status = _status(target)
     if status is not None:
         draft.chmod(stat.S_IMODE(status.st_mode))
     os.replace(draft, target)
-
-
-def _draft_prefix(target: Path) -> str:
-    """How the names of all drafts of a file begin; a name of its own may be too long to be lengthened."""
-    return f".writing-{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
-
-
-def _open_draft(target: Path) -> tuple[Path, int]:
-    """A new draft beside a file, and its number as an open and locked file."""
-    while True:
-        draft = target.with_name(_draft_prefix(target) + secrets.token_hex(8))
-        number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        # some file systems have no locks: nothing is removed there
-        with suppress(OSError):
-            fcntl.flock(number, fcntl.LOCK_EX)
-        # another process may have taken it for a remnant before it was locked
-        if os.fstat(number).st_nlink:
-            return draft, number
-        os.close(number)
-
-
-def _remove_left(target: Path) -> None:
-    """Remove the drafts of a file that nobody has locked: their process is gone."""
-    for draft in target.parent.glob(f"{_draft_prefix(target)}*"):
-        with suppress(OSError):
-            number = os.open(draft, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                draft.unlink()
-            finally:
-                os.close(number)
 
 
 @contextmanager

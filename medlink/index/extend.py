@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import BundleError, ConfigError
-from medlink.files.workfolder import work_folder
+from medlink.files.folders import scratch_folder
 from medlink.index.added import build_added
 from medlink.index.bundle import INDEX, KB, MANIFEST, Bundle, indexed
 from medlink.index.concept_index import ADDED, write_manifest
@@ -80,7 +80,7 @@ def extend_bundle(
     bundle = Bundle(folder)
     encoder = bundle.encoder
     try:
-        with work_folder(bundle.folder / MANIFEST) as work:
+        with scratch_folder(bundle.folder / MANIFEST, "the bundle") as work:
             report = extend_kb(bundle.folder / KB, work / KB, inputs, max_bad_share=max_bad_share)
             if report.content_hash != bundle.kb.content_hash:
                 manifest, index = _extend_index(bundle, work, report, encoder, progress)

@@ -22,9 +22,10 @@ from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
+from medlink.files.folders import scratch_folder
 from medlink.files.problems import Problem, Problems
 from medlink.files.streams import input_size
-from medlink.files.workfolder import work_folder
+from medlink.files.whole import put_in_place
 from medlink.kb import schema
 from medlink.kb.loader import MAX_INPUTS, Loader
 from medlink.kb.readers.babelon import read_babelon
@@ -146,9 +147,9 @@ def build_kb(
         Counts of each source and what became of each input.
 
     Raises:
-        ConfigError: an option, a format or a language is unknown.
+        ConfigError: an option, a format or a language is unknown, or the folder of ``out`` cannot be written to.
         InputError: an input cannot be used.
-        KnowledgeBaseError: ``out`` cannot be written, or is something else than a knowledge base.
+        KnowledgeBaseError: ``out`` is something else than a knowledge base, or the disk is full.
     """
     began = time.perf_counter()
     target = Path(out).absolute()
@@ -198,7 +199,7 @@ def load(
     if not inputs or len(inputs) > MAX_INPUTS:
         raise ConfigError(f"{len(inputs)} inputs", remedy=f"give between 1 and {MAX_INPUTS} release files")
     _check_target(target)
-    with work_folder(target) as folder, _progress(inputs, progress) as (advance, step):
+    with scratch_folder(target, "the knowledge base") as folder, _progress(inputs, progress) as (advance, step):
         problems = [Problems(max_bad_share, advance) for _ in inputs]
         new = folder / "kb.sqlite"
         try:
@@ -213,7 +214,7 @@ def load(
                 result = finish(connection, loader, loader.finish(skipped, step))
             with open(new, "rb") as handle:
                 os.fsync(handle.fileno())
-            os.replace(new, target)
+            put_in_place(new, target, "the knowledge base")
         except (OSError, sqlite3.Error, DatabaseError) as error:
             reason = getattr(error, "orig", None) or getattr(error, "strerror", None) or error
             raise KnowledgeBaseError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from click.testing import CliRunner, Result
 import medlink
 from medlink.cli.evaluate import evaluate
 from medlink.errors import ConfigError, InputError
-from medlink.evaluation import sweep
+from medlink.evaluation import TASKS, sweep
 from medlink.evaluation.names import read_names
 from medlink.models import load_encoder
 
@@ -41,8 +42,7 @@ def test_clustering_says_what_the_library_says(tmp_path: Path) -> None:
     )
     assert columns.split() == ["theta0", "P", "R", "F1", "TP", "FP", "FN", "TN"]
     assert values.split() == [
-        f"{best['threshold']:.4g}",
-        *(f"{best[name]:.3f}" for name in ("precision", "recall", "f1")),
+        *(f"{best[name]:.3f}" for name in ("threshold", "precision", "recall", "f1")),
         *(str(best[name]) for name in ("tp", "fp", "fn", "tn")),
     ]
     table = rows(tmp_path / "out.tsv")
@@ -78,9 +78,8 @@ def test_clustering_with_another_encoder(tmp_path: Path) -> None:
     ["0.5", "0.5:0.4:0.1", "0:1:0", "0:2:0.1", "a:b:c", "0:1:0.0001", "nan:1:0.1", "0.3:0.9:inf", "0.3:0.9:1e-9999999"],
 )
 def test_thresholds_that_are_none(bad: str) -> None:
-    result = run("clustering", TABLE, "--thresholds", bad)
-    assert result.exit_code == 2
-    assert "is not START:STOP:STEP" in result.output
+    with pytest.raises(ConfigError, match=r"thresholds is .*, START:STOP:STEP expected"):
+        run("clustering", TABLE, "--thresholds", bad)
 
 
 def test_what_cannot_be_written_is_said_before_the_work(tmp_path: Path) -> None:
@@ -102,7 +101,8 @@ def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
         run("clustering", names, "-o", names)
     with pytest.raises(ConfigError, match=r"a\.svg: the picture and the table are one file"):
         run("clustering", names, "-o", tmp_path / "a.svg", "--plot", tmp_path / "a.svg")
-    assert run("clustering", names, "--seed", -1).exit_code == 2
+    with pytest.raises(ConfigError, match="seed is -1, at least 0 expected"):
+        run("clustering", names, "--seed", -1)
     assert names.read_text("utf-8").startswith("concept_id")
 
 
@@ -144,3 +144,26 @@ def test_partition_by_language(tmp_path: Path) -> None:
         InputError, match=r"a cluster for each language, and .*gold\.tsv names no language\. Remedy: give"
     ):
         run("partition", predicted, gold)
+
+
+def test_measures_as_csv_and_json(tmp_path: Path) -> None:
+    gold, predicted = tmp_path / "gold.tsv", tmp_path / "clusters.tsv"
+    gold.write_text(GOLD, "utf-8")
+    predicted.write_text("cluster\tterm\n1\tasthma\n1\tAsthma\n1\tcough\n2\tunknown\n", "utf-8")
+    assert run("partition", predicted, gold, "--format", "csv").stdout.splitlines()[:2] == [
+        "measure,P,R,F1",
+        "pairs,0.333333,1,0.5",
+    ]
+    found = json.loads(run("partition", predicted, gold, "--format", "json").stdout)
+    assert found["head"].startswith("3 terms in 1 clusters")
+    assert found["table"][2] == {"measure": "pairs of two languages", "P": None, "R": 1.0, "F1": None}
+
+
+def test_every_task_says_what_it_reads_and_what_each_option_means() -> None:
+    for name, task in TASKS.items():
+        help_ = run(name, "--help").stdout
+        for argument in task.inputs:
+            assert argument.removesuffix("...").upper() in help_
+        for option in task.model_fields:
+            assert task.model_fields[option].description
+            assert f"--{option.replace('_', '-')}" in help_

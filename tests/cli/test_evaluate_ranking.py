@@ -12,8 +12,9 @@ from click.testing import CliRunner, Result
 import medlink
 from medlink.cli.evaluate import evaluate
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
-from medlink.evaluation import leaf_task, measure_answers, retrieve
+from medlink.evaluation import measure_answers, read_leaves, retrieve
 from medlink.evaluation.retrieval_data import read_dictionary, read_queries
+from medlink.evaluation.task import draw
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.models import StaticEncoder, load_encoder
@@ -56,7 +57,7 @@ def test_retrieval_says_what_the_library_says(queries: Path, tmp_path: Path) -> 
     assert result.exit_code == 0, result.output
     names = read_dictionary(TABLE, Problems())
     read = read_queries([queries], Problems())
-    answers = retrieve(load_encoder().encode, names, read.queries, place_by="names")
+    answers = retrieve(load_encoder().encode, names, read.queries, rank_by="names")
     head, columns, *lines = result.stdout.splitlines()
     assert head == f"81 queries, {len(names)} names of {len(names.concepts)} concepts"
     assert columns.split() == ["language", "queries", "in", "dictionary", "Acc@1", "Acc@5", "MRR", "not", "found"]
@@ -95,7 +96,7 @@ def test_each_option_of_retrieval_changes_the_output(queries: Path, noise: Path,
         ("--sample", 60),
         ("--seed", 2),
         ("--dictionary-languages", "en"),
-        ("--place-by", "concepts"),
+        ("--rank-by", "concepts"),
         ("--encoder", noise),
     ):
         assert run(*small, *options).stdout != base, options
@@ -127,27 +128,29 @@ def test_refusals_of_retrieval(queries: Path, tmp_path: Path) -> None:
         run("retrieval", TABLE, "missing.tsv", "-o", tmp_path / "nowhere" / "a.tsv")
     with pytest.raises(InputError, match=r"missing\.tsv: no such file"):
         run("retrieval", TABLE, "missing.tsv")
-    assert run("retrieval", TABLE, queries, "--place-by", "rows").exit_code == 2
-    assert run("retrieval", TABLE, queries, "--depth", 0).exit_code == 2
+    assert run("retrieval", TABLE, queries, "--rank-by", "rows").exit_code == 2
+    with pytest.raises(ConfigError, match="depth is 0, at least 1 and at most 10000 expected"):
+        run("retrieval", TABLE, queries, "--depth", 0)
 
 
 def test_leaf_to_parent_says_what_the_library_says(demo_path: Path, tmp_path: Path) -> None:
     result = run("leaf-to-parent", demo_path, "--sample", 200, "-o", tmp_path / "out.tsv")
     assert result.exit_code == 0, result.output
     with KnowledgeBase(demo_path) as kb:
-        task = leaf_task(kb).sample(200, seed=1)
-    answers = retrieve(load_encoder().encode, task.dictionary, task.queries)
+        task = read_leaves(kb)
+    queries = draw(task.queries, 200, seed=1)
+    answers = retrieve(load_encoder().encode, task.dictionary, queries)
     head, _, *lines = result.stdout.splitlines()
     assert head == (
-        f"{len(task.queries)} names of {task.leaves} leaves, "
+        f"200 names of {len({query.source for query in queries})} leaves, "
         f"{len(task.dictionary)} names of {len(task.dictionary.concepts)} concepts with children"
     )
     for line in lines:
         found = measure_answers(answers)[line.split()[0]]
         assert line.split()[1:4] == [str(found.queries), str(found.queries), f"{found.acc1:.3f}"]
     table = rows(tmp_path / "out.tsv")
-    assert [(row["source"], row["row"]) for row in table] == [(query.source, "") for query in task.queries]
-    assert table[0]["gold"] == "|".join(task.queries[0].gold)
+    assert [(row["source"], row["row"]) for row in table] == [(query.source, "") for query in queries]
+    assert table[0]["gold"] == "|".join(queries[0].gold)
 
 
 def test_each_option_of_leaf_to_parent_changes_the_output(demo_path: Path, noise: Path) -> None:
@@ -159,7 +162,7 @@ def test_each_option_of_leaf_to_parent_changes_the_output(demo_path: Path, noise
         ("--sample", 90),
         ("--seed", 2),
         ("--languages", "en,es"),
-        ("--place-by", "names"),
+        ("--rank-by", "names"),
         ("--encoder", noise),
     ):
         assert run(*small, *options).stdout != base, options
@@ -172,7 +175,7 @@ def test_leaves_without_a_name_are_said(tmp_path: Path) -> None:
     (tmp_path / "names.tsv").write_text(table, "utf-8")
     build_kb(tmp_path / "kb.sqlite", [Input("table", tmp_path / "names.tsv")])
     result = run("leaf-to-parent", tmp_path, "--languages", "de")
-    assert "leaves left out: 1 (no name)" in result.stderr
+    assert "rows left out: 1 (leaf without a name)" in result.stderr
 
 
 def test_refusals_of_leaf_to_parent(tmp_path: Path) -> None:
@@ -180,4 +183,5 @@ def test_refusals_of_leaf_to_parent(tmp_path: Path) -> None:
         run("leaf-to-parent", tmp_path)
     with pytest.raises(ConfigError, match="unknown language 'klingon'"):
         run("leaf-to-parent", tmp_path, "--languages", "klingon")
-    assert run("leaf-to-parent", tmp_path, "--sample", 0).exit_code == 2
+    with pytest.raises(ConfigError, match="sample is 0, at least 1 expected"):
+        run("leaf-to-parent", tmp_path, "--sample", 0)

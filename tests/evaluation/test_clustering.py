@@ -7,10 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from medlink.cli.evaluate import clustering as command
 from medlink.errors import ConfigError
 from medlink.evaluation import Sweep, sweep
-from medlink.evaluation.clustering import THRESHOLDS, count_pairs
+from medlink.evaluation.clustering import NEIGHBOURS, THRESHOLDS, ClusteringTask, count_pairs, threshold_range
 from medlink.evaluation.pairs import incidence
 from medlink.index import selfjoin
 from tests.evaluation.test_pairs import random_groups
@@ -114,11 +113,9 @@ def test_refusals() -> None:
         sweep(["A", "A", "B"], 2 * x)
 
 
-def test_the_command_has_the_same_defaults() -> None:
-    defaults = {p.name: p for p in command.params}
-    context = command.make_context("clustering", ["x"])
-    assert context.params["thresholds"] == list(THRESHOLDS)
-    assert defaults["neighbours"].default == 50
+def test_the_task_has_the_same_defaults() -> None:
+    assert threshold_range(ClusteringTask().thresholds) == list(THRESHOLDS)
+    assert ClusteringTask().neighbours == NEIGHBOURS
 
 
 def test_a_sweep_is_a_record() -> None:

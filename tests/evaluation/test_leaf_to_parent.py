@@ -9,8 +9,9 @@ import pytest
 
 from medlink.errors import InputError
 from medlink.evaluation import measure_answers, retrieve
-from medlink.evaluation.leaf_to_parent import leaf_task
+from medlink.evaluation.leaf_to_parent import read_leaves
 from medlink.evaluation.retrieval import Dictionary, Query
+from medlink.evaluation.task import draw
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.models import load_encoder
 from tests.evaluation.test_ranking import naive
@@ -39,8 +40,8 @@ def store(folder: Path, table: str = TREE) -> KnowledgeBase:
 
 def test_by_hand(tmp_path: Path) -> None:
     with store(tmp_path) as kb:
-        task = leaf_task(kb)
-        german = leaf_task(kb, languages=frozenset({"de"}))
+        task = read_leaves(kb)
+        german = read_leaves(kb, languages=frozenset({"de"}))
     assert task.dictionary == Dictionary.of(
         [
             (("T:1",), "disease"),
@@ -55,34 +56,25 @@ def test_by_hand(tmp_path: Path) -> None:
         Query(("asthma",), ("T:2",), "en", "T:4"),
         Query(("cor pulmonale",), ("T:2", "T:3"), "en", "T:5"),
     )
-    assert (task.leaves, task.nameless) == (2, 0)
+    assert task.nameless == 0
     assert german.dictionary.texts == ("Krankheit",)
     assert german.queries == (Query(("Asthma",), ("T:2",), "de", "T:4"),)
-    assert (german.leaves, german.nameless) == (1, 1)
+    assert german.nameless == 1
 
 
-def test_samples_keep_the_dictionary(tmp_path: Path) -> None:
-    with store(tmp_path) as kb:
-        task = leaf_task(kb)
-    drawn = task.sample(1, seed=1)
-    assert (len(drawn.queries), drawn.leaves, drawn.dictionary) == (1, 1, task.dictionary)
-    assert len({task.sample(1, seed=seed).queries for seed in range(9)}) > 1
-    assert task.sample(9, seed=1) == task
-
-
-def test_places_are_those_of_a_sort_of_all_pairs(demo_path: Path) -> None:
+def test_ranks_are_those_of_a_sort_of_all_pairs(demo_path: Path) -> None:
     encode = load_encoder().encode
     with KnowledgeBase(demo_path) as kb:
-        task = leaf_task(kb)
+        task = read_leaves(kb)
     assert len(task.queries) > 100
-    task = task.sample(40, seed=1)
+    queries = draw(task.queries, 40, seed=1)
     number = {ids[0]: row for row, ids in enumerate(task.dictionary.concepts)}
-    found = retrieve(encode, task.dictionary, task.queries, depth=2000)
+    found = retrieve(encode, task.dictionary, queries, depth=2000)
     wanted = naive(
-        encode([query.parts[0] for query in task.queries]),
+        encode([query.parts[0] for query in queries]),
         encode(task.dictionary.texts),
         [set(owner) for owner in task.dictionary.owners],
-        [{number[one] for one in query.gold if one in number} for query in task.queries],
+        [{number[one] for one in query.gold if one in number} for query in queries],
         2000,
         "concepts",
     )
@@ -99,15 +91,15 @@ def test_refusals(tmp_path: Path) -> None:
             InputError, match=r"no concept with a parent and without a child\. Remedy: build it from a source"
         ),
     ):
-        leaf_task(kb)
+        read_leaves(kb)
     with (
         store(tmp_path) as kb,
         pytest.raises(InputError, match=r"leaves have no name of es\. Remedy: name other languages"),
     ):
-        leaf_task(kb, languages=frozenset({"es"}))
+        read_leaves(kb, languages=frozenset({"es"}))
     inner = "concept_id\tname\tlanguage\tparent\nA\tasthma\ten\tB\nB\tKrankheit\tde\t\n"
     with (
         store(tmp_path, inner) as kb,
         pytest.raises(InputError, match="concepts with a child have no name of en"),
     ):
-        leaf_task(kb, languages=frozenset({"en"}))
+        read_leaves(kb, languages=frozenset({"en"}))

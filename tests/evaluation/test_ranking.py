@@ -1,4 +1,4 @@
-"""Places in a ranking, against a sort of every pair of query and name."""
+"""Ranks, against a sort of every pair of query and name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 from medlink.errors import ConfigError
 from medlink.evaluation import ranking
-from medlink.evaluation.ranking import measure_ranks, place_gold
+from medlink.evaluation.ranking import measure_ranks, rank_gold
 from tests.evaluation.test_pairs import random_groups
 
 Floats = NDArray[np.float32]
@@ -49,12 +49,12 @@ def test_by_hand() -> None:
     owners = table([{0}, {0}, {2}, {1}], 3)
     query = np.array([[1, 0]] * 4, dtype=np.float32)
     gold = table([{0}, {1}, {2}, {1, 2}], 3)
-    found = place_gold(query, names, owners, gold)
+    found = rank_gold(query, names, owners, gold)
     assert found.rank.tolist() == [1, 3, 2, 2]
     assert (found.concept.tolist(), found.name.tolist()) == ([0] * 4, [0] * 4)
     np.testing.assert_allclose(found.cosine, 1)
-    assert place_gold(query, names, owners, gold, place_by="names").rank.tolist() == [1, 4, 3, 3]
-    assert place_gold(query, names, owners, gold, depth=2).rank.tolist() == [1, 0, 0, 0]
+    assert rank_gold(query, names, owners, gold, rank_by="names").rank.tolist() == [1, 4, 3, 3]
+    assert rank_gold(query, names, owners, gold, depth=2).rank.tolist() == [1, 0, 0, 0]
 
 
 @pytest.mark.parametrize("by", ["concepts", "names"])
@@ -70,48 +70,48 @@ def test_against_a_sort_of_all_pairs(by: str, depth: int, monkeypatch: pytest.Mo
     # float32 sums of three terms are the same for the oracle only where they are rounded alike
     exact = (names.astype(np.float64) * 64).round() / 64
     names, queries = exact.astype(np.float32), ((queries.astype(np.float64) * 64).round() / 64).astype(np.float32)
-    found = place_gold(queries, names, table(owners, 20), table(gold, 20), depth=depth, place_by=by)
+    found = rank_gold(queries, names, table(owners, 20), table(gold, 20), depth=depth, rank_by=by)
     assert found.rank.tolist() == naive(queries, names, owners, gold, depth, by)
 
 
 def test_ties_go_to_the_lower_concept_then_to_the_lower_row() -> None:
     names = np.array([[1, 0]] * 3, dtype=np.float32)
     owners = table([{2}, {1}, {1}], 3)
-    found = place_gold(names[:1], names, owners, table([{2}], 3))
+    found = rank_gold(names[:1], names, owners, table([{2}], 3))
     assert (found.concept.tolist(), found.name.tolist(), found.rank.tolist()) == ([1], [1], [2])
-    assert place_gold(names[:1], names, owners, table([{2}], 3), place_by="names").rank.tolist() == [3]
+    assert rank_gold(names[:1], names, owners, table([{2}], 3), rank_by="names").rank.tolist() == [3]
 
 
 def test_a_tie_is_not_cut_in_the_wrong_place() -> None:
     # nine equal names, of which the first has the gold: at depth 1 it must be the one that is looked at
     names = np.array([[1, 0]] * 9, dtype=np.float32)
     owners = table([{row} for row in range(9)], 9)
-    assert place_gold(names[:1], names, owners, table([{0}], 9), depth=1).rank.tolist() == [1]
+    assert rank_gold(names[:1], names, owners, table([{0}], 9), depth=1).rank.tolist() == [1]
 
 
 def test_edges() -> None:
     none, one = np.zeros((0, 2), dtype=np.float32), np.array([[1, 0]], dtype=np.float32)
-    empty = place_gold(one, none, csr_array((0, 2), dtype=np.int64), table([{0}], 2))
+    empty = rank_gold(one, none, csr_array((0, 2), dtype=np.int64), table([{0}], 2))
     assert (empty.rank.tolist(), empty.concept.tolist(), empty.name.tolist()) == ([0], [-1], [-1])
-    assert place_gold(none, one, table([{0}], 1), csr_array((0, 1), dtype=np.int64)).rank.shape == (0,)
-    assert place_gold(one, one, table([{0}], 2), csr_array((1, 2), dtype=np.int64)).rank.tolist() == [0]
+    assert rank_gold(none, one, table([{0}], 1), csr_array((0, 1), dtype=np.int64)).rank.shape == (0,)
+    assert rank_gold(one, one, table([{0}], 2), csr_array((1, 2), dtype=np.int64)).rank.tolist() == [0]
     steps: list[tuple[int, int]] = []
-    place_gold(one, one, table([{0}], 1), table([{0}], 1), progress=lambda done, total: steps.append((done, total)))
+    rank_gold(one, one, table([{0}], 1), table([{0}], 1), progress=lambda done, total: steps.append((done, total)))
     assert steps == [(1, 1)]
 
 
 def test_refusals() -> None:
     one, owner = np.array([[1, 0]], dtype=np.float32), table([{0}], 1)
-    with pytest.raises(ConfigError, match=r"unknown kind of place 'rows'\. Remedy: one of concepts, names"):
-        place_gold(one, one, owner, owner, place_by="rows")
+    with pytest.raises(ConfigError, match=r"rank_by is 'rows'\. Remedy: one of concepts, names"):
+        rank_gold(one, one, owner, owner, rank_by="rows")
     with pytest.raises(ConfigError, match="depth 0, 1 or more expected"):
-        place_gold(one, one, owner, owner, depth=0)
+        rank_gold(one, one, owner, owner, depth=0)
     with pytest.raises(ConfigError, match=r"queries of shape \(1, 2\) and names of shape \(1, 1\), one width"):
-        place_gold(one, one[:, :1], owner, owner)
+        rank_gold(one, one[:, :1], owner, owner)
     with pytest.raises(ConfigError, match=r"\(1, 1\) owners and \(1, 2\) gold for 1 names, 1 queries"):
-        place_gold(one, one, owner, table([{0}], 2))
+        rank_gold(one, one, owner, table([{0}], 2))
     with pytest.raises(ConfigError, match="name 1 belongs to no concept"):
-        place_gold(one, np.repeat(one, 2, axis=0), table([{0}, set()], 1), owner)
+        rank_gold(one, np.repeat(one, 2, axis=0), table([{0}, set()], 1), owner)
 
 
 def test_measures_by_hand() -> None:
@@ -133,5 +133,5 @@ def test_measures_against_a_loop() -> None:
 def test_measures_of_nothing_or_of_no_places() -> None:
     with pytest.raises(ConfigError, match=r"no queries to measure\. Remedy: give one or more"):
         measure_ranks(np.zeros(0, dtype=np.int64))
-    with pytest.raises(ConfigError, match="place -1, 0 or more expected"):
+    with pytest.raises(ConfigError, match="rank -1, 0 or more expected"):
         measure_ranks(np.array([1, -1]))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from medlink.evaluation import correlate, leaf_task, measure_answers, pair_cosines, retrieve
+from medlink.evaluation import correlate, measure_answers, pair_cosines, read_leaves, retrieve
+from medlink.evaluation.task import draw
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.models import load_encoder
@@ -42,9 +43,9 @@ def test_leaves_of_hpo(shared: Path, tmp_path: Path) -> None:
     source = shared / "data/terminologies/hpo/hp.v2024-08-13.json.gz"
     build_kb(tmp_path / "kb.sqlite", [Input("obograph", source)])
     with KnowledgeBase(tmp_path) as kb:
-        task = leaf_task(kb)
-    assert (len(task.queries), task.leaves, task.nameless) == (26_323, 13_169, 0)
+        task = read_leaves(kb)
+    assert (len(task.queries), len({query.source for query in task.queries}), task.nameless) == (26_323, 13_169, 0)
     assert (len(task.dictionary), len(task.dictionary.concepts)) == (15_035, 5_819)
-    answers = retrieve(load_encoder().encode, task.dictionary, task.sample(500, seed=1).queries)
+    answers = retrieve(load_encoder().encode, task.dictionary, draw(task.queries, 500, seed=1))
     assert all(answer.known for answer in answers)
     assert 0.4 < measure_answers(answers)["en"].mrr < 0.8

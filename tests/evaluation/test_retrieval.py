@@ -9,8 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
-from medlink.evaluation import retrieval
-from medlink.evaluation.retrieval import Answer, Dictionary, Query, embed, measure_answers, retrieve, sample_queries
+from medlink.evaluation import task
+from medlink.evaluation.retrieval import Answer, Dictionary, Query, measure_answers, retrieve
+from medlink.evaluation.task import draw, embed
 
 
 def letters(texts: Sequence[str]) -> NDArray[np.float32]:
@@ -38,7 +39,7 @@ def test_dictionary() -> None:
 def test_ranks_by_hand() -> None:
     # of "ab": aab has cosine 3 / sqrt(10), a and b 1 / sqrt(2), c 0
     assert ranks(Query(("ab",), ("A",)), Query(("ab",), ("B",)), Query(("ab",), ("X",))) == [1, 2, 3]
-    assert ranks(Query(("ab",), ("B",)), Query(("ab",), ("X",)), place_by="names") == [3, 4]
+    assert ranks(Query(("ab",), ("B",)), Query(("ab",), ("X",)), rank_by="names") == [3, 4]
     assert ranks(Query(("ab",), ("X",)), depth=3) == [0]
     # several ids are all right; one of the dictionary's ids is enough
     assert ranks(Query(("ab",), ("X", "B")), Query(("c",), ("C",)), Query(("c",), ("X",))) == [2, 1, 1]
@@ -66,10 +67,9 @@ def test_all_parts_of_a_composite_mention_must_be_right() -> None:
 
 
 def test_each_text_is_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrieval, "_CHUNK", 2)
+    monkeypatch.setattr(task, "_CHUNK", 2)
     seen: list[str] = []
-    steps: list[tuple[int, int]] = []
-    ranked: list[tuple[int, int]] = []
+    steps: list[tuple[str, int, int]] = []
 
     def counting(texts: Sequence[str]) -> NDArray[np.float32]:
         """The encoder, with what it was given noted."""
@@ -77,16 +77,10 @@ def test_each_text_is_embedded_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return letters(texts)
 
     queries = [Query((text,), ("A",)) for text in ("a", "ab", "ab", "b", "ac")]
-    found = retrieve(
-        counting,
-        ENTRIES,
-        queries,
-        progress=lambda done, total: steps.append((done, total)),
-        ranked=lambda done, total: ranked.append((done, total)),
-    )
+    found = retrieve(counting, ENTRIES, queries, progress=lambda *reported: steps.append(reported))
     assert seen == ["a", "aab", "b", "c", "ab", "ac"]
-    assert steps == [(2, 6), (4, 6), (6, 6)]
-    assert ranked == [(5, 5)]
+    embedded = [("texts embedded", done, 6) for done in (2, 4, 6)]
+    assert steps == [*embedded, ("queries ranked", 5, 5)]
     assert found == retrieve(letters, ENTRIES, queries)
 
 
@@ -112,14 +106,14 @@ def test_measures_by_language() -> None:
 
 def test_samples() -> None:
     queries = [Query((str(i),), ("A",)) for i in range(50)]
-    drawn = sample_queries(queries, 10, seed=1)
+    drawn = draw(queries, 10, seed=1)
     assert len(set(drawn)) == 10
     assert list(drawn) == sorted(drawn, key=queries.index)
-    assert sample_queries(queries, 10, seed=1) == drawn
-    assert sample_queries(queries, 10, seed=2) != drawn
-    assert sample_queries(queries, 50, seed=1) == tuple(queries)
+    assert draw(queries, 10, seed=1) == drawn
+    assert draw(queries, 10, seed=2) != drawn
+    assert draw(queries, 50, seed=1) == tuple(queries)
     with pytest.raises(ConfigError, match="a sample of 0, 1 or more expected"):
-        sample_queries(queries, 0, seed=1)
+        draw(queries, 0, seed=1)
 
 
 def test_refusals() -> None:
@@ -127,5 +121,5 @@ def test_refusals() -> None:
         retrieve(letters, Dictionary.of([]), [Query(("a",), ("A",))])
     with pytest.raises(ConfigError, match=r"no texts to embed\. Remedy: give one or more"):
         embed(letters, [], None)
-    with pytest.raises(ConfigError, match="unknown kind of place"):
-        ranks(Query(("a",), ("A",)), place_by="rows")
+    with pytest.raises(ConfigError, match="rank_by is 'rows'"):
+        ranks(Query(("a",), ("A",)), rank_by="rows")

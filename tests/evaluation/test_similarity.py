@@ -111,7 +111,7 @@ def test_refusals() -> None:
         correlate([1, 1], [1, 2])
     with pytest.raises(ConfigError, match="the scores are all equal"):
         correlate([1, 2], [1, 1])
-    with pytest.raises(ConfigError, match="the scores are not all finite"):
+    with pytest.raises(ConfigError, match="the scores hold NaN or infinite values"):
         correlate([1, 2], [1, math.nan])
     with pytest.raises(ConfigError, match="0 resamples, 1 or more expected"):
         correlate([1, 2], [1, 2], resamples=0)

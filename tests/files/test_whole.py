@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -101,7 +102,7 @@ def test_every_step_fails_in_one_way(tmp_path: Path, step: str, monkeypatch: pyt
 
 def test_a_clean_up_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first error is the one that is told."""
-    monkeypatch.setattr(Path, "unlink", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    monkeypatch.setattr(os, "unlink", lambda *_, **__: (_ for _ in ()).throw(OSError(5, "Input/output error")))
 
     def work() -> None:
         with whole_file(tmp_path / "a", "the table"):
@@ -136,7 +137,8 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     with begun(path) as process:
         process.kill()
     (left,) = tmp_path.iterdir()
-    assert left.read_text() == "half"
+    assert (left / "draft").read_text() == "half"
+    assert mode(left) == 0o700
     write(other)
     assert left.exists()  # it is of another file
     (tmp_path / "link").symlink_to(path)
@@ -150,27 +152,31 @@ def test_the_draft_of_another_process_is_left_alone(tmp_path: Path) -> None:
     with begun(path) as process:
         write(path, "one")
         (draft,) = (found for found in tmp_path.iterdir() if found.name != "a")
-        assert draft.read_text() == "half"
+        assert (draft / "draft").read_text() == "half"
         process.kill()
     write(path, "two")
     assert [found.name for found in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_draft_that_was_taken_for_a_remnant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another process cleans up between the moment a draft is made and the moment it is locked."""
-    lock, taken = fcntl.flock, []
+def test_many_write_one_file(tmp_path: Path) -> None:
+    """Nobody takes a draft for a remnant between the moment it is made and the moment it is locked."""
+    failed: list[ConfigError] = []
 
-    def late(number: int, how: int) -> None:
-        if not taken:
-            taken.extend(tmp_path.iterdir())
-            taken[0].unlink()
-        lock(number, how)
+    def work(text: str) -> None:
+        for _ in range(40):
+            try:
+                write(tmp_path / "a", text)
+            except ConfigError as error:
+                failed.append(error)
 
-    monkeypatch.setattr(fcntl, "flock", late)
-    write(tmp_path / "a")
-    assert len(taken) == 1
+    threads = [threading.Thread(target=work, args=(text * 1000,)) for text in "xyz"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not failed
     assert [found.name for found in tmp_path.iterdir()] == ["a"]
-    assert (tmp_path / "a").read_text() == "new"
+    assert (tmp_path / "a").read_text() in {text * 1000 for text in "xyz"}
 
 
 def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,14 +188,14 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert len(list(tmp_path.iterdir())) == 2  # nobody can tell whether it is in use
 
 
-def test_a_folder_that_is_called_as_a_draft(tmp_path: Path) -> None:
+def test_a_file_that_is_called_as_a_draft(tmp_path: Path) -> None:
     with begun(tmp_path / "a") as process:
         (draft,) = tmp_path.iterdir()
         process.kill()
-    draft.unlink()
-    draft.mkdir()
+    shutil.rmtree(draft)
+    draft.write_text("mine")
     write(tmp_path / "a")
-    assert draft.is_dir()
+    assert draft.read_text() == "mine"
 
 
 def test_a_complete_file_takes_a_place(tmp_path: Path) -> None:

@@ -357,7 +357,7 @@ def test_killed_between_renames(renames: int, bundle: Path, monkeypatch: pytest.
     replace, left = os.replace, [renames]
 
     def stop(source: Path, target: Path) -> None:
-        if ".building-" not in str(target):
+        if ".writing-" not in str(target):
             if not left[0]:
                 raise KeyboardInterrupt
             left[0] -= 1

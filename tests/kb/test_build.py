@@ -68,7 +68,7 @@ def test_killed_build_leaves_the_old_file(building: subprocess.Popen[str], house
     building.wait()
     left = [name for name in contents(out.parent) if name != "kb.sqlite"]
     assert len(left) == 1
-    assert left[0].startswith(".kb.sqlite.building-")
+    assert left[0].startswith(".writing-")
     assert out.read_bytes() == before
     build_kb(out, [Input("table", house)])
     assert contents(out.parent) == ["kb.sqlite"]
@@ -270,7 +270,7 @@ def test_unwritable_output(house: Path, tmp_path: Path) -> None:
     with pytest.raises(KnowledgeBaseError, match="is a folder"):
         build_kb(tmp_path, [Input("table", house)])
     for out in (house / "kb", house / "deep" / "kb", Path("/proc/kb.sqlite")):
-        with pytest.raises(KnowledgeBaseError, match="cannot be written"):
+        with pytest.raises(ConfigError, match="the knowledge base cannot be written"):
             build_kb(out, [Input("table", house)])
 
 

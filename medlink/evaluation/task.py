@@ -1,0 +1,213 @@
+"""An evaluation: its options, what it reads, and the report that it gives.
+
+A task is a group of options (:class:`medlink.settings.Settings`) with one method, :meth:`Task.run`. ``medlink
+evaluate`` makes a command of each task in :data:`medlink.evaluation.tasks.TASKS`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from os import PathLike
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from medlink.errors import ConfigError
+from medlink.files.problems import Problems
+from medlink.settings import Settings
+
+if TYPE_CHECKING:
+    from medlink.evaluation.clustering import Sweep
+    from medlink.models import Encoder
+
+StrPath = str | PathLike[str]
+Cell = float | int | str | None
+Row = Mapping[str, Cell]
+Progress = Callable[[str, int, int], object]
+"""Called with the name of a step, how much of it is done, and its whole."""
+Encode = Callable[[Sequence[str]], NDArray[np.float32]]
+"""n texts to ``(n, d)`` float32 unit vectors."""
+Item = TypeVar("Item")
+
+_CHUNK = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an evaluation found.
+
+    Attributes:
+        head: what was measured, in one line.
+        table: the measures, a row for each file, language or kind; ``None`` for a measure that is not defined.
+        items: what they were made of, a row for each query, pair or threshold. Texts may come from notes and are not
+            in it.
+        problems: rows of the input that could not be used, and those that were left out on purpose.
+        sweep: the counts at each threshold, for a picture.
+    """
+
+    head: str
+    table: Sequence[Row]
+    items: Sequence[Row] = ()
+    problems: Problems = field(default_factory=Problems)
+    sweep: Sweep | None = None
+
+    def text(self) -> str:
+        """The head, and the table with its columns aligned and three decimals.
+
+        >>> print(Report("2 queries", [{"language": "de", "Acc@1": 0.5}, {"language": "all", "Acc@1": None}]).text())
+        2 queries
+        language  Acc@1
+        de        0.500
+        all       -
+        """
+        lines = [list(self.table[0]), *([_shown(cell) for cell in row.values()] for row in self.table)]
+        widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+        padded = ("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+        return "\n".join([self.head, *padded])
+
+    def csv(self) -> str:
+        """The table as CSV, numbers with six digits."""
+        return "".join(separated(self.table, ",")).rstrip("\n")
+
+    def json(self) -> str:
+        """The report as indented JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON: head, table, and how many rows were left out for which reason."""
+        left_out = dict(sorted((self.problems.bad + self.problems.skipped).items()))
+        return {"head": self.head, "table": [dict(row) for row in self.table], "left_out": left_out}
+
+
+def _shown(cell: Cell) -> str:
+    if cell is None:
+        return "-"
+    return f"{cell:.3f}" if isinstance(cell, float) else str(cell)
+
+
+def separated(rows: Iterable[Row], separator: str) -> Iterable[str]:
+    r"""Lines of a table: TSV without quoting, or CSV with it; floats have six digits.
+
+    >>> list(separated([{"file": "a", "cosine": 1 / 3}], "\t"))
+    ['file\tcosine\n', 'a\t0.333333\n']
+    """
+    for number, row in enumerate(rows):
+        if not number:
+            yield _line(row, separator)
+        yield _line(
+            ("" if v is None else f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()), separator
+        )
+
+
+def _line(cells: Iterable[str], separator: str) -> str:
+    if separator == "\t":
+        return "\t".join(cells) + "\n"
+    buffer = io.StringIO()
+    csv.writer(buffer, delimiter=separator, lineterminator="\n").writerow(cells)
+    return buffer.getvalue()
+
+
+class Task(Settings):
+    """Base of all tasks: the fields are the options, the docstring is the help of the command.
+
+    Attributes:
+        inputs: names of the files that it reads; one that ends in ``...`` stands for one or more.
+        encodes: whether an encoder is measured.
+        itemised: whether the report has a row for each item.
+        draws: whether the report has a :class:`medlink.evaluation.Sweep` that can be drawn.
+    """
+
+    inputs: ClassVar[tuple[str, ...]]
+    encodes: ClassVar[bool] = True
+    itemised: ClassVar[bool] = True
+    draws: ClassVar[bool] = False
+
+    def run(
+        self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
+    ) -> Report:
+        """Read the files, measure, and report.
+
+        Args:
+            paths: a file or folder for each of :attr:`inputs`.
+            encoder: an encoder, or what :func:`medlink.load_encoder` takes.
+            progress: called as each step goes on.
+
+        Raises:
+            MedlinkError: a file cannot be read, or does not fit the task.
+        """
+        raise NotImplementedError
+
+
+class Sampled(Task):
+    """A task that may be run on a part of its items."""
+
+    sample: Annotated[int | None, Field(ge=1, description="Only so many items, drawn at random.")] = None
+    seed: Annotated[int, Field(ge=0, description="Seed of the sample.")] = 1
+
+    def drawn(self, items: Sequence[Item]) -> tuple[Item, ...]:
+        """The items, or :attr:`sample` of them."""
+        return tuple(items) if self.sample is None else draw(items, self.sample, self.seed)
+
+
+def draw(items: Sequence[Item], count: int, seed: int) -> tuple[Item, ...]:
+    """At most so many of the items, drawn at random without replacement, in their order.
+
+    Raises:
+        ConfigError: the count is below 1.
+
+    >>> len(draw("abc", 2, seed=1)), draw("abc", 5, seed=1)
+    (2, ('a', 'b', 'c'))
+    """
+    if count < 1:
+        raise ConfigError(f"a sample of {count}, 1 or more expected")
+    rows = np.sort(np.random.default_rng(seed).permutation(len(items))[:count])
+    return tuple(items[row] for row in rows.tolist())
+
+
+def encode_of(encoder: str | Encoder) -> Encode:
+    """What embeds texts: the method of an encoder, which is loaded where it is named."""
+    from medlink.models import load_encoder
+
+    return load_encoder(encoder).encode if isinstance(encoder, str) else encoder.encode
+
+
+def step(progress: Progress | None, name: str) -> Callable[[int, int], object] | None:
+    """What reports the progress of one step."""
+    return None if progress is None else partial(progress, name)
+
+
+def embed(
+    encode: Encode, texts: Sequence[str], progress: Callable[[int, int], object] | None = None
+) -> NDArray[np.float32]:
+    """Embed texts some at a time, so that a progress bar moves.
+
+    Args:
+        encode: embeds n texts as ``(n, d)`` unit vectors.
+        texts: one or more.
+        progress: called with the number of texts embedded and their total.
+
+    Returns:
+        ``(n, d)`` float32.
+
+    Raises:
+        ConfigError: there is no text.
+    """
+    if not texts:
+        raise ConfigError("no texts to embed", remedy="give one or more")
+    vectors: NDArray[np.float32] | None = None
+    for start in range(0, len(texts), _CHUNK):
+        part = encode(texts[start : start + _CHUNK])
+        if vectors is None:
+            vectors = np.empty((len(texts), part.shape[1]), dtype=np.float32)
+        vectors[start : start + len(part)] = part
+        if progress is not None:
+            progress(start + len(part), len(texts))
+    assert vectors is not None
+    return vectors

@@ -1,0 +1,190 @@
+"""Folders that appear whole: what a kill, an error, a full disk and a second process leave behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import ConfigError
+from medlink.files.folders import locked, remove, scratch_folder, whole_folder
+
+
+def write(path: Path, text: str = "new") -> None:
+    with whole_folder(path) as draft:
+        (draft / "one").write_text(text)
+        (draft / "below").mkdir()
+        (draft / "below" / "two").write_text(text)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def content(folder: Path) -> str:
+    assert names(folder) == ["below", "one"]
+    assert (folder / "one").read_text() == (folder / "below" / "two").read_text()
+    return (folder / "one").read_text()
+
+
+def test_a_new_folder_and_one_that_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "above" / "a"
+    write(path, "old")
+    (path / "more").write_text("")
+    write(path)
+    assert (content(path), names(path.parent)) == ("new", ["a"])
+    path.parent.joinpath("link").symlink_to(path)
+    write(path.parent / "link", "newer")
+    assert (content(path), (path.parent / "link").is_symlink()) == ("newer", True)
+
+
+def test_a_new_folder_has_the_mode_of_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write(tmp_path / "a")
+        with scratch_folder(tmp_path / "b") as work:
+            assert work.stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o750
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt(), ValueError("x")])
+def test_after_an_error_the_old_folder_is_there(tmp_path: Path, error: BaseException) -> None:
+    path = tmp_path / "a"
+    write(path, "old")
+
+    def fail() -> None:
+        with whole_folder(path, "the bundle") as draft:
+            (draft / "one").write_text("half")
+            raise error
+
+    with pytest.raises(ConfigError if isinstance(error, OSError) else type(error)) as caught:
+        fail()
+    if isinstance(error, OSError):
+        assert str(caught.value) == (
+            f"{path}: the bundle cannot be written: No space left on device. "
+            "Remedy: name a place that you can write to and that has room."
+        )
+    assert (content(path), names(tmp_path)) == ("old", ["a"])
+
+
+def test_what_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ConfigError, match=r"the folder would take the place of a file\. Remedy: name a folder"):
+        write(tmp_path / "file")
+    with pytest.raises(ConfigError, match="the folder cannot be written: "):
+        write(tmp_path / "file" / "a")
+    assert (names(tmp_path), (tmp_path / "file").read_text()) == (["file"], "mine")
+
+
+WORK = """
+import os, signal, sys, time
+from pathlib import Path
+from medlink.files import folders
+
+how, path = sys.argv[1], Path(sys.argv[2])
+replace, calls = os.replace, []
+
+def counted(source, target):
+    calls.append(target)
+    if len(calls) == 2 and how == "between":
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+
+os.replace = counted
+with folders.whole_folder(path) as draft:
+    (draft / "one").write_text("half")
+    (draft / "below").mkdir()
+    (draft / "below" / "two").write_text("half")
+    print("half", flush=True)
+    if how == "wait":
+        sys.stdin.read()
+"""
+
+
+def begun(path: Path, how: str) -> subprocess.Popen[str]:
+    """A process that has filled a folder; with ``between`` it kills itself between the two renames."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORK, how, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "half\n"
+    return process
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write(path, "old")
+    with begun(path, "wait") as process:
+        process.kill()
+    assert content(path) == "old"
+    assert len(names(tmp_path)) == 2
+    write(tmp_path / "b")
+    assert len(names(tmp_path)) == 3  # it is of another folder
+    write(path)
+    assert (content(path), names(tmp_path)) == ("new", ["a", "b"])
+
+
+def test_a_kill_between_the_renames(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    write(path, "old")
+    with begun(path, "between") as process:
+        assert process.wait(timeout=60) == -signal.SIGKILL
+    assert not path.exists()
+    with scratch_folder(path):  # whatever the next call is for
+        assert content(path) == "old"
+    assert names(tmp_path) == ["a"]
+
+
+def test_what_was_put_in_place_is_not_undone(tmp_path: Path) -> None:
+    """Killed after the renames, with the old folder still to be deleted; then the user deletes the new one."""
+    path = tmp_path / "a"
+    write(path, "old")
+    with begun(path, "between") as process:
+        process.wait(timeout=60)
+    (left,) = tmp_path.iterdir()
+    (left / "draft").rename(path)
+    remove(path)
+    with scratch_folder(path):
+        assert not path.exists()
+    assert names(tmp_path) == []
+
+
+def test_a_second_process(tmp_path: Path) -> None:
+    """The draft of a process that goes on is left alone, and the last to end wins."""
+    path = tmp_path / "a"
+    with begun(path, "wait") as process:
+        write(path, "first")
+        assert content(path) == "first"
+        process.communicate("", timeout=60)
+    assert (content(path), names(tmp_path), process.returncode) == ("half", ["a"], 0)
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with begun(tmp_path / "a", "wait") as process:
+        process.kill()
+    monkeypatch.setattr(fcntl, "flock", lambda *_: (_ for _ in ()).throw(OSError(37, "No locks available")))
+    write(tmp_path / "a")
+    assert content(tmp_path / "a") == "new"
+    assert len(names(tmp_path)) == 2  # nobody can tell whether it is in use
+    with locked(tmp_path / "lock"), locked(tmp_path / "lock"):
+        pass
+
+
+def test_locked(tmp_path: Path) -> None:
+    with (
+        locked(tmp_path / "lock", "the bundle"),
+        pytest.raises(ConfigError, match=r"another process is writing the bundle\. Remedy: wait for it to end"),
+        locked(tmp_path / "lock", "the bundle"),
+    ):
+        pass
+    with locked(tmp_path / "lock"):
+        pass
+    with pytest.raises(ConfigError, match="the folder cannot be written: No such file"), locked(tmp_path / "x" / "y"):
+        pass
