@@ -87,9 +87,7 @@ def distill(
     run.wait()
 
 
-def _targets(
-    run: Run, store: TextStore, start: str, recipe: DistillationRecipe, name: str | Path
-) -> dict[str, Any]:
+def _targets(run: Run, store: TextStore, start: str, recipe: DistillationRecipe, name: str | Path) -> dict[str, Any]:
     """Embed every text by the teacher, make the concept targets, and reduce them; then let the teacher go."""
     teacher = load_encoder(name) if run.first else None
     if teacher is not None:

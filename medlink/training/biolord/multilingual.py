@@ -68,7 +68,7 @@ def train_multilingual(
         )
     said: dict[str, Any] = {}
     store = keep_texts(run, lambda: _entries(run, alignments, recipe, said))
-    facts = _targets(run, store, recipe, teacher, {"start": before, "filter": said.get("similarity filter")})
+    facts = _targets(run, store, recipe, teacher, {"start": before, "similarity filter": said.get("similarity filter")})
     model = fitted(student, facts.pop("width"), recipe.seed)
     figures = regress(run, model, store, recipe)
     data = {

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss, CosineSimilarityLoss
 
 from medlink.errors import ConfigError
@@ -91,6 +92,12 @@ class StsBatches:
             yield Batch(([one[row] for row in rows], [other[row] for row in rows]), self._ratings[table][rows])
 
 
+def sts_loss(model: SentenceTransformer, recipe: StsRecipe) -> torch.nn.Module:
+    """The loss that a recipe names: squared error of the cosines, or CoSENT on their order."""
+    loss: torch.nn.Module = CoSENTLoss(model) if recipe.loss == "cosent" else CosineSimilarityLoss(model)
+    return loss
+
+
 def train_sts(run: Run, tables: Mapping[str, Sequence[Rated]], start: str | Path, recipe: StsRecipe) -> None:
     """Fine-tune on rated sentence pairs, before the contrastive phase and, as in 2023, after it.
 
@@ -98,7 +105,7 @@ def train_sts(run: Run, tables: Mapping[str, Sequence[Rated]], start: str | Path
         run: of the folder of the encoder.
         tables: rated pairs by name of their table, such as :func:`medlink.training.data.rated.read_pairs` reads.
         start: the transformer to train.
-        recipe: how; the loss is the squared error of the cosines, or CoSENT on their order.
+        recipe: how.
 
     Raises:
         ConfigError: the tables teach nothing.
@@ -107,9 +114,8 @@ def train_sts(run: Run, tables: Mapping[str, Sequence[Rated]], start: str | Path
     model = transformer(start)
     before = fingerprint_of(model)
     batches = StsBatches(tables, recipe.batch_size, recipe.seed)
-    loss: torch.nn.Module = CoSENTLoss(model) if recipe.loss == "cosent" else CosineSimilarityLoss(model)
     run.bind(recipe, data=batches.digest, start=before)
-    figures = run.fit(model, batches, loss, recipe)
+    figures = run.fit(model, batches, sts_loss(model, recipe), recipe)
     data = {name: f"{len(rows):,} rated pairs" for name, rows in tables.items()}
     data["SHA-256 of the data and their settings"] = f"`{batches.digest}`"
     run.write(model, **CARD, start=before, data=data, recipe=recipe, figures=figures.facts())

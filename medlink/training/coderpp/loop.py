@@ -24,7 +24,7 @@ from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Terms
 from medlink.training.coderpp.trainable import Trainable
 from medlink.training.common import checkpoint
-from medlink.training.common.trainer import ResumableTrainer, processes_here, training_arguments
+from medlink.training.common.resumable import ResumableTrainer, processes_here, training_arguments
 
 _EMBEDDED_TO_CHECK = 64
 

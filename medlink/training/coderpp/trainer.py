@@ -89,7 +89,7 @@ class CoderPlusPlusTrainer:
             from medlink.training.coderpp.loop import CoderPlusPlusLoop
             from medlink.training.coderpp.trainable import trainable
             from medlink.training.common import checkpoint
-            from medlink.training.common.trainer import precision_here, processes_here, settings_here
+            from medlink.training.common.resumable import precision_here, processes_here, settings_here
         except ImportError as error:
             raise ConfigError(
                 f"a library for training is missing: {error.name}", remedy="install medlink[train]"

@@ -22,9 +22,9 @@ from torch.utils.data import DataLoader
 
 from medlink.errors import EncoderError
 from medlink.training.common import checkpoint
-from medlink.training.common.recipes import PhaseRecipe, RunOptions
 from medlink.training.common.batches import Batch, Batches, SeekableBatches
 from medlink.training.common.cached_loss import WholeBatchLoss
+from medlink.training.common.recipes import PhaseRecipe, RunOptions
 from medlink.training.common.resumable import ResumableTrainer, processes_here, training_arguments
 
 _EMBEDDED_TO_CHECK = 64

@@ -23,6 +23,13 @@ WeightDecay = Annotated[float, Field(ge=0, le=LARGEST, description="Weight decay
 FeatureDropout = Annotated[float, Field(ge=0, lt=1, description="Share of n-grams left out of a name.")]
 
 
+CheckpointSteps = Annotated[int, Field(ge=1, description="Steps between checkpoints.")]
+Workers = Annotated[int, Field(ge=0, description="Processes that prepare batches.")]
+
+OF_DEV = ("evaluate_steps", "patience")
+"""What of a recipe means nothing without a development measure."""
+
+
 class Recipe(Settings):
     """What the recipe of every trainer states. The same recipe, data and start give the same weights on a CPU.
 
@@ -82,8 +89,8 @@ class RunOptions(Settings):
         ConfigError: a value is of another type or out of its range.
     """
 
-    checkpoint_steps: Annotated[int, Field(ge=1, description="Steps between checkpoints.")] = 1000
-    workers: Annotated[int, Field(ge=0, description="Processes that prepare batches.")] = 0
+    checkpoint_steps: CheckpointSteps = 1000
+    workers: Workers = 0
     resume: Annotated[bool, Field(description="Go on from the newest checkpoint of OUT.")] = False
 
 

@@ -148,7 +148,9 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         if sound and all(bool(torch.isfinite(tensor).all()) for tensor in self.model.state_dict().values()):
             return
         if not step:
-            raise EncoderError("the embeddings of the encoder to start from are NaN or infinite", remedy="start from another")
+            raise EncoderError(
+                "the embeddings of the encoder to start from are NaN or infinite", remedy="start from another"
+            )
         raise self._diverged(f"weights or embeddings are NaN or infinite after step {step}")
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:

@@ -1,13 +1,13 @@
-"""The one road of every trainer: a folder to work in, a record of what made the run, checkpoints, an encoder with card.
+"""The one road of every trainer: a folder to work in, a record of what made the run, an encoder with its card.
 
-A trainer is data, a loss and a recipe. It opens :func:`training_run`, says with :meth:`Run.bind` what the run is made of,
-trains with :meth:`Run.fit`, and writes with :meth:`Run.write`.
+A trainer is data, a loss and a recipe. It opens :func:`training_run`, says with :meth:`Run.bind` what the run is made
+of, trains with :meth:`Run.fit`, and writes with :meth:`Run.write`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
 from medlink.models.transformer import TransformerEncoder
-from medlink.settings import Settings
 from medlink.training.common import checkpoint
 from medlink.training.common.batch_trainer import BatchTrainer, Figures, Measure
 from medlink.training.common.batches import Batches
@@ -139,24 +138,14 @@ class Run:
         return figures
 
     def write(
-        self,
-        save: SentenceTransformer | Callable[[Path], Any],
-        folder: Path | None = None,
-        *,
-        title: str,
-        summary: str,
-        command: str,
-        data: Mapping[str, Any],
-        start: str = "",
-        recipe: Settings | None = None,
-        figures: Mapping[str, Any] | None = None,
+        self, save: SentenceTransformer | Callable[[Path], Any], folder: Path | None = None, /, **card: Any
     ) -> None:
         """Write an encoder with its card to a folder that appears whole.
 
         Args:
             save: the trained transformer, or what writes the encoder into a folder.
             folder: where; the default is what the run makes.
-            title, summary, command, data, start, recipe, figures: see :func:`~medlink.training.common.card.write_card`.
+            card: see :func:`~medlink.training.common.card.write_card`.
 
         Raises:
             EncoderError: the disk is full.
@@ -167,17 +156,7 @@ class Run:
                     save.save(str(draft), create_model_card=False, safe_serialization=True)
                 else:
                     save(draft)
-                write_card(
-                    draft,
-                    load_encoder(draft, device="cpu"),
-                    title=title,
-                    summary=summary,
-                    command=command,
-                    data=data,
-                    start=start,
-                    recipe=recipe,
-                    figures=figures,
-                )
+                write_card(draft, load_encoder(draft, device="cpu"), **card)
         self.wait()
 
 

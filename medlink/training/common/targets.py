@@ -27,8 +27,8 @@ def sum_embeddings(
     """Write the vectors of a store: row r is the sum of ``share * encode(text)`` over the entries of row r.
 
     With the shares of :func:`medlink.training.biolord.distillation.concept_entries` a row is the target of
-    BioLORD-2023, section "Self-distillation phase". Each distinct text is encoded once. The rows lie in a file and are added to where they lie, so that memory holds a
-    few thousand embeddings at a time.
+    BioLORD-2023, section "Self-distillation phase". Each distinct text is encoded once. The rows lie in a file and are
+    added to where they lie, so that memory holds a few thousand embeddings at a time.
 
     Args:
         store: n rows.

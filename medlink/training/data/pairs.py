@@ -13,8 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,13 @@ from medlink.language.text import normalise
 from medlink.training.data.draws import Numbers, counts_of, draw_ancestors, draw_places, draw_values, order, upto
 from medlink.training.data.graph import ConceptGraph, Material
 from medlink.training.data.pair_batches import distinct_batches
+from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.relations import describe, relation_words
 from medlink.training.data.workers import run_ahead
 
 KINDS = ("definition", "description", "name")
 _CHUNK = 16_384  # pairs whose texts are read at once: a few dozen megabytes
 _BATCHES = 16  # at least, so that few pairs wait for a next batch that is of another chunk
-_HAIR = 1e-9
 _SPARE = 8  # further lots of pairs that a chunk may draw to fill its batches
 _ORDERS = 6  # orders that are kept: two cycles of each kind may meet in a chunk
 _Candidate = tuple[frozenset[Hashable], "Pair"]
@@ -55,71 +55,6 @@ class PairSource(Protocol):
     def batches(self, epoch: int, size: int) -> Iterator[list[Pair]]:
         """The ``pairs_per_epoch // size`` batches of an epoch; in one no pairs share a concept, a name or a text."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class PairRecipe:
-    """Which pairs, and how many.
-
-    Args:
-        pairs: pairs in an epoch. ``None``: as many as there are when each definition comes ``definition_repeats``
-            times; without definitions, each relation or name once.
-        definition_share: share of pairs with a definition (Remy et al. 2022, section 3.2).
-        name_share: share of pairs of two names of a concept, as other models have them; the paper has none, on
-            purpose (section 3). The remaining pairs have a description.
-        definition_repeats: how often a definition comes (section 3.2), where ``pairs`` is ``None``.
-        open_share: share of descriptions that begin with "something".
-        semantic_type_share: share of descriptions that begin with a semantic type; the others begin with the name of
-            an ancestor. The paper (section 3.1) names the three and no shares, hence a third each. A concept without a
-            semantic type or an ancestor gets "something".
-        seed: of all that is random.
-
-    Raises:
-        ConfigError: a number is out of range.
-
-    >>> PairRecipe().definition_share, PairRecipe().description_share
-    (0.15, 0.85)
-    """
-
-    pairs: int | None = None
-    definition_share: float = 0.15
-    name_share: float = 0.0
-    definition_repeats: int = 50
-    open_share: float = 1 / 3
-    semantic_type_share: float = 1 / 3
-    seed: int = 1
-
-    def __post_init__(self) -> None:
-        shares = ("definition_share", "name_share", "open_share", "semantic_type_share")
-        for name in shares:
-            # no comparison with "not a number" is true
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}, a share from 0 to 1 expected")
-        for one, other in (shares[:2], shares[2:]):
-            if getattr(self, one) + getattr(self, other) > 1 + _HAIR:
-                raise ConfigError(f"{one} and {other} together are more than 1", remedy="lower one of them")
-        for name in ("pairs", "definition_repeats"):
-            value = getattr(self, name)
-            if name == "pairs" and value is None:
-                continue
-            # 1e6 is a float, by which no batches can be counted
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise ConfigError(f"{name} is {value!r}, a whole number expected")
-            if value < 1:
-                raise ConfigError(f"{name} is {value}, at least 1 expected")
-        if not 0 <= self.seed < 2**32:
-            raise ConfigError(f"seed is {self.seed}, a whole number from 0 to {2**32 - 1} expected")
-
-    @property
-    def description_share(self) -> float:
-        """Share of pairs with a description: what the other two leave."""
-        rest = 1 - self.definition_share - self.name_share
-        # 1 - 0.7 - 0.3 is a hair above 0
-        return rest if rest > _HAIR else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
 
 
 class KnowledgeBasePairs:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.records import Definition, Name
-from medlink.training.common.loop import Batch
+from medlink.training.common.batches import Batch
 
 _FETCHED = 16_384
 _ROOM = "make room, or name a folder on another disk, and run again with --resume"
