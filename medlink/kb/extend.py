@@ -20,8 +20,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Table, and_, exists, func, insert, select, union
 
 from medlink.kb import queries, schema
-from medlink.kb.build import Input, InputReport, SourceCounts, count_sources, load, write_meta
+from medlink.kb.build import count_sources, load, write_meta
 from medlink.kb.loader import Held, Loader
+from medlink.kb.report import Input, InputReport, SourceCounts
 from medlink.kb.store import KnowledgeBase
 from medlink.records import Source
 

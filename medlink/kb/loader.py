@@ -25,7 +25,7 @@ from sqlalchemy.schema import CreateTable
 
 from medlink.files.problems import Problems
 from medlink.kb import schema
-from medlink.kb.readers.ranked import MAX_RANK, RankedName
+from medlink.kb.readers.common import MAX_RANK, RankedName
 from medlink.language.tags import wanted
 from medlink.language.text import normalise
 from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source

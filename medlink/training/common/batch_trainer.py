@@ -154,10 +154,9 @@ class BatchTrainer(ResumableTrainer):
         self._probe: dict[str, Tensor] = {}
         args = training_arguments(
             recipe,
+            options,
             work=work,
             steps=recipe.epochs * len(self._sampler),
-            checkpoint_steps=options.checkpoint_steps,
-            workers=options.workers,
             per_device_train_batch_size=recipe.batch_size,
         )
         whole = WholeBatchLoss(model, loss, recipe.mini_batch)

@@ -23,7 +23,7 @@ from transformers import PrinterCallback, TrainerCallback
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.training.common import checkpoint
-from medlink.training.common.recipes import Recipe
+from medlink.training.common.recipes import Recipe, RunOptions
 
 # in seconds: the first process may work alone while the others wait
 _A_DAY = 86_400
@@ -268,17 +268,16 @@ class _Calls(TrainerCallback):
 
 
 def training_arguments(
-    recipe: Recipe, *, work: Path, steps: int, checkpoint_steps: int, workers: int, **options: Any
+    recipe: Recipe, options: RunOptions, *, work: Path, steps: int, **more: Any
 ) -> SentenceTransformerTrainingArguments:
     """Arguments of sentence-transformers' trainer that are the same for every method.
 
     Args:
         recipe: how to train.
+        options: how the run goes; with 0 workers batches are turned into tensors between the steps.
         work: folder of the checkpoints.
         steps: of the whole run; the scheduler and the lines of progress follow from it.
-        checkpoint_steps: steps between two checkpoints.
-        workers: processes that turn batches into tensors; 0 does so between the steps.
-        options: further arguments.
+        more: further arguments.
 
     Raises:
         ConfigError: this machine has no such precision.
@@ -295,18 +294,18 @@ def training_arguments(
         optim="adamw_torch_fused",
         seed=recipe.seed,
         save_strategy="steps",
-        save_steps=checkpoint_steps,
+        save_steps=options.checkpoint_steps,
         logging_steps=max(1, steps // _LOG_LINES),
         logging_nan_inf_filter=False,
         report_to="none",
         disable_tqdm=True,
-        dataloader_num_workers=workers,
+        dataloader_num_workers=options.workers,
         dataloader_pin_memory=torch.cuda.is_available(),
         ddp_timeout=_A_DAY,
         use_cpu=not torch.cuda.is_available(),
         bf16=precision == "bf16",
         fp16=precision == "fp16",
-        **options,
+        **more,
     )
     # Without 'accelerate launch' one GPU trains: torch's DataParallel would cut a batch, and its pairs, apart.
     args._n_gpu = min(1, args.n_gpu)

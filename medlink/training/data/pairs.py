@@ -21,12 +21,11 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
 from medlink.language.text import normalise
-from medlink.training.data.draws import Numbers, counts_of, draw_ancestors, draw_places, draw_values, order, upto
-from medlink.training.data.graph import ConceptGraph, Material
-from medlink.training.data.pair_batches import distinct_batches
+from medlink.training.data.batches import distinct_batches, run_ahead
+from medlink.training.data.graph import Material, counts_of, draw_ancestors, draw_places, draw_values, order, upto
 from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.relations import describe, relation_words
-from medlink.training.data.workers import run_ahead
+from medlink.training.data.view import Numbers, TrainingView
 
 KINDS = ("definition", "description", "name")
 _CHUNK = 16_384  # pairs whose texts are read at once: a few dozen megabytes
@@ -66,7 +65,7 @@ class KnowledgeBasePairs:
     concepts have any name in common.
 
     Args:
-        graph: the concepts, such as :class:`medlink.training.data.view.TrainingView`.
+        graph: the concepts.
         recipe: which pairs and how many.
         workers: processes that make pairs beside the one that trains; 0 makes them there, between the steps. The pairs
             are the same.
@@ -79,7 +78,7 @@ class KnowledgeBasePairs:
         ConfigError: the knowledge base has nothing for a kind of pairs that the recipe asks for.
     """
 
-    def __init__(self, graph: ConceptGraph, recipe: PairRecipe | None = None, *, workers: int = 0) -> None:
+    def __init__(self, graph: TrainingView, recipe: PairRecipe | None = None, *, workers: int = 0) -> None:
         self.recipe = recipe or PairRecipe()
         self.workers = workers
         self._graph = graph
