@@ -44,13 +44,13 @@ Parents = Callable[[str], Sequence[tuple[str, str]]]
 class Verdict:
     """What a cluster is: a known concept, or a new one below a parent."""
 
-    concept_id: str | None
-    concept_name: str
-    score: float | None
-    nearest: tuple[Candidate, ...]
-    parent_id: str | None
-    parent_name: str
-    doubtful: bool
+    concept_id: str | None = None
+    concept_name: str = ""
+    score: float | None = None
+    nearest: tuple[Candidate, ...] = ()
+    parent_id: str | None = None
+    parent_name: str = ""
+    doubtful: bool = False
 
 
 def believed(link: Link) -> tuple[Candidate, ...]:
@@ -136,7 +136,7 @@ def judge(
             if candidate.concept_id not in best or candidate.score > best[candidate.concept_id].score:
                 best[candidate.concept_id] = candidate
     if not scores:
-        return Verdict(None, "", None, (), None, "", False)
+        return Verdict()
     total = {c: round(_together(given, named.get(c), len(links)), 6) for c, given in scores.items()}
     nearest = tuple(
         Candidate(c, best[c].preferred_name, total[c], best[c].name, best[c].language, best[c].route)
@@ -159,7 +159,7 @@ def judge(
         told = max((c.score for c in believed(links[0]) if c.concept_id == first), default=0.0)
         # readers found most of these wrong: what one other member is a name of says little of the representative
         alone = told < UNPLACED and votes[first] < 2
-        return Verdict(first, best[first].preferred_name, score, nearest, None, "", doubtful or rival or alone)
+        return Verdict(first, best[first].preferred_name, score, nearest, doubtful=doubtful or rival or alone)
     # "no ataxia" has no place below ataxia; a sister finding is near its parent all the same
     denied = NEGATION in parting_kinds(term, nearest[0].name, language, nearest[0].language, reader)
     placed = nearest[0].score >= UNPLACED and not denied

@@ -81,7 +81,7 @@ def build_kb(
         return digest, counts
 
     (digest, counts), reports = load(
-        target, inputs, Loader, finish, languages=languages, max_bad_share=max_bad_share, progress=progress
+        target, inputs, finish, languages=languages, max_bad_share=max_bad_share, progress=progress
     )
     return BuildReport(str(target), digest, counts, reports, round(time.perf_counter() - began, 3))
 
@@ -89,7 +89,6 @@ def build_kb(
 def load(
     target: Path,
     inputs: Sequence[Input],
-    kind: Callable[[Connection, frozenset[str] | None], Loader],
     finish: Callable[[Connection, Loader, str], T],
     *,
     base: Path | None = None,
@@ -102,7 +101,6 @@ def load(
     Args:
         target: the file to write.
         inputs, languages, max_bad_share, progress: see :func:`build_kb`.
-        kind: makes what takes the records in.
         finish: called with the connection, the loader and the content hash when everything is in its tables.
         base: file to begin with, which is copied; a new one is begun when it is left out.
 
@@ -124,7 +122,7 @@ def load(
             if base is not None:
                 shutil.copyfile(base, new)
             with _connect(new, folder / "staging.sqlite") as connection:
-                loader = kind(connection, wanted)
+                loader = Loader(connection, wanted)
                 for number, (read, found) in enumerate(zip(records, problems, strict=True)):
                     step(f"reading {inputs[number].path}")
                     loader.take(read(problems=found), number, found)
