@@ -235,7 +235,7 @@ def _check(folder: Path, *, resume: bool) -> None:
     if not folder.is_dir():
         raise ConfigError("there is a file of that name", path=folder, remedy="name another folder")
     others = [path for path in folder.iterdir() if path.name != LOCK and not path.name.startswith(".writing-")]
-    if others and not (folder / RECORD).exists():
+    if others and not (folder / RECORD).exists() and not _is_begun(folder):
         raise ConfigError("the folder is not empty and holds no run", path=folder, remedy="name another folder")
     if not resume and _is_begun(folder):
         raise ConfigError(
@@ -255,7 +255,7 @@ def _own(folder: Path) -> Iterator[None]:
     with locked(folder / LOCK, "the checkpoints"):
         for left in folder.rglob(".writing-*"):
             remove(left)
-        if not (folder / RECORD).exists():
+        if not (folder / RECORD).exists() and not _is_begun(folder):
             write_json(folder / RECORD, {}, "the record of the run")
         try:
             yield
