@@ -21,21 +21,6 @@ import Stemmer
 
 from medlink.language.languages import Forms, Language, language_data, languages
 
-LANGUAGES = ("de", "en", "es")
-# the shim below goes once linking, notes and index ask the language itself
-
-
-class _Cues(NamedTuple):
-    numeral_cues: frozenset[str]
-    person_cues: frozenset[str]
-
-
-def language_rules(language: str) -> _Cues:
-    """Numeral and person cues of a language."""
-    data = language_data(language)
-    return _Cues(data.forms.numeral_cues, data.persons.cues)
-
-
 _APOSTROPHE = "'\u2018\u2019\u201b\u02bc\u00b4\u0060\u2032\uff07"
 _APOSTROPHES = re.compile(f"[{_APOSTROPHE}]")
 _POSSESSIVE = re.compile(r"(?<=\w)'s\b|(?<=s)'(?!\w)")
