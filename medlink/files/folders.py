@@ -60,7 +60,7 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
                 os.replace(draft, target)
             except BaseException:
                 with suppress(FileNotFoundError):
-                    os.rename(work / _OLD, target)
+                    os.replace(work / _OLD, target)
                 raise
 
 
