@@ -23,7 +23,7 @@ def demo(out: Path) -> None:
     """Build the demo bundle, link one note in each language, write a page with the linked notes."""
     from medlink.cli.page import write_page
     from medlink.linking.demo import build_demo_bundle, demo_notes
-    from medlink.spacy_components.pipeline import build_pipeline
+    from medlink.notes import Note, NotePipeline
 
     try:
         (out / "bundle").mkdir(parents=True, exist_ok=True)
@@ -33,22 +33,22 @@ def demo(out: Path) -> None:
         ) from error
     check_targets({"the page": out / "notes.html"}, [out / "bundle"])
     bundle = build_demo_bundle(out / "bundle")
-    docs = {language: build_pipeline(bundle.folder, language)(note) for language, note in demo_notes().items()}
+    notes = NotePipeline(bundle).link([Note(language, text, language) for language, text in demo_notes().items()])
     # before anything is printed: who reads the first lines alone gets the page too
-    page = write_page(out / "notes.html", docs, bundle.kb)
-    for language, doc in docs.items():
-        click.echo(f"\n{language}: {len(doc.ents)} mentions")
+    page = write_page(out / "notes.html", notes, bundle.kb)
+    for note in notes:
+        click.echo(f"\n{note.language}: {len(note.mentions)} mentions")
         click.echo(f"{'mention':38}{'concept':11}{'preferred name':34}{'score':>6}  came from")
-        for span in doc.ents:
-            link = span._.medlink
-            best = link["candidates"][0] if link["candidates"] else None
+        for mention in note.mentions:
+            link = mention.link
             name, score, origin = "", 0.0, ""
-            if best is not None:
-                name, score = best["preferred_name"], best["score"]
-                origin = f"{best['route']}: {best['name']} [{best['language']}, {best['source']}]"
-            if link["expanded"]:
-                origin += f", as long form {link['expanded']!r}"
-            click.echo(f"{_cut(span.text, 36):38}{span.kb_id_:11}{_cut(name, 32):34}{score:6.3f}  {origin}")
+            for best in link.candidates[:1]:
+                name, score = best.preferred_name, best.score
+                origin = f"{best.route}: {best.name} [{best.language}, {best.source}]"
+            if link.expanded:
+                origin += f", as long form {link.expanded!r}"
+            concept = link.concept_id or "NIL"
+            click.echo(f"{_cut(link.mention, 36):38}{concept:11}{_cut(name, 32):34}{score:6.3f}  {origin}")
     click.echo(f"\nbundle: {bundle.folder}\npage:   {page.resolve()}")
 
 

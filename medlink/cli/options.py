@@ -34,7 +34,10 @@ def settings_options(
             if name not in leave_out:
                 default = shown.get(name, _shown(field.get_default(call_default_factory=True)))
                 help_ = (field.description or "") + (f"  [default: {default}]" if default else "")
-                command = click.option(f"--{name.replace('_', '-')}", name, help=help_, **_type(field))(command)
+                flag = f"--{name.replace('_', '-')}"
+                if field.default is True:
+                    flag += f"/--no-{flag[2:]}"
+                command = click.option(flag, name, help=help_, **_type(field))(command)
         return command
 
     return add

@@ -53,6 +53,12 @@ class Bars:
             self._bar.desc = name
         self._bar.update(done - self._bar.n)
 
+    def say(self, line: str) -> None:
+        """Write a line to standard error, below the bars."""
+        self._close()
+        click.echo(line, err=True)
+
     def _close(self) -> None:
         if self._bar is not None:
             self._bar.close()
+            self._bar = None

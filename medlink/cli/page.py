@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
 from spacy import displacy
-from spacy.tokens import Doc
 
 from medlink.files.whole import whole_text
 from medlink.kb import KnowledgeBase
+from medlink.notes import LinkedNote
+from medlink.records import Candidate
 
 _COLOURS = {
     "Disease": "#f4c7c3",
@@ -34,27 +35,26 @@ mark.entity{line-height:1.2!important}.entity a{color:inherit;text-decoration:no
 _TITLES = {"de": "Deutsch", "en": "English", "es": "Español"}
 
 
-def _note(doc: Doc, language: str) -> str:
+def _note(note: LinkedNote) -> str:
     entities = []
-    for span in doc.ents:
-        candidates = span._.medlink["candidates"]
-        nil = span._.medlink["nil"]
-        label = "NIL" if nil else (candidates[0]["semantic_types"] or ["concept"])[0]
+    for mention in note.mentions:
+        best = None if mention.link.nil else mention.link.candidates[0]
         # displaCy puts kb_id into a link; it escapes nothing itself
         entities.append(
             {
-                "start": span.start_char,
-                "end": span.end_char,
-                "label": escape(label),
-                "kb_id": "" if nil else escape(candidates[0]["concept_id"]),
-                "kb_url": "#" if nil else f"#{escape(language)}-{escape(candidates[0]['concept_id'])}",
+                "start": mention.start,
+                "end": mention.end,
+                "label": "NIL" if best is None else escape((best.semantic_types or ("concept",))[0]),
+                "kb_id": "" if best is None else escape(best.concept_id),
+                "kb_url": "#" if best is None else f"#{escape(note.language)}-{escape(best.concept_id)}",
             }
         )
-    data = {"text": doc.text, "ents": entities, "title": None}
+    data = {"text": note.note.text, "ents": entities, "title": None}
     return displacy.render(data, style="ent", manual=True, page=False, jupyter=False, options={"colors": _COLOURS})
 
 
-def _card(kb: KnowledgeBase, concept_id: str, language: str, score: float, matched: str) -> str:
+def _card(kb: KnowledgeBase, best: Candidate, language: str) -> str:
+    concept_id = best.concept_id
     concept = kb.get(concept_id)
     if concept is None:
         return ""
@@ -67,33 +67,30 @@ def _card(kb: KnowledgeBase, concept_id: str, language: str, score: float, match
     for tag in sorted({name.language for name in concept.names}):
         rows.append((tag, "; ".join(name.text for name in concept.names if name.language == tag)))
     rows += [("definition", definition.text) for definition in concept.definitions]
-    rows.append(("matched", f"{matched} ({score:.2f})"))
+    rows.append(("matched", f"{best.name} ({best.score:.2f})"))
     title = kb.preferred_name(concept_id, language) or concept_id
     body = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in rows if value)
     anchor = f"{escape(language)}-{escape(concept_id)}"
     return f'<article class="card" id="{anchor}"><h3>{escape(title)}</h3><dl>{body}</dl></article>'
 
 
-def write_page(path: Path, docs: Mapping[str, Doc], kb: KnowledgeBase) -> Path:
-    """Write the page: for each language the note with its mentions marked, and a card for each linked concept.
+def write_page(path: Path, notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Path:
+    """Write the page: each note with its mentions marked, and a card for each linked concept.
 
     Raises:
         ConfigError: the file cannot be written.
     """
     parts = []
-    for language, doc in docs.items():
-        cards: dict[str, str] = {}
-        for span in doc.ents:
-            link = span._.medlink
-            if not link["nil"]:
-                best = link["candidates"][0]
-                cards.setdefault(
-                    best["concept_id"], _card(kb, best["concept_id"], language, best["score"], best["name"])
-                )
+    for note in notes:
+        linked: dict[str, Candidate] = {}
+        for mention in note.mentions:
+            if not mention.link.nil:
+                linked.setdefault(mention.link.candidates[0].concept_id, mention.link.candidates[0])
+        cards = "".join(_card(kb, best, note.language) for best in linked.values())
         parts.append(
-            f'<section lang="{escape(language)}"><h2>{escape(_TITLES.get(language, language))}</h2>'
-            f"{_note(doc, language)}<h3>{len(cards)} concepts</h3>"
-            f'<div class="cards">{"".join(cards.values())}</div></section>'
+            f'<section lang="{escape(note.language)}"><h2>{escape(_TITLES.get(note.language, note.language))}</h2>'
+            f"{_note(note)}<h3>{len(linked)} concepts</h3>"
+            f'<div class="cards">{cards}</div></section>'
         )
     page = (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>medlink: linked notes</title>'

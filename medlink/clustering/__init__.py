@@ -1,11 +1,12 @@
 """Clustering: a list of terms to concepts, known and new."""
 
-from medlink.clustering.clusterer import TermClusterer
+from medlink.clustering.clusterer import ClusterOptions, TermClusterer
 from medlink.clustering.clusters import Cluster, Clustering, Member, Neighbour, Summary
 from medlink.clustering.terms import Columns, Terms, read_terms
 
 __all__ = [
     "Cluster",
+    "ClusterOptions",
     "Clustering",
     "Columns",
     "Member",

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import combinations
-from typing import overload
+from typing import Annotated, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from medlink.clustering.abbreviations import is_short, join_abbreviations, keep_concepts_apart
 from medlink.clustering.clusters import (
@@ -32,6 +33,7 @@ from medlink.errors import ConfigError
 from medlink.index.selfjoin import nearest
 from medlink.models import Encoder
 from medlink.records import Link
+from medlink.settings import Settings
 
 _LONG = 256
 """Characters that the built-in encoder reads: two longer terms may differ in what it does not."""
@@ -39,6 +41,14 @@ _BATCH = 4096
 
 Progress = Callable[[str, int, int], object]
 """Called with the name of a step, how much of it is done, and its whole."""
+
+
+class ClusterOptions(Settings):
+    """Options of :class:`TermClusterer`."""
+
+    threshold: Annotated[float, Field(gt=0, lt=1, description="Cosine of two terms of one concept.")] = THRESHOLD
+    neighbours: Annotated[int, Field(ge=1, description="Nearest terms of each term that are looked at.")] = NEIGHBOURS
+    known_at: Annotated[float, Field(ge=0, le=1, description="Score that a known concept needs.")] = KNOWN_AT
 
 
 class TermClusterer:
@@ -49,10 +59,8 @@ class TermClusterer:
         linker: where given, each cluster is a known concept or NEW (a :class:`medlink.Linker` fits), and terms that are
             names of different known concepts stand in different clusters.
         parents: id and name of each parent of a concept; NEW clusters then get a proposed parent.
-        threshold: cosine at which two terms speak for one concept, in (0, 1); higher gives smaller clusters.
-        neighbours: nearest terms of each term that are looked at, at least 1.
-        known_at: score that a known concept needs, in [0, 1].
         progress: called with step, done and whole.
+        options: those of :class:`ClusterOptions`; a higher ``threshold`` gives smaller clusters.
 
     Raises:
         ConfigError: a value is out of range.
@@ -69,19 +77,11 @@ class TermClusterer:
         *,
         linker: Linking | None = None,
         parents: Parents | None = None,
-        threshold: float = THRESHOLD,
-        neighbours: int = NEIGHBOURS,
-        known_at: float = KNOWN_AT,
         progress: Progress | None = None,
+        **options: Any,
     ) -> None:
-        if not 0 < threshold < 1:
-            raise ConfigError(f"threshold {threshold} is outside (0, 1)")
-        if not 0 <= known_at <= 1:
-            raise ConfigError(f"known_at {known_at} is outside [0, 1]")
-        if neighbours < 1:
-            raise ConfigError(f"{neighbours} neighbours asked for, 1 or more expected")
+        self.options = ClusterOptions(**options)
         self._encoder, self._linker, self._parents = encoder, linker, parents
-        self._threshold, self._neighbours, self._known_at = threshold, neighbours, known_at
         self._progress = progress or (lambda step, done, whole: None)
 
     def cluster(self, terms: Terms | Sequence[str], *, near: int = 0) -> Clustering:
@@ -108,9 +108,9 @@ class TermClusterer:
         named = [concepts_named(link) for link in links]
         guards = Guards(texts, languages, lambda done: self._progress("guards", done, len(texts)), named)
         rows, cosines = nearest(
-            vectors, self._neighbours, progress=lambda done, whole: self._progress("neighbours", done, whole)
+            vectors, self.options.neighbours, progress=lambda done, whole: self._progress("neighbours", done, whole)
         )
-        graph = build_graph(rows, cosines, guards, self._threshold)
+        graph = build_graph(rows, cosines, guards, self.options.threshold)
         if not near:
             del rows, cosines
         group = average_cut(len(forms), graph.one, graph.other, graph.weight, SHARE)
@@ -126,8 +126,8 @@ class TermClusterer:
         if near:
             clusters.keep_near(rows, cosines, guards, near)
         if self._linker is not None:
-            clusters.judge(links, self._known_at, self._parents)
-        return Clustering(clusters, self._summary(clusters, guarded, len(pairs)))
+            clusters.judge(links, self.options.known_at, self._parents)
+        return Clustering(clusters, self._summary(clusters, guarded, len(pairs)), self._linker is not None)
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings; a term of more characters than an encoder reads has none, and no neighbour."""
@@ -163,7 +163,7 @@ class TermClusterer:
             doubtful=sum(verdict.doubtful for verdict in verdicts),
             guarded=guarded,
             abbreviations=abbreviations,
-            threshold=self._threshold,
+            threshold=self.options.threshold,
             encoder=self._encoder.fingerprint,
         )
 
@@ -188,7 +188,7 @@ def _forbidden(
 
 @dataclass(frozen=True, slots=True)
 class _Near:
-    """Terms of other clusters near each cluster: place in the list of nodes, cosine, and the guard between."""
+    """Terms of other clusters near each cluster: node, cosine, and the guard between them."""
 
     starts: NDArray[np.int64]
     node: NDArray[np.int64]

@@ -6,9 +6,10 @@ Plain data: each record gives a dictionary for JSON, and nothing here computes a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from medlink.records import Candidate
 
@@ -16,10 +17,26 @@ SAME_FORM, EMBEDDING, ABBREVIATION, DECIDED = "same form", "embedding", "abbrevi
 """Why a member stands in its cluster; ``""`` for the member that the others were joined to."""
 
 KNOWN, NEW = "known", "new"
+Shape = Literal["tsv", "jsonl"]
+"""How clusters are written: a line for each term, or a JSON object for each cluster."""
+COLUMNS = (
+    "cluster", "term", "representative", "status", "concept_id", "concept_name", "score", "parent_id", "parent_name",
+    "frequency", "language", "id", "similarity", "joined_to", "joined_by", "joined_score",
+)  # fmt: skip
+"""Columns of the TSV."""
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class _Record:
+    """Base of records whose fields are plain values."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Member(_Record):
     """One term of a cluster.
 
     ``similarity`` is its cosine to the representative, in [-1, 1]. ``joined_to`` is the term that it was joined to
@@ -39,13 +56,9 @@ class Member:
     joined_by: str = ""
     joined_score: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(_Record):
     """A term of another cluster that lies near this one.
 
     ``apart`` is the kind of guard that kept the two apart (``laterality``, ``number`` ...), ``""`` where the cut did.
@@ -58,10 +71,6 @@ class Neighbour:
     cluster: int
     similarity: float
     apart: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +124,7 @@ class Cluster:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(_Record):
     """Counts over a clustering.
 
     ``terms`` are distinct rows, ``forms`` what is left of them after case, accents, hyphens and inflection. ``known``,
@@ -135,17 +144,13 @@ class Summary:
     threshold: float = 0.0
     encoder: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Clustering:
     """All clusters and their counts.
 
     ``clusters`` is a sequence that may make its records when they are asked for: iterate over it, and do not keep all
-    of them where there are millions.
+    of them where there are millions. Without known concepts to compare with (``judged``) no cluster is known or new.
 
     >>> one = Clustering((Cluster(1, "Fieber", (Member("Fieber"),)),), Summary(terms=1, clusters=1))
     >>> one.to_dict()["summary"]["terms"]
@@ -154,7 +159,35 @@ class Clustering:
 
     clusters: Sequence[Cluster]
     summary: Summary
+    judged: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         return {"clusters": [cluster.to_dict() for cluster in self.clusters], "summary": self.summary.to_dict()}
+
+    def lines(self, shape: Shape = "tsv") -> Iterator[str]:
+        """The lines of a file: a TSV with :data:`COLUMNS`, or JSON lines."""
+        if shape == "jsonl":
+            yield from (json.dumps(one.to_dict(), ensure_ascii=False) + "\n" for one in self.clusters)
+            return
+        yield "\t".join(COLUMNS) + "\n"
+        for one in self.clusters:
+            head = one.to_dict() | ({} if self.judged else {"status": None})
+            for member in head.pop("members"):
+                row = head | member
+                yield "\t".join(_cell(row[column]) for column in COLUMNS) + "\n"
+
+    def text(self) -> str:
+        """The summary in one line."""
+        one = self.summary
+        return (
+            f"{one.terms:,} terms, {one.clusters:,} clusters ({one.single:,} of one term, the largest of "
+            f"{one.largest:,}); {one.guarded:,} near pairs kept apart by guards, "
+            f"{one.abbreviations:,} abbreviations joined"
+            + (f"; {one.known:,} known, {one.new:,} new, {one.doubtful:,} doubtful" if self.judged else "")
+        )
+
+
+def _cell(value: object) -> str:
+    """A value as a cell: no tab, no line end, nothing for ``None``."""
+    return "" if value is None else " ".join(str(value).split())

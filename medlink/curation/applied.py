@@ -107,7 +107,7 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
     )
     here = {clean(member.term) for cluster in touched for member in cluster.members}
     return Applied(
-        Clustering(_View(clustering.clusters, order, made, moved), summary),
+        replace(clustering, clusters=_View(clustering.clusters, order, made, moved), summary=summary),
         sum(row is not None for row in rows),
         rejected,
         len(decisions.terms - here),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,11 +19,8 @@ from pydantic import Field, field_validator
 from medlink.errors import ConfigError
 from medlink.evaluation.names import read_names
 from medlink.evaluation.pairs import harmonic, incidence, related, share, share_of
-from medlink.evaluation.task import Progress, Report, Sampled, StrPath, embed, encode_of, step
+from medlink.evaluation.task import Report, Run, Sampled, step
 from medlink.index.selfjoin import nearest
-
-if TYPE_CHECKING:
-    from medlink.models import Encoder
 
 NEIGHBOURS = 50
 """Neighbours of each name; the paper leaves its m open."""
@@ -227,19 +224,17 @@ class ClusteringTask(Sampled):
         threshold_range(value)
         return value
 
-    def run(
-        self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
-    ) -> Report:
-        """See :meth:`medlink.evaluation.task.Task.run`."""
-        names = read_names(paths[0])
+    def measure(self, run: Run) -> Report:
+        """See :meth:`medlink.evaluation.task.Task.measure`."""
+        names = read_names(run.paths[0])
         if self.sample is not None:
             names = names.sample(self.sample, self.seed)
         found = sweep(
             names.concepts,
-            embed(encode_of(encoder), names.texts, step(progress, "texts embedded")),
+            run.embed(names.texts),
             neighbours=self.neighbours,
             thresholds=threshold_range(self.thresholds),
-            progress=step(progress, "names compared"),
+            progress=step(run.progress, "names compared"),
         )
         items = found.to_dicts()
         best = items[found.best]

@@ -7,9 +7,8 @@ are no leaves, and a parent is right. Here on any knowledge base with a hierarch
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -17,14 +16,10 @@ from medlink.errors import InputError
 from medlink.evaluation.names import usable
 from medlink.evaluation.ranking import RankBy
 from medlink.evaluation.retrieval import Dictionary, Query, RankedTask
-from medlink.evaluation.task import Progress, Report, StrPath
-from medlink.files.problems import Problems
+from medlink.evaluation.task import Report, Run
 from medlink.kb import KnowledgeBase
 from medlink.kb.queries import HIERARCHY
 from medlink.language.tags import language_filter
-
-if TYPE_CHECKING:
-    from medlink.models import Encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +96,15 @@ class LeafToParentTask(RankedTask):
     )
     languages: Annotated[str | None, Field(description="Names of these languages only, such as en or en,de.")] = None
 
-    def run(
-        self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
-    ) -> Report:
-        """See :meth:`medlink.evaluation.task.Task.run`."""
+    def measure(self, run: Run) -> Report:
+        """See :meth:`medlink.evaluation.task.Task.measure`."""
         languages = language_filter(self.languages)
-        with KnowledgeBase(paths[0]) as store:
+        with KnowledgeBase(run.paths[0]) as store:
             found = read_leaves(store, languages=languages)
-        problems = Problems(adjustable=False)
-        problems.skipped += Counter({"leaf without a name": found.nameless})
+        run.problems.skipped += Counter({"leaf without a name": found.nameless})
         queries, dictionary = self.drawn(found.queries), found.dictionary
         head = (
             f"{len(queries)} names of {len({query.source for query in queries})} leaves, "
             f"{len(dictionary)} names of {len(dictionary.concepts)} concepts with children"
         )
-        return self.report(head, dictionary, queries, encoder, problems, progress)
+        return self.report(head, dictionary, queries, run)

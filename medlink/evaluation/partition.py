@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.names import read_clusters, read_names
 from medlink.evaluation.pairs import harmonic, incidence, related, share_of, split_columns
-from medlink.evaluation.task import Progress, Report, StrPath, Task
-
-if TYPE_CHECKING:
-    from medlink.models import Encoder
+from medlink.evaluation.task import Report, Run, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +132,9 @@ class PartitionTask(Task):
     encodes: ClassVar[bool] = False
     itemised: ClassVar[bool] = False
 
-    def run(
-        self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
-    ) -> Report:
-        """See :meth:`medlink.evaluation.task.Task.run`; no encoder is needed."""
-        predicted, gold = paths
+    def measure(self, run: Run) -> Report:
+        """See :meth:`medlink.evaluation.task.Task.measure`."""
+        predicted, gold = run.paths
         clusters = read_clusters(predicted)
         by_language = any(language for _, language in clusters)
         names = read_names(gold, by_language=by_language)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -17,11 +17,7 @@ from pydantic import Field
 from medlink.errors import ConfigError
 from medlink.evaluation.pairs import from_columns
 from medlink.evaluation.ranking import DEPTH, RankBy, RankMeasures, measure_ranks, rank_gold
-from medlink.evaluation.task import Encode, Progress, Report, Row, Sampled, embed, encode_of, step
-from medlink.files.problems import Problems
-
-if TYPE_CHECKING:
-    from medlink.models import Encoder
+from medlink.evaluation.task import Encode, Progress, Report, Row, Run, Sampled, embed, step
 
 Ids = tuple[str, ...]
 
@@ -134,7 +130,7 @@ def retrieve(
     parts = [part for query in queries for part in query.parts]
     texts = list(dict.fromkeys([*dictionary.texts, *parts]))
     row = {text: at for at, text in enumerate(texts)}
-    vectors = embed(encode, texts, step(progress, "texts embedded"))
+    vectors = embed(encode, texts, progress)
     owners = _table(dictionary.owners)
     right = _right(dictionary, queries)
     gold = _table([right[at] for at, query in enumerate(queries) for _ in query.parts])
@@ -202,18 +198,10 @@ class RankedTask(Sampled):
     depth: Annotated[int, Field(ge=1, le=10_000, description="Names looked at for each query.")] = DEPTH
     rank_by: Annotated[RankBy, Field(description="What is ranked: a concept by its best name, or each name.")] = "names"
 
-    def report(
-        self,
-        head: str,
-        dictionary: Dictionary,
-        queries: Sequence[Query],
-        encoder: str | Encoder,
-        problems: Problems,
-        progress: Progress | None,
-    ) -> Report:
+    def report(self, head: str, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> Report:
         """Measures for each language, and every query as ids and numbers."""
         answers = retrieve(
-            encode_of(encoder), dictionary, queries, depth=self.depth, rank_by=self.rank_by, progress=progress
+            run.encode, dictionary, queries, depth=self.depth, rank_by=self.rank_by, progress=run.progress
         )
         known = Counter(answer.query.language for answer in answers if answer.known)
         known["all"] = known.total()
@@ -229,7 +217,7 @@ class RankedTask(Sampled):
             }
             for tag, found in measure_answers(answers).items()
         ]
-        return Report(head, table, [_row(answer) for answer in answers], problems)
+        return Report(head, table, [_row(answer) for answer in answers], run.problems)
 
 
 def _row(answer: Answer) -> Row:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.names import is_store, iter_names
 from medlink.evaluation.retrieval import Dictionary, Ids, Query, RankedTask
-from medlink.evaluation.task import Progress, Report, StrPath
+from medlink.evaluation.task import Report, Run, StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import first_line, open_table
 from medlink.language.tags import language_filter, language_tag
-
-if TYPE_CHECKING:
-    from medlink.models import Encoder
 
 _MARK = "||"
 _BIOSYN_MARKS = 4  # document||start|end||type||mention||ids
@@ -215,18 +212,15 @@ class RetrievalTask(RankedTask):
     ] = None
     language: Annotated[str, Field(description="Language of queries that name none.")] = ""
 
-    def run(
-        self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
-    ) -> Report:
-        """See :meth:`medlink.evaluation.task.Task.run`."""
+    def measure(self, run: Run) -> Report:
+        """See :meth:`medlink.evaluation.task.Task.measure`."""
         languages = language_filter(self.dictionary_languages)
         tag = language_tag(self.language) if self.language else ""
         if tag is None:
             raise ConfigError(f"unknown language {self.language!r}", remedy="give a BCP 47 tag, such as de")
-        problems = Problems(adjustable=False)
-        read = read_queries(paths[1:], problems, language=tag)
-        names = read_dictionary(paths[0], problems, languages=languages)
-        problems.skipped += Counter({"query without a concept": read.without_concept})
+        read = read_queries(run.paths[1:], run.problems, language=tag)
+        names = read_dictionary(run.paths[0], run.problems, languages=languages)
+        run.problems.skipped += Counter({"query without a concept": read.without_concept})
         queries = self.drawn(read.queries)
         head = f"{len(queries)} queries, {len(names)} names of {len(names.concepts)} concepts"
-        return self.report(head, names, queries, encoder, problems, progress)
+        return self.report(head, names, queries, run)

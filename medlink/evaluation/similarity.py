@@ -10,19 +10,16 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from medlink.errors import ConfigError, InputError
-from medlink.evaluation.task import Cell, Encode, Progress, Report, Row, Sampled, StrPath, embed, encode_of, step
+from medlink.evaluation.task import Cell, Report, Row, Run, Sampled, StrPath
 from medlink.files.problems import Problems
 from medlink.training.data.rated import RatedPair, Triplet, has_triplets, read_pairs, read_triplets
-
-if TYPE_CHECKING:
-    from medlink.models import Encoder
 
 MEASURES = ("spearman", "pearson")
 RESAMPLES = 1000
@@ -231,18 +228,14 @@ class SimilarityTask(Sampled):
     seed: Annotated[int, Field(ge=0, description="Seed of sample and interval.")] = 1
     resamples: Annotated[int, Field(ge=1, le=1_000_000, description="Resamples of the interval.")] = RESAMPLES
 
-    def run(
-        self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
-    ) -> Report:
-        """See :meth:`medlink.evaluation.task.Task.run`."""
-        problems = Problems(adjustable=False)
-        read = [(path, self.drawn(self._read(path, problems))) for path in paths]
-        encode = encode_of(encoder)
+    def measure(self, run: Run) -> Report:
+        """See :meth:`medlink.evaluation.task.Task.measure`."""
+        read = [(path, self.drawn(self._read(path, run.problems))) for path in run.paths]
         table: list[Row] = []
         items: list[Row] = []
         for path, of_file in read:
             name = Path(path).name
-            estimates, rows = self._measured(path, of_file, encode, progress)
+            estimates, rows = self._measured(path, of_file, run)
             table += [
                 {
                     "file": name,
@@ -256,19 +249,19 @@ class SimilarityTask(Sampled):
             ]
             items += [{"file": name} | row for row in rows]
         count = sum(len(of_file) for _, of_file in read)
-        return Report(f"{count} items of {len(read)} file{'s' * (len(read) != 1)}", table, items, problems)
+        return Report(f"{count} items of {len(read)} file{'s' * (len(read) != 1)}", table, items, run.problems)
 
     def _read(self, path: StrPath, problems: Problems) -> Sequence[RatedPair] | Sequence[Triplet]:
         return read_triplets(path, problems) if self.triplets and has_triplets(path) else read_pairs(path, problems)
 
     def _measured(
-        self, path: StrPath, items: Sequence[Any], encode: Encode, progress: Progress | None
+        self, path: StrPath, items: Sequence[Any], run: Run
     ) -> tuple[dict[str, Estimate], Iterable[dict[str, Cell]]]:
         """The measures of one file, and a row for each of its items, without their texts."""
         pairs = isinstance(items[0], RatedPair)
         fields = ("one", "other") if pairs else ("premise", "entailed", "contradicted")
         texts = list(dict.fromkeys(getattr(item, field) for item in items for field in fields))
-        vectors = embed(encode, texts, step(progress, "texts embedded"))
+        vectors = run.embed(texts)
         at = {text: row for row, text in enumerate(texts)}
         first, *others = (vectors[[at[getattr(item, field)] for item in items]] for field in fields)
         cosines = [pair_cosines(first, other) for other in others]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
@@ -114,7 +115,36 @@ def _line(cells: Iterable[str], separator: str) -> str:
     return buffer.getvalue()
 
 
-class Task(Settings):
+class Run:
+    """What a task is given when it runs.
+
+    Args:
+        paths: a file or folder for each of the inputs of the task.
+        encoder: an encoder, or what :func:`medlink.load_encoder` takes.
+        progress: called as each step goes on.
+
+    Attributes:
+        problems: where readers count the rows that they leave out.
+    """
+
+    def __init__(self, paths: Sequence[StrPath], encoder: str | Encoder, progress: Progress | None) -> None:
+        self.paths, self.progress = paths, progress
+        self.problems = Problems(adjustable=False)
+        self._encoder = encoder
+
+    @cached_property
+    def encode(self) -> Encode:
+        """What embeds texts; an encoder that is named is loaded when it is first asked for."""
+        from medlink.models import load_encoder
+
+        return (load_encoder(self._encoder) if isinstance(self._encoder, str) else self._encoder).encode
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embeddings ``(n, d)`` of one or more texts."""
+        return embed(self.encode, texts, self.progress)
+
+
+class Task(Settings, ABC):
     """Base of all tasks: the fields are the options, the docstring is the help of the command.
 
     Attributes:
@@ -132,17 +162,16 @@ class Task(Settings):
     def run(
         self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
     ) -> Report:
-        """Read the files, measure, and report.
-
-        Args:
-            paths: a file or folder for each of :attr:`inputs`.
-            encoder: an encoder, or what :func:`medlink.load_encoder` takes.
-            progress: called as each step goes on.
+        """Read the files, measure, and report; the arguments are those of :class:`Run`.
 
         Raises:
             MedlinkError: a file cannot be read, or does not fit the task.
         """
-        raise NotImplementedError
+        return self.measure(Run(paths, encoder, progress))
+
+    @abstractmethod
+    def measure(self, run: Run) -> Report:
+        """What a task does; called by :meth:`run`."""
 
 
 class Sampled(Task):
@@ -171,27 +200,18 @@ def draw(items: Sequence[Item], count: int, seed: int) -> tuple[Item, ...]:
     return tuple(items[row] for row in rows.tolist())
 
 
-def encode_of(encoder: str | Encoder) -> Encode:
-    """What embeds texts: the method of an encoder, which is loaded where it is named."""
-    from medlink.models import load_encoder
-
-    return load_encoder(encoder).encode if isinstance(encoder, str) else encoder.encode
-
-
 def step(progress: Progress | None, name: str) -> Callable[[int, int], object] | None:
     """What reports the progress of one step."""
     return None if progress is None else partial(progress, name)
 
 
-def embed(
-    encode: Encode, texts: Sequence[str], progress: Callable[[int, int], object] | None = None
-) -> NDArray[np.float32]:
+def embed(encode: Encode, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
     """Embed texts some at a time, so that a progress bar moves.
 
     Args:
         encode: embeds n texts as ``(n, d)`` unit vectors.
         texts: one or more.
-        progress: called with the number of texts embedded and their total.
+        progress: called with step, done and whole.
 
     Returns:
         ``(n, d)`` float32.
@@ -201,13 +221,11 @@ def embed(
     """
     if not texts:
         raise ConfigError("no texts to embed", remedy="give one or more")
-    vectors: NDArray[np.float32] | None = None
+    first = encode(texts[:_CHUNK])
+    # filled in place, since two copies of all vectors may not fit
+    vectors = np.empty((len(texts), first.shape[1]), dtype=np.float32)
     for start in range(0, len(texts), _CHUNK):
-        part = encode(texts[start : start + _CHUNK])
-        if vectors is None:
-            vectors = np.empty((len(texts), part.shape[1]), dtype=np.float32)
-        vectors[start : start + len(part)] = part
+        vectors[start : start + _CHUNK] = encode(texts[start : start + _CHUNK]) if start else first
         if progress is not None:
-            progress(start + len(part), len(texts))
-    assert vectors is not None
+            progress("texts embedded", min(start + _CHUNK, len(texts)), len(texts))
     return vectors

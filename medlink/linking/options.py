@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field
 
 from medlink.errors import ConfigError
-from medlink.index import Filter
 from medlink.language.tags import language_tag
 from medlink.settings import Settings
+
+if TYPE_CHECKING:
+    from medlink.index import Filter
 
 
 def known_tag(language: str | None) -> str | None:
@@ -56,4 +58,6 @@ class LinkOptions(Settings):
     @property
     def filter(self) -> Filter:
         """Which names may be candidates."""
+        from medlink.index import Filter  # its libraries are not for those who only read the options
+
         return Filter(*(tuple(sorted(field)) for field in (self.languages, self.sources, self.semantic_types)))

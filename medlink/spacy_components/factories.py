@@ -4,98 +4,63 @@ spaCy imports this module whenever it looks a factory up, in every program of it
 Faiss and SQLAlchemy. The components are imported when one is made.
 """
 
-# No 'from __future__ import annotations' here: spaCy checks a configuration against the real types of these signatures.
-from typing import TYPE_CHECKING
+from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Any
+
+from pydantic import BeforeValidator
+from pydantic.fields import FieldInfo
 from spacy.language import Language
 
-if TYPE_CHECKING:
-    from medlink.spacy_components.linker import BiolordLinker
-    from medlink.spacy_components.mentions import MentionFinder
-
-SPANS_KEY = "medlink"
-"""Span group that ``medlink_mentions`` writes and ``biolord_linker`` reads."""
+from medlink.settings import Settings
+from medlink.spacy_components.options import LinkerOptions, MentionsOptions
 
 
-@Language.factory(
-    "medlink_mentions",
-    assigns=["doc.ents", "doc.spans"],
-    default_config={
-        "bundle": None,
-        "language": None,
-        "other_languages": True,
-        "semantic_types": [],
-        "abbreviations": True,
-        "spans_key": SPANS_KEY,
-    },
-)
-def make_mention_finder(
-    nlp: Language,
-    name: str,
-    bundle: str | None,
-    language: str | None,
-    other_languages: bool,
-    semantic_types: list[str],
-    abbreviations: bool,
-    spans_key: str,
-) -> "MentionFinder":
-    """Make ``medlink_mentions``."""
-    from medlink.spacy_components.mentions import MentionFinder
+def _factory(name: str, component: str, options: type[Settings], **meta: Any) -> Callable[..., Any]:
+    """Register a factory whose arguments are the fields of its options.
 
-    return MentionFinder(
-        nlp.vocab,
-        name,
-        bundle=bundle,
-        language=language,
-        other_languages=other_languages,
-        semantic_types=semantic_types,
-        abbreviations=abbreviations,
-        spans_key=spans_key,
+    spaCy checks a configuration against the factory's signature, and refuses what is no argument of it.
+
+    Args:
+        name: name of the factory.
+        component: module and class of what it makes.
+        options: its configuration.
+        meta: what it requires and assigns.
+    """
+    module, _, kind = component.rpartition(".")
+
+    def make(nlp: Language, name: str, **values: Any) -> Any:
+        return getattr(importlib.import_module(module), kind)(nlp.vocab, name, **values)
+
+    fields = options.model_fields.items()
+    make.__signature__ = Signature(  # type: ignore[attr-defined]  # what inspect and spaCy look at
+        [Parameter("nlp", Parameter.POSITIONAL_OR_KEYWORD), Parameter("name", Parameter.POSITIONAL_OR_KEYWORD)]
+        + [Parameter(field, Parameter.KEYWORD_ONLY, annotation=_type(info)) for field, info in fields]
     )
+    Language.factory(name, default_config=options().to_dict(), func=make, **meta)
+    return make
 
 
-@Language.factory(
+def _type(field: FieldInfo) -> Any:
+    """The type of an option in a configuration, which is JSON: lists are no tuples."""
+    if any(isinstance(one, BeforeValidator) for one in field.metadata):
+        return Any  # it takes other values too; the options themselves check them
+    return list[str] if field.annotation == tuple[str, ...] else field.annotation
+
+
+make_mention_finder = _factory(
+    "medlink_mentions",
+    "medlink.spacy_components.mentions.MedlinkMentions",
+    MentionsOptions,
+    assigns=["doc.ents", "doc.spans"],
+)
+make_linker = _factory(
     "biolord_linker",
+    "medlink.spacy_components.linker.BiolordLinker",
+    LinkerOptions,
     requires=["doc.ents"],
     assigns=["doc.ents", "doc.spans", "span._.kb_ents", "span._.medlink"],
-    default_config={
-        "bundle": None,
-        "k": 5,
-        "threshold": 0.5,
-        "language": None,
-        "languages": [],
-        "sources": [],
-        "semantic_types": [],
-        "abbreviations": True,
-        "spans_key": None,
-    },
 )
-def make_linker(
-    nlp: Language,
-    name: str,
-    bundle: str | None,
-    k: int,
-    threshold: float,
-    language: str | None,
-    languages: list[str],
-    sources: list[str],
-    semantic_types: list[str],
-    abbreviations: bool,
-    spans_key: str | None,
-) -> "BiolordLinker":
-    """Make ``biolord_linker``."""
-    from medlink.spacy_components.linker import BiolordLinker
-
-    return BiolordLinker(
-        nlp.vocab,
-        name,
-        bundle=bundle,
-        k=k,
-        threshold=threshold,
-        language=language,
-        languages=languages,
-        sources=sources,
-        semantic_types=semantic_types,
-        abbreviations=abbreviations,
-        spans_key=spans_key,
-    )

@@ -10,17 +10,16 @@ from spacy.tokens import Doc, Span, SpanGroup
 from spacy.vocab import Vocab
 
 from medlink.errors import ConfigError
-from medlink.linking import Linker, Mention
+from medlink.linking import Linker
+from medlink.linking.options import LinkOptions
+from medlink.notes.abbreviations import LongForms, Place, detector
+from medlink.notes.finder import Described, Mentions, describe
 from medlink.records import Link
-from medlink.spacy_components.abbreviations import Abbreviations
-from medlink.spacy_components.factories import SPANS_KEY
-from medlink.spacy_components.settings import Component
+from medlink.spacy_components.component import HANDED, Component
+from medlink.spacy_components.options import SPANS_KEY, LinkerOptions
 
 NIL = "NIL"
 """``kb_id_`` of a mention that no concept fits, as in spaCy's own entity linker."""
-
-_AROUND = 200  # characters of context on each side
-Place = tuple[int, int]  # token offsets
 
 
 class BiolordLinker(Component):
@@ -32,57 +31,18 @@ class BiolordLinker(Component):
     Args:
         vocab: vocabulary of the pipeline.
         name: name of the component.
-        bundle: folder of the bundle; default ``MEDLINK_BUNDLE``, else the demo bundle.
-        k: candidates kept for each mention.
-        threshold: score below which a mention is NIL.
-        language: language of the notes; default that of the pipeline.
-        languages, sources, semantic_types: restrict the names that may be candidates.
-        abbreviations: link an abbreviation that the note explains as its long form.
-        spans_key: span group to link; by default the entities, and the group ``medlink`` where there is one.
+        options: fields of :class:`~medlink.spacy_components.options.LinkerOptions`.
 
     Raises:
-        ConfigError: a value is out of range, or a filter names what the bundle does not have.
+        ConfigError: an option is unknown or out of range, or names what the bundle does not have.
     """
 
-    def __init__(
-        self,
-        vocab: Vocab,
-        name: str = "biolord_linker",
-        *,
-        bundle: str | None = None,
-        k: int = 5,
-        threshold: float = 0.5,
-        language: str | None = None,
-        languages: Iterable[str] = (),
-        sources: Iterable[str] = (),
-        semantic_types: Iterable[str] = (),
-        abbreviations: bool = True,
-        spans_key: str | None = None,
-    ) -> None:
-        if k < 1:
-            raise ConfigError(f"{name}: k is {k}, at least 1 expected")
-        super().__init__(
-            vocab,
-            name,
-            bundle=bundle,
-            k=k,
-            threshold=threshold,
-            language=language,
-            languages=sorted(languages),
-            sources=sorted(sources),
-            semantic_types=sorted(semantic_types),
-            abbreviations=abbreviations,
-            spans_key=spans_key,
-        )
-        self.linker = Linker(
-            self.bundle,
-            threshold=threshold,
-            language=self.language,
-            languages=self.settings["languages"],
-            sources=self.settings["sources"],
-            semantic_types=self.settings["semantic_types"],
-        )
-        self._abbreviations = Abbreviations(vocab) if abbreviations else None
+    def __init__(self, vocab: Vocab, name: str = "biolord_linker", **options: Any) -> None:
+        self.options = LinkerOptions(**options)
+        super().__init__(vocab, name, self.options)
+        wanted = {option: getattr(self.options, option) for option in LinkOptions.model_fields}
+        self.linker = Linker(self.bundle, **wanted | {"language": self.language})
+        self._long_forms = detector(self.options.abbreviations, vocab)
         for extension in ("kb_ents", "medlink"):
             if not Span.has_extension(extension):
                 Span.set_extension(extension, default=None)
@@ -100,25 +60,31 @@ class BiolordLinker(Component):
 
     def predict(self, docs: Iterable[Doc]) -> list[dict[Place, Link]]:
         """Links of each document by the token offsets of their mentions; the documents stay as they are."""
-        places: list[list[Place]] = []
-        mentions: list[Mention] = []
-        contexts: list[str] = []
+        described: list[dict[Place, Described]] = []
         for doc in docs:
             text = doc.text  # made anew by spaCy at every call
-            long_forms = self._abbreviations.long_forms(doc) if self._abbreviations is not None else {}
-            found = sorted({(span.start, span.end) for span in self._spans(doc)})
-            places.append(found)
-            for start, end in found:
-                span = doc[start:end]
-                mentions.append(Mention(span.text, self.language, long_forms.get((start, end))))
-                contexts.append(text[max(0, span.start_char - _AROUND) : span.end_char + _AROUND])
-        links = iter(self.linker.link(mentions, contexts, k=self.settings["k"]))
-        return [{place: next(links) for place in found} for found in places]
+            known, long_forms = self._known(doc)
+            places = sorted({(span.start, span.end) for span in self._spans(doc)})
+            described.append(
+                {at: describe(doc, text, at, self.language, long_forms.get(at), known.get(at)) for at in places}
+            )
+        mentions = [one for found in described for one in found.values()]
+        links = iter(self.linker.link([m.mention for m in mentions], [m.context for m in mentions]))
+        return [{place: next(links) for place in found} for found in described]
+
+    def _known(self, doc: Doc) -> tuple[Mentions, LongForms]:
+        """What mentions name, and the long forms of abbreviations: what the finder handed on, else looked for."""
+        handed = HANDED.pop(doc, None)
+        found = handed.found if handed and (handed.bundle, handed.language) == (self.bundle, self.language) else {}
+        if self._long_forms is None:
+            return found, {}
+        long_forms = handed.long_forms if handed else None
+        return found, self._long_forms(doc) if long_forms is None else long_forms
 
     def set_annotations(self, docs: Iterable[Doc], links: list[dict[Place, Link]]) -> None:
         """Write the links of :meth:`predict`."""
         for doc, found in zip(docs, links, strict=True):
-            if self.settings["spans_key"] is None:
+            if self.options.spans_key is None:
                 doc.set_ents([self._linked(span, found) for span in doc.ents], default="unmodified")
             for key in self._keys(doc):
                 old = doc.spans[key]
@@ -126,7 +92,7 @@ class BiolordLinker(Component):
                 doc.spans[key] = SpanGroup(doc, name=key, attrs=dict(old.attrs), spans=linked)
 
     def _keys(self, doc: Doc) -> list[str]:
-        key = self.settings["spans_key"]
+        key = self.options.spans_key
         if key is None:
             return [SPANS_KEY] if SPANS_KEY in doc.spans else []
         if key not in doc.spans:
@@ -138,12 +104,12 @@ class BiolordLinker(Component):
 
     def _spans(self, doc: Doc) -> list[Span]:
         spans = [span for key in self._keys(doc) for span in doc.spans[key]]
-        return spans if self.settings["spans_key"] is not None else [*spans, *doc.ents]
+        return spans if self.options.spans_key is not None else [*spans, *doc.ents]
 
     def _linked(self, span: Span, links: dict[Place, Link]) -> Span:
         link = links[span.start, span.end]
         out = Span(span.doc, span.start, span.end, label=span.label, kb_id=link.concept_id or NIL, span_id=span.id)
-        reached: list[Any] = [(c.concept_id, c.score) for c in link.candidates if c.score >= self.settings["threshold"]]
+        reached: list[Any] = [(c.concept_id, c.score) for c in link.candidates if c.score >= self.options.threshold]
         out._.kb_ents = reached
         out._.medlink = link.to_dict()
         return out

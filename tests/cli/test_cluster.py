@@ -15,9 +15,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 import medlink
-from medlink.cli.cluster import COLUMNS
 from medlink.cli.main import app
 from medlink.clustering import Clustering
+from medlink.clustering.clusters import COLUMNS
 from medlink.errors import BundleError, ConfigError, InputError, MedlinkError
 from medlink.models import load_encoder
 
@@ -127,7 +127,8 @@ def test_refused(terms: Path, tmp_path: Path) -> None:
         (("-o", tmp_path), "the output is a folder. Remedy: name a file"),
         (("-o", terms), "the output is the input. Remedy: name another file"),
         (("-o", tmp_path / "none" / "out"), "the folder of the output does not exist. Remedy: make it"),
-        (("--known-at", "0.5"), "--known-at needs --bundle"),
+        (("--known-at", "0.5"), "without a bundle no concept is known. Remedy: name a bundle, or leave known_at out"),
+        (("--threshold", "1"), "threshold is 1.0, above 0 and below 1 expected"),
     ):
         with pytest.raises(ConfigError) as error:
             run(terms, *args)
@@ -253,7 +254,7 @@ def test_standard_output_that_closes_costs_no_file(
 
 
 def test_what_is_asked_for_must_fit_together(terms: Path, decisions: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="--add-to needs --decisions"):
+    with pytest.raises(ConfigError, match="without decisions there is nothing to add to a bundle"):
         run(terms, "--add-to", tmp_path)
     with pytest.raises(ConfigError, match="the page and the output are one file"):
         run(terms, "--report", tmp_path / "x", "-o", tmp_path / "x")
@@ -271,7 +272,7 @@ def test_an_error_while_writing_leaves_what_was_there(
 ) -> None:
     out = tmp_path / "out.tsv"
     out.write_text("before", encoding="utf-8")
-    monkeypatch.setattr("medlink.cli.cluster._lines", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    monkeypatch.setattr(Clustering, "lines", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
     with pytest.raises(ConfigError, match="the output cannot be written: No space left"):
         run(terms, "-o", out)
     assert out.read_text("utf-8") == "before"
@@ -280,15 +281,15 @@ def test_an_error_while_writing_leaves_what_was_there(
 
 _SLOW = """
 import sys, time
-import medlink.cli.cluster as module
-lines = module._lines
+from medlink.clustering import Clustering
+lines = Clustering.lines
 def slow(*args):
     for line in lines(*args):
         yield line
     sys.stderr.write("half\\n")
     sys.stderr.flush()
     time.sleep(60)
-module._lines = slow
+Clustering.lines = slow
 from medlink.cli.main import main
 main(sys.argv[1:])
 """

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from spacy.tokens import Doc
 
 from medlink.cli.main import app
 from medlink.cli.page import write_page
@@ -21,15 +20,14 @@ def test_the_page_is_whole(demo_path: Path, tmp_path: Path, monkeypatch: pytest.
     page.write_text("old", encoding="utf-8")
     page.chmod(0o600)
     (tmp_path / "link.html").symlink_to(page)
-    none: dict[str, Doc] = {}
     with KnowledgeBase(demo_path) as kb:
-        assert write_page(tmp_path / "link.html", none, kb) == tmp_path / "link.html"
+        assert write_page(tmp_path / "link.html", [], kb) == tmp_path / "link.html"
         assert stat.S_IMODE(page.stat().st_mode) == 0o600
         whole = page.read_text("utf-8")
         assert whole.endswith("</html>\n")
         monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
         with pytest.raises(ConfigError, match=r"p\.html: the page cannot be written: No space left"):
-            write_page(page, none, kb)
+            write_page(page, [], kb)
     assert page.read_text("utf-8") == whole
     assert sorted(found.name for found in tmp_path.iterdir()) == ["link.html", "p.html"]
 

@@ -10,17 +10,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from medlink.cli.link import _Run
 from medlink.cli.main import app
 from medlink.errors import ConfigError, InputError, MedlinkError
 from medlink.index import Bundle
 from medlink.linking.demo import demo_notes
+from medlink.notes.pipeline import LinkedNote, NotePipeline
+from medlink.notes.reading import Note
 
 
 def run(*args: object, text: str | bytes | None = None) -> Result:
@@ -135,7 +135,7 @@ def test_strange_notes_cost_only_themselves(demo_path: Path, tmp_path: Path) -> 
 
 
 def test_a_note_that_is_too_long(demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medlink.spacy_components.pipeline.MAX_LENGTH", 10)
+    monkeypatch.setattr("medlink.notes.pipeline.MAX_LENGTH", 10)
     (tmp_path / "a.txt").write_text("fever and cough")
     (tmp_path / "b.txt").write_text("fever")
     result = run(demo_path, tmp_path / "a.txt", tmp_path / "b.txt", "--language", "en")
@@ -159,13 +159,15 @@ def test_inputs_that_are_not_there(demo_path: Path, tmp_path: Path) -> None:
         run(demo_path, tmp_path / "empty")
     bad = tmp_path / "bad.txt"
     bad.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="only a file can be resumed"):
+        run(demo_path, bad, "--resume")
     with pytest.raises(InputError, match=r"bad\.txt: no note could be read"):
         run(demo_path, bad)
     with pytest.raises(ConfigError, match="the folder of the output does not exist"):
         run(demo_path, "-", "-o", tmp_path / "no" / "out.jsonl", text="x")
-    with pytest.raises(ConfigError, match="--resume needs --out"):
+    with pytest.raises(ConfigError, match="standard input cannot be resumed"):
         run(demo_path, "-", "--resume", text="x")
-    with pytest.raises(ConfigError, match="spaCy has no language 'zzz'"):
+    with pytest.raises(ConfigError, match="unknown language 'zzz'"):
         run(demo_path, "-", "--language", "zzz", text="x")
 
 
@@ -209,12 +211,16 @@ def test_resume_after_a_kill(demo_path: Path, tmp_path: Path) -> None:
 
 
 def test_a_language_that_a_note_names(demo_path: Path) -> None:
-    """Any spelling of a known language serves; for any other the language is found out."""
-    notes = [{"text": "Patient hat Husten und Ödeme.", "language": la} for la in ("DE", "de_AT", "German", "vi", "")]
-    text = "".join(json.dumps(note) + "\n" for note in notes)
-    rows = [json.loads(line) for line in run(demo_path, "-", text=text).stdout.splitlines()]
-    assert [row["language"] for row in rows] == ["de"] * 10
+    """Any spelling of a tag serves; a language that is unknown or has no tokeniser is a problem, not another one."""
+    named = ("DE", "de_AT", "ger", "", "German", "ja")
+    notes = [{"id": la, "text": "Patient hat Husten und Ödeme.", "language": la} for la in named]
+    result = run(demo_path, "-", text="".join(json.dumps(note) + "\n" for note in notes))
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["note"], row["language"]) for row in rows] == [(la, "de") for la in named[:4] for _ in range(2)]
     assert {row["text"] for row in rows} == {"Husten", "Ödeme"}
+    assert "6 notes, 8 mentions, 8 linked, 2 notes could not be read" in result.stderr
+    assert "German: unknown language 'German'" in result.stderr
+    assert "ja: spaCy has no tokeniser for the language 'ja'" in result.stderr
 
 
 def test_byte_order_marks_and_deep_brackets(demo_path: Path, tmp_path: Path) -> None:
@@ -271,20 +277,20 @@ def test_an_unfinished_output_that_was_cut(demo_path: Path, tmp_path: Path, monk
     source.write_text("".join(json.dumps({"text": f"fever {i}"}) + "\n" for i in range(200)), encoding="utf-8")
     linked: list[int] = []
 
-    def stopped(self: object, notes: list[object]) -> Iterator[dict[str, object]]:
+    def stopped(self: NotePipeline, notes: list[Note]) -> list[LinkedNote]:
         linked.append(len(notes))
-        if len(linked) > 1:
+        if sum(linked) > 100:
             raise KeyboardInterrupt
         return link(self, notes)
 
-    link = _Run.link
-    monkeypatch.setattr(_Run, "link", stopped)
+    link = NotePipeline.link
+    monkeypatch.setattr(NotePipeline, "link", stopped)
     words = ["link", str(demo_path), str(source), "--language", "en", "-o", str(out)]
     assert CliRunner().invoke(app, words).exit_code == 1
-    monkeypatch.setattr(_Run, "link", link)
+    monkeypatch.setattr(NotePipeline, "link", link)
     part = tmp_path / "out.jsonl.part"
-    whole = part.read_bytes()
-    part.write_bytes(whole[:-1])
+    whole, state = part.read_bytes(), json.loads((tmp_path / "out.jsonl.part.json").read_text("utf-8"))
+    part.write_bytes(whole[: state["bytes"] - 1])
     with pytest.raises(ConfigError, match=r"out\.jsonl\.part: is shorter than its state says"):
         run(demo_path, source, "--language", "en", "-o", out, "--resume")
     # what was written behind the last state is written again

@@ -98,11 +98,11 @@ def test_demo(tmp_path: Path) -> None:
 
 def test_page_escapes_what_a_note_says(demo_path: Path, tmp_path: Path) -> None:
     from medlink.cli.page import write_page
-    from medlink.spacy_components.pipeline import build_pipeline
+    from medlink.notes import Note, NotePipeline
 
-    doc = build_pipeline(demo_path, "en")("<script>alert(1)</script> fever & cough")
+    notes = NotePipeline(demo_path).link([Note("n", "<script>alert(1)</script> fever & cough", "en")])
     with KnowledgeBase(demo_path) as kb:
-        page = write_page(tmp_path / "p.html", {"en": doc}, kb).read_text("utf-8")
+        page = write_page(tmp_path / "p.html", notes, kb).read_text("utf-8")
     assert "<script>" not in page
     assert "&lt;script&gt;" in page
 

@@ -120,6 +120,6 @@ def test_refusals() -> None:
     with pytest.raises(ConfigError, match=r"there are no names to look among\. Remedy: give a dictionary with names"):
         retrieve(letters, Dictionary.of([]), [Query(("a",), ("A",))])
     with pytest.raises(ConfigError, match=r"no texts to embed\. Remedy: give one or more"):
-        embed(letters, [], None)
+        embed(letters, [])
     with pytest.raises(ConfigError, match="rank_by is 'rows'"):
         ranks(Query(("a",), ("A",)), rank_by="rows")

@@ -6,34 +6,61 @@ import json
 import logging
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from medlink.errors import BundleError
 from medlink.index import Bundle
 from medlink.language.tags import language_tag
 from medlink.linking.demo import BUNDLE_VARIABLE, demo_bundle
+from medlink.notes.abbreviations import LongForms
+from medlink.notes.finder import Mentions
+from medlink.spacy_components.options import LinkerOptions, MentionsOptions
 
 logger = logging.getLogger("medlink")
 _FILE = "medlink.json"
+_OPENED: WeakValueDictionary[tuple[str, int, int], Bundle] = WeakValueDictionary()
+"""Bundles that a component has open, by folder and by inode and time of the manifest: both components share one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """What the finder knows of a document, for the linker behind it: nothing is looked up or looked for twice."""
+
+    bundle: Bundle
+    language: str
+    found: Mentions
+    long_forms: LongForms | None
+
+
+HANDED: WeakKeyDictionary[Doc, Handed] = WeakKeyDictionary()
+"""As long as the documents live; it does not travel with them, as it holds numbers of one bundle."""
 
 
 def open_bundle(name: str, bundle: str | None) -> Bundle:
     """The bundle of a component: the one it was given, else ``MEDLINK_BUNDLE``, else the demo bundle, which is said."""
-    if bundle:
-        return Bundle(bundle)
-    if os.environ.get(BUNDLE_VARIABLE):
-        return Bundle(os.environ[BUNDLE_VARIABLE])
-    folder = demo_bundle()
-    logger.warning(
-        "%s: no bundle given and %s is not set; using the demo terminology in %s, which is not for clinical use",
-        name,
-        BUNDLE_VARIABLE,
-        folder,
-    )
-    return Bundle(folder)
+    folder = Path(bundle or os.environ.get(BUNDLE_VARIABLE) or demo_bundle())
+    if not bundle and not os.environ.get(BUNDLE_VARIABLE):
+        logger.warning(
+            "%s: no bundle given and %s is not set; using the demo terminology in %s, which is not for clinical use",
+            name,
+            BUNDLE_VARIABLE,
+            folder,
+        )
+    try:
+        status = (folder / "manifest.json").stat()
+    except OSError:
+        return Bundle(folder)  # says what is missing
+    key = (str(folder.absolute()), status.st_ino, status.st_mtime_ns)
+    opened = _OPENED.get(key)
+    if opened is None:
+        opened = _OPENED[key] = Bundle(folder)
+    return opened
 
 
 def _restore(kind: type[Component], vocab: Vocab, name: str, settings: dict[str, Any]) -> Component:
@@ -46,18 +73,17 @@ class Component:
     Args:
         vocab: vocabulary of the pipeline.
         name: name of the component in it.
-        settings: its configuration, plain data; ``bundle`` and ``language`` are used here.
+        options: its configuration.
     """
 
-    def __init__(self, vocab: Vocab, name: str, **settings: Any) -> None:
+    def __init__(self, vocab: Vocab, name: str, options: MentionsOptions | LinkerOptions) -> None:
         self.vocab = vocab
         self.name = name
-        self.settings = settings
-        given = settings["language"] or vocab.lang
+        given = options.language or vocab.lang
         self.language: str = language_tag(given) or given
-        self.bundle = open_bundle(name, settings["bundle"])
+        self.bundle = open_bundle(name, options.bundle)
         # Another process must open the same folder, whatever its environment says.
-        self.settings["bundle"] = str(self.bundle.folder)
+        self.settings = options.to_dict() | {"bundle": str(self.bundle.folder)}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.vocab, self.name, self.settings)

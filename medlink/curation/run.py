@@ -1,0 +1,164 @@
+"""A term list to clusters and decisions, in one call: what ``medlink cluster`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from os import fspath
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from medlink.clustering import Clustering, Columns, TermClusterer, Terms, read_terms
+from medlink.clustering.clusterer import Progress
+from medlink.clustering.clusters import Shape
+from medlink.curation.applied import apply
+from medlink.curation.decisions import Decisions, read_decisions
+from medlink.curation.page import write_report
+from medlink.errors import ConfigError
+from medlink.files.whole import check_targets, whole_text
+
+StrPath = str | Path
+_NEAR = 5  # terms of other clusters that the page shows for each cluster
+
+
+def cluster_list(
+    terms: StrPath,
+    *,
+    stream: BinaryIO | None = None,
+    columns: Columns | None = None,
+    encoding: str = "utf-8",
+    encoder: StrPath | None = None,
+    bundle: StrPath | None = None,
+    decisions: StrPath | None = None,
+    add_to: StrPath | None = None,
+    out: StrPath | None = None,
+    shape: Shape = "tsv",
+    report: StrPath | None = None,
+    say: Callable[[str], object] = lambda line: None,
+    progress: Progress = lambda step, done, whole: None,
+    **options: Any,
+) -> Clustering:
+    """Cluster a term list, apply what a reader decided, write what is asked for, and add it to a bundle.
+
+    What cannot work is refused before the long work starts. The files are written before the bundle is changed.
+
+    Args:
+        terms: the list, or what to call ``stream``.
+        stream: where to read instead of opening ``terms``.
+        columns, encoding: see :func:`medlink.clustering.read_terms`.
+        encoder: what :func:`medlink.load_encoder` takes; by default that of the bundle, else the built-in one.
+        bundle: where the known concepts are.
+        decisions: a file that was saved on the page; see :func:`medlink.curation.apply`.
+        add_to: a bundle that takes in what the decisions accept.
+        out: file for the clusters.
+        shape: how they are written, see :meth:`medlink.clustering.Clustering.lines`.
+        report: file for the page to look through the clusters and decide.
+        say: called with each line that a reader should see, such as the summary.
+        progress: called with step, done and whole.
+        options: those of :class:`medlink.clustering.ClusterOptions`.
+
+    Returns:
+        The clusters, with the decisions applied.
+
+    Raises:
+        ConfigError: options do not fit together, or a file cannot be written.
+        InputError: the list or the decisions cannot be read, or the bundle cannot take the decisions in.
+        BundleError: a bundle is missing or broken.
+    """
+    from medlink.models import load_encoder
+
+    read_too = [path for path in (decisions, bundle, add_to, encoder) if path is not None]
+    check_targets({"the output": out, "the page": report}, [terms if stream is None else _number(stream), *read_too])
+    if add_to is not None and decisions is None:
+        raise ConfigError(
+            "without decisions there is nothing to add to a bundle",
+            remedy="decide on the page of --report, save, and give the file as --decisions",
+        )
+    if "known_at" in options and bundle is None:
+        raise ConfigError("without a bundle no concept is known", remedy="name a bundle, or leave known_at out")
+    decided = read_decisions(decisions) if decisions is not None else None
+    if add_to is not None and decided is not None:
+        _check_added(decided, add_to)
+    known, bundled = ({}, None) if bundle is None else _known(bundle)
+    used = load_encoder(encoder or "builtin") if encoder is not None or bundled is None else bundled
+    read = _read(terms, stream, columns, encoding, progress)
+    for note in read.notes:
+        say(note)
+    clusterer = TermClusterer(used, progress=progress, **known, **options)
+    found = clusterer.cluster(read, near=_NEAR if report is not None else 0)
+    if decided is not None:
+        applied = apply(found, decided, used)
+        found = applied.clustering
+        say(
+            f"{decided.path}: {applied.decided:,} terms decided, {applied.rejected:,} of them rejected; "
+            f"{applied.absent:,} terms of the file are not in the list"
+        )
+    if out is not None:
+        with whole_text(out) as file:
+            file.writelines(found.lines(shape))
+    say(found.text())
+    if report is not None:
+        title = Path(terms).name if stream is None else fspath(terms)
+        write_report(report, (one.to_dict() for one in found.clusters), title=title, summary=found.summary.to_dict())
+        say(f"{fspath(report)}: the page")
+    if add_to is not None and decisions is not None:
+        _add(decisions, add_to, say)
+    return found
+
+
+def _read(terms: StrPath, stream: BinaryIO | None, columns: Columns | None, encoding: str, progress: Progress) -> Terms:
+    """The term list, with progress in bytes."""
+    done, size = 0, Path(terms).stat().st_size if stream is None and Path(terms).is_file() else 0
+
+    def read(count: int) -> None:
+        nonlocal done
+        done += count
+        progress("reading", done, size)
+
+    return read_terms(fspath(terms), stream=stream, columns=columns, encoding=encoding, progress=read)
+
+
+def _number(stream: BinaryIO) -> int:
+    """Number of an open file, -1 for a stream that is none."""
+    with suppress(OSError):
+        return stream.fileno()
+    return -1
+
+
+def _known(bundle: StrPath) -> tuple[dict[str, Any], Any]:
+    """What the clusterer needs of a bundle, linker and parents with their names, and its encoder."""
+    from medlink.linking import Linker
+
+    linker = Linker(bundle)
+
+    @lru_cache(maxsize=100_000)
+    def parents(concept_id: str) -> list[tuple[str, str]]:
+        """Id and name of each parent."""
+        ids = list(linker.kb.parents(concept_id))
+        names = linker.kb.preferred_names(ids, None)
+        return [(parent, names.get(parent, parent)) for parent in ids]
+
+    return {"linker": linker, "parents": parents}, linker.bundle.encoder
+
+
+def _check_added(decided: Decisions, folder: StrPath) -> None:
+    """Refuse before the work a bundle that cannot take anything in, and decisions that do not fit it."""
+    from medlink.index import Bundle
+
+    bundle = Bundle(folder)
+    # it is needed in the end, and may be missing
+    _ = bundle.encoder
+    decided.check_accepted(lambda concept_id: bundle.kb.get(concept_id) is not None)
+
+
+def _add(decisions: StrPath, bundle: StrPath, say: Callable[[str], object]) -> None:
+    """Put what was accepted into a bundle."""
+    from medlink.index import extend_bundle
+    from medlink.kb import Input
+
+    added = extend_bundle(Path(bundle), [Input("table", Path(decisions))])
+    for given in added.kb.inputs:
+        for line in given.lines():
+            say(line)
+    say(f"{fspath(bundle)}: {added.kb.names:,} names and {added.kb.concepts:,} concepts added")

@@ -1,0 +1,170 @@
+"""Abbreviations that a note explains: ``long form (SHORT)`` or ``SHORT (long form)``, and every later SHORT."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from medlink.errors import needs_extra
+from medlink.language.text import normalise
+
+Place = tuple[int, int]  # token offsets
+LongForms = dict[Place, str]
+"""Long forms by the places of their short forms."""
+
+_BRACKETS = re.compile(r"\(([^()]{2,80})\)")
+_LONGEST = 12  # tokens between the brackets
+_NO_PHRASE = re.compile(r"[\d()\[\]<>=;:.]")
+# What parts a bracket's abbreviation from further words: "(COPD, seit 2010)".
+_FURTHER = re.compile(r"\s*[,;]\s|\s+[-–]\s")
+# What a long form does not reach across: an empty line, the end of a sentence, a comma without a blank, a bracket.
+_BREAK = re.compile(r"\n\s*\n|[.;:!?]\s|[.,](?=[^\W\d])|[()\[\]]")
+_SHAPE = re.compile(r"(?!I+$)[^\W_](?:[^\W_]|[-–&/.+]){1,9}")
+_REACH = 400  # characters before a bracket in which its long form stands
+
+
+def detector(choice: str, vocab: Vocab) -> Callable[[Doc], LongForms] | None:
+    """What finds abbreviations: ``builtin``, ``scispacy`` or ``none``.
+
+    What a pipeline's own ``abbreviation_detector`` found before is used as it is.
+
+    Raises:
+        ConfigError: scispaCy is asked for and not installed.
+    """
+    if choice == "none":
+        return None
+    find = long_forms if choice == "builtin" else _scispacy(vocab)
+
+    def found(doc: Doc) -> LongForms:
+        return _upstream(doc) if Doc.has_extension("abbreviations") and doc._.abbreviations else find(doc)
+
+    return found
+
+
+def long_forms(doc: Doc) -> LongForms:
+    """Abbreviations by the algorithm of Schwartz and Hearst (2003), section 2.
+
+    Where we differ: a short form is one word and not II or III, letters are compared without accents, what follows a
+    comma in the brackets is left out, a long form does not reach across the end of a sentence or paragraph, and
+    :func:`plausible` has the last word.
+
+    >>> import spacy
+    >>> doc = spacy.blank("de")("Chronische Herzinsuffizienz (CHI). CHI stabil. PEG (perkutane Gastrostomie).")
+    >>> {doc[start:end].text: long for (start, end), long in long_forms(doc).items()}
+    {'CHI': 'Chronische Herzinsuffizienz', 'PEG': 'perkutane Gastrostomie'}
+    """
+    text = doc.text
+    pairs: dict[str, str] = {}
+    for short, long in _pairs(text):
+        pairs.setdefault(short, long)
+    found: LongForms = {}
+    for short, long in pairs.items():
+        for place in re.finditer(rf"(?<!\w){re.escape(short)}(?!\w)", text):
+            span = doc.char_span(place.start(), place.end())
+            if span is not None:
+                found[span.start, span.end] = long
+    return found
+
+
+def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Short and long forms in the order of their brackets."""
+    for bracket in _BRACKETS.finditer(text):
+        before = _BREAK.split(text[max(0, bracket.start() - _REACH) : bracket.start()].rstrip())[-1].split()
+        inside = _FURTHER.split(bracket[1].strip(), maxsplit=1)[0]
+        reach = min(len(inside) + 5, len(inside) * 2)
+        for short, words in ((inside, " ".join(before[-reach:])), (" ".join(before[-1:]), inside)):
+            long = best_long_form(short, words) if _SHAPE.fullmatch(short) else None
+            if long and plausible(short, long):
+                yield short, long
+                break
+
+
+def best_long_form(short: str, words: str) -> str | None:
+    """The shortest end of ``words`` that has the letters of ``short`` in their order, the first one at a word's start.
+
+    Schwartz and Hearst (2003), figure 1.
+
+    >>> best_long_form("HSF", "expression of the heat shock factor"), best_long_form("XY", "heat shock")
+    ('heat shock factor', None)
+    """
+    plain = _plain(words)
+    at = len(plain)
+    for i, letter in reversed(list(enumerate(_plain(short)))):
+        if not letter.isalnum():
+            continue
+        at -= 1
+        while at >= 0 and (plain[at] != letter or (i == 0 and at > 0 and plain[at - 1].isalnum())):
+            at -= 1
+        if at < 0:
+            return None
+    long = words[words.rfind(" ", 0, at) + 1 :]
+    # "PSA (PSA im Serum)" explains nothing
+    return None if len(long) <= len(short) or short in long.split() else long
+
+
+def _plain(text: str) -> str:
+    """Each character in lower case and without its accent: as many as there were."""
+    return "".join(unicodedata.normalize("NFD", character)[0].lower()[:1] for character in text)
+
+
+def plausible(short: str, long: str) -> bool:
+    """Whether a short form may stand for a long one: much of what the algorithm pairs in a note is no abbreviation.
+
+    A short form has two upper-case letters; a long form is one phrase of letters, with at most two words for each
+    letter of the short form and one more, and begins as the short form does.
+
+    >>> plausible("COPD", "chronisch obstruktive Lungenerkrankung"), plausible("kg", "kg > P97")
+    (True, False)
+    >>> plausible("ALT", "AST) 17 Uli; GPT"), plausible("PEEP", "positiva al final de la espiración")
+    (False, True)
+    """
+    letters = sum(map(str.isalpha, short))
+    phrase = normalise(long)
+    return (
+        sum(map(str.isupper, short)) >= 2
+        and not _NO_PHRASE.search(long)
+        and len(long.split()) <= 2 * letters + 1
+        and bool(phrase)
+        and phrase[0] == normalise(short)[:1]
+    )
+
+
+def _upstream(doc: Doc) -> LongForms:
+    """What an ``abbreviation_detector`` wrote into a document, as spans or, made serializable, as plain data."""
+    found: LongForms = {}
+    for short in doc._.abbreviations:
+        if isinstance(short, dict):
+            place, text, long = (short["short_start"], short["short_end"]), short["short_text"], short["long_text"]
+        else:
+            form: Any = short._.long_form
+            place, text = (short.start, short.end), short.text
+            long = form if isinstance(form, str) else form.text
+        if plausible(text, long):
+            found[place] = long
+    return found
+
+
+def _scispacy(vocab: Vocab) -> Callable[[Doc], LongForms]:
+    """scispaCy's ``AbbreviationDetector``."""
+    with needs_extra("scispacy", "scispaCy's abbreviation detector"):
+        from scispacy.abbreviation import AbbreviationDetector
+    # the detector needs nothing of a pipeline but its vocabulary
+    scispacy = AbbreviationDetector(SimpleNamespace(vocab=vocab), make_serializable=True)
+    # As it comes the pattern pairs every '(' of a note with every later ')': quadratic in a long note.
+    scispacy.matcher.remove("parenthesis")
+    inside = {"ORTH": {"NOT_IN": ["(", ")"]}, "OP": f"{{1,{_LONGEST}}}"}
+    scispacy.matcher.add("parenthesis", [[{"ORTH": "("}, inside, {"ORTH": ")"}]])
+    # spaCy warns of a matcher without patterns, which this one is in every note without an abbreviation; no token
+    # is two words.
+    scispacy.global_matcher.add("no token", [[{"ORTH": "no token"}]])
+
+    def found(doc: Doc) -> LongForms:
+        return _upstream(scispacy(doc))
+
+    return found

@@ -1,0 +1,119 @@
+"""Which language a note has, and what reads each language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import spacy
+from spacy.language import Language
+from spacy.tokenizer import Tokenizer
+from spacy.util import compile_infix_regex, compile_prefix_regex, get_lang_class
+
+from medlink.errors import ConfigError, InputError, MedlinkError
+from medlink.language.tags import language_tag
+from medlink.language.text import LANGUAGES
+from medlink.notes.reading import Note
+
+_GLUED = r"(?<=[^\W\d])[.,:;/()\-–]+(?=\w)|(?<=\w)[.,:;/()\-–]+(?=[^\W\d])|(?<=[.,:;])(?=[^\W\d])"
+_LEADING = r"[\-–•*]"
+_ENOUGH = 10_000  # characters that tell a language
+
+
+def base(tag: str) -> str:
+    """A language without its region.
+
+    >>> base("de-at"), base("es"), base("")
+    ('de', 'es', '')
+    """
+    return tag.partition("-")[0]
+
+
+class NoteLanguages:
+    """Tells the language of each note: the one given for all, else the one the note names, else the likeliest.
+
+    The likeliest is one of the languages of the bundle, regions counted as their language. Names without a language
+    may belong to any: with them every language that medlink has rules for is looked at too.
+
+    Args:
+        tags: languages of the bundle's names.
+        given: language of all notes.
+
+    Raises:
+        ConfigError: the given language is unknown.
+    """
+
+    def __init__(self, tags: Iterable[str], given: str | None = None) -> None:
+        bases = {base(tag) for tag in tags}
+        self.candidates = sorted((bases | set(LANGUAGES) if "" in bases else bases) - {""})
+        self.given = None if given is None else _known(given, ConfigError)
+        self._detector: Any = None
+
+    def of(self, note: Note) -> str:
+        """A note's language, without a region.
+
+        Raises:
+            InputError: the note names a language that is unknown.
+        """
+        if self.given is not None:
+            return self.given
+        return _known(note.language, InputError) if note.language else self._found_out(note.text)
+
+    def _found_out(self, text: str) -> str:
+        """The likeliest language; the first of them for no words at all."""
+        if len(self.candidates) == 1:
+            return self.candidates[0]
+        if self._detector is None:
+            from lingua import IsoCode639_1, LanguageDetectorBuilder
+
+            codes = [
+                getattr(IsoCode639_1, tag.upper()) for tag in self.candidates if hasattr(IsoCode639_1, tag.upper())
+            ]
+            if len(codes) < 2:
+                return self.candidates[0]
+            self._detector = LanguageDetectorBuilder.from_iso_codes_639_1(*codes).build()
+        found = self._detector.detect_language_of(text[:_ENOUGH])
+        return found.iso_code_639_1.name.lower() if found else self.candidates[0]
+
+
+def _known(language: str, kind: type[MedlinkError]) -> str:
+    tag = language_tag(language)
+    if tag is None:
+        raise kind(f"unknown language {language!r}", remedy="give a BCP 47 tag such as de, en or es")
+    return base(tag)
+
+
+def stop_words(language: str) -> frozenset[str]:
+    """Stop words of a language as spaCy has them, in lower case."""
+    return frozenset(word.casefold() for word in get_lang_class(language).Defaults.stop_words)
+
+
+def blank(language: str) -> Language:
+    """spaCy's blank pipeline of a language, with its tokeniser parting glued words too.
+
+    Notes lose blanks behind punctuation ("dose.,ALLERGIES") and put marks before words ("-Nierenzyste"); a mention must
+    not take the marks with it.
+
+    Args:
+        language: two-letter code.
+
+    Raises:
+        ConfigError: spaCy has no rule-based tokeniser for it.
+    """
+    try:
+        nlp = spacy.blank(language)
+    except ImportError as error:
+        raise ConfigError(
+            f"spaCy has no tokeniser for the language {language!r}", remedy="give a BCP 47 tag such as de, en or es"
+        ) from error
+    tokenizer = nlp.tokenizer
+    if not isinstance(tokenizer, Tokenizer):
+        raise ConfigError(
+            f"the language {language!r} has a tokeniser of its own, which medlink does not know",
+            remedy="give the notes to a spaCy pipeline of that language with medlink's components",
+        )
+    tokenizer.infix_finditer = compile_infix_regex([*(nlp.Defaults.infixes or ()), _GLUED]).finditer
+    tokenizer.prefix_search = compile_prefix_regex([*(nlp.Defaults.prefixes or ()), _LEADING]).search
+    # "pain.nan" is no address
+    tokenizer.url_match = None
+    return nlp

@@ -1,0 +1,148 @@
+"""``link_notes``: notes in, links out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, cast
+
+from medlink.errors import ConfigError, InputError
+from medlink.index import Bundle
+from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
+from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, read_notes
+from medlink.notes.writers import Job, JsonLinesWriter, Writer
+
+_COMMIT = 64  # notes after which what is written is made safe
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run did: notes that were read, mentions in them, those that were linked, and notes with a problem.
+
+    ``problems`` are the notes that were not linked, without their text; each says why.
+    """
+
+    notes: int = 0
+    mentions: int = 0
+    linked: int = 0
+    problems: list[Note] = field(default_factory=list)
+
+    def add(self, linked: LinkedNote) -> None:
+        """Count a note."""
+        self.notes += 1
+        self.mentions += len(linked.mentions)
+        self.linked += sum(not mention.link.nil for mention in linked.mentions)
+        if linked.note.problem is not None:
+            self.problems.append(linked.note)
+
+
+def link_notes(
+    bundle: Bundle | str | Path,
+    inputs: str | Path | Iterable[str | Path] | Iterable[Note],
+    *,
+    out: str | Path | Writer | None = None,
+    processes: int = 1,
+    resume: bool = False,
+    fields: Fields | None = None,
+    progress: Callable[[int], object] | None = None,
+    **options: Any,
+) -> Report:
+    """Link the mentions of notes to the concepts of a bundle, and write one line for each.
+
+    Args:
+        bundle: an opened bundle, or its folder.
+        inputs: text files, JSONL files, folders with them, ``-`` for standard input, or notes.
+        out: a file for JSON lines, a writer of another format, or ``None`` for standard output. A file appears when it
+            is whole.
+        processes: worker processes; they change nothing but the speed.
+        resume: go on where a killed run with the same inputs, options and bundle stopped.
+        fields: names of the JSONL fields.
+        progress: called with the number of notes that are finished so far.
+        options: fields of :class:`~medlink.notes.options.NoteOptions`, such as ``language`` and ``threshold``.
+
+    Returns:
+        Counts, and the notes that could not be linked.
+
+    Raises:
+        InputError: an input does not exist, or no note of all could be linked.
+        ConfigError: an option is unknown or out of range, or the output cannot be written or resumed.
+        BundleError: the bundle cannot be opened.
+    """
+    source = _Source(inputs, fields or Fields())
+    pipeline = NotePipeline(bundle, **options)
+    writer = JsonLinesWriter(out) if out is None or isinstance(out, str | Path) else out
+    facts = [source.state(resume), pipeline.options.to_dict(), pipeline.bundle.versions, asdict(source.fields)]
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    reads = (*source.reads(), pipeline.bundle.folder)
+    done = writer.open(Job(key, reads, pipeline.bundle.versions, resume))
+    report = Report()
+    try:
+        notes = source.notes()
+        kept = skipped = sum(1 for _ in islice(notes, done))
+        for batch in link_all(pipeline, notes, processes):
+            for linked in batch:
+                report.add(linked)
+                if linked.note.problem is None:
+                    writer.write(linked.note, linked.language, linked.mentions)
+            done = skipped + report.notes
+            if done - kept >= _COMMIT:
+                writer.commit(done)
+                kept = done
+            if progress is not None:
+                progress(done)
+        writer.commit(done)
+        if done and len(report.problems) == done:
+            first = report.problems[0]
+            raise InputError(f"no note could be read; the first: {first.problem}", path=first.note_id)
+    except BaseException as error:
+        writer.close(error)
+        raise
+    writer.close()
+    return report
+
+
+class _Source:
+    """Where notes come from: files, standard input, or objects of the caller."""
+
+    def __init__(self, inputs: str | Path | Iterable[str | Path] | Iterable[Note], fields: Fields) -> None:
+        self.fields = fields
+        self.paths: list[str] = []
+        self._notes: Iterable[Note] | None = None
+        given = iter([inputs] if isinstance(inputs, str | Path) else inputs)
+        first = next(given, None)
+        if isinstance(first, Note):
+            self._notes = cast("Iterable[Note]", chain([first], given))
+        elif first is not None:
+            self._named = [str(one) for one in chain([first], given)]
+            self.paths = find_inputs(self._named)
+
+    def notes(self) -> Iterator[Note]:
+        """The notes, one at a time."""
+        return read_notes(self.paths, self.fields) if self._notes is None else iter(self._notes)
+
+    def reads(self) -> list[str | int | Path]:
+        """What is read and must not be written over."""
+        if self._notes is not None:
+            return []
+        read: list[str | int | Path] = [path for path in (*self._named, *self.paths) if path != STANDARD_INPUT]
+        if STANDARD_INPUT in self.paths:
+            with suppress(OSError, AttributeError):  # closed, or no open file of the system
+                read.append(sys.stdin.fileno())
+        return read
+
+    def state(self, resume: bool) -> list[tuple[str, int, int]]:
+        """Inputs with size and time of change: a run is resumed on the notes that it began with."""
+        if resume and (self._notes is not None or STANDARD_INPUT in self.paths):
+            what = "standard input" if self._notes is None else "a run on notes that are no files"
+            raise ConfigError(f"{what} cannot be resumed", remedy="put the notes into a file")
+        facts = []
+        for path in self.paths:
+            status = None if path == STANDARD_INPUT else Path(path).stat()
+            facts.append((path, status.st_size, status.st_mtime_ns) if status else (path, 0, 0))
+        return facts

@@ -1,0 +1,156 @@
+"""``NotePipeline``: notes to links with one bundle and one encoder, in this process or in several."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import islice
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from medlink.errors import MedlinkError
+from medlink.index import Bundle
+from medlink.linking import Linker
+from medlink.notes.abbreviations import detector
+from medlink.notes.finder import Described, MentionFinder, describe
+from medlink.notes.language import NoteLanguages, blank, stop_words
+from medlink.notes.options import NoteOptions
+from medlink.notes.reading import Note
+from medlink.notes.writers.protocol import LinkedMention
+
+MAX_LENGTH = 20_000_000
+"""Characters of the longest note."""
+_BATCH = 32  # notes that are linked together
+_AHEAD = 3  # batches that wait for each process, so that none waits for the writer
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedNote:
+    """A note with its language and its links in the order of its text; without them where the note has a problem."""
+
+    note: Note
+    language: str = ""
+    mentions: tuple[LinkedMention, ...] = ()
+
+
+class _Reader:
+    """What reads the notes of one language."""
+
+    def __init__(self, bundle: Bundle, language: str, options: NoteOptions) -> None:
+        nlp = blank(language)
+        self.tokenizer = nlp.tokenizer
+        self.finder = MentionFinder(bundle.index, language, stop_words(language), options.finder)
+        self.long_forms = detector(options.abbreviations, nlp.vocab)
+        self._language = language
+
+    def read(self, text: str) -> list[Described]:
+        """The mentions of a text, ready for the linker."""
+        doc = self.tokenizer(text)
+        long_forms = {} if self.long_forms is None else self.long_forms(doc)
+        found = self.finder.find(doc, long_forms)
+        return [
+            describe(doc, text, place, self._language, long_forms.get(place), match) for place, match in found.items()
+        ]
+
+
+class NotePipeline:
+    """Find the mentions of notes and link them.
+
+    Args:
+        bundle: an opened bundle, or its folder.
+        options: fields of :class:`~medlink.notes.options.NoteOptions`.
+
+    Raises:
+        ConfigError: an option is unknown, out of range, or names what the bundle does not have.
+    """
+
+    def __init__(self, bundle: Bundle | str | Path, **options: Any) -> None:
+        self.options = NoteOptions(**options)
+        self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
+        self._linker = Linker(self.bundle, **self.options.linker)
+        self._languages = NoteLanguages(self.bundle.index.names.languages, self.options.language)
+        self._readers: dict[str, _Reader] = {}
+        if self._languages.given is not None:
+            self._reader(self._languages.given)
+
+    def link(self, notes: Sequence[Note]) -> list[LinkedNote]:
+        """Link notes together: a mention that several of them share is linked once."""
+        read = [self._read(note) for note in notes]
+        mentions = [one for _, found in read for one in found]
+        links = iter(self._linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k))
+        return [
+            replace(linked, mentions=tuple(LinkedMention(m.start, m.end, next(links)) for m in found))
+            for linked, found in read
+        ]
+
+    def _read(self, note: Note) -> tuple[LinkedNote, list[Described]]:
+        problem = note.problem
+        if len(note.text) > MAX_LENGTH:
+            problem = f"{len(note.text):,} characters, {MAX_LENGTH:,} at most"
+        if problem is None:
+            try:
+                language = self._languages.of(note)
+                return LinkedNote(note, language), self._reader(language).read(note.text)
+            except MedlinkError as error:
+                problem = error.message
+        return LinkedNote(replace(note, text="", problem=problem)), []
+
+    def _reader(self, language: str) -> _Reader:
+        if language not in self._readers:
+            self._readers[language] = _Reader(self.bundle, language, self.options)
+        return self._readers[language]
+
+
+def link_all(pipeline: NotePipeline, notes: Iterable[Note], processes: int = 1) -> Iterator[list[LinkedNote]]:
+    """Link notes batch by batch, in their order whatever the number of processes.
+
+    Args:
+        pipeline: what links; each process has its own.
+        notes: notes, read as they are needed.
+        processes: worker processes, which live as long as the run.
+    """
+    source = iter(notes)
+    batches = iter(lambda: list(islice(source, _BATCH)), [])
+    if processes == 1:
+        yield from map(pipeline.link, batches)
+        return
+    # A fork has what the parent has opened; the knowledge base and Faiss know that they are in another process.
+    with ProcessPoolExecutor(processes, get_context("fork"), _begin, (pipeline,)) as pool:
+        waiting: deque[Future[list[LinkedNote]]] = deque()
+        try:
+            for batch in batches:
+                waiting.append(pool.submit(_link, batch))
+                if len(waiting) >= _AHEAD * processes:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+_pipeline: NotePipeline
+"""The pipeline of a worker process."""
+
+
+def _begin(pipeline: NotePipeline) -> None:
+    global _pipeline  # noqa: PLW0603 # a worker's own
+    _pipeline = pipeline
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for ever for its next batch."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _link(notes: list[Note]) -> list[LinkedNote]:
+    return _pipeline.link(notes)

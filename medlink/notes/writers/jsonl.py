@@ -1,0 +1,37 @@
+"""``JsonLinesWriter``: one JSON object a line for each mention."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from medlink.notes.reading import Note
+from medlink.notes.writers.protocol import LinkedMention
+from medlink.notes.writers.text import TextWriter
+
+
+class JsonLinesWriter(TextWriter):
+    """Note, character offsets, language, concept, score, candidates, and the versions that the link depends on."""
+
+    def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
+        """Lines of one note."""
+        # the name of a file may be no UTF-8
+        note_id = note.note_id.encode("utf-8", "backslashreplace").decode()
+        for mention in mentions:
+            link = mention.link
+            best = None if link.nil else link.candidates[0]
+            line = {
+                "note": note_id,
+                "start": mention.start,
+                "end": mention.end,
+                "text": link.mention,
+                "language": language,
+                "concept_id": link.concept_id,
+                "preferred_name": best.preferred_name if best else None,
+                "score": best.score if best else None,
+                "nil": link.nil,
+                "expanded": link.expanded,
+                "candidates": [candidate.to_dict() for candidate in link.candidates],
+                "versions": self.versions,
+            }
+            yield json.dumps(line, ensure_ascii=False)

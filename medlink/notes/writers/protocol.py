@@ -1,0 +1,65 @@
+"""The protocol of writers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from medlink.notes.reading import Note
+from medlink.records import Link
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedMention:
+    """A mention by its character offsets in the note, with its link."""
+
+    start: int
+    end: int
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a run is made of.
+
+    ``key`` stands for inputs, options and bundle: a run is resumed only by one of the same key. ``reads`` are the files
+    and folders that must not be written over, ``versions`` what the links depend on.
+    """
+
+    key: str
+    reads: tuple[str | int | Path, ...]
+    versions: dict[str, Any]
+    resume: bool = False
+
+
+class Writer(Protocol):
+    """An output for the links of notes.
+
+    The pipeline calls ``open`` once, then ``write`` for each note in the order in which they are read and, now and
+    then, ``commit``, and at last ``close``.
+    """
+
+    def open(self, job: Job) -> int:
+        """Begin, or go on where a run of the same job stopped.
+
+        Returns:
+            How many notes are written already; they are not linked again.
+
+        Raises:
+            ConfigError: the output cannot be written, would be written over an input, or cannot be resumed.
+        """
+        ...
+
+    def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
+        """Add the links of one note, in the order of its text."""
+        ...
+
+    def commit(self, notes: int) -> None:
+        """Say that so many notes, from the first of all, are finished: what a kill must not cost."""
+        ...
+
+    def close(self, error: BaseException | None = None) -> None:
+        """End: the output is whole, or ``error`` ended the run and what :meth:`commit` made safe is kept."""
+        ...

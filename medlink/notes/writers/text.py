@@ -1,0 +1,155 @@
+"""``TextWriter``: the base of formats that are lines of text, in a file that appears when it is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from medlink.errors import ConfigError
+from medlink.files.whole import check_targets, is_replaced, one_error, put_in_place, standard_output, whole_text
+from medlink.notes.reading import Note
+from medlink.notes.writers.protocol import Job, LinkedMention
+
+
+class TextWriter:
+    """Lines of text, in a file, on standard output, or into a pipe or device.
+
+    A file grows beside its place as ``NAME.part``, with ``NAME.part.json`` that says how many notes and bytes are
+    finished, and takes its place at the end. A format gives :meth:`lines` and, where it has one, a header.
+
+    Args:
+        out: where the lines go; ``None`` is standard output.
+    """
+
+    header = ""
+    """First line of the output, without its line end."""
+
+    def __init__(self, out: str | Path | None = None) -> None:
+        self.out = None if out is None else Path(out)
+        self._file: TextIO
+        self._stack = ExitStack()
+        self._unfinished: _Unfinished | None = None
+        self.versions: dict[str, Any] = {}
+
+    def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterable[str]:
+        """Lines of one note, without line ends."""
+        raise NotImplementedError
+
+    def open(self, job: Job) -> int:
+        """Begin or go on."""
+        self.versions = job.versions
+        with ExitStack() as stack:  # what fails here ends what was begun here
+            if self.out is None or not is_replaced(self.out):
+                if job.resume:
+                    raise ConfigError(
+                        "only a file can be resumed", path=self.out, remedy="leave resume out, or name a file"
+                    )
+                if self.out is not None:
+                    check_targets({"the output": self.out}, job.reads)
+                self._file = stack.enter_context(
+                    standard_output("name a file with -o") if self.out is None else whole_text(self.out)
+                )
+            else:
+                check_targets({"the output": self.out}, job.reads)
+                self._unfinished = _Unfinished(self.out, job)
+                stack.enter_context(one_error(self.out, "the output"))
+                self._file = stack.enter_context(self._unfinished.open())
+            done = 0 if self._unfinished is None else self._unfinished.notes
+            if self.header and not done:
+                self._file.write(f"{self.header}\n")
+            self._stack = stack.pop_all()
+        return done
+
+    def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
+        """Add the lines of one note."""
+        self._file.writelines(f"{line}\n" for line in self.lines(note, language, mentions))
+
+    def commit(self, notes: int) -> None:
+        """Put what was written on the disk and say so beside it."""
+        self._file.flush()
+        if self._unfinished is not None:
+            self._unfinished.keep(notes, self._file)
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Let the file take its place; after an error keep what is finished, or nothing."""
+        self._stack.__exit__(None if error is None else type(error), error, None)
+
+
+class _Unfinished:
+    """An output that can be gone on with: its lines, and how many notes and bytes are finished.
+
+    The state is there before the lines are, so that a file of that name without one is somebody else's.
+    """
+
+    def __init__(self, out: Path, job: Job) -> None:
+        self.out, target = out, Path(os.path.realpath(out))
+        self.part, self.state = (target.with_name(target.name + end) for end in (".part", ".part.json"))
+        check_targets({"the unfinished output": self.part, "the state of the output": self.state}, job.reads)
+        self._key = job.key
+        held = self._read()
+        if not job.resume or held is None:
+            held = {"job": job.key, "notes": 0, "bytes": 0}
+        elif held["job"] != job.key:
+            raise ConfigError(
+                "the unfinished run had other inputs, options or another bundle",
+                path=self.part,
+                remedy="run without resume to start anew",
+            )
+        self.notes: int = held["notes"]
+        self.size: int = held["bytes"]
+
+    def _read(self) -> dict[str, Any] | None:
+        """The state that is there, ``None`` where there is none."""
+        begun = self.part.exists()
+        if not self.state.exists():
+            if begun:
+                raise ConfigError(
+                    "is no unfinished output of medlink", path=self.part, remedy="move it away, or name another output"
+                )
+            return None
+        try:
+            held = json.loads(self.state.read_text("utf-8"))
+            notes, size = (int(held[name]) if begun else 0 for name in ("notes", "bytes"))
+            return {"job": str(held["job"]), "notes": notes, "bytes": size}
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise ConfigError(
+                "is no state of an unfinished output", path=self.state, remedy="move it away, or name another output"
+            ) from error
+
+    @contextmanager
+    def open(self) -> Iterator[TextIO]:
+        """The lines so far, to add to; they take their place at the end, and after an error none are not kept."""
+        if self.size and self.part.stat().st_size < self.size:
+            raise ConfigError(
+                "is shorter than its state says", path=self.part, remedy="run without resume to start anew"
+            )
+        try:
+            self._save()
+            with self.part.open("r+" if self.size else "w", encoding="utf-8", newline="") as file:
+                file.seek(self.size)
+                file.truncate()
+                yield file
+        except BaseException:
+            if not self.size:
+                self._drop()
+            raise
+        put_in_place(self.part, self.out)
+        self._drop()
+
+    def keep(self, notes: int, file: TextIO) -> None:
+        """Say that the lines of so many notes are in the file."""
+        os.fsync(file.fileno())
+        self.notes, self.size = notes, os.fstat(file.fileno()).st_size
+        self._save()
+
+    def _save(self) -> None:
+        with whole_text(self.state, "the state of the output") as file:
+            json.dump({"job": self._key, "notes": self.notes, "bytes": self.size}, file)
+
+    def _drop(self) -> None:
+        self.part.unlink(missing_ok=True)
+        self.state.unlink(missing_ok=True)
