@@ -117,9 +117,7 @@ print([(span.text, span.kb_id_) for span in nlp("Z. n. Herzinfarkt").ents])
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
-        (["train", "static", "demo/bundle", "-o", "out"], "train"),
         (["train", "coderpp", "demo/bundle", "-o", "out"], "train"),
-        (["train", "biolord", "contrastive", "demo/bundle", "-o", "out"], "train"),
         (["index", "build", "demo/bundle", "--encoder", "encoder"], "transformers"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),

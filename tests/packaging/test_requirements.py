@@ -15,7 +15,13 @@ import medlink
 PACKAGE = Path(medlink.__file__).parent
 ROOT = PACKAGE.parent
 # Modules that are imported only where training or a transformer was asked for.
-BEHIND_AN_EXTRA = ("training/", "models/static/module.py", "models/static/net.py", "models/static/torch_")
+BEHIND_AN_EXTRA = (
+    "cli/biolord_",
+    "training/",
+    "models/static/module.py",
+    "models/static/net.py",
+    "models/static/torch_",
+)
 
 
 def requirements() -> dict[str, set[str]]:
