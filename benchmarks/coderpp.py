@@ -16,7 +16,6 @@ import hashlib
 import json
 import random
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -30,7 +29,8 @@ from medlink.records import Name
 from medlink.training import CoderPlusPlusTrainer
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Terms
-from medlink.training.static.trainer import StaticRecipe, StaticTrainer
+from medlink.training.static.recipes import StaticRecipe
+from medlink.training.static.trainer import StaticTrainer
 
 SETTINGS: tuple[tuple[Literal["a", "b", "c"], str], ...] = (
     ("a", "(a) k = 1, m = 30, neighbours kept"),
@@ -63,7 +63,7 @@ def base(names: list[Name], folder: Path, epochs: int, seed: int) -> Path:
     out = folder / f"base-{digest[:12]}"
     if not out.exists():
         click.echo(f"base: {len(names):,} names", err=True)
-        StaticTrainer(names, recipe=recipe, log=lambda line: click.echo(line, err=True)).train().save(out)
+        StaticTrainer(names, recipe=recipe).train(out, progress=lambda line: click.echo(line, err=True))
     return out
 
 
@@ -91,7 +91,7 @@ def main(table: Path, work: Path, names: int, held_out: int, epochs: int, base_e
     work.mkdir(parents=True, exist_ok=True)
     start = base(rest, work, base_epochs, seed)
     parts = Terms(train), Terms(other)
-    recipe = replace(CoderPlusPlusRecipe.static(), epochs=epochs, seed=seed)
+    recipe = CoderPlusPlusRecipe.static().replace(epochs=epochs, seed=seed)
     run = json.dumps([parts[0].digest, load_encoder(start).fingerprint, recipe.to_dict()])
     folder = work / hashlib.sha256(run.encode()).hexdigest()[:12]
     rows = [f"| base | {' | '.join(figures(load_encoder(start), part) for part in parts)} |"]
@@ -99,10 +99,8 @@ def main(table: Path, work: Path, names: int, held_out: int, epochs: int, base_e
         out = folder / setting
         if not out.exists():
             click.echo(f"setting {setting}", err=True)
-            trainer = CoderPlusPlusTrainer(
-                train, start, recipe=recipe.table5(setting), log=lambda line: click.echo(line, err=True)
-            )
-            trainer.train(out, resume=True)
+            trainer = CoderPlusPlusTrainer(train, start, recipe.table5(setting))
+            trainer.train(out, resume=True, progress=lambda line: click.echo(line, err=True))
         rows.append(f"| {label} | {' | '.join(figures(load_encoder(out), part) for part in parts)} |")
     click.echo(
         f"{len(train):,} training names, {len(other):,} names of concepts held out, {len(rest):,} names of others for "

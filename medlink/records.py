@@ -1,6 +1,6 @@
 """The records that pass between the rooms: plain, immutable, free of any library.
 
-Field terms follow the house list: ``concept_id`` (a CUI, SCTID or HP id), ``preferred_name``,
+One term for each thing: ``concept_id`` (a CUI, SCTID or HP id), ``preferred_name``,
 ``synonym``, ``definition``, ``semantic_type``, ``relation(head, type, tail)``, ``mention``, ``candidate``.
 Languages are BCP 47 tags in lower case (``de``, ``en``, ``es``; ``""`` where a source names none).
 """
@@ -9,6 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
+
+FSN = "fsn"
+"""Type of a fully specified name, such as ``Asthma (disorder)``: nobody writes it, so it is neither indexed nor trained
+on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,8 @@ class Settings(BaseModel):
         if first["type"] == "value_error":
             return ConfigError(str(first["ctx"]["error"]))
         field = cls.model_fields.get(name)
-        expected = expectation(field) if field is not None else ""
+        of_range = first["type"].startswith(("greater_than", "less_than", "finite_number"))
+        expected = expectation(field) if field is not None and of_range else ""
         if not expected:
             # of a union each member says what it expects
             said = [_expected(one["msg"]) for one in error.errors() if one["loc"][:1] == (name,)]

@@ -38,7 +38,7 @@ def test_settings_are_checked_whenever_they_are_made() -> None:
     ("values", "message"),
     [
         ({"columns": 0}, "columns is 0, at least 1 expected"),
-        ({"columns": True}, "columns is True, at least 1 expected"),
+        ({"columns": True}, "columns is True, a whole number expected"),
         ({"share": float("nan")}, "share is nan, at least 0 and at most 1 expected"),
         ({"every": "year"}, "every is 'year', 'epoch' or a whole number expected"),
         ({"column": 3}, "unknown option 'column'. Remedy: one of columns, share, names, every."),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from medlink.errors import ConfigError
+from medlink.kb.readers import formats
 
 if TYPE_CHECKING:
     from medlink.kb import BuildReport, ConceptView, KnowledgeBase
@@ -33,18 +34,17 @@ def kb() -> None:
     """
 
 
-def _release(name: str, text: str) -> Callable[[F], F]:
-    return click.option(name, multiple=True, type=click.Path(path_type=Path), help=f"{text} May be repeated.")
+def _releases(command: F) -> F:
+    """An option for each format that can be read."""
+    for found in reversed(formats().values()):
+        text, kind = f"{found.help} May be repeated.", click.Path(path_type=Path)
+        command = click.option(found.option, found.name, multiple=True, type=kind, help=text)(command)
+    return command
 
 
 @kb.command()
 @click.argument("out", type=click.Path(path_type=Path))
-@_release("--umls", "META folder of a UMLS release (RRF).")
-@_release("--snomed", "Folder of a SNOMED CT release (RF2 snapshot); further ones are read as its extensions.")
-@_release("--obo", "Ontology as an OBO text file.")
-@_release("--obograph", "Ontology as an OBO-graphs JSON file.")
-@_release("--table", "House list: TSV or CSV with concept_id, name and optionally language, type, definition, parent.")
-@_release("--babelon", "Translations (Babelon TSV) of concepts from the other inputs.")
+@_releases
 @click.option("--languages", callback=_listed, metavar="TAGS", help="Keep these languages only, such as en,de,es.")
 @click.option(
     "--sources", callback=_listed, metavar="SABS", help="UMLS: keep these sources only, such as MSH,SNOMEDCT_US."
@@ -65,12 +65,6 @@ def _release(name: str, text: str) -> Callable[[F], F]:
 def build(
     out: Path,
     *,
-    umls: tuple[Path, ...],
-    snomed: tuple[Path, ...],
-    obo: tuple[Path, ...],
-    obograph: tuple[Path, ...],
-    table: tuple[Path, ...],
-    babelon: tuple[Path, ...],
     languages: list[str] | None,
     sources: list[str] | None,
     term_types: list[str] | None,
@@ -78,12 +72,12 @@ def build(
     max_bad_share: float,
     progress: bool | None,
     as_json: bool,
+    **releases: tuple[Path, ...],
 ) -> None:
     """Build the knowledge base OUT from release files.
 
     OUT is a file, or a folder in which kb.sqlite is written. An existing knowledge base is replaced when the new one
-    is complete, anything else is left alone. Where inputs disagree, the order is: UMLS, SNOMED CT, OBO, OBO-graphs,
-    tables, translations.
+    is complete, anything else is left alone. Where inputs disagree, the order is that of the options below.
     """
     from medlink.kb import Input, build_kb
 
@@ -91,16 +85,15 @@ def build(
     options = {key: value for key, value in options.items() if value is not None}
     if include_suppressed:
         options["include_suppressed"] = True
-    if options and not umls:
+    if options and not releases["rrf"]:
         names = ", ".join("--" + key.replace("_", "-") for key in options)
         raise ConfigError(f"{names} is for UMLS, and there is no --umls", remedy="add --umls META or leave it out")
-    inputs = [Input("rrf", path, options) for path in umls]
-    if snomed:
-        inputs.append(Input("rf2", snomed[0], {"extensions": snomed[1:]}))
-    inputs += [Input("obo", path) for path in obo]
-    inputs += [Input("obograph", path) for path in obograph]
-    inputs += [Input("table", path) for path in table]
-    inputs += [Input("babelon", path) for path in babelon]
+    inputs = []
+    for name, found in formats().items():
+        given, several = options if name == "rrf" else {}, releases[name]
+        if found.further:
+            given, several = {found.further: several[1:]}, several[:1]
+        inputs += [Input(name, path, given) for path in several]
     if not inputs:
         raise ConfigError("no release is given", remedy="name at least one, for example --obograph hp.json.gz")
     target = out / "kb.sqlite" if out.is_dir() else out

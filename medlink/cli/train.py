@@ -7,7 +7,33 @@ from typing import Any
 
 import click
 
+from medlink.cli.options import given, settings_options
 from medlink.cli.train_biolord import biolord
+from medlink.models.static.encoder import StaticConfig
+from medlink.records import Name
+from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
+from medlink.training.static.recipes import StaticRecipe
+
+_OUT = click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder of the encoder.")
+
+
+def _defaults() -> dict[str, str]:
+    """Defaults of CODER++ where those for a static encoder differ."""
+    paper, static = CoderPlusPlusRecipe().to_dict(), CoderPlusPlusRecipe.static().to_dict()
+    both = {name: (f"{value:.3g}" if isinstance(value, float) else value) for name, value in paper.items()}
+    return {name: f"{both[name]}; static {static[name]}" for name in paper if paper[name] != static[name]}
+
+
+def _names(kb: Path) -> list[Name]:
+    from medlink.kb import KnowledgeBase
+    from medlink.training.data.selection import Selection
+
+    with KnowledgeBase(kb) as store:
+        return list(Selection(store).names())
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
 
 
 @click.group()
@@ -20,72 +46,28 @@ train.add_command(biolord)
 
 @train.command("static")
 @click.argument("kb", type=click.Path(path_type=Path))
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder of the encoder.")
-@click.option("--epochs", default=8, show_default=True, type=click.IntRange(min=1), help="Passes over all names.")
-@click.option(
-    "--hard-epochs",
-    default=3,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Last epochs whose batches hold near neighbours.",
-)
-@click.option("--batch-size", default=512, show_default=True, type=click.IntRange(min=2), help="Pairs in a batch.")
-@click.option(
-    "--feature-dropout",
-    default=0.3,
-    show_default=True,
-    type=click.FloatRange(0, 0.9),
-    help="Share of n-grams left out.",
-)
-@click.option(
-    "--language-boost",
-    default=4,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="How often a name of a small language is an anchor per epoch, at most.",
-)
-@click.option(
-    "--seed",
-    default=1,
-    show_default=True,
-    type=click.IntRange(0, 2**32 - 1),
-    help="Seed of all that is random.",
-)
-def static(
-    kb: Path,
-    out: Path,
-    epochs: int,
-    hard_epochs: int,
-    batch_size: int,
-    feature_dropout: float,
-    language_boost: int,
-    seed: int,
-) -> None:
+@_OUT
+@settings_options(StaticRecipe)
+@settings_options(StaticConfig)
+def static(kb: Path, out: Path, **options: Any) -> None:
     """Train the small static encoder on the names in KB: those of one concept against those of others."""
-    from medlink.kb import KnowledgeBase
-    from medlink.models.encoders import check_folder
-    from medlink.training.static.trainer import StaticRecipe, StaticTrainer
+    config, recipe = StaticConfig(**given(options, StaticConfig)), StaticRecipe(**given(options, StaticRecipe))
+    from medlink.training.static.trainer import StaticTrainer
 
-    check_folder(out)
-    with KnowledgeBase(kb) as store:
-        names = list(store.iter_names())
-    recipe = StaticRecipe(
-        epochs=epochs,
-        hard_epochs=min(hard_epochs, epochs),
-        batch_size=batch_size,
-        feature_dropout=feature_dropout,
-        language_boost=language_boost,
-        seed=seed,
-    )
-    encoder = StaticTrainer(names, recipe=recipe, log=lambda line: click.echo(line, err=True)).train()
-    encoder.save(out)
+    names = _names(kb)
+    encoder = StaticTrainer(names, config, recipe).train(out, progress=_say)
     click.echo(f"{out}: static encoder {encoder.fingerprint}, trained on {len(names)} names")
 
 
 @train.command("average")
 @click.argument("encoders", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder of the averaged encoder.")
-def average(encoders: tuple[Path, ...], out: Path) -> None:
+@_OUT
+@click.option(
+    "--marker-weight",
+    type=click.FloatRange(min=0),
+    help="Weight of numbers, numerals and single letters in the average.  [default: that of the encoders]",
+)
+def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) -> None:
     """Average the weights of static ENCODERS that were trained with one seed and different recipes."""
     from medlink.models import StaticEncoder
     from medlink.models.encoders import check_folder
@@ -93,33 +75,19 @@ def average(encoders: tuple[Path, ...], out: Path) -> None:
 
     check_folder(out)
     averaged = mean([StaticEncoder.load(folder) for folder in encoders])
+    if marker_weight is not None:
+        averaged = StaticEncoder(averaged.config.replace(marker_weight=marker_weight), averaged.tensors)
     averaged.save(out)
     click.echo(f"{out}: static encoder {averaged.fingerprint}, the mean of {len(encoders)}")
 
 
 @train.command("coderpp")
 @click.argument("kb", type=click.Path(path_type=Path))
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder of the encoder.")
+@_OUT
 @click.option(
     "--start", default="builtin", show_default=True, help="Encoder to start from: 'builtin', folder, hub model."
 )
-@click.option("--positives", type=int, help="Terms of its concept that join an anchor.  [30]")
-@click.option("--neighbours", type=int, help="Nearest terms that join an anchor.  [30]")
-@click.option("--anchors", type=int, help="Anchors in a batch.  [16; static 64]")
-@click.option("--accumulation", type=int, help="Batches in a step.  [8; static 1]")
-@click.option("--epochs", type=int, help="Passes over all terms.  [20; static 3]")
-@click.option("--refresh", help="Find the neighbours anew each 'epoch', 'never', or every N steps.  [epoch]")
-@click.option("--max-tokens", type=int, help="Tokens of a term that a transformer reads.  [32]")
-@click.option("--learning-rate", type=float, help="Peak of the learning rate.  [4e-05; static 0.001]")
-@click.option("--warmup", type=float, help="Share of the steps that warm up.  [0.0083; static 0.05]")
-@click.option("--weight-decay", type=float, help="Weight decay of AdamW.  [0.01; static 0]")
-@click.option("--alpha", type=float, help="Sharpness of the loss on positives.  [2]")
-@click.option("--beta", type=float, help="Sharpness of the loss on negatives.  [50]")
-@click.option("--threshold", type=float, help="Lambda of the loss, a cosine.  [0.5; static 0.7]")
-@click.option("--epsilon", type=float, help="Margin of the pair mining, in cosine.  [0.1]")
-@click.option("--feature-dropout", type=float, help="Share of n-grams left out of a static encoder.  [0; static 0.5]")
-@click.option("--precision", type=click.Choice(["auto", "fp32", "bf16", "fp16"]), help="Number type.  [auto]")
-@click.option("--seed", type=int, help="Seed of all that is random.  [1]")
+@settings_options(CoderPlusPlusRecipe, defaults=_defaults())
 @click.option(
     "--checkpoint-steps", default=1000, show_default=True, type=click.IntRange(min=1), help="Steps between checkpoints."
 )
@@ -132,17 +100,10 @@ def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, workers: int
 
     A default in brackets is the paper's; after 'static', that for a static encoder such as the built-in one.
     """
-    from dataclasses import replace
-
-    from medlink.kb import KnowledgeBase
     from medlink.training import CoderPlusPlusTrainer
 
-    given = {name: value for name, value in recipe.items() if value is not None}
-    if given.get("refresh", "").isdecimal():
-        given["refresh"] = int(given["refresh"])
-    with KnowledgeBase(kb) as store:
-        names = list(store.iter_names())
-    trainer = CoderPlusPlusTrainer(names, start, log=lambda line: click.echo(line, err=True))
-    trainer.recipe = replace(trainer.recipe, **given)
-    encoder = trainer.train(out, resume=resume, checkpoint_steps=checkpoint_steps, workers=workers)
+    names = _names(kb)
+    trainer = CoderPlusPlusTrainer(names, start)
+    trainer.recipe = trainer.recipe.replace(**given(recipe, CoderPlusPlusRecipe))
+    encoder = trainer.train(out, resume=resume, checkpoint_steps=checkpoint_steps, workers=workers, progress=_say)
     click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(names)} names")

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.clustering.terms import Texts
-from medlink.language.guard_words import guard_rules
-from medlink.language.text import LANGUAGES, normalise
+from medlink.language.languages import language_data, languages
+from medlink.language.text import normalise
 
 _SHORT = re.compile(r"[^\W\d_](?=\w*[^\W\d_])[\w-]{1,9}")
 _BOTH = re.compile(r"(?P<before>[^()]+?)\s*\((?P<inside>[^()]+)\)")
@@ -83,7 +83,7 @@ def initials(text: str) -> set[str]:
 
 @cache
 def _small_words() -> frozenset[str]:
-    return frozenset().union(*(guard_rules(language).small_words for language in LANGUAGES))
+    return frozenset().union(*(language_data(language).articles.small_words for language in languages()))
 
 
 def join_abbreviations(texts: Texts | Sequence[str], group: NDArray[np.int64]) -> list[tuple[int, int]]:

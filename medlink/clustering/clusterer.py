@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import combinations
-from typing import Annotated, Any, overload
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from medlink.clustering.clusters import (
     SAME_FORM,
     Cluster,
     Clustering,
+    LazyClusters,
     Member,
     Neighbour,
     Summary,
@@ -31,6 +32,7 @@ from medlink.clustering.guards import CONCEPT, KINDS, Guards
 from medlink.clustering.terms import Terms
 from medlink.errors import ConfigError
 from medlink.index.selfjoin import nearest
+from medlink.language.guard_words import GuardReader
 from medlink.models import Encoder
 from medlink.records import Link
 from medlink.settings import Settings
@@ -196,8 +198,8 @@ class _Near:
     apart: NDArray[np.uint8]
 
 
-class _Clusters(Sequence[Cluster]):
-    """Clusters as arrays; a record is made when it is asked for."""
+class _Clusters(LazyClusters):
+    """Clusters as arrays."""
 
     def __init__(
         self,
@@ -217,44 +219,29 @@ class _Clusters(Sequence[Cluster]):
         order = np.lexsort((forms.rank, short, row_group))
         starts = np.searchsorted(row_group[order], np.arange(count + 1))
         weight = np.bincount(row_group, weights=terms.frequency, minlength=count)
-        place = np.lexsort((forms.rank[order[starts[:-1]]], -np.diff(starts), -weight))
-        self.cluster_of_node = np.empty(count, dtype=np.int64)
-        self.cluster_of_node[place] = np.arange(count)
-        self.cluster_of_node = self.cluster_of_node[group]
-        sizes = np.diff(starts)[place]
+        by_weight = np.lexsort((forms.rank[order[starts[:-1]]], -np.diff(starts), -weight))
+        self.cluster_of_node = np.argsort(by_weight)[group]
+        sizes = np.diff(starts)[by_weight]
         self.starts = np.concatenate([[0], np.cumsum(sizes)])
-        offsets = np.repeat(starts[:-1][place] - self.starts[:-1], sizes)
+        offsets = np.repeat(starts[:-1][by_weight] - self.starts[:-1], sizes)
         self._rows = order[np.arange(len(order)) + offsets]
-        by_cluster = np.argsort(self.cluster_of_node[graph.one], kind="stable")
-        self._edges = by_cluster
-        self._edge_starts = np.searchsorted(self.cluster_of_node[graph.one][by_cluster], np.arange(count + 1))
+        of_edge = self.cluster_of_node[graph.one]
+        self._edges = np.argsort(of_edge, kind="stable")
+        self._edge_starts = np.searchsorted(of_edge[self._edges], np.arange(count + 1))
         self.verdicts: list[Verdict] = []
         self._near: _Near | None = None
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    @overload
-    def __getitem__(self, place: int) -> Cluster: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Cluster]: ...
-    def __getitem__(self, place: int | slice) -> Cluster | list[Cluster]:
-        if isinstance(place, slice):
-            return [self._cluster(i) for i in range(*place.indices(len(self)))]
-        if not -len(self) <= place < len(self):
-            raise IndexError(place)
-        return self._cluster(place % len(self))
-
-    def __iter__(self) -> Iterator[Cluster]:
-        return (self._cluster(place) for place in range(len(self)))
-
     def judge(self, links: Sequence[Link], known_at: float, parents: Parents | None) -> None:
         """Decide what each cluster is by the links of up to :data:`ASKED` forms of it, the representative first."""
-        for place in range(len(self)):
-            rows = self._rows[self.starts[place] : self.starts[place + 1]].tolist()
+        reader = GuardReader()
+        for index in range(len(self)):
+            rows = self._rows[self.starts[index] : self.starts[index + 1]].tolist()
             nodes = list(dict.fromkeys(int(self.forms.node[row]) for row in rows))[:ASKED]
             language = self.terms.languages[self.terms.language[rows[0]]]
-            self.verdicts.append(judge([links[node] for node in nodes], known_at, parents, language))
+            self.verdicts.append(judge([links[node] for node in nodes], known_at, parents, language, reader))
 
     def keep_near(self, rows: NDArray[np.int64], cosines: NDArray[np.float32], guards: Guards, near: int) -> None:
         """Keep the nearest terms of other clusters, each cluster once."""
@@ -272,13 +259,14 @@ class _Clusters(Sequence[Cluster]):
         starts = np.searchsorted(own[order], np.arange(len(self) + 1))
         self._near = _Near(starts, far[order], cosine[order], guards.apart(ends[order], far[order]))
 
-    def _cluster(self, place: int) -> Cluster:
-        rows = self._rows[self.starts[place] : self.starts[place + 1]].tolist()
-        verdict = self.verdicts[place] if self.verdicts else Verdict(None, "", None, (), None, "", False)
+    def at(self, index: int) -> Cluster:
+        """The record of a cluster."""
+        rows = self._rows[self.starts[index] : self.starts[index + 1]].tolist()
+        verdict = self.verdicts[index] if self.verdicts else Verdict()
         return Cluster(
-            place + 1,
+            index + 1,
             self.terms.texts[rows[0]],
-            self._members(place, rows),
+            self._members(index, rows),
             verdict.concept_id,
             verdict.concept_name,
             verdict.score,
@@ -286,15 +274,15 @@ class _Clusters(Sequence[Cluster]):
             verdict.parent_id,
             verdict.parent_name,
             verdict.doubtful,
-            self._neighbours(place),
+            self._neighbours(index),
         )
 
-    def _members(self, place: int, rows: list[int]) -> tuple[Member, ...]:
+    def _members(self, index: int, rows: list[int]) -> tuple[Member, ...]:
         texts = {row: self.terms.texts[row] for row in rows}
         node_row: dict[int, int] = {}
         for row in rows:
             node_row.setdefault(int(self.forms.node[row]), row)
-        joined = self._tree(place, list(node_row))
+        joined = self._tree(index, list(node_row))
         head = self._vectors[int(self.forms.node[rows[0]])]
         members = []
         for row in rows:
@@ -306,39 +294,25 @@ class _Clusters(Sequence[Cluster]):
             elif node in joined:
                 other, by, score = joined[node]
                 to = texts[node_row[other]]
-            members.append(
-                Member(
-                    texts[row],
-                    int(self.terms.frequency[row]),
-                    self.terms.languages[self.terms.language[row]],
-                    self.terms.ids[row] if len(self.terms.ids) else "",
-                    similarity,
-                    to,
-                    by,
-                    score,
-                )
-            )
+            language = self.terms.languages[self.terms.language[row]]
+            identifier = self.terms.ids[row] if len(self.terms.ids) else ""
+            frequency = int(self.terms.frequency[row])
+            members.append(Member(texts[row], frequency, language, identifier, similarity, to, by, score))
         return tuple(members)
 
-    def _tree(self, place: int, nodes: list[int]) -> dict[int, tuple[int, str, float]]:
+    def _tree(self, index: int, nodes: list[int]) -> dict[int, tuple[int, str, float]]:
         """To which node each but the first was joined, and why: the strongest tree of edges from the first node on."""
         graph = self._graph
-        edges = self._edges[self._edge_starts[place] : self._edge_starts[place + 1]]
+        edges = self._edges[self._edge_starts[index] : self._edge_starts[index + 1]]
         inside = set(nodes)
         links = [
             (-float(graph.weight[e]), int(graph.one[e]), int(graph.other[e]), EMBEDDING, float(graph.cosine[e]))
             for e in edges
         ]
         links += [
-            (
-                0.0,
-                one,
-                self._abbreviations[one],
-                ABBREVIATION,
-                float(self._vectors[one] @ self._vectors[self._abbreviations[one]]),
-            )
+            (0.0, one, long, ABBREVIATION, float(self._vectors[one] @ self._vectors[long]))
             for one in nodes
-            if one in self._abbreviations and self._abbreviations[one] in inside
+            if (long := self._abbreviations.get(one)) in inside
         ]
         by_end: dict[int, list[tuple[float, int, int, str, float]]] = {}
         for weight, one, other, why, score in links:
@@ -358,10 +332,10 @@ class _Clusters(Sequence[Cluster]):
                 heappush(heap, link)
         return joined
 
-    def _neighbours(self, place: int) -> tuple[Neighbour, ...]:
-        if self._near is None:
-            return ()
+    def _neighbours(self, index: int) -> tuple[Neighbour, ...]:
         near = self._near
+        if near is None:
+            return ()
         return tuple(
             Neighbour(
                 self.terms.texts[int(self.forms.row[near.node[at]])],
@@ -369,5 +343,5 @@ class _Clusters(Sequence[Cluster]):
                 round(float(near.cosine[at]), 4),
                 KINDS[near.apart[at]],
             )
-            for at in range(near.starts[place], near.starts[place + 1])
+            for at in range(near.starts[index], near.starts[index + 1])
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 from medlink.records import Candidate
 
@@ -143,6 +143,22 @@ class Summary(_Record):
     abbreviations: int = 0
     threshold: float = 0.0
     encoder: str = ""
+
+
+class LazyClusters(Sequence[Cluster]):
+    """Clusters that are made when they are asked for; a subclass has ``__len__`` and :meth:`at`."""
+
+    def at(self, index: int) -> Cluster:
+        """The cluster at an index from 0 to the length."""
+        raise NotImplementedError
+
+    @overload
+    def __getitem__(self, index: int) -> Cluster: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Cluster]: ...
+    def __getitem__(self, index: int | slice) -> Cluster | list[Cluster]:
+        places = range(len(self))[index]
+        return self.at(places) if isinstance(places, int) else [self.at(place) for place in places]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from medlink.clustering.guards import LATERALITY, parting_kinds
-from medlink.language.guard_words import NEGATION, guard_values
+from medlink.language.guard_words import NEGATION, GuardReader
 from medlink.language.text import normalise
 from medlink.records import Candidate, Link
 
@@ -44,13 +44,13 @@ Parents = Callable[[str], Sequence[tuple[str, str]]]
 class Verdict:
     """What a cluster is: a known concept, or a new one below a parent."""
 
-    concept_id: str | None
-    concept_name: str
-    score: float | None
-    nearest: tuple[Candidate, ...]
-    parent_id: str | None
-    parent_name: str
-    doubtful: bool
+    concept_id: str | None = None
+    concept_name: str = ""
+    score: float | None = None
+    nearest: tuple[Candidate, ...] = ()
+    parent_id: str | None = None
+    parent_name: str = ""
+    doubtful: bool = False
 
 
 def believed(link: Link) -> tuple[Candidate, ...]:
@@ -74,22 +74,28 @@ def concepts_named(link: Link) -> frozenset[str]:
     return frozenset(candidate.concept_id for candidate in believed(link) if candidate.route in _NAMED)
 
 
-def contradicts(term: str, language: str, candidate: Candidate) -> bool:
+def contradicts(term: str, language: str, candidate: Candidate, reader: GuardReader | None = None) -> bool:
     """Whether a guard parts a term from the name of a concept: "no ataxia" is not Ataxia.
 
-    A side that the term alone names is a detail of the concept, not another one.
+    A side that the term alone names is a detail of the concept, not another one. With a ``reader`` for many pairs each
+    term is read once.
 
     >>> ataxia = Candidate("HP:1", "Ataxia", 0.8, "Ataxia", "en", "dense")
     >>> contradicts("no ataxia", "en", ataxia), contradicts("left ataxia", "en", ataxia)
     (True, False)
     """
-    kinds = parting_kinds(term, candidate.name, language, candidate.language)
-    theirs = {kind for kind, _ in guard_values(candidate.name, candidate.language)}
+    reader = reader or GuardReader()
+    kinds = parting_kinds(term, candidate.name, language, candidate.language, reader)
+    theirs = reader.read(candidate.name, candidate.language).values
     return bool(kinds if LATERALITY in theirs else kinds - {LATERALITY})
 
 
 def judge(
-    links: Sequence[Link], known_at: float = KNOWN_AT, parents: Parents | None = None, language: str = ""
+    links: Sequence[Link],
+    known_at: float = KNOWN_AT,
+    parents: Parents | None = None,
+    language: str = "",
+    reader: GuardReader | None = None,
 ) -> Verdict:
     """Decide what a cluster is from the links of its members.
 
@@ -107,6 +113,7 @@ def judge(
         known_at: score that a known concept needs, in [0, 1].
         parents: id and name of each parent of a concept.
         language: of the representative, BCP 47 or ``""``.
+        reader: what reads terms for the guards; with one for many clusters each term is read once.
 
     Returns:
         The verdict; ties go to the lower concept id. No parent is proposed where no near concept reaches
@@ -117,6 +124,7 @@ def judge(
     >>> verdict.concept_id, verdict.score, judge([Link("abc", ())]).concept_id
     ('HP:1', 0.945, None)
     """
+    reader = reader or GuardReader()
     scores: dict[str, list[float]] = {}
     named: dict[str, float] = {}
     best: dict[str, Candidate] = {}
@@ -128,7 +136,7 @@ def judge(
             if candidate.concept_id not in best or candidate.score > best[candidate.concept_id].score:
                 best[candidate.concept_id] = candidate
     if not scores:
-        return Verdict(None, "", None, (), None, "", False)
+        return Verdict()
     total = {c: round(_together(given, named.get(c), len(links)), 6) for c, given in scores.items()}
     nearest = tuple(
         Candidate(c, best[c].preferred_name, total[c], best[c].name, best[c].language, best[c].route)
@@ -140,7 +148,7 @@ def judge(
 
     def may_be(concept: str) -> bool:
         """Whether nothing speaks against a concept; its own name does not, whatever language it is in."""
-        return concept in own or not contradicts(term, language, best[concept])
+        return concept in own or not contradicts(term, language, best[concept], reader)
 
     fits = filter(may_be, order)
     first = next(fits, None)
@@ -151,9 +159,9 @@ def judge(
         told = max((c.score for c in believed(links[0]) if c.concept_id == first), default=0.0)
         # readers found most of these wrong: what one other member is a name of says little of the representative
         alone = told < UNPLACED and votes[first] < 2
-        return Verdict(first, best[first].preferred_name, score, nearest, None, "", doubtful or rival or alone)
+        return Verdict(first, best[first].preferred_name, score, nearest, doubtful=doubtful or rival or alone)
     # "no ataxia" has no place below ataxia; a sister finding is near its parent all the same
-    denied = NEGATION in parting_kinds(term, nearest[0].name, language, nearest[0].language)
+    denied = NEGATION in parting_kinds(term, nearest[0].name, language, nearest[0].language, reader)
     placed = nearest[0].score >= UNPLACED and not denied
     parent = propose_parent([link.mention for link in links], nearest, parents) if parents and placed else ("", "")
     return Verdict(None, "", nearest[0].score, nearest, parent[0] or None, parent[1], doubtful)

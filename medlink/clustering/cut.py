@@ -40,7 +40,7 @@ def components(count: int, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> 
 
 
 def numbered(labels: NDArray[Any]) -> NDArray[np.int64]:
-    """Labels as numbers from 0 on, in the order of their first place.
+    """Labels as numbers from 0 on, in the order in which they come first.
 
     >>> numbered(np.array([7, 3, 7, 5])).tolist()
     [0, 1, 0, 2]

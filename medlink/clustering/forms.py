@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from medlink.clustering.cut import components, numbered
 from medlink.clustering.terms import Terms
-from medlink.language.text import LANGUAGES, is_inflection, match_form, normalise, same_letters
+from medlink.language.languages import languages
+from medlink.language.tags import base
+from medlink.language.text import Inflector, is_inflection, normalise, same_letters
 
 _STEP = 4096  # rows between two calls of progress
 
@@ -35,7 +37,7 @@ class Forms:
 def find_forms(terms: Terms, progress: Callable[[int], object] | None = None) -> Forms:
     """Group the rows of a term list by exact form, then by inflection.
 
-    Two forms are joined as inflections where they are in one language (any of the house's three where a row names none)
+    Two forms are joined as inflections where they are in one language (any that has a folder, where a row names none)
     and :func:`medlink.language.text.is_inflection` and :func:`medlink.language.text.same_letters` hold.
 
     Args:
@@ -84,13 +86,14 @@ def _first_by_rank(group: NDArray[np.int64], rank: NDArray[np.int64]) -> NDArray
 def _inflections(terms: Terms, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Pairs of forms that are inflections of each other; ``rows`` speak for the forms."""
     places: list[tuple[int, int]] = []
-    for tongue in LANGUAGES:
+    for tongue in languages():
+        inflector = Inflector(tongue)
         fits = [
             place
             for place, row in enumerate(rows.tolist())
-            if terms.languages[terms.language[row]].partition("-")[0] in ("", tongue)
+            if base(terms.languages[terms.language[row]]) in ("", tongue)
         ]
-        shapes = (match_form(terms.texts[int(rows[place])], tongue) for place in fits)
+        shapes = (inflector.form(terms.texts[int(rows[place])]) for place in fits)
         # two terms without a word are no inflections of each other
         keys = np.array(
             [_key(shape or f"\x00{place}") for place, shape in zip(fits, shapes, strict=True)], dtype=np.uint64

@@ -16,8 +16,8 @@ SHARE = 0.12
 
 _SOFTNESS = 0.01  # cosine over which the weight rises from 0.38 to 0.62
 _CROWD = 0.2  # how much a crowded neighbourhood takes off a cosine
-_USUAL = 0.45  # cosine of the places below where a term's neighbourhood is neither crowded nor empty
-_RANKS = slice(5, 25)  # nearest places that are mostly other concepts
+_USUAL = 0.45  # cosine at the ranks below where a term's neighbourhood is neither crowded nor empty
+_RANKS = slice(5, 25)  # ranks of neighbours that are mostly other concepts
 _FORBIDDEN = -0.5  # weight of a pair that a guard parts
 _TWO_CONCEPTS = -1.0  # weight of a pair of names of two known concepts: what a terminology says is no guess
 _LEAST = 0.01  # a weight below this is none
@@ -27,7 +27,7 @@ _LEAST = 0.01  # a weight below this is none
 class Graph:
     """Undirected edges, each once with ``one < other``, sorted by both.
 
-    ``weight (e,)`` is at most 1, below 0 where a guard parts the two; ``cosine (e,)``; ``apart (e,)`` is a place in
+    ``weight (e,)`` is at most 1, below 0 where a guard parts the two; ``cosine (e,)``; ``apart (e,)`` is an index of
     :data:`medlink.clustering.guards.KINDS`.
     """
 
@@ -45,8 +45,8 @@ class Graph:
 def crowding(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
     """How near the sixth to the twenty-fifth neighbour of each term are, on average.
 
-    The local scaling of Conneau et al. 2018 ("Word translation without parallel data") with later places,
-    since the first are synonyms here. Places that are missing count as a usual neighbourhood, 0.45.
+    The local scaling of Conneau et al. 2018 ("Word translation without parallel data") with later ranks,
+    since the first are synonyms here. Neighbours that are missing count as a usual neighbourhood, 0.45.
 
     Args:
         cosines: ``(n, k)`` cosines to the nearest terms, best first, below 0 where there is none.

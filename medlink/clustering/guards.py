@@ -3,7 +3,7 @@
 *Left* and *right*, *type 1* and *type 2*, *acute* and *chronic*, *hyper-* and *hypo-* stand in the same places of the
 same phrases, which is what an embedding learns from. A guard reads such words as values that belong to no language,
 ``("laterality", "left")`` for *left*, *links* and *izquierdo*, and compares the values of two terms. The words stand in
-``resources/language/guards.*.json`` with their source; how each kind is compared was measured (``docs/clustering.md``).
+``guards.json`` of each language with their source; how each kind is compared was measured (``docs/clustering.md``).
 
 Negation is compared by pairs: it counts only where one term negates a word that the other one says ("afebrile" and
 "febrile", "non-small cell" and "small cell"), since *a-*, *in-* and *un-* begin many words that negate nothing. Acts
@@ -14,16 +14,16 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.language.acts import ACT, act_rules, acts_of, acts_part
-from medlink.language.guard_words import LETTER, NEGATION, NUMBER, guard_rules, guard_values, negated_words
-from medlink.language.text import LANGUAGES
+from medlink.language.acts import ACT, acts_part
+from medlink.language.guard_words import LETTER, NEGATION, NUMBER, GuardReader
+from medlink.language.languages import REFERENCE, language_data
 
 OVERLAP, NESTED, SAME, EQUAL = "overlap", "nested", "same", "equal"
 """Ways to compare the values of two terms. ``overlap`` parts terms that both name values and share none, ``nested``
@@ -70,65 +70,47 @@ KINDS = ("", *COMPARED, NEGATION, ACT, CONCEPT)
 
 _PAIRS = 1 << 18  # pairs compared at a time
 _STEP = 4096  # terms between two calls of progress
+_WORDS = 262_144  # words whose codes are remembered at a time
 
 
-def _code(values: Iterable[str]) -> int:
-    """63 bits of a set of values, above 0; 0 for no value."""
-    ordered = sorted(values)
-    if not ordered:
-        return 0
-    return int.from_bytes(blake2b("\n".join(ordered).encode(), digest_size=8).digest(), "little") >> 1 | 1
+def _code(text: str) -> int:
+    """63 bits of a text, above 0."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") >> 1 | 1
 
 
-@cache
 def _bits() -> dict[tuple[str, str], int]:
-    """A bit for each value of each kind."""
-    bits: dict[tuple[str, str], int] = {}
-    for kind in COMPARED:
-        rules = (pattern for language in LANGUAGES for pattern in guard_rules(language).patterns)
-        values = sorted({value for found, value, _ in rules if found == kind})
-        bits |= {(kind, value): 1 << place for place, value in enumerate(values)}
-    return bits
+    """A bit for each value of each kind, acts included."""
+    data = language_data(REFERENCE)
+    kinds = {**data.guards.kinds, ACT: data.acts.acts}
+    return {(kind, value): 1 << place for kind, values in kinds.items() for place, value in enumerate(values)}
 
 
-@lru_cache(maxsize=16_384)
-def _said(term: str, language: str) -> tuple[dict[str, frozenset[str]], frozenset[str], frozenset[str]]:
-    """Values of a term by kind, the words that it may negate, and those that it says."""
-    by_kind: dict[str, set[str]] = {}
-    for kind, value in guard_values(term, language):
-        by_kind.setdefault(kind, set()).add(value)
-    return {kind: frozenset(values) for kind, values in by_kind.items()}, *negated_words(term, language)
-
-
-@cache
-def _act_bits() -> dict[str, int]:
-    """A bit for each act."""
-    acts = sorted({act for language in LANGUAGES for act, _ in act_rules(language).patterns})
-    return {act: 1 << place for place, act in enumerate(acts)}
-
-
-def parting_kinds(one: str, other: str, language: str = "", second: str = "") -> frozenset[str]:
+def parting_kinds(
+    one: str, other: str, language: str = "", second: str = "", reader: GuardReader | None = None
+) -> frozenset[str]:
     """Kinds of guards that part two terms; :class:`Guards` gives the first of them for millions of pairs.
 
     Args:
         one, other: the terms.
         language, second: their languages, BCP 47 or ``""``.
+        reader: what reads them; with one for many pairs each term is read once.
 
     >>> sorted(parting_kinds("no acute pain", "chronic pain", "en", "en"))
     ['course', 'negation']
     >>> sorted(parting_kinds("acute left pain", "chronic pain")), sorted(parting_kinds("pain", "dolor"))
     (['course', 'laterality'], [])
     """
-    (values, negated, said), (others, far_negated, far_said) = _said(one, language), _said(other, second)
-    kinds = {NEGATION} if negated & far_said or far_negated & said else set()
-    for kind in values.keys() | others.keys():
-        mine, theirs = values.get(kind, frozenset()), others.get(kind, frozenset())
+    reader = reader or GuardReader()
+    here, there = reader.read(one, language), reader.read(other, second)
+    kinds = {NEGATION} if here.negated & there.said or there.negated & here.said else set()
+    for kind in here.values.keys() | there.values.keys():
+        mine, theirs = (values.get(kind, frozenset()) for values in (here.values, there.values))
         way = COMPARED[kind]
         if (way == OVERLAP and mine & theirs) or (way == NESTED and (mine <= theirs or theirs <= mine)):
             continue
         if mine != theirs and (way == EQUAL or (mine and theirs)):
             kinds.add(kind)
-    if acts_part(acts_of(one, language), acts_of(other, second)):
+    if acts_part(here.acts, there.acts):
         kinds.add(ACT)
     return frozenset(kinds)
 
@@ -155,25 +137,25 @@ class Guards:
         progress: Callable[[int], object] | None = None,
         concepts: Sequence[frozenset[str]] = (),
     ) -> None:
-        bits = _bits()
         places = {kind: place for place, kind in enumerate(COMPARED)}
+        bits = _bits()
         self._codes = np.zeros((len(places), len(terms)), dtype=np.int64)
         self._acts = np.zeros(len(terms), dtype=np.int64)
-        negated, said, named, acting, plain, numbers = (_Entries() for _ in range(6))
+        reader, code = GuardReader(), lru_cache(_WORDS)(_code)
+        negated, said, named, acting, plain, numbers = (_Entries(code) for _ in range(6))
         for row, (term, language) in enumerate(zip(terms, languages, strict=True)):
-            by_kind: dict[str, list[str]] = {}
-            for kind, value in guard_values(term, language):
-                by_kind.setdefault(kind, []).append(value)
-            numbers.add(row, set(by_kind.pop(NUMBER, ())))
-            for kind, values in by_kind.items():
-                code = sum(bits[kind, v] for v in values) if COMPARED[kind] == OVERLAP else _code(values)
-                self._codes[places[kind], row] = code
-            not_said, is_said = negated_words(term, language)
-            negated.add(row, not_said)
-            said.add(row, is_said)
-            acts = acts_of(term, language)
-            self._acts[row] = sum(_act_bits()[act] for act in acts.named)
-            (acting if acts.any else plain).add(row, acts.rests)
+            read = reader.read(term, language)
+            for kind, values in read.values.items():
+                if kind == NUMBER:
+                    numbers.add(row, values)
+                elif kind == LETTER:
+                    self._codes[places[kind], row] = code("".join(sorted(values)))
+                else:
+                    self._codes[places[kind], row] = sum(bits[kind, value] for value in values)
+            negated.add(row, read.negated)
+            said.add(row, read.said)
+            self._acts[row] = sum(bits[ACT, act] for act in read.acts.named)
+            (acting if read.acts.any else plain).add(row, read.acts.rests)
             if progress and (row + 1) % _STEP == 0:
                 progress(row + 1)
         self._negated, self._said = _shared(negated, said, len(terms))
@@ -261,21 +243,17 @@ def _in_common(one: Any, other: Any, rows: NDArray[np.int64], cols: NDArray[np.i
 
 
 class _Entries:
-    """Words (or concept ids) of rows as two flat arrays."""
+    """Words (or concept ids) of rows as two flat arrays, by the codes of the words."""
 
-    def __init__(self) -> None:
+    def __init__(self, code: Callable[[str], int]) -> None:
+        self._code = code
         self.rows, self.words = array("q"), array("q")
 
     def add(self, row: int, words: Iterable[str]) -> None:
         """Add the words of a row."""
         for word in sorted(words):
             self.rows.append(row)
-            self.words.append(_word_code(word))
-
-
-@lru_cache(maxsize=262_144)
-def _word_code(word: str) -> int:
-    return _code((word,))
+            self.words.append(self._code(word))
 
 
 def _shared(negated: _Entries, said: _Entries, count: int) -> tuple[Any, Any]:

@@ -6,11 +6,10 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import overload
 
 import numpy as np
 
-from medlink.clustering.clusters import DECIDED, Cluster, Clustering, Member, Neighbour
+from medlink.clustering.clusters import DECIDED, Cluster, Clustering, LazyClusters, Member, Neighbour
 from medlink.curation.decisions import NEW_ID, REJECT, Decisions, clean
 from medlink.models import Encoder
 
@@ -114,7 +113,7 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
     )
 
 
-class _View(Sequence[Cluster]):
+class _View(LazyClusters):
     """Clusters of the clusterer and made ones; neither is made before it is asked for, nor kept.
 
     ``order`` holds positions in ``base``, and the number of a made cluster as a negative.
@@ -132,17 +131,9 @@ class _View(Sequence[Cluster]):
     def __len__(self) -> int:
         return len(self._order)
 
-    @overload
-    def __getitem__(self, index: int) -> Cluster: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Cluster]: ...
-    def __getitem__(self, index: int | slice) -> Cluster | list[Cluster]:
-        if isinstance(index, slice):
-            return [self._at(at) for at in self._order[index]]
-        return self._at(self._order[index])
-
-    def _at(self, at: int) -> Cluster:
+    def at(self, index: int) -> Cluster:
         """The cluster that an entry of ``order`` stands for."""
+        at = self._order[index]
         cluster = self._base[at] if at >= 0 else self._made[-at]
         neighbours = list(self._neighbours(cluster))
         return cluster if neighbours == list(cluster.neighbours) else replace(cluster, neighbours=tuple(neighbours))

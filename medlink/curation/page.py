@@ -1,8 +1,8 @@
 """One self-contained page to look through clusters and decide about them.
 
-Style, script and data stand inline, and a Content-Security-Policy lets the page fetch nothing and run nothing else. The
-sources are in ``resources/report``; the script parts are joined in the order of :data:`_SCRIPTS` into one module, for a
-page without a server cannot import one file from another.
+Style, script and data stand inline, and a Content-Security-Policy lets the page fetch nothing and run nothing else.
+The sources are in ``resources/curation``. The script parts are joined in the order of :data:`_SCRIPTS` into one module,
+because a page without a server cannot import one file from another.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _page(clusters: Iterable[Mapping[str, Any]], title: str, summary: Mapping[st
 
 def _source(name: str) -> str:
     """One of the files that the page is made of."""
-    return resources.files("medlink").joinpath(f"resources/report/{name}").read_text("utf-8")
+    return resources.files("medlink").joinpath(f"resources/curation/{name}").read_text("utf-8")
 
 
 def _policy(style: str, script: str) -> str:

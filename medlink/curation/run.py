@@ -9,16 +9,17 @@ from os import fspath
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from medlink.clustering import Clustering, Columns, TermClusterer, Terms, read_terms
+from medlink.clustering import Clustering, ClusterOptions, Columns, TermClusterer, Terms, read_terms
 from medlink.clustering.clusterer import Progress
 from medlink.clustering.clusters import Shape
 from medlink.curation.applied import apply
-from medlink.curation.decisions import Decisions, read_decisions
+from medlink.curation.decisions import NEW_ID, Decisions, read_decisions
 from medlink.curation.page import write_report
 from medlink.errors import ConfigError
 from medlink.files.whole import check_targets, whole_text
 
 StrPath = str | Path
+_IDS = 5  # new ids that are said
 _NEAR = 5  # terms of other clusters that the page shows for each cluster
 
 
@@ -68,6 +69,7 @@ def cluster_list(
     """
     from medlink.models import load_encoder
 
+    settings = ClusterOptions(**options)
     read_too = [path for path in (decisions, bundle, add_to, encoder) if path is not None]
     check_targets({"the output": out, "the page": report}, [terms if stream is None else _number(stream), *read_too])
     if add_to is not None and decisions is None:
@@ -85,7 +87,7 @@ def cluster_list(
     read = _read(terms, stream, columns, encoding, progress)
     for note in read.notes:
         say(note)
-    clusterer = TermClusterer(used, progress=progress, **known, **options)
+    clusterer = TermClusterer(used, progress=progress, **known, **dict(settings))
     found = clusterer.cluster(read, near=_NEAR if report is not None else 0)
     if decided is not None:
         applied = apply(found, decided, used)
@@ -102,8 +104,8 @@ def cluster_list(
         title = Path(terms).name if stream is None else fspath(terms)
         write_report(report, (one.to_dict() for one in found.clusters), title=title, summary=found.summary.to_dict())
         say(f"{fspath(report)}: the page")
-    if add_to is not None and decisions is not None:
-        _add(decisions, add_to, say)
+    if add_to is not None and decided is not None:
+        _add(decided, add_to, say)
     return found
 
 
@@ -152,13 +154,16 @@ def _check_added(decided: Decisions, folder: StrPath) -> None:
     decided.check_accepted(lambda concept_id: bundle.kb.get(concept_id) is not None)
 
 
-def _add(decisions: StrPath, bundle: StrPath, say: Callable[[str], object]) -> None:
-    """Put what was accepted into a bundle."""
+def _add(decided: Decisions, bundle: StrPath, say: Callable[[str], object]) -> None:
+    """Put what was accepted into a bundle, and say under which ids new concepts are found there."""
     from medlink.index import extend_bundle
     from medlink.kb import Input
 
-    added = extend_bundle(Path(bundle), [Input("table", Path(decisions))])
+    added = extend_bundle(Path(bundle), [Input("table", Path(decided.path))])
     for given in added.kb.inputs:
         for line in given.lines():
             say(line)
     say(f"{fspath(bundle)}: {added.kb.names:,} names and {added.kb.concepts:,} concepts added")
+    new = sorted(one for one in decided.accepted if one.startswith(NEW_ID))
+    if new:
+        say(f"accepted new ids: {', '.join(new[:_IDS])}{' ...' * (len(new) > _IDS)}")

@@ -22,7 +22,7 @@ RankBy = Literal["concepts", "names"]
 """What is ranked."""
 NONE = -1
 _BLOCK = 256  # queries compared at a time: with 1000 names each, some megabytes
-_SPARE = 8  # more than asked for, so that rounding in a matrix product cannot cut a tie in the wrong place
+_SPARE = 8  # more than asked for, so that rounding in a matrix product cannot cut a tie in the middle
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ def _rank(rows: NDArray[np.int64], cosines: NDArray[np.float32], owners: Any, go
     sizes = np.diff(entries.indptr)
     query = np.repeat(np.arange(b), sizes.reshape(rows.shape).sum(axis=1))
     name, cosine = np.repeat(rows.ravel(), sizes), np.repeat(cosines.ravel(), sizes)
-    # only equal cosines change places: such a sort is quick, and a stable one keeps the order of rows
+    # only equal cosines are reordered: such a sort is quick, and a stable one keeps the order of rows
     level = np.cumsum((np.diff(query, prepend=0) != 0) | (np.diff(cosine, prepend=cosine[:1]) != 0))
     order = np.argsort(level * width + entries.indices, kind="stable")
     key = query * width + entries.indices[order]

@@ -100,8 +100,8 @@ def correlate(
         The correlation.
 
     Raises:
-        ConfigError: lengths differ, there are fewer than two pairs, a side does not vary or is not finite, or an option
-            is outside its range.
+        ConfigError: lengths differ, there are fewer than two pairs, a side does not vary or holds NaN or infinite
+            values, or an option is outside its range.
 
     >>> correlate([1, 2, 3, 4], [0.1, 0.2, 0.3, 0.9]).value
     1.0

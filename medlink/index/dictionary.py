@@ -13,7 +13,7 @@ import marisa_trie
 from medlink.errors import BundleError
 from medlink.index.arrays import Groups, save_groups
 from medlink.index.names import NameTable
-from medlink.language.text import Token, is_inflection, language_rules, match_form, match_tokens, normalise
+from medlink.language.text import Inflector, Token, is_inflection, match_form, normalise
 
 _TRIE = "forms.marisa"
 _EXACT = "=:"  # begins the key of an exact form, which has no language
@@ -119,8 +119,9 @@ class NameDictionary:
         """
         if language not in self._names.languages:
             return []
-        tokens = match_tokens(text, language)
-        ends = self._runs(text, tokens, language)
+        inflector = Inflector(language)
+        tokens = inflector.tokens(text)
+        ends = self._runs(text, tokens, inflector)
         found: list[Match] = []
         for i, token in enumerate(tokens):
             if i and tokens[i - 1].start == token.start:
@@ -139,21 +140,19 @@ class NameDictionary:
         return found
 
     @staticmethod
-    def _runs(text: str, tokens: list[Token], language: str) -> list[int]:
+    def _runs(text: str, tokens: list[Token], inflector: Inflector) -> list[int]:
         """For each word the end of the run of words, from it on, that one mention may hold."""
-        rules = language_rules(language)
-        cues = rules.numeral_cues if rules else frozenset()
         ends = [len(tokens)] * len(tokens)
         for i in range(len(tokens) - 2, -1, -1):
             one, other = tokens[i], tokens[i + 1]
-            gap = text[one.end : other.start]
+            between = inflector.gap(text, one, other)
             joined = (
                 one.start == other.start
-                or gap in (" ", "-")
-                or (len(gap) <= _WIDEST and _INSIDE.fullmatch(gap) is not None)
+                or between in (" ", "-")
+                or (len(between) <= _WIDEST and _INSIDE.fullmatch(between) is not None)
             )
-            if not joined and _COMMA.fullmatch(gap):
-                joined = normalise(text[other.start : other.end]) in cues
+            if not joined and _COMMA.fullmatch(between):
+                joined = normalise(text[other.start : other.end]) in inflector.numeral_cues
             ends[i] = ends[i + 1] if joined else i + 1
         return ends
 
@@ -182,12 +181,13 @@ def _open_trie(folder: Path) -> marisa_trie.Trie:
 def _forms(names: NameTable, rows: Iterable[int], since: int) -> dict[str, set[int]]:
     """Rows by the keys of their forms, from the entries whose number is ``since`` or above."""
     forms: dict[str, set[int]] = defaultdict(set)
+    inflectors = {language: Inflector(language) for language in names.languages}
     for row in rows:
         forms[_EXACT + names.norms[row]].add(row)
         for number in names.numbers(row):
             if number >= since:
                 entry = names.entry(row, number)
-                form = match_form(entry.text, entry.language)
+                form = inflectors[entry.language].form(entry.text)
                 if form:
                     forms[f"{entry.language}:{form} "].add(row)
     return forms

@@ -4,10 +4,29 @@
 (``medlink.kb.readers.rrf.read_rrf`` and so on) can also be used alone.
 """
 
-from medlink.kb.build import BuildReport, Input, InputReport, SourceCounts, build_kb
-from medlink.kb.extend import ExtendReport, extend_kb
-from medlink.kb.store import ConceptView, KnowledgeBase
+from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from medlink.kb.build import build_kb
+    from medlink.kb.extend import ExtendReport, extend_kb
+    from medlink.kb.report import BuildReport, Input, InputReport, SourceCounts
+    from medlink.kb.store import ConceptView, KnowledgeBase
+
+# Imported when they are asked for: the readers alone, of which the command line lists the formats, need no SQLAlchemy.
+_PLACES = {
+    "BuildReport": "report",
+    "ConceptView": "store",
+    "ExtendReport": "extend",
+    "Input": "report",
+    "InputReport": "report",
+    "KnowledgeBase": "store",
+    "SourceCounts": "report",
+    "build_kb": "build",
+    "extend_kb": "extend",
+}
 __all__ = [
     "BuildReport",
     "ConceptView",
@@ -19,3 +38,10 @@ __all__ = [
     "build_kb",
     "extend_kb",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    return globals()[name]

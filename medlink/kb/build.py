@@ -9,13 +9,13 @@ import shutil
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Table, create_engine, delete, event, func, insert, select
 from sqlalchemy.exc import DatabaseError
@@ -23,99 +23,17 @@ from sqlalchemy.pool import NullPool
 
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
 from medlink.files.folders import scratch_folder
-from medlink.files.problems import Problem, Problems
+from medlink.files.problems import Problems
 from medlink.files.streams import input_size
 from medlink.files.whole import put_in_place
 from medlink.kb import schema
 from medlink.kb.loader import MAX_INPUTS, Loader
-from medlink.kb.readers.babelon import read_babelon
-from medlink.kb.readers.obo import read_obo
-from medlink.kb.readers.obograph import read_obograph
-from medlink.kb.readers.rf2 import read_rf2
-from medlink.kb.readers.rrf import read_rrf
-from medlink.kb.readers.table import read_table
+from medlink.kb.readers import formats
+from medlink.kb.report import BuildReport, Input, InputReport, SourceCounts
 from medlink.language.tags import language_filter
 from medlink.records import Record, Source
 
 T = TypeVar("T")
-Format = Literal["rrf", "rf2", "obo", "obograph", "babelon", "table"]
-
-READERS: dict[str, Callable[..., Iterator[Record]]] = {
-    "rrf": read_rrf,
-    "rf2": read_rf2,
-    "obo": read_obo,
-    "obograph": read_obograph,
-    "babelon": read_babelon,
-    "table": read_table,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One release to take in.
-
-    Attributes:
-        format: ``rrf``, ``rf2``, ``obo``, ``obograph``, ``babelon`` or ``table``.
-        path: its file or folder.
-        options: keyword arguments of its reader, such as ``{"sources": ["MSH"]}``.
-    """
-
-    format: Format
-    path: str | PathLike[str]
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class SourceCounts:
-    """What a knowledge base holds of one source, or what a load brought of it."""
-
-    source: Source
-    concepts: int
-    names: dict[str, int]
-    definitions: int
-    semantic_types: int
-    relations: int
-    mappings: int
-
-
-@dataclass(frozen=True, slots=True)
-class InputReport:
-    """What became of one input: rows read, bad rows by kind, rows left out by reason, first bad rows, remarks."""
-
-    format: str
-    path: str
-    rows: int
-    bad: dict[str, int]
-    skipped: dict[str, int]
-    problems: tuple[Problem, ...]
-    notes: tuple[str, ...]
-
-    def lines(self) -> Iterator[str]:
-        """The report as text."""
-        yield f"{self.format} {self.path}: {self.rows:,} rows"
-        for reason, count in self.skipped.items():
-            yield f"  left out: {count:,} {reason}"
-        for kind, count in self.bad.items():
-            yield f"  bad rows: {count:,} {kind}"
-        for problem in self.problems:
-            yield f"    {problem}"
-        for note in self.notes:
-            yield f"  note: {note}"
-
-
-@dataclass(frozen=True, slots=True)
-class BuildReport:
-    """What :func:`build_kb` did."""
-
-    path: str
-    content_hash: str
-    sources: tuple[SourceCounts, ...]
-    inputs: tuple[InputReport, ...]
-    seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
 
 
 def build_kb(
@@ -163,7 +81,7 @@ def build_kb(
         return digest, counts
 
     (digest, counts), reports = load(
-        target, inputs, Loader, finish, languages=languages, max_bad_share=max_bad_share, progress=progress
+        target, inputs, finish, languages=languages, max_bad_share=max_bad_share, progress=progress
     )
     return BuildReport(str(target), digest, counts, reports, round(time.perf_counter() - began, 3))
 
@@ -171,7 +89,6 @@ def build_kb(
 def load(
     target: Path,
     inputs: Sequence[Input],
-    kind: Callable[[Connection, frozenset[str] | None], Loader],
     finish: Callable[[Connection, Loader, str], T],
     *,
     base: Path | None = None,
@@ -184,7 +101,6 @@ def load(
     Args:
         target: the file to write.
         inputs, languages, max_bad_share, progress: see :func:`build_kb`.
-        kind: makes what takes the records in.
         finish: called with the connection, the loader and the content hash when everything is in its tables.
         base: file to begin with, which is copied; a new one is begun when it is left out.
 
@@ -206,7 +122,7 @@ def load(
             if base is not None:
                 shutil.copyfile(base, new)
             with _connect(new, folder / "staging.sqlite") as connection:
-                loader = kind(connection, wanted)
+                loader = Loader(connection, wanted)
                 for number, (read, found) in enumerate(zip(records, problems, strict=True)):
                     step(f"reading {inputs[number].path}")
                     loader.take(read(problems=found), number, found)
@@ -236,19 +152,18 @@ def load(
 
 
 def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record]]:
-    reader = READERS.get(given.format)
-    if reader is None:
-        raise ConfigError(f"unknown format {given.format!r}", remedy=f"use one of {', '.join(READERS)}")
-    known = [name for name in list(inspect.signature(reader).parameters)[1:] if name not in ("problems", "languages")]
+    if given.format not in formats():
+        raise ConfigError(f"unknown format {given.format!r}", remedy=f"use one of {', '.join(formats())}")
+    reader = formats()[given.format].read
+    taken = list(inspect.signature(reader).parameters)[1:]
+    known = [name for name in taken if name not in ("problems", "languages")]
     for option in given.options:
         if option not in known:
             raise ConfigError(
                 f"format {given.format} has no option {option!r}", remedy=f"use one of {', '.join(known)}"
             )
-    extra = dict(given.options)
-    if "languages" in inspect.signature(reader).parameters:
-        extra["languages"] = languages
-    return partial(reader, given.path, **extra)
+    filters = {"languages": languages} if "languages" in taken else {}
+    return partial(reader, given.path, **given.options, **filters)
 
 
 def _check_target(target: Path) -> None:
@@ -256,6 +171,8 @@ def _check_target(target: Path) -> None:
         raise KnowledgeBaseError("is a folder", path=target, remedy="name a file, such as kb.sqlite in it")
     if not target.exists():
         return
+    if not target.is_file():
+        raise KnowledgeBaseError("is a pipe or a device, a knowledge base is a file", path=target, remedy="name a file")
     try:
         with open(target, "rb") as handle:
             head = handle.read(16)

@@ -1,31 +1,27 @@
-"""Adding to a knowledge base without building it again.
+"""Adding to a knowledge base without building it again: a build whose final tables hold something already.
 
-What the inputs bring is staged as in a build (:mod:`medlink.kb.loader`) and inserted behind the rows of a copy of the
-file, in one transaction; its indexes and its search index take the new rows in and stay. The time grows with what is
-added, but for the copy.
+What the inputs bring is staged, sorted and moved as in any build (:mod:`medlink.kb.loader`), behind the rows of a copy
+of the file; its indexes and its search index take the new rows in and stay. The time grows with what is added, but for
+the copy.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
-from collections.abc import Mapping as MappingType
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, exists, func, insert, select, union
+from sqlalchemy import Connection
 
-from medlink.kb import queries, schema
-from medlink.kb.build import Input, InputReport, SourceCounts, count_sources, load, write_meta
-from medlink.kb.loader import Held, Loader
+from medlink.kb.build import count_sources, load, write_meta
+from medlink.kb.loader import Loader
+from medlink.kb.report import Input, InputReport, SourceCounts
 from medlink.kb.store import KnowledgeBase
 from medlink.records import Source
-
-_NUMBERED = (schema.name, schema.definition, schema.semantic_type, schema.relation, schema.mapping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +80,7 @@ def extend_kb(
         What was added and what became of each input.
 
     Raises:
-        ConfigError: an option or a format is unknown.
+        ConfigError: an option or a format is unknown, or the folder of ``out`` cannot be written to.
         InputError: an input cannot be used.
         KnowledgeBaseError: there is no knowledge base at ``path``, or ``out`` cannot be written.
     """
@@ -96,77 +92,26 @@ def extend_kb(
     def finish(
         connection: Connection, loader: Loader, digest: str
     ) -> tuple[str, tuple[SourceCounts, ...], dict[str, int]]:
-        """Count what was added and refuse an addition of nothing."""
-        meta: dict[str, str] = dict(map(tuple, connection.execute(queries.META)))
+        """Count what was added, beside what was there."""
         added = count_sources(connection, loader)
         if not any(entry.names or entry.semantic_types for entry in added):
-            digest = meta["content_hash"]
-        counts = _sums(json.loads(meta["counts"]), added)
-        write_meta(connection, digest, counts, extended=str(int(meta.get("extended", 0)) + 1))
-        brought = tuple(entry for entry in added if replace(entry, source=Source("")) != _NOTHING)
+            digest = loader.meta["content_hash"]
+        held = {entry["source"]["name"]: entry for entry in json.loads(loader.meta["counts"])}
+        counts = [_sum(held.get(new.source.name, asdict(_NOTHING)), new) for new in added]
+        write_meta(connection, digest, counts, extended=str(int(loader.meta.get("extended", 0)) + 1))
+        brought = tuple(entry for entry in added if replace(entry, source=_NOTHING.source) != _NOTHING)
         return digest, brought, loader.marks
 
-    (digest, added, marks), reports = load(target, inputs, _Extender, finish, base=base, max_bad_share=max_bad_share)
+    (digest, added, marks), reports = load(target, inputs, finish, base=base, max_bad_share=max_bad_share)
     return ExtendReport(str(target), digest, added, reports, marks, round(time.perf_counter() - began, 3))
 
 
 _NOTHING = SourceCounts(Source(""), 0, {}, 0, 0, 0, 0)
 
 
-def _sums(before: Sequence[dict[str, Any]], added: Iterable[SourceCounts]) -> list[SourceCounts]:
-    """Counts of each source: those of before and what was added."""
-    held = {entry["source"]["name"]: entry for entry in before}
-    sums = []
-    for new in added:
-        old = held.get(new.source.name, asdict(_NOTHING))
-        languages = sorted(old["names"].keys() | new.names.keys())
-        sums.append(
-            SourceCounts(
-                new.source,
-                old["concepts"] + new.concepts,
-                {tag: old["names"].get(tag, 0) + new.names.get(tag, 0) for tag in languages},
-                old["definitions"] + new.definitions,
-                old["semantic_types"] + new.semantic_types,
-                old["relations"] + new.relations,
-                old["mappings"] + new.mappings,
-            )
-        )
-    return sums
-
-
-class _Extender(Loader):
-    """A loader whose final tables hold something already."""
-
-    def _prepare(self) -> None:
-        for number, name, version, title, tags in self.connection.execute(
-            select(*schema.source.columns).order_by(schema.source.c.id)
-        ):
-            self.sources[name] = Source(name, version, title)
-            self._source_ids[name] = number
-            self._tags[number] = tuple(tags.split(","))
-        for table in _NUMBERED:
-            self.marks[table.name] = self.connection.execute(select(func.max(table.c.id))).scalar() or 0
-
-    def _begin_hash(self) -> Any:
-        meta = dict(map(tuple, self.connection.execute(queries.META)))
-        return hashlib.sha256(f"{meta['content_hash']}\n".encode())
-
-    def _present(self) -> MappingType[str, Held]:
-        read = union(select(schema.staged_name.c.concept_id), select(schema.staged_concept.c.concept_id))
-        name = schema.name.c
-        present: dict[str, dict[str, set[tuple[str, int]]]] = {}
-        for concept_id, language, text, source_id in self.connection.execute(
-            select(name.concept_id, name.language, name.text, name.source_id).where(name.concept_id.in_(read))
-        ):
-            present.setdefault(concept_id, {}).setdefault(language, set()).add((text, source_id))
-        return present
-
-    def _fresh(self, table: Table, waiting: Table) -> list[ColumnElement[bool]]:
-        same = and_(*(column == waiting.c[column.name] for column in table.columns if column.name != "id"))
-        return [~exists().where(same)]
-
-    def _index(self, step: Callable[[str], object]) -> None:
-        step("indexing for search")
-        name = schema.name.c
-        new = select(name.id, name.normal).where(name.id > self.marks["name"]).order_by(name.id)
-        self.connection.execute(insert(schema.name_search).from_select(["rowid", "normal"], new))
+def _sum(old: dict[str, Any], new: SourceCounts) -> SourceCounts:
+    """Counts of a source: those of before and what was added."""
+    languages: Iterable[str] = sorted(old["names"].keys() | new.names.keys())
+    names = {tag: old["names"].get(tag, 0) + new.names.get(tag, 0) for tag in languages}
+    kinds = ("concepts", "definitions", "semantic_types", "relations", "mappings")
+    return replace(new, names=names, **{kind: old[kind] + getattr(new, kind) for kind in kinds})

@@ -1,4 +1,4 @@
-"""From a stream of records to the tables of a new knowledge base file.
+"""From a stream of records to the tables of a knowledge base file, a new one or one that holds something already.
 
 Rows first wait in a second file (``staging``), in the order in which they were read. When all inputs are in,
 SQLite sorts each table on disk and the rows move, once, in order, into the final file. So memory hardly grows with
@@ -20,12 +20,25 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, and_, delete, func, insert, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    inspect,
+    select,
+    union,
+)
 from sqlalchemy.schema import CreateTable
 
 from medlink.files.problems import Problems
 from medlink.kb import schema
-from medlink.kb.readers.ranked import MAX_RANK, RankedName
+from medlink.kb.readers.common import MAX_RANK, RankedName
 from medlink.language.tags import wanted
 from medlink.language.text import normalise
 from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
@@ -66,20 +79,27 @@ class _Batch:
 class Loader:
     """Takes in records of several inputs and writes the final tables.
 
+    What is in the final tables stays, and what comes goes behind it.
+
     Args:
-        connection: a connection whose main file is the new knowledge base and to which the second file is
+        connection: a connection whose main file is empty or a knowledge base, and to which the second file is
             attached as ``staging``.
         languages: filter of names and definitions; ``None`` keeps all.
+
+    Attributes:
+        sources: sources by name, those of before first.
+        meta: what the knowledge base said of itself before; empty for a new one.
+        marks: highest row number of each table before the load, for those that held something; rows above are new.
+        concepts: new concepts by the number of their source.
     """
 
     def __init__(self, connection: Connection, languages: frozenset[str] | None = None) -> None:
         self.connection = connection
         self.languages = languages
         self.sources: dict[str, Source] = {}
+        self.meta: dict[str, str] = {}
         self.marks: dict[str, int] = {}
-        """Highest row number of each table before the load; rows above it are new."""
         self.concepts: Counter[int] = Counter()
-        """New concepts by the number of their source."""
         self._source_ids: dict[str, int] = {}
         self._tags: dict[int, tuple[str, ...]] = {}
         self._input = 0
@@ -87,16 +107,26 @@ class Loader:
         self._skipped: Counter[str] = Counter()
         for table in schema.staging.sorted_tables:
             connection.execute(CreateTable(table))
-        self._prepare()
+        if inspect(connection).has_table(schema.meta.name):
+            self._read_present()
+        else:
+            for table in schema.metadata.sorted_tables:
+                connection.execute(CreateTable(table))
+            connection.execute(schema.create_search)
         self._concepts = _Batch(connection, schema.staged_concept)
         self._names = _Batch(connection, schema.staged_name)
         self._others = {name: _Batch(connection, table) for name, table in schema.staged.items()}
 
-    def _prepare(self) -> None:
-        """Make the final tables."""
-        for table in schema.metadata.sorted_tables:
-            self.connection.execute(CreateTable(table))
-        self.connection.execute(schema.create_search)
+    def _read_present(self) -> None:
+        self.meta.update(map(tuple, self.connection.execute(select(schema.meta.c.key, schema.meta.c.value))))
+        for number, name, version, title, tags in self.connection.execute(
+            select(*schema.source.columns).order_by(schema.source.c.id)
+        ):
+            self.sources[name] = Source(name, version, title)
+            self._source_ids[name] = number
+            self._tags[number] = tuple(tags.split(","))
+        for table in schema.numbered:
+            self.marks[table.name] = self.connection.execute(select(func.max(table.c.id))).scalar() or 0
 
     def take(self, records: Iterable[Record], number: int, problems: Problems) -> None:
         """Take in the records of one input.
@@ -153,30 +183,26 @@ class Loader:
         self._names.add((record.concept_id, record.language, key, text, record.type, self._source_id(record.source)))
 
     def _definition(self, record: Definition) -> None:
-        if not wanted(record.language, self.languages):
+        if wanted(record.language, self.languages):
+            self._stage("definition", record.concept_id, record.text.strip(), record.language, source=record.source)
+        else:
             self._skipped["definition in another language"] += 1
-            return
-        self._others["definition"].add(
-            (self._input, record.concept_id, record.text.strip(), record.language, self._source_id(record.source))
-        )
 
     def _semantic_type(self, record: SemanticType) -> None:
-        self._others["semantic_type"].add(
-            (self._input, record.concept_id, record.semantic_type, record.code, self._source_id(record.source))
-        )
+        self._stage("semantic_type", record.concept_id, record.semantic_type, record.code, source=record.source)
 
     def _relation(self, record: Relation) -> None:
         if record.head == record.tail:
             self._skipped["relation of a concept with itself"] += 1
-            return
-        self._others["relation"].add(
-            (self._input, record.head, record.type, record.tail, self._source_id(record.source))
-        )
+        else:
+            self._stage("relation", record.head, record.type, record.tail, source=record.source)
 
     def _mapping(self, record: Mapping) -> None:
-        self._others["mapping"].add(
-            (self._input, record.concept_id, record.system, record.code, record.type, self._source_id(record.source))
-        )
+        self._stage("mapping", record.concept_id, record.system, record.code, record.type, source=record.source)
+
+    def _stage(self, table: str, *cells: str, source: str) -> None:
+        """Let a row wait until all inputs are in."""
+        self._others[table].add((self._input, *cells, self._source_id(source)))
 
     def finish(self, skipped: list[Counter[str]], step: Callable[[str], object]) -> str:
         """Sort everything into the final tables and index them.
@@ -190,7 +216,7 @@ class Loader:
         """
         step("sorting names")
         hashed = self._finish_names(skipped)
-        for table in (schema.definition, schema.semantic_type, schema.relation, schema.mapping):
+        for table in schema.numbered[1:]:
             step(f"sorting {table.name}s")
             self._finish_table(table, skipped)
         self._index(step)
@@ -203,8 +229,13 @@ class Loader:
         return str(hashed.hexdigest())
 
     def _index(self, step: Callable[[str], object]) -> None:
-        """Index the final tables."""
+        """Index the final tables; what holds something already is indexed and takes new rows in by itself."""
         step("indexing for search")
+        if self.meta:
+            name = schema.name.c
+            new = select(name.id, name.normal).where(name.id > self.marks["name"]).order_by(name.id)
+            self.connection.execute(insert(schema.name_search).from_select(["rowid", "normal"], new))
+            return
         # Before the other indexes: SQLite would read the forms through name_normal, in the order of the alphabet
         # instead of the ids, and FTS5 is six times slower on ids that do not rise.
         self.connection.execute(schema.fill_search)
@@ -212,17 +243,24 @@ class Loader:
         for index in schema.indexes:
             index.create(self.connection)
 
-    def _begin_hash(self) -> Any:
-        """What the content hash begins with."""
-        return hashlib.sha256()
-
     def _present(self) -> MappingType[str, Held]:
-        """What is there already of the concepts that were read: of a new file nothing."""
-        return {}
+        """The names that are there already of the concepts that were read."""
+        present: dict[str, dict[str, set[tuple[str, int]]]] = {}
+        if self.meta:
+            read = union(select(schema.staged_name.c.concept_id), select(schema.staged_concept.c.concept_id))
+            name = schema.name.c
+            for concept_id, language, text, source_id in self.connection.execute(
+                select(name.concept_id, name.language, name.text, name.source_id).where(name.concept_id.in_(read))
+            ):
+                present.setdefault(concept_id, {}).setdefault(language, set()).add((text, source_id))
+        return present
 
     def _fresh(self, table: Table, waiting: Table) -> list[ColumnElement[bool]]:
-        """Conditions that keep waiting rows out that are in the table already: in a new file there are none."""
-        return []
+        """Conditions that keep waiting rows out that are in the table already."""
+        if not self.meta:
+            return []
+        same = and_(*(column == waiting.c[column.name] for column in table.columns if column.name != "id"))
+        return [~exists().where(same)]
 
     def _finish_names(self, skipped: list[Counter[str]]) -> Any:
         staged = schema.staged_name.c
@@ -242,7 +280,7 @@ class Loader:
         )
         into_concept, into_name = _Batch(self.connection, schema.concept), _Batch(self.connection, schema.name, ("id",))
         source_names = {number: name for name, number in self._source_ids.items()}
-        hashed = self._begin_hash()
+        hashed = hashlib.sha256(f"{self.meta['content_hash']}\n".encode() if self.meta else b"")
         present = self._present()
         concept = next(concepts, None)
         for concept_id, rows in groupby(_rows(names), itemgetter(0)):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from sqlalchemy import (
     BindParameter,
+    Column,
     ColumnElement,
     Select,
     Table,
+    and_,
     bindparam,
     case,
     func,
@@ -35,10 +37,14 @@ def given(parameter: str) -> Select[Any]:
     return select(values.c.value)
 
 
-def in_language(column: ColumnElement[str], parameter: str = "language") -> ColumnElement[bool]:
-    """Whether a tag is the language or one of its regions; ``""`` asks for any."""
-    asked = bindparam(parameter, type_=name.c.language.type)
-    return or_(asked == "", column == asked, func.substr(column, 1, func.length(asked) + 1) == asked.concat("-"))
+def in_language(column: ColumnElement[str], asked: ColumnElement[str]) -> ColumnElement[bool]:
+    """As :func:`medlink.language.tags.wanted`, for a filter of one tag.
+
+    A language stands for its regions and a region for its language, and what has no language passes every filter.
+    """
+    region = and_(func.instr(asked, "-") == 0, func.substr(column, 1, func.length(asked) + 1) == asked.concat("-"))
+    above = func.substr(asked, 1, func.length(column) + 1) == column.concat("-")
+    return or_(column == "", column == asked, region, above)
 
 
 def in_order(table: Table) -> tuple[ColumnElement[Any], ...]:
@@ -48,17 +54,19 @@ def in_order(table: Table) -> tuple[ColumnElement[Any], ...]:
     return tuple(column for column in table.columns if column.name != "id")
 
 
-_NAME = (name.c.concept_id, name.c.text, name.c.language, name.c.type, source.c.name, name.c.preferred)
+def _columns(table: Table) -> list[ColumnElement[Any]]:
+    """The columns of a table as its record has them: with the name of the source."""
+    hidden = ("id", "normal")
+    return [source.c.name if column is table.c.source_id else column for column in table.c if column.name not in hidden]
+
+
+_NAME = _columns(name)
+_asked = bindparam("language", type_=name.c.language.type)
+_in_language = or_(_asked == "", in_language(name.c.language, _asked))  # "" asks for any
 _named = name.join(source, source.c.id == name.c.source_id)
 
 META = select(schema.meta.c.key, schema.meta.c.value)
 SOURCES = select(source.c.name, source.c.version, source.c.title, source.c.languages).order_by(source.c.id)
-CONCEPT = (
-    select(concept.c.concept_id, source.c.name)
-    .join(source, source.c.id == concept.c.source_id)
-    .where(concept.c.concept_id == bindparam("concept_id"))
-)
-NAMES = select(*_NAME).select_from(_named).where(name.c.concept_id == bindparam("concept_id")).order_by(*in_order(name))
 PREFERRED = (
     select(name.c.concept_id, name.c.language, name.c.text)
     .where(name.c.concept_id.in_(given("concept_ids")), name.c.preferred == 1)
@@ -67,49 +75,27 @@ PREFERRED = (
 LOOKUP = (
     select(*_NAME)
     .select_from(_named)
-    .where(name.c.normal.in_(given("forms")), in_language(name.c.language))
+    .where(name.c.normal.in_(given("forms")), _in_language)
     .order_by(name.c.normal != bindparam("plain"), *in_order(name))
 )
 
 
-def _of_concept(table: Table, *columns: Any) -> Select[Any]:
-    return (
-        select(*columns, source.c.name)
-        .select_from(table.join(source, source.c.id == table.c.source_id))
-        .where(table.c.concept_id == bindparam("concept_id"))
-        .order_by(*in_order(table))
-    )
-
-
-DEFINITIONS = _of_concept(definition, definition.c.concept_id, definition.c.text, definition.c.language)
-SEMANTIC_TYPES = _of_concept(
-    semantic_type, semantic_type.c.concept_id, semantic_type.c.semantic_type, semantic_type.c.code
-)
-MAPPINGS = _of_concept(mapping, mapping.c.concept_id, mapping.c.system, mapping.c.code, mapping.c.type)
 MAPPED = (
     select(mapping.c.concept_id)
     .where(mapping.c.code == bindparam("code"), mapping.c.system == bindparam("system"))
     .distinct()
     .order_by(mapping.c.concept_id)
 )
-RELATIONS = (
-    select(relation.c.head, relation.c.type, relation.c.tail, source.c.name)
-    .join(source, source.c.id == relation.c.source_id)
-    .where(or_(relation.c.head == bindparam("concept_id"), relation.c.tail == bindparam("concept_id")))
-    .order_by(*in_order(relation))
-)
-PARENTS = (
-    select(relation.c.tail)
-    .where(relation.c.head == bindparam("concept_id"), relation.c.type.in_(HIERARCHY))
-    .distinct()
-    .order_by(relation.c.tail)
-)
-CHILDREN = (
-    select(relation.c.head)
-    .where(relation.c.tail == bindparam("concept_id"), relation.c.type.in_(HIERARCHY))
-    .distinct()
-    .order_by(relation.c.head)
-)
+
+
+def _next(there: Column[str], here: Column[str]) -> Select[Any]:
+    """Concepts one step up or down in the hierarchy."""
+    steps = (here == bindparam("concept_id"), relation.c.type.in_(HIERARCHY))
+    return select(there).where(*steps).distinct().order_by(there)
+
+
+PARENTS = _next(relation.c.tail, relation.c.head)
+CHILDREN = _next(relation.c.head, relation.c.tail)
 
 
 def _ancestors() -> Select[Any]:
@@ -141,13 +127,13 @@ def _search() -> Select[Any]:
     words = (
         select(name_search.c.rowid.label("id"))
         .join(name, name.c.id == name_search.c.rowid)
-        .where(name_search.c.name_search.op("MATCH")(bindparam("query")), in_language(name.c.language))
+        .where(name_search.c.name_search.op("MATCH")(bindparam("query")), _in_language)
         .limit(SEARCHED)
         .subquery()
     )
     begin = (
         select(name.c.id)
-        .where(name.c.normal >= bindparam("plain"), name.c.normal < bindparam("end"), in_language(name.c.language))
+        .where(name.c.normal >= bindparam("plain"), name.c.normal < bindparam("end"), _in_language)
         .order_by(name.c.normal, name.c.id)
         .limit(SEARCHED)
         .subquery()
@@ -171,113 +157,57 @@ def _search() -> Select[Any]:
 SEARCH = _search()
 
 
-def _sources(column: ColumnElement[int], sources: Iterable[str] | None) -> list[ColumnElement[bool]]:
-    if sources is None:
-        return []
-    return [column.in_(select(source.c.id).where(source.c.name.in_(list(sources))))]
+def _kinds(column: ColumnElement[str], semantic_types: Iterable[str]) -> ColumnElement[bool]:
+    """Concepts with one of some semantic types, given by name or code."""
+    asked, kind = list(semantic_types), semantic_type.c
+    return column.in_(select(kind.concept_id).where(or_(kind.semantic_type.in_(asked), kind.code.in_(asked))))
 
 
-def _languages(column: ColumnElement[str], languages: Iterable[str] | None) -> list[ColumnElement[bool]]:
-    if languages is None:
-        return []
-    tags = list(languages)
-    return [or_(column.in_(tags), *(column.startswith(f"{tag}-", autoescape=True) for tag in tags if tag))]
-
-
-def _types(column: ColumnElement[str], semantic_types: Iterable[str] | None) -> list[ColumnElement[bool]]:
-    if semantic_types is None:
-        return []
-    asked = list(semantic_types)
-    kinds = select(semantic_type.c.concept_id).where(
-        or_(semantic_type.c.semantic_type.in_(asked), semantic_type.c.code.in_(asked))
-    )
-    return [column.in_(kinds)]
-
-
-def _after(table: Table, number: int) -> list[ColumnElement[bool]]:
-    return [table.c.id > number] if number else []
-
-
-def _stored(table: Table, extended: bool) -> tuple[ColumnElement[Any], ...]:
-    """Reading a built file in order is one pass by row number, an extended one has to be sorted."""
-    return in_order(table) if extended else (table.c.id,)
-
-
-def all_names(
-    languages: Iterable[str] | None,
-    sources: Iterable[str] | None,
-    semantic_types: Iterable[str] | None,
-    extended: bool,
-    after: int,
+def every(
+    table: Table,
+    *,
+    extended: bool = False,
+    after: int = 0,
+    languages: Collection[str] | None = None,
+    sources: Iterable[str] | None = None,
+    semantic_types: Iterable[str] | None = None,
+    **values: Iterable[str] | None,
 ) -> Select[Any]:
-    """Names by (concept_id, language, not preferred, text)."""
-    return (
-        select(*_NAME)
-        .select_from(_named)
-        .where(
-            *_languages(name.c.language, languages),
-            *_sources(name.c.source_id, sources),
-            *_types(name.c.concept_id, semantic_types),
-            *_after(name, after),
-        )
-        .order_by(*_stored(name, extended))
-    )
+    """All rows of a table in the order in which a build stores them, with the names of their sources.
+
+    Args:
+        table: the table.
+        extended: whether rows were added, so that the order is not that of the row numbers.
+        after: rows of a higher number only.
+        languages: rows that pass this filter by language only.
+        sources: rows of these sources only.
+        semantic_types: rows of concepts with one of these semantic types only; of relations those of the head.
+        values: by column, its values.
+    """
+    column = table.c
+    found = select(*_columns(table)).join(source, source.c.id == column.source_id)
+    if languages:
+        found = found.where(or_(*(in_language(column.language, literal(tag)) for tag in languages)))
+    if sources is not None:
+        found = found.where(column.source_id.in_(select(source.c.id).where(source.c.name.in_(list(sources)))))
+    if semantic_types is not None:
+        found = found.where(_kinds(column.head if table is relation else column.concept_id, semantic_types))
+    for label, asked in values.items():
+        if asked is not None:
+            found = found.where(column[label].in_(list(asked)))
+    if after:
+        found = found.where(column.id > after)
+    # a built file is read in one pass by row number, an extended one has to be sorted
+    return found.order_by(*(in_order(table) if extended or table is concept else (column.id,)))
 
 
-def all_concepts(sources: Iterable[str] | None, semantic_types: Iterable[str] | None) -> Select[Any]:
-    """Concepts by id."""
-    return (
-        select(concept.c.concept_id, source.c.name)
-        .join(source, source.c.id == concept.c.source_id)
-        .where(*_sources(concept.c.source_id, sources), *_types(concept.c.concept_id, semantic_types))
-        .order_by(concept.c.concept_id)
-    )
+def _of_concept(table: Table) -> Select[Any]:
+    return every(table, extended=True).where(table.c.concept_id == bindparam("concept_id"))
 
 
-def all_relations(
-    types: Iterable[str] | None,
-    sources: Iterable[str] | None,
-    semantic_types: Iterable[str] | None,
-    extended: bool,
-) -> Select[Any]:
-    """Relations by (head, type, tail)."""
-    return (
-        select(relation.c.head, relation.c.type, relation.c.tail, source.c.name)
-        .join(source, source.c.id == relation.c.source_id)
-        .where(
-            *([] if types is None else [relation.c.type.in_(list(types))]),
-            *_sources(relation.c.source_id, sources),
-            *_types(relation.c.head, semantic_types),
-        )
-        .order_by(*_stored(relation, extended))
-    )
-
-
-def all_definitions(languages: Iterable[str] | None, sources: Iterable[str] | None, extended: bool) -> Select[Any]:
-    """Definitions by concept."""
-    return (
-        select(definition.c.concept_id, definition.c.text, definition.c.language, source.c.name)
-        .join(source, source.c.id == definition.c.source_id)
-        .where(*_languages(definition.c.language, languages), *_sources(definition.c.source_id, sources))
-        .order_by(*_stored(definition, extended))
-    )
-
-
-def all_semantic_types(sources: Iterable[str] | None, extended: bool, after: int) -> Select[Any]:
-    """Semantic types by concept."""
-    return (
-        select(semantic_type.c.concept_id, semantic_type.c.semantic_type, semantic_type.c.code, source.c.name)
-        .join(source, source.c.id == semantic_type.c.source_id)
-        .where(*_sources(semantic_type.c.source_id, sources), *_after(semantic_type, after))
-        .order_by(*_stored(semantic_type, extended))
-    )
-
-
-def all_mappings(systems: Iterable[str] | None, extended: bool) -> Select[Any]:
-    """Mappings by concept."""
-    return (
-        select(mapping.c.concept_id, mapping.c.system, mapping.c.code, mapping.c.type, source.c.name)
-        .join(source, source.c.id == mapping.c.source_id)
-        .where(*([] if systems is None else [mapping.c.system.in_(list(systems))]))
-        .order_by(*_stored(mapping, extended))
-    )
+CONCEPT, NAMES, DEFINITIONS, SEMANTIC_TYPES, MAPPINGS = map(
+    _of_concept, (concept, name, definition, semantic_type, mapping)
+)
+RELATIONS = every(relation, extended=True).where(
+    or_(relation.c.head == bindparam("concept_id"), relation.c.tail == bindparam("concept_id"))
+)

@@ -7,7 +7,7 @@ file; rows that were added since the file was built stand behind them. Indexes a
 
 from __future__ import annotations
 
-from sqlalchemy import DDL, Column, Index, Integer, MetaData, Table, Text
+from sqlalchemy import DDL, Column, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
 SCHEMA_VERSION = 1
 """Raised with every change of the tables; a file of another version is refused."""
@@ -16,79 +16,31 @@ APPLICATION = "medlink knowledge base"
 
 metadata = MetaData()
 
-meta = Table("meta", metadata, Column("key", Text, primary_key=True), Column("value", Text, nullable=False))
 
-source = Table(
-    "source",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
-    Column("version", Text, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("languages", Text, nullable=False),
-)
+def _table(name: str, key: Column[int] | Column[str], *columns: str) -> Table:
+    """A table whose columns hold text, or whole numbers where they say whether or which source."""
+    kinds = {"source_id": Integer, "preferred": Integer}
+    made = [Column(column, kinds.get(column, Text), nullable=False) for column in columns]
+    # ids of concepts are long, and are kept in the order of their table instead of beside it
+    return Table(name, metadata, key, *made, sqlite_with_rowid=key.name != "concept_id")
 
-concept = Table(
-    "concept",
-    metadata,
-    Column("concept_id", Text, primary_key=True),
-    Column("source_id", Integer, nullable=False),
-    sqlite_with_rowid=False,
-)
 
-name = Table(
-    "name",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("concept_id", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("normal", Text, nullable=False),
-    Column("language", Text, nullable=False),
-    Column("type", Text, nullable=False),
-    Column("source_id", Integer, nullable=False),
-    Column("preferred", Integer, nullable=False),
-)
+def _number() -> Column[int]:
+    return Column("id", Integer, primary_key=True)
 
-definition = Table(
-    "definition",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("concept_id", Text, nullable=False),
-    Column("text", Text, nullable=False),
-    Column("language", Text, nullable=False),
-    Column("source_id", Integer, nullable=False),
-)
 
-semantic_type = Table(
-    "semantic_type",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("concept_id", Text, nullable=False),
-    Column("semantic_type", Text, nullable=False),
-    Column("code", Text, nullable=False),
-    Column("source_id", Integer, nullable=False),
-)
+meta = _table("meta", Column("key", Text, primary_key=True), "value")
+source = _table("source", _number(), "name", "version", "title", "languages")
+source.append_constraint(UniqueConstraint(source.c.name))
+concept = _table("concept", Column("concept_id", Text, primary_key=True), "source_id")
+name = _table("name", _number(), "concept_id", "text", "normal", "language", "type", "source_id", "preferred")
+definition = _table("definition", _number(), "concept_id", "text", "language", "source_id")
+semantic_type = _table("semantic_type", _number(), "concept_id", "semantic_type", "code", "source_id")
+relation = _table("relation", _number(), "head", "type", "tail", "source_id")
+mapping = _table("mapping", _number(), "concept_id", "system", "code", "type", "source_id")
 
-relation = Table(
-    "relation",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("head", Text, nullable=False),
-    Column("type", Text, nullable=False),
-    Column("tail", Text, nullable=False),
-    Column("source_id", Integer, nullable=False),
-)
-
-mapping = Table(
-    "mapping",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("concept_id", Text, nullable=False),
-    Column("system", Text, nullable=False),
-    Column("code", Text, nullable=False),
-    Column("type", Text, nullable=False),
-    Column("source_id", Integer, nullable=False),
-)
+numbered = (name, definition, semantic_type, relation, mapping)
+"""Tables whose rows have numbers: those of a higher number came later."""
 
 indexes = (
     Index("name_concept", name.c.concept_id),
@@ -128,15 +80,12 @@ staged_concept = Table(
     Column("concept_id", Text),
     Column("source_id", Integer),
 )
-
 staged_name = Table(
     "name",
     staging,
-    Column("concept_id", Text),
-    Column("language", Text),
+    *(Column(label, Text) for label in ("concept_id", "language")),
     Column("key", Integer),
-    Column("text", Text),
-    Column("type", Text),
+    *(Column(label, Text) for label in ("text", "type")),
     Column("source_id", Integer),
 )
 
@@ -146,4 +95,4 @@ def _staged(table: Table) -> Table:
     return Table(table.name, staging, Column("input", Integer), *columns)
 
 
-staged = {table.name: _staged(table) for table in (definition, semantic_type, relation, mapping)}
+staged = {table.name: _staged(table) for table in numbered[1:]}

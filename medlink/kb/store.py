@@ -12,8 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from sqlalchemy import Table
+
 from medlink.errors import KnowledgeBaseError
-from medlink.kb import queries
+from medlink.kb import queries, schema
 from medlink.kb.reading import REMEDY, Reader
 from medlink.kb.schema import APPLICATION, SCHEMA_VERSION
 from medlink.language.tags import language_tag
@@ -39,8 +41,8 @@ class KnowledgeBase:
 
     Opening takes milliseconds at any size. The file is opened read-only, by any number of processes and
     threads at once: each thread of each process has a connection of its own, and a pickled knowledge base
-    opens its file again where it is unpickled. A language asked for includes its regions (``de`` finds
-    ``de-at``); ``None`` asks for all.
+    opens its file again where it is unpickled. Languages are asked for by the rule of
+    :func:`medlink.language.tags.wanted`: ``de`` finds ``de-at`` and what has no language; ``None`` asks for all.
 
     Args:
         path: a file that :func:`~medlink.kb.build_kb` wrote, or a folder with such a file named ``kb.sqlite``.
@@ -287,20 +289,22 @@ class KnowledgeBase:
         """Names, lazily, by (concept_id, language, not preferred, text).
 
         Args:
-            languages: of these languages only.
+            languages: those that pass this filter only.
             sources: of these sources only.
             semantic_types: of concepts with one of these semantic types (name or code) only.
             after: those of higher row number only (see :func:`~medlink.kb.extend.extend_kb`).
         """
-        statement = queries.all_names(_tags(languages), _listed(sources), _listed(semantic_types), self.extended, after)
-        return map(_name, self._reader.stream(statement))
+        found = self._every(
+            schema.name, languages=_tags(languages), sources=sources, semantic_types=semantic_types, after=after
+        )
+        return map(_name, found)
 
     def iter_concepts(
         self, *, sources: Iterable[str] | None = None, semantic_types: Iterable[str] | None = None
     ) -> Iterator[Concept]:
         """Concepts, lazily, by id; filters as for :meth:`iter_names`."""
-        statement = queries.all_concepts(_listed(sources), _listed(semantic_types))
-        return (Concept(*row) for row in self._reader.stream(statement))
+        found = self._every(schema.concept, sources=sources, semantic_types=semantic_types)
+        return (Concept(*row) for row in found)
 
     def iter_relations(
         self,
@@ -310,24 +314,31 @@ class KnowledgeBase:
         semantic_types: Iterable[str] | None = None,
     ) -> Iterator[Relation]:
         """Relations, lazily, by (head, type, tail); ``semantic_types`` are those of the head."""
-        statement = queries.all_relations(_listed(types), _listed(sources), _listed(semantic_types), self.extended)
-        return (Relation(*row) for row in self._reader.stream(statement))
+        found = self._every(schema.relation, type=types, sources=sources, semantic_types=semantic_types)
+        return (Relation(*row) for row in found)
 
     def iter_definitions(
         self, *, languages: Iterable[str] | None = None, sources: Iterable[str] | None = None
     ) -> Iterator[Definition]:
-        """Definitions, lazily, by concept."""
-        statement = queries.all_definitions(_tags(languages), _listed(sources), self.extended)
-        return (Definition(*row) for row in self._reader.stream(statement))
+        """Definitions, lazily, by concept; filters as for :meth:`iter_names`."""
+        found = self._every(schema.definition, languages=_tags(languages), sources=sources)
+        return (Definition(*row) for row in found)
 
     def iter_semantic_types(self, *, sources: Iterable[str] | None = None, after: int = 0) -> Iterator[SemanticType]:
         """Semantic types, lazily, by concept; ``after`` as for :meth:`iter_names`."""
-        statement = queries.all_semantic_types(_listed(sources), self.extended, after)
-        return (SemanticType(*row) for row in self._reader.stream(statement))
+        return (SemanticType(*row) for row in self._every(schema.semantic_type, sources=sources, after=after))
 
     def iter_mappings(self, *, systems: Iterable[str] | None = None) -> Iterator[Mapping]:
         """Mappings, lazily, by concept."""
-        return (Mapping(*row) for row in self._reader.stream(queries.all_mappings(_listed(systems), self.extended)))
+        return (Mapping(*row) for row in self._every(schema.mapping, system=systems))
+
+    def _every(self, table: Table, *, after: int = 0, **filters: Iterable[str] | None) -> Iterator[Any]:
+        """Rows of a table; a filter that is a single string is one value, not its letters."""
+        listed = {
+            key: None if value is None else [value] if isinstance(value, str) else list(value)
+            for key, value in filters.items()
+        }
+        return self._reader.stream(queries.every(table, extended=self.extended, after=after, **listed))
 
 
 def _name(row: Any) -> Name:
@@ -339,13 +350,8 @@ def _tag(language: str | None) -> str:
 
 
 def _tags(languages: Iterable[str] | None) -> list[str] | None:
-    listed = _listed(languages)
+    listed = [languages] if isinstance(languages, str) else languages
     return None if listed is None else [_tag(language) for language in listed]
-
-
-def _listed(values: Iterable[str] | None) -> list[str] | None:
-    """A filter as a list; a single string is one value, not its letters."""
-    return [values] if isinstance(values, str) else None if values is None else list(values)
 
 
 def _choose(by_language: MappingType[str, str], language: str | None) -> str | None:

@@ -1,23 +1,21 @@
 """Acts: the examination, operation or function that a term names, and what is left of the term without it.
 
 "Liver", "liver biopsy" and "liver function tests" share their noun, which is much of what an embedding sees. The words
-and endings stand under ``act`` in ``resources/language/guards.*.json``; :mod:`medlink.clustering.guards` compares what
-is read here. An ending is taken off its word, so that of *Nierenbiopsie* is left what *Niere* is, by its stem.
+and endings stand in ``acts.json`` of each language; :mod:`medlink.clustering.guards` compares what is read here. An
+ending is taken off its word, so that of *Nierenbiopsie* is left what *Niere* is, by its stem.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib import resources
+from functools import lru_cache
 
-from medlink.language.guard_words import guard_rules, tongues
-from medlink.language.text import match_words, normalise
+from medlink.language.languages import Language, guarded
+from medlink.language.text import Inflector, normalise
 
 ACT = "act"
 _SHORTEST = 3  # letters of the shortest word that alone says what an act is done to
+_MOST = 262_144  # words that a reader remembers
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,41 +31,39 @@ class Acts:
     rests: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class ActRules:
-    """Acts of one language.
+class ActReader:
+    """Reads the acts of terms; it remembers words for as long as it lives."""
 
-    ``patterns`` find each act in an exact form, ``some`` any of them; ``general`` acts may be any other; ``unread`` is
-    cut out of a term as it is written; ``halves`` are words that are an act with the word beside them alone.
-    """
+    def __init__(self) -> None:
+        self._guarded, self._inflector = lru_cache(guarded), lru_cache(Inflector)
+        self._may_be_act, self._stems = lru_cache(_MOST)(_may_be_act), lru_cache(_MOST)(_stems)
 
-    patterns: tuple[tuple[str, re.Pattern[str]], ...]
-    some: re.Pattern[str]
-    general: frozenset[str]
-    unread: re.Pattern[str]
-    halves: frozenset[str]
+    def read(self, term: str, language: str = "") -> Acts:
+        """See :func:`acts_of`."""
+        tongues = self._guarded(language)
+        named: set[str] = set()
+        general: set[str] = set()
+        for tongue in tongues:
+            term = tongue.acts.cut.sub(" ", term)
+        text = rest = normalise(term)
+        words = text.split()
+        for tongue in tongues:
+            # most terms have no word of an act, and most words were met before
+            if any(self._may_be_act(word, tongue) for word in words):
+                for act, pattern in tongue.acts.acts.items():
+                    if pattern.search(text):
+                        (general if act in tongue.acts.general else named).add(act)
+                        rest = pattern.sub(" ", rest)
+        words = rest.split()
+        rests = set()
+        for tongue in tongues:
+            small, inflector = tongue.articles.small_words, self._inflector(tongue.tag)
+            stems = sorted(stem for word in words if word not in small for stem in self._stems(word, inflector))
+            if any(len(stem) >= _SHORTEST for stem in stems):
+                rests.add(" ".join([tongue.tag, *stems]))
+        return Acts(frozenset(named), bool(named or general), frozenset(rests))
 
 
-@cache
-def act_rules(language: str) -> ActRules:
-    """Rules of one of the house's languages.
-
-    >>> rules = act_rules("de")
-    >>> [act for act, pattern in rules.patterns if pattern.search("leberbiopsie")], sorted(rules.general)
-    (['biopsy'], ['surgery', 'test'])
-    """
-    path = resources.files("medlink").joinpath(f"resources/language/guards.{language}.json")
-    entry = json.loads(path.read_text("utf-8"))[ACT]
-    return ActRules(
-        tuple((act, re.compile(pattern)) for act, pattern in entry["value"].items()),
-        re.compile("|".join(entry["value"].values())),
-        frozenset(entry["general"]),
-        re.compile("|".join(entry["unread"])),
-        frozenset(entry["halves"]),
-    )
-
-
-@lru_cache(maxsize=16_384)
 def acts_of(term: str, language: str = "") -> Acts:
     """Read the acts of a term.
 
@@ -81,40 +77,17 @@ def acts_of(term: str, language: str = "") -> Acts:
     >>> acts_of("Nierenbiopsie", "de").rests == acts_of("Niere", "de").rests
     True
     """
-    read = tongues(language)
-    named: set[str] = set()
-    general: set[str] = set()
-    for tongue in read:
-        term = act_rules(tongue).unread.sub(" ", term)
-    text = rest = normalise(term)
-    for tongue in read:
-        rules = act_rules(tongue)
-        # most terms have no word of an act, and most words were met before
-        if any(_may_be_act(word, tongue) for word in text.split()):
-            for act, pattern in rules.patterns:
-                if pattern.search(text):
-                    (general if act in rules.general else named).add(act)
-                    rest = pattern.sub(" ", rest)
-    rests = set()
-    for tongue in read:
-        small = guard_rules(tongue).small_words
-        words = sorted(stem for word in rest.split() if word not in small for stem in _stems(word, tongue))
-        if any(len(word) >= _SHORTEST for word in words):
-            rests.add(" ".join([tongue, *words]))
-    return Acts(frozenset(named), bool(named or general), frozenset(rests))
+    return ActReader().read(term, language)
 
 
-@lru_cache(maxsize=262_144)
-def _may_be_act(word: str, tongue: str) -> bool:
+def _may_be_act(word: str, tongue: Language) -> bool:
     """Whether a word, or two of which it is one, may be an act."""
-    rules = act_rules(tongue)
-    return word in rules.halves or rules.some.search(word) is not None
+    return word in tongue.acts.halves or tongue.acts.some.search(word) is not None
 
 
-@lru_cache(maxsize=262_144)
-def _stems(word: str, tongue: str) -> tuple[str, ...]:
+def _stems(word: str, inflector: Inflector) -> tuple[str, ...]:
     """Inflected form of one word."""
-    return tuple(match_words(word, tongue))
+    return tuple(inflector.words(word))
 
 
 def acts_part(one: Acts, other: Acts) -> bool:

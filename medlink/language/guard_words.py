@@ -1,117 +1,108 @@
 """Guard words: what a term says of side, number, amount and the like, and which words it negates.
 
-The words stand in ``resources/language/guards.*.json`` with their source; :mod:`medlink.clustering.guards` compares
-what is read here.
+The words stand in ``guards.json`` of each language with their source; :mod:`medlink.clustering.guards` compares what is
+read here.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib import resources
+from functools import lru_cache
 
-from medlink.language.text import LANGUAGES, match_words, normalise
+from medlink.language.acts import ActReader, Acts
+from medlink.language.languages import Language, guarded
+from medlink.language.text import ROMAN, Inflector, normalise
 
 NUMBER, LETTER, NEGATION = "number", "letter", "negation"
 """Kinds that are read by code, not by the patterns of a data file alone."""
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _STAGED = re.compile(r"(x{0,3}(?:ix|iv|v?i{1,3}|v))([a-d])")  # IIb, IVa
-_SMALL_WORDS = frozenset("aeouy")  # letters that are words in Spanish, and a in English
+_PERHAPS = re.compile(r"\d|\b(?:\w\b|[ivx]+(?:\b|[a-d]))")  # what every term with a number or a letter has
 _SHORTEST = 4  # letters of the shortest word that a prefix negates
+_MOST = 262_144  # words that a reader remembers at a time
+_TERMS = 16_384  # terms that it remembers
+
+Values = frozenset[tuple[str, str]]
+"""Pairs of kind and value."""
 
 
 @dataclass(frozen=True, slots=True)
-class GuardRules:
-    """Guard words of one language, all in the exact form.
+class Reading:
+    """What a term says: values by kind, the words that it may negate, those that it says, and its acts."""
 
-    ``patterns`` hold kind, value and the words; a kind of ``company`` counts only in terms with a word of that pattern;
-    ``negators`` negate the word behind them, ``between`` not counted; ``prefixes`` negate the rest of a word, but in
-    the ``exceptions``; ``unread`` is cut out of a term as it is written before its words are read; ``only_here`` lists
-    what counts in terms of a stated language alone; ``small_words`` have no letter in an abbreviation.
-    """
-
-    language: str
-    patterns: tuple[tuple[str, str, re.Pattern[str]], ...]
-    company: tuple[tuple[str, re.Pattern[str]], ...]
-    negators: frozenset[str]
-    between: frozenset[str]
-    prefixes: tuple[str, ...]
-    exceptions: tuple[str, ...]
-    unread: tuple[str, ...]
-    only_here: frozenset[str]
-    small_words: frozenset[str]
+    values: dict[str, frozenset[str]]
+    negated: frozenset[str]
+    said: frozenset[str]
+    acts: Acts
 
 
-@cache
-def guard_rules(language: str) -> GuardRules:
-    """Rules of one of the house's languages.
+class GuardReader:
+    """Reads what terms say; it remembers words and terms for as long as it lives, and no longer."""
 
-    >>> {kind for kind, value, pattern in guard_rules("de").patterns if pattern.fullmatch("linksseitig")}
-    {'laterality'}
-    """
-    path = resources.files("medlink").joinpath(f"resources/language/guards.{language}.json")
-    raw = json.loads(path.read_text("utf-8"))
-    only, small, unread, negation, _ = (
-        raw.pop(key)["value"] for key in ("only_here", "small_words", "unread", NEGATION, "act")
-    )
-    patterns = tuple((kind, value, re.compile(p)) for kind, entry in raw.items() for value, p in entry["value"].items())
-    return GuardRules(
-        language,
-        patterns,
-        tuple((kind, re.compile(entry["with"])) for kind, entry in raw.items() if "with" in entry),
-        frozenset(negation["before"]),
-        frozenset(negation["between"]),
-        tuple(negation["prefixes"]),
-        tuple(negation["exceptions"]),
-        tuple(unread),
-        frozenset(only),
-        frozenset(small),
-    )
+    def __init__(self) -> None:
+        self._guarded, self._inflector = lru_cache(guarded), lru_cache(Inflector)
+        self._of_word, self._inflected = lru_cache(_MOST)(_of_word), lru_cache(_MOST)(_inflected)
+        self._terms: dict[tuple[str, str], Reading] = {}
+        self.acts = ActReader().read
 
+    def read(self, term: str, language: str = "") -> Reading:
+        """All that a term says; ``language`` is BCP 47 or ``""``."""
+        found = self._terms.get((term, language))
+        if found is None:
+            by_kind: dict[str, set[str]] = {}
+            for kind, value in self.values(term, language):
+                by_kind.setdefault(kind, set()).add(value)
+            values = {kind: frozenset(some) for kind, some in by_kind.items()}
+            found = Reading(values, *self.negated(term, language), self.acts(term, language))
+            if len(self._terms) >= _TERMS:
+                self._terms.clear()
+            self._terms[term, language] = found
+        return found
 
-@cache
-def _of_all(part: str) -> re.Pattern[str]:
-    """The patterns of one part of the rules of all languages: what is no guard word in one is none in the others."""
-    return re.compile("|".join(pattern for language in LANGUAGES for pattern in getattr(guard_rules(language), part)))
+    def values(self, term: str, language: str = "") -> Values:
+        """See :func:`guard_values`."""
+        tongues = self._guarded(language)
+        found: set[tuple[str, str]] = set()
+        for tongue in tongues:
+            term = tongue.guards.cut.sub(" ", term)
+        plain = normalise(term).split()
+        for word in plain:
+            found |= self._of_word(word, tongues)
+        if found:
+            alone = _kinds_alone(plain, tongues)
+            found = {(kind, value) for kind, value in found if kind not in alone}
+        for tongue in tongues if _PERHAPS.search(" ".join(plain)) else ():
+            found |= _numbers_and_letters(self._inflector(tongue.tag).words(term), term, tongues)
+        return frozenset(found)
 
-
-def tongues(language: str) -> tuple[str, ...]:
-    """Languages whose rules a term is read by: its own, or all where it names none that the house knows."""
-    base = language.partition("-")[0].lower()
-    return (base,) if base in LANGUAGES else LANGUAGES
-
-
-@lru_cache(maxsize=262_144)
-def _of_word(word: str, language: str) -> frozenset[tuple[str, str]]:
-    """Values of one word in its exact form."""
-    read = tongues(language)
-    return frozenset(
-        (kind, value)
-        for tongue in read
-        for kind, value, pattern in guard_rules(tongue).patterns
-        if pattern.fullmatch(word) and (len(read) == 1 or word not in guard_rules(tongue).only_here)
-    )
-
-
-def _kinds_alone(words: Sequence[str], language: str) -> frozenset[str]:
-    """Kinds that do not count in a term, since no word of it is one that they need."""
-    needed: dict[str, bool] = {}
-    for tongue in tongues(language):
-        for kind, pattern in guard_rules(tongue).company:
-            needed[kind] = needed.get(kind, False) or any(pattern.fullmatch(word) for word in words)
-    return frozenset(kind for kind, found in needed.items() if not found)
-
-
-def _stands_out(letter: str, place: int, words: Sequence[str], term: str) -> bool:
-    """Whether a letter that may be a word is none: "hepatitis A" has a letter, "edema a tensión" a preposition."""
-    return place == len(words) - 1 or f"{letter.upper()} " in term
+    def negated(self, term: str, language: str = "") -> tuple[frozenset[str], frozenset[str]]:
+        """See :func:`negated_words`."""
+        negated: set[str] = set()
+        said: set[str] = set()
+        plain = normalise(term).split()
+        tongues = self._guarded(language)
+        # Spanish "no" is English too: without a language no tongue knows which words stand between
+        between = frozenset[str]().union(*(tongue.guards.negation.between for tongue in tongues))
+        for tongue in tongues:
+            before, inflector = tongue.guards.negation.before, self._inflector(tongue.tag)
+            open_ = False
+            for place, word in enumerate(plain):
+                if word in before:
+                    open_ = True
+                    continue
+                if open_ and word in between and place < len(plain) - 1:
+                    continue
+                whole, rests = self._inflected(word, tongue, tongues, inflector)
+                (negated if open_ else said).update(whole, (word,))
+                negated.update(rests)
+                open_ = False
+        return frozenset(negated), frozenset(said - negated)
 
 
-def guard_values(term: str, language: str = "") -> frozenset[tuple[str, str]]:
+def guard_values(term: str, language: str = "") -> Values:
     """What a term says that guards compare.
 
     Args:
@@ -126,28 +117,7 @@ def guard_values(term: str, language: str = "") -> frozenset[tuple[str, str]]:
     >>> sorted(guard_values("Otosklerose, Stadium IIb")), sorted(guard_values("diabetes tipo 2"))
     ([('letter', 'b'), ('number', '2')], [('number', '2')])
     """
-    found: set[tuple[str, str]] = set()
-    term = _of_all("unread").sub(" ", term)
-    plain = normalise(term).split()
-    for word in plain:
-        found |= _of_word(word, language)
-    alone = _kinds_alone(plain, language) if found else frozenset()
-    found = {(kind, value) for kind, value in found if kind not in alone}
-    for tongue in tongues(language):
-        words = match_words(term, tongue)
-        for place, word in enumerate(words):
-            staged = _STAGED.fullmatch(word) if len(word) > 2 else None
-            if _NUMBER.fullmatch(word):
-                found.add((NUMBER, word))
-            elif staged:
-                found |= {(NUMBER, match_words(f"type {staged[1]}", "en")[1]), (LETTER, staged[2])}
-            elif (
-                len(word) == 1
-                and word.isalpha()
-                and (word not in _SMALL_WORDS or _stands_out(word, place, words, term))
-            ):
-                found.add((LETTER, word))
-    return frozenset(found)
+    return GuardReader().values(term, language)
 
 
 def negated_words(term: str, language: str = "") -> tuple[frozenset[str], frozenset[str]]:
@@ -165,35 +135,52 @@ def negated_words(term: str, language: str = "") -> tuple[frozenset[str], frozen
     >>> sorted(negated_words("no acute fracture", "en")[0])
     ['fractur', 'fracture']
     """
-    negated: set[str] = set()
-    said: set[str] = set()
-    plain = normalise(term).split()
-    read = tongues(language)
-    # Spanish "no" is English too: without a language no tongue knows which words stand between
-    between = frozenset().union(*(guard_rules(tongue).between for tongue in read))
-    for tongue in read:
-        rules = guard_rules(tongue)
-        open_ = False
-        for place, word in enumerate(plain):
-            if word in rules.negators:
-                open_ = True
-                continue
-            if open_ and word in between and place < len(plain) - 1:
-                continue
-            whole, rests = _inflected(word, tongue)
-            (negated if open_ else said).update(whole, (word,))
-            negated.update(rests)
-            open_ = False
-    return frozenset(negated), frozenset(said - negated)
+    return GuardReader().negated(term, language)
 
 
-@lru_cache(maxsize=262_144)
-def _inflected(word: str, tongue: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _of_word(word: str, tongues: Sequence[Language]) -> Values:
+    """Values of one word in its exact form."""
+    return frozenset(
+        (kind, value)
+        for rules in (tongue.guards for tongue in tongues)
+        for kind, patterns in rules.kinds.items()
+        for value, pattern in patterns.items()
+        if pattern.fullmatch(word) and (len(tongues) == 1 or word not in rules.only_here)
+    )
+
+
+def _kinds_alone(words: Sequence[str], tongues: Sequence[Language]) -> set[str]:
+    """Kinds that do not count in a term, since no word of it is one that they need."""
+    company = [item for tongue in tongues for item in tongue.guards.company.items()]
+    met = {kind for kind, pattern in company if any(pattern.fullmatch(word) for word in words)}
+    return {kind for kind, _ in company} - met
+
+
+def _numbers_and_letters(words: Sequence[str], term: str, tongues: Sequence[Language]) -> Values:
+    """Numbers and single letters of a term, by its words in the inflected form of one language."""
+    found: set[tuple[str, str]] = set()
+    for place, word in enumerate(words):
+        staged = _STAGED.fullmatch(word) if len(word) > 2 else None
+        if _NUMBER.fullmatch(word):
+            found.add((NUMBER, word))
+        elif staged:
+            found |= {(NUMBER, ROMAN[staged[1]]), (LETTER, staged[2])}
+        elif len(word) == 1 and word.isalpha():
+            # "hepatitis A" has a letter, "edema a tensión" a preposition
+            stands_out = place == len(words) - 1 or f"{word.upper()} " in term
+            if stands_out or not any(word in tongue.guards.letter_words for tongue in tongues):
+                found.add((LETTER, word))
+    return frozenset(found)
+
+
+def _inflected(
+    word: str, tongue: Language, tongues: Sequence[Language], inflector: Inflector
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Inflected form of a word, and of what is left of it behind each prefix of negation."""
     rests: list[str] = []
-    prefixes = () if _of_all("exceptions").fullmatch(word) else guard_rules(tongue).prefixes
-    for prefix in prefixes:
-        rest = word.removeprefix(prefix)
-        if rest != word and len(rest) >= _SHORTEST:
-            rests += match_words(rest, tongue)
-    return tuple(match_words(word, tongue)), tuple(rests)
+    if not any(one.guards.unnegated.fullmatch(word) for one in tongues):
+        for prefix in tongue.guards.negation.prefixes:
+            rest = word.removeprefix(prefix)
+            if rest != word and len(rest) >= _SHORTEST:
+                rests += inflector.words(rest)
+    return tuple(inflector.words(word)), tuple(rests)

@@ -7,18 +7,27 @@ name a part of its embedding that does not shrink with the length of the name.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 
-# Words, not markers: Spanish "a", "e", "o", "u", "y", the English article, and the s of an English genitive.
-_WORDS = frozenset("aeosuy")
+from medlink.language.languages import language_data
+from medlink.language.text import ROMAN
+
+MARKER_LANGUAGES = ("de", "en", "es")
+"""Languages whose single-letter words are no markers: encoders are trained with them, so no other language adds any."""
+
 # Digits, and a letter that stands alone beside them: "b12", "2c", "4q26"; not the letters of "chmp2".
 _BESIDE_DIGITS = re.compile(r"\d+|(?<=\d)[a-z](?![^\W\d])|(?<![^\W\d])[a-z](?=\d)")
-_ONES = ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
-_ROMAN = [*_ONES[1:], *(f"x{ones}" for ones in _ONES), "xx"]
 # "IIb" is a stage in all three languages; beyond four, a letter makes a word ("via", "vic") more often than a stage.
-_NUMERALS = {roman: (str(value),) for value, roman in enumerate(_ROMAN, start=1)} | {
-    roman + letter: (str(value), letter) for value, roman in enumerate(_ROMAN[:4], start=1) for letter in "abc"
+_NUMERALS = {roman: (value,) for roman, value in ROMAN.items() if int(value) <= 20} | {
+    roman + letter: (value, letter) for roman, value in ROMAN.items() if int(value) <= 4 for letter in "abc"
 }
+_PERHAPS = re.compile(r"\d|\b(?:[a-z]|[ivx]+[abc]?)\b")  # what every text with a marker has
+
+
+@cache
+def _words() -> frozenset[str]:
+    """Single letters that are words."""
+    return frozenset().union(*(language_data(language).markers.words for language in MARKER_LANGUAGES))
 
 
 def markers(form: str) -> list[str]:
@@ -30,16 +39,17 @@ def markers(form: str) -> list[str]:
     >>> markers("type iib diabetes 02"), markers("hepatitis a"), markers("dolor a la presion")
     (['2', 'b', '2'], ['a'], [])
     """
+    if not _PERHAPS.search(form):
+        return []
     words = form.split()
     found = [marker for word in words for marker in _of_word(word)]
-    return [*found, "a"] if words and words[-1] == "a" else found
+    return [*found, "a"] if words[-1] == "a" else found
 
 
-@lru_cache(maxsize=1 << 16)
 def _of_word(word: str) -> tuple[str, ...]:
     """Markers of one word."""
     if word in _NUMERALS:
         return _NUMERALS[word]
     if len(word) == 1 and "a" <= word <= "z":
-        return () if word in _WORDS else (word,)
+        return () if word in _words() else (word,)
     return tuple(marker.lstrip("0") or "0" for marker in _BESIDE_DIGITS.findall(word))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from medlink.errors import ConfigError
@@ -78,13 +78,25 @@ def language_filter(languages: Iterable[str] | None) -> frozenset[str] | None:
     return frozenset(tags)
 
 
-def wanted(language: str, languages: frozenset[str] | None) -> bool:
-    """Whether a name of ``language`` passes the filter.
+def base(language: str) -> str:
+    """A tag without its region.
 
-    ``de`` in the filter also lets ``de-at`` through. A name without a language passes every filter:
-    nothing says that it belongs to another one.
-
-    >>> wanted("de-at", frozenset({"de"})), wanted("fr", frozenset({"de"})), wanted("", frozenset({"de"}))
-    (True, False, True)
+    >>> base("de-AT"), base("")
+    ('de', '')
     """
-    return not languages or not language or language in languages or language.partition("-")[0] in languages
+    return language.partition("-")[0].lower()
+
+
+def wanted(language: str, languages: Collection[str] | None) -> bool:
+    """Whether a name of ``language`` passes a filter: the one rule of all filters by language.
+
+    A language stands for its regions and a region for its language: ``de`` lets ``de-at`` through, and ``de-at`` lets
+    ``de`` through, but not ``de-ch``. A name without a language passes every filter, for nothing says that it belongs
+    to another one. No filter, or an empty one, lets everything through.
+
+    >>> wanted("de-at", {"de"}), wanted("de", {"de-at"}), wanted("de-ch", {"de-at"}), wanted("", {"de"})
+    (True, True, False, True)
+    """
+    if not languages or not language or language in languages or base(language) in languages:
+        return True
+    return any(tag.startswith(f"{language}-") for tag in languages)

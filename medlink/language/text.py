@@ -1,26 +1,40 @@
-"""Pure string functions: the two forms under which names and mentions meet.
+"""The two forms under which names and mentions meet.
 
 ``normalise`` is the *exact* form: the same words in another typography (case, accents, ß, hyphens,
 apostrophes, Greek letters, possessives) get the same string. ``match_form`` is the *inflected* form:
 a plural or another case of the same words, a roman numeral and a digit, also get the same string.
 Numbers survive both, so ``type 1`` never meets ``type 2``.
 
-What depends on a language stands in ``resources/language/*.json`` with its source.
+The exact form does not depend on the language; the inflected form does, by ``forms.json`` and ``articles.json`` of
+:mod:`medlink.language.languages`. Nothing here remembers a text: who has many makes one :class:`Inflector`.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
-from importlib import resources
+from typing import NamedTuple
 
 import Stemmer
 
+from medlink.language.languages import Forms, Language, language_data, languages
+
 LANGUAGES = ("de", "en", "es")
-"""Languages with rules of their own; any other language is handled by the common rules alone."""
+# the shim below goes once linking, notes and index ask the language itself
+
+
+class _Cues(NamedTuple):
+    numeral_cues: frozenset[str]
+    person_cues: frozenset[str]
+
+
+def language_rules(language: str) -> _Cues:
+    """Numeral and person cues of a language."""
+    data = language_data(language)
+    return _Cues(data.forms.numeral_cues, data.persons.cues)
+
 
 _APOSTROPHE = "'\u2018\u2019\u201b\u02bc\u00b4\u0060\u2032\uff07"
 _APOSTROPHES = re.compile(f"[{_APOSTROPHE}]")
@@ -30,6 +44,9 @@ _DECIMAL = re.compile(r"(?<=\d)[.,](?=\d)")
 _PLUS = re.compile(r"(?<=[^\W_])\+(?![^\W_])")
 _MARKS = re.compile("[^\\w\\s\ue000\ue001]|_")
 _SPELT = 5  # letters of the shortest word that may be written in another spelling
+_LATIN_END = 0x250  # behind Latin Extended-B
+_STEMMED = 4  # letters of the shortest word that is stemmed
+_MOST = 262_144  # words whose stems are remembered at a time
 _SPACE = re.compile(r"\s+")
 # Letters may be followed by combining marks (decomposed text) and by what no reader sees (soft hyphen, zero width).
 _INVISIBLE = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
@@ -37,57 +54,25 @@ _UNSEEN = re.compile(f"[{_INVISIBLE}]")
 _LETTERS = rf"(?:[^\W_][\u0300-\u036f{_INVISIBLE}]*)+"
 _WORD = re.compile(rf"\d+(?:[.,]\d+)+|{_LETTERS}(?:[{_APOSTROPHE}]{_LETTERS})*(?:\+(?![^\W_]))?")
 _DIGIT_EDGE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
-_ROMAN = re.compile(r"(?=[ivx])x{0,3}(?:ix|iv|v?i{0,3})")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _MAYBE_NUMBER = re.compile(r"\d|\b[ivx]+\b")
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageRules:
-    """Rules of one language, read from its data file."""
-
-    language: str
-    stemmer: str
-    numeral_cues: frozenset[str]
-    endings: tuple[tuple[re.Pattern[str], str], ...]
-    inflections: frozenset[str]
-    transcriptions: tuple[tuple[re.Pattern[str], str], ...]
-    letters: frozenset[str]
-    person_cues: frozenset[str]
+ROMAN = {
+    tens + ones: str(10 * len(tens) + value)
+    for tens in ("", "x", "xx", "xxx")
+    for value, ones in enumerate(("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix"))
+    if tens + ones
+}
+"""Arabic digits of the roman numerals up to 39, in the exact form."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A word of a text with its character offsets; in :func:`match_tokens` ``text`` is its inflected form."""
+class Token(NamedTuple):
+    """A word of a text with its character offsets; :func:`match_tokens` gives its inflected form as ``text``."""
 
     start: int
     end: int
     text: str
-
-
-@cache
-def language_rules(language: str) -> LanguageRules | None:
-    """Rules of ``language`` (BCP 47; a region is ignored), ``None`` where the house has none.
-
-    >>> language_rules("es-MX").stemmer
-    'spanish'
-    >>> language_rules("fr") is None
-    True
-    """
-    base = language.partition("-")[0].lower()
-    if base not in LANGUAGES:
-        return None
-    raw = json.loads(resources.files("medlink").joinpath(f"resources/language/{base}.json").read_text("utf-8"))
-    return LanguageRules(
-        language=base,
-        stemmer=raw["stemmer"]["value"],
-        numeral_cues=frozenset(raw["numeral_cues"]["value"]),
-        endings=tuple((re.compile(pattern), to) for pattern, to in raw["endings"]["value"]),
-        inflections=frozenset(raw["inflections"]["value"]),
-        transcriptions=tuple((re.compile(pattern), to) for pattern, to in raw["transcriptions"]["value"]),
-        letters=frozenset(raw["letters"]["value"]),
-        person_cues=frozenset(raw["person_cues"]["value"]),
-    )
 
 
 @cache
@@ -143,65 +128,143 @@ def normalise(text: str) -> str:
     return _SPACE.sub(" ", text).strip().replace("\ue000", "+").replace("\ue001", ".")
 
 
-def words(text: str) -> list[Token]:
+def words(text: str, language: str = "") -> list[Token]:
     """Words of a running text with offsets; hyphens, slashes and punctuation part them.
+
+    Of a language with elision, what an apostrophe cuts off before a word is left out.
 
     >>> [(t.start, t.text) for t in words("Typ-2-Diabetes, Crohn's")]
     [(0, 'Typ'), (4, '2'), (6, 'Diabetes'), (16, "Crohn's")]
     """
-    return [Token(found.start(), found.end(), found[0]) for found in _WORD.finditer(text)]
+    return _words(text, _elided(language_data(language)))
 
 
-def variants(text: str, language: str | None = None) -> list[str]:
-    """Exact forms under which a name may also be written (``transcriptions`` of the language's data file).
-
-    The plain form comes first. With ``language=None`` the variants of every language are given.
-
-    >>> variants("Krampfanfaelle", "de")
-    ['krampfanfaelle', 'krampfanfalle']
-    """
-    plain = normalise(text)
-    found = [plain]
-    for tag in LANGUAGES if language is None else (language,):
-        rules = language_rules(tag)
-        other = " ".join(_plain_spelling(word, rules) for word in plain.split())
-        if other not in found:
-            found.append(other)
-    return found
+def _words(text: str, elided: re.Pattern[str] | None) -> list[Token]:
+    if elided is None:
+        return [Token(found.start(), found.end(), found[0]) for found in _WORD.finditer(text)]
+    tokens = []
+    for found in _WORD.finditer(text):
+        cut = elided.match(found[0])
+        start = cut.end() if cut else 0
+        tokens.append(Token(found.start() + start, found.end(), found[0][start:]))
+    return tokens
 
 
-def _roman_value(word: str) -> str | None:
-    """Arabic digits of a roman numeral up to 39 in lower case, ``None`` for any other word."""
-    if not _ROMAN.fullmatch(word):
+@lru_cache(maxsize=64)
+def _elided(data: Language) -> re.Pattern[str] | None:
+    """What an apostrophe cuts off before a word; ``None`` where a language has no elision."""
+    if not data.articles.elision:
         return None
-    values = {"i": 1, "v": 5, "x": 10}
-    numbers = [values[letter] for letter in word]
-    return str(sum(-n if n < m else n for n, m in zip(numbers, [*numbers[1:], 0], strict=True)))
+    return re.compile(f"(?:{'|'.join(map(re.escape, data.articles.elision))})[{_APOSTROPHE}]", re.IGNORECASE)
 
 
-@lru_cache(maxsize=8)
-def _stemmer(name: str) -> Stemmer.Stemmer:
-    return Stemmer.Stemmer(name)
+@cache
+def _latin() -> dict[int, str]:
+    """Exact forms of the Latin letters beyond ASCII, but for those that stand for a letter and a mark (Ŀ, ŉ)."""
+    letters = (chr(code) for code in range(0xAA, _LATIN_END))
+    whole = (c for c in letters if all(d.isalpha() and ord(d) < _LATIN_END for d in unicodedata.normalize("NFKC", c)))
+    return {ord(letter): normalise(letter) for letter in whole}
 
 
-@lru_cache(maxsize=262_144)
-def _stem(word: str, language: str) -> str:
-    rules = language_rules(language)
-    if rules is None or len(word) < 4 or not word.isalpha():
-        return word
-    word = _plain_spelling(word, rules)
-    for pattern, to in rules.endings:
-        word = pattern.sub(to, word)
-    return _strip_accents(str(_stemmer(rules.stemmer).stemWord(word)))
-
-
-@lru_cache(maxsize=262_144)
-def _parts(word: str) -> tuple[str, ...]:
-    """Normalised parts of one word, letters and digits parted; a decimal number stays whole."""
+def _parts(word: str) -> Sequence[str]:
+    """Exact form of one word, letters and digits parted; a decimal number stays whole."""
+    # a letter alone has the form that it has in a word: most words need no more than that
+    plain = word if word.isascii() else word.translate(_latin())
+    if plain.isascii() and plain.isalpha() and word.isalpha():
+        return (plain.lower(),)
     found: list[str] = []
     for part in normalise(word).split():
         found += (part,) if part.isalpha() or _NUMBER.fullmatch(part) else _DIGIT_EDGE.sub(" ", part).split()
-    return tuple(found)
+    return found
+
+
+class _Spelling:
+    """Spelling and stems of one language; it remembers no word, and neither does its stemmer."""
+
+    def __init__(self, forms: Forms) -> None:
+        self._stemmer = Stemmer.Stemmer(forms.stemmer, 0) if forms.stemmer else None
+        self._transcriptions, self._endings = forms.transcriptions, forms.endings
+        self._other, self._ends = _any(forms.transcriptions), _any(forms.endings)
+
+    def plain(self, word: str) -> str:
+        """A word in one of the spellings its language has for it (German: ae for ä, z for c, f for ph)."""
+        # LAE is no other spelling of LA
+        if self._other is not None and len(word) >= _SPELT and self._other.search(word):
+            for pattern, to in self._transcriptions:
+                word = pattern.sub(to, word)
+        return word
+
+    def stem(self, word: str) -> str:
+        """The stem of a word in its exact form; short words and what is no word stay."""
+        if self._stemmer is None or len(word) < _STEMMED or not word.isalpha():
+            return word
+        word = self.plain(word)
+        if self._ends is not None and self._ends.search(word):
+            for pattern, to in self._endings:
+                word = pattern.sub(to, word)
+        return _strip_accents(str(self._stemmer.stemWord(word)))
+
+
+def _any(pairs: Iterable[tuple[re.Pattern[str], str]]) -> re.Pattern[str] | None:
+    """A pattern that finds what any of them does: most words have nothing to mend."""
+    return re.compile("|".join(f"(?:{pattern.pattern})" for pattern, _ in pairs)) if pairs else None
+
+
+@lru_cache(maxsize=64)
+def _spelling(data: Language) -> _Spelling:
+    return _Spelling(data.forms)
+
+
+class Inflector:
+    """Inflected forms of texts of one language.
+
+    It remembers the stems of words for as long as it lives, so that texts of a clinic leave nothing behind once it is
+    dropped.
+
+    Args:
+        language: BCP 47; a language without a folder has the rules that all have in common.
+
+    >>> inflector = Inflector("de")
+    >>> inflector.form("Nierenzysten"), inflector.form("Nierenzyste")
+    ('nierenzyst', 'nierenzyst')
+    """
+
+    def __init__(self, language: str) -> None:
+        data = language_data(language)
+        self.numeral_cues = data.forms.numeral_cues
+        self._elided = _elided(data)
+        self._stem = _spelling(data).stem
+        self._known: dict[str, str] = {}
+
+    def tokens(self, text: str) -> list[Token]:
+        """See :func:`match_tokens`."""
+        out: list[Token] = []
+        known, cues, previous = self._known, self.numeral_cues, ""
+        for start, end, word in _words(text, self._elided):
+            for part in _parts(word):
+                form = ROMAN.get(part)
+                if form is None or (len(part) == 1 and previous not in cues):
+                    form = known.get(part)
+                    if form is None:
+                        if len(known) >= _MOST:
+                            known.clear()
+                        form = known[part] = self._stem(part)
+                out.append(Token(start, end, form))
+                previous = part
+        return out
+
+    def words(self, text: str) -> list[str]:
+        """See :func:`match_words`."""
+        return [token.text for token in self.tokens(text)]
+
+    def form(self, text: str) -> str:
+        """See :func:`match_form`."""
+        return " ".join(token.text for token in self.tokens(text))
+
+    def gap(self, text: str, one: Token, other: Token) -> str:
+        """What stands between two words of a text, without what elision left there."""
+        found = text[one.end : other.start]
+        return found if self._elided is None else self._elided.sub("", found)
 
 
 def match_tokens(text: str, language: str) -> list[Token]:
@@ -214,17 +277,7 @@ def match_tokens(text: str, language: str) -> list[Token]:
     >>> [(t.start, t.end, t.text) for t in match_tokens("Typ-II-Diabetes", "de")]
     [(0, 3, 'typ'), (4, 6, '2'), (7, 15, 'diabet')]
     """
-    rules = language_rules(language)
-    cues = rules.numeral_cues if rules else frozenset()
-    out: list[Token] = []
-    previous = ""
-    for token in words(text):
-        for part in _parts(token.text):
-            roman = _roman_value(part)
-            form = roman if roman and (len(part) > 1 or previous in cues) else _stem(part, language)
-            out.append(Token(token.start, token.end, form))
-            previous = part
-    return out
+    return Inflector(language).tokens(text)
 
 
 def match_words(text: str, language: str) -> list[str]:
@@ -237,7 +290,7 @@ def match_words(text: str, language: str) -> list[str]:
     >>> match_words("Typ 1", "de") == match_words("Typ 2", "de")
     False
     """
-    return [token.text for token in match_tokens(text, language)]
+    return Inflector(language).words(text)
 
 
 def match_form(text: str, language: str) -> str:
@@ -246,16 +299,23 @@ def match_form(text: str, language: str) -> str:
     >>> match_form("Nierenzysten", "de")
     'nierenzyst'
     """
-    return " ".join(match_words(text, language))
+    return Inflector(language).form(text)
 
 
-def _plain_spelling(word: str, rules: LanguageRules | None) -> str:
-    """A word in one of the spellings its language has for it (German: umlauts written out, c for k and z, ph for f)."""
-    if rules is None or len(word) < _SPELT:  # LAE is no other spelling of LA
-        return word
-    for pattern, to in rules.transcriptions:
-        word = pattern.sub(to, word)
-    return word
+def variants(text: str, language: str | None = None) -> list[str]:
+    """Exact forms under which a name may also be written (``transcriptions`` of the language).
+
+    The plain form comes first. With ``language=None`` the variants of every language are given.
+
+    >>> variants("Krampfanfaelle", "de")
+    ['krampfanfaelle', 'krampfanfalle']
+    """
+    plain = normalise(text)
+    found = [plain]
+    for tag in languages() if language is None else (language,):
+        spelling = _spelling(language_data(tag))
+        found.append(" ".join(spelling.plain(word) for word in plain.split()))
+    return list(dict.fromkeys(found))
 
 
 def is_inflection(one: str, other: str, language: str) -> bool:
@@ -263,24 +323,23 @@ def is_inflection(one: str, other: str, language: str) -> bool:
 
     A stemmer also joins a noun with the adjectives and verbs made from it (*pain* and *painful*, *general* and
     *generalized*). Here every pair of words must be the same up to an ending of the language's inflection
-    (``inflections`` of its data file, compared without accents), or the same number.
+    (``inflections``, compared without accents), or the same number.
 
     >>> is_inflection("Nierenzysten", "Nierenzyste", "de"), is_inflection("painful", "pain", "en")
     (True, False)
     >>> is_inflection("derechos", "derecha", "es"), is_inflection("Typ II", "Typ 2", "de")
     (True, True)
     """
-    rules = language_rules(language)
-    endings = rules.inflections if rules else frozenset({""})
-    words_one, words_other = ([p for t in words(text) for p in _parts(t.text)] for text in (one, other))
+    data = language_data(language)
+    endings, spelling, elided = data.forms.inflections, _spelling(data), _elided(data)
+    words_one, words_other = ([p for _, _, word in _words(text, elided) for p in _parts(word)] for text in (one, other))
     if len(words_one) != len(words_other):
         return False
     for a, b in zip(words_one, words_other, strict=True):
-        if a != b and (_roman_value(a) or a) != (_roman_value(b) or b):
-            left, right = _plain_spelling(a, rules), _plain_spelling(b, rules)
-            shared = next(
-                (i for i, (c, d) in enumerate(zip(left, right, strict=False)) if c != d), min(len(left), len(right))
-            )
+        if a != b and ROMAN.get(a, a) != ROMAN.get(b, b):
+            left, right = spelling.plain(a), spelling.plain(b)
+            differ = (i for i, (c, d) in enumerate(zip(left, right, strict=False)) if c != d)
+            shared = next(differ, min(len(left), len(right)))
             # an ending may begin inside the shared part: zystE and zystEN share the e of the ending
             if not any(left[i:] in endings and right[i:] in endings for i in range(max(3, shared - 2), shared + 1)):
                 return False
@@ -293,9 +352,8 @@ def same_letters(one: str, other: str, language: str) -> bool:
     >>> same_letters("una pequeña", "Uña pequeña", "es"), same_letters("niño", "NIÑO", "es")
     (False, True)
     """
-    rules = language_rules(language)
     folded = [unicodedata.normalize("NFC", text).casefold() for text in (one, other)]
-    return all(folded[0].count(c) == folded[1].count(c) for c in (rules.letters if rules else ()))
+    return all(folded[0].count(letter) == folded[1].count(letter) for letter in language_data(language).forms.letters)
 
 
 def may_speak_of_numbers(norm: str) -> bool:

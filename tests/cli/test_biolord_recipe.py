@@ -42,7 +42,7 @@ def write(folder: Path, old: str, new: str) -> Path:
         (
             "share = 0.3 }",
             "share = 0.7, name_share = 0.7 }",
-            r"name_share together are more than 1\. Remedy: lower one",
+            r"definition_share and name_share together are more than 1\.",
         ),
         ('filter = ""', 'low = "0.3"', r"in \[multilingual\], low is '0\.3', a number expected"),
         ('filter = ""', "project = 1", r"in \[multilingual\], project is 1, true or false expected"),

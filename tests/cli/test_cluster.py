@@ -326,3 +326,14 @@ def test_clusters_are_made_when_they_are_asked_for() -> None:
     found = TermClusterer(load_encoder()).cluster(["fever", "Fieber"])
     assert isinstance(found, Clustering)
     assert not isinstance(found.clusters, list | tuple)
+
+
+def test_the_ids_of_accepted_new_concepts_are_said(
+    terms: Path, decisions: Path, demo_path: Path, tmp_path: Path
+) -> None:
+    bundle = shutil.copytree(demo_path, tmp_path / "bundle")
+    said = run(terms, "--bundle", bundle, "--decisions", decisions, "--add-to", bundle).stderr
+    new = said.split("accepted new ids: ")[1].split()[0]
+    concept = medlink.load(bundle).kb.get(new)
+    assert concept is not None
+    assert {name.text for name in concept.names} == {"left arm", "right arm"}

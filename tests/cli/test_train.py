@@ -10,11 +10,12 @@ from click.testing import CliRunner
 
 import medlink
 from medlink.cli.main import app, main
-from medlink.cli.train import coderpp
+from medlink.cli.train import coderpp, static
 from medlink.kb import KnowledgeBase
 from medlink.models import StaticConfig, StaticEncoder
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
-from medlink.training.static.trainer import StaticRecipe, StaticTrainer
+from medlink.training.static.recipes import StaticRecipe
+from medlink.training.static.trainer import StaticTrainer
 
 WORDS = (("kidney", "en"), ("renal", "en"), ("nephros", "en"), ("Niere", "de"))
 SHORT = ("--epochs", "1", "--anchors", "8", "--positives", "2", "--neighbours", "3")
@@ -38,8 +39,9 @@ def start(kb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with KnowledgeBase(kb) as store:
         names = list(store.iter_names())
     config = StaticConfig(rows=256, dimension=16, hidden=8)
-    trained = StaticTrainer(names, config, StaticRecipe(epochs=1, batch_size=8)).train()
-    return trained.save(tmp_path_factory.mktemp("start") / "encoder")
+    out = tmp_path_factory.mktemp("start") / "encoder"
+    StaticTrainer(names, config, StaticRecipe(epochs=1, batch_size=8)).train(out)
+    return out
 
 
 def train(kb: Path, start: Path, out: Path, *options: str) -> str:
@@ -64,7 +66,7 @@ def test_train_coderpp(kb: Path, start: Path, tmp_path: Path) -> None:
 
 
 def test_every_option_is_one_of_the_recipe_or_of_the_run() -> None:
-    options = {option.name for option in coderpp.params}
+    options: set[str | None] = {option.name for option in coderpp.params}
     assert options - set(CoderPlusPlusRecipe().to_dict()) == {
         "kb",
         "out",
@@ -73,7 +75,10 @@ def test_every_option_is_one_of_the_recipe_or_of_the_run() -> None:
         "workers",
         "resume",
     }
-    assert set(CoderPlusPlusRecipe().to_dict()) - options == {"max_grad_norm"}
+    assert set(CoderPlusPlusRecipe().to_dict()) <= options
+    options = {option.name for option in static.params}
+    assert options - set(StaticRecipe().to_dict()) - set(StaticConfig().to_dict()) == {"kb", "out"}
+    assert {*StaticRecipe().to_dict(), *StaticConfig().to_dict()} <= options
 
 
 def test_the_help_states_the_defaults_of_the_recipes() -> None:
@@ -81,7 +86,7 @@ def test_the_help_states_the_defaults_of_the_recipes() -> None:
     for option in coderpp.params:
         if option.name not in paper:
             continue
-        found = re.search(r"\[([^;\]]+)(?:; static ([^\]]+))?\]$", option.help)
+        found = re.search(r"\[default: ([^;\]]+)(?:; static ([^\]]+))?\]$", option.help)
         assert found, option.name
         for stated, value in ((found[1], paper[option.name]), (found[2] or found[1], static[option.name])):
             if isinstance(value, str):
@@ -121,13 +126,13 @@ def train_resumed(kb: Path, start: Path, out: Path) -> str:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--refresh", "often"), "refresh is 'often'. Remedy: give 'epoch', 'never' or a number of steps"),
+        (("--refresh", "often"), "refresh is 'often', a whole number or 'epoch' or 'never' expected"),
         (("--positives", "0"), "positives is 0, at least 1 expected"),
         (("--start", "./nowhere"), "no such encoder folder"),
-        (("--alpha", "1e308"), "alpha is 1e+308, a number from 1e-06 to 1e+06 expected"),
-        (("--threshold", "nan"), "threshold is nan, a cosine from -1 to 1 expected"),
-        (("--learning-rate", "inf"), "learning_rate is inf, a number above 0, at most 1e+06 expected"),
-        (("--seed", "-1"), "seed is -1, a whole number from 0 to 4294967295 expected"),
+        (("--alpha", "1e308"), "alpha is 1e+308, at least 1e-06 and at most 1e+06 expected"),
+        (("--threshold", "nan"), "threshold is nan, at least -1 and at most 1 expected"),
+        (("--learning-rate", "inf"), "learning_rate is inf, above 0 and at most 1e+06 expected"),
+        (("--seed", "-1"), "seed is -1, at least 0 and below 4294967296 expected"),
     ],
 )
 def test_errors_are_one_line(
@@ -150,8 +155,21 @@ def test_a_file_in_the_place_of_the_encoder(command: str, kb: Path, start: Path,
         CliRunner().invoke(app, arguments, catch_exceptions=False)
 
 
-@pytest.mark.parametrize("seed", ["-1", str(2**32)])
-def test_seeds_of_the_static_encoder(seed: str, kb: Path, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["train", "static", str(kb), "-o", str(tmp_path / "out"), "--seed", seed])
-    assert result.exit_code == 2
-    assert f"{seed} is not in the range 0<=x<=4294967295" in result.output
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--seed", "-1"), "seed is -1, at least 0 and below 4294967296 expected"),
+        (("--seed", str(2**32)), "seed is 4294967296, at least 0"),
+        (("--epochs", "2", "--hard-epochs", "3"), "hard_epochs is 3, at most the 2 epochs expected"),
+        (("--rows", "0"), "rows is 0, at least 1 expected"),
+        (("--marker-weight", "-1"), "marker_weight is -1.0, at least 0 expected"),
+    ],
+)
+def test_options_of_the_static_encoder_that_make_no_sense(
+    options: tuple[str, ...], message: str, kb: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(medlink.MedlinkError, match=re.escape(message)):
+        CliRunner().invoke(
+            app, ["train", "static", str(kb), "-o", str(tmp_path / "out"), *options], catch_exceptions=False
+        )
+    assert not any(tmp_path.iterdir())

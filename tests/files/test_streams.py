@@ -19,6 +19,7 @@ from medlink.kb.readers.obo import read_obo
 from medlink.kb.readers.obograph import read_obograph
 from medlink.kb.readers.rf2 import read_rf2
 from medlink.kb.readers.rrf import read_rrf
+from medlink.kb.readers.scispacy import read_scispacy
 from medlink.kb.readers.table import read_table
 from tests.kb import writers
 from tests.kb.writers import conso
@@ -169,6 +170,7 @@ READERS: dict[str, tuple[Callable[[Path], Iterable[Any]], str, str]] = {
         "subject_id\tpredicate_id\ttranslation_language\ttranslation_value\n",
         "X:1\trdfs:label\tde\tä\n",
     ),
+    "scispacy": (read_scispacy, "", '{"concept_id": "X:1", "canonical_name": "ä", "aliases": []}\n'),
     "table": (read_table, "id\tname\n", "X:1\tä\n"),
 }
 SIMPLE = pytest.mark.parametrize("kind", READERS)
@@ -208,7 +210,7 @@ def test_utf_16(kind: str, tmp_path: Path) -> None:
         list(read(tmp_path / "x"))
 
 
-@pytest.mark.parametrize("read", [read_obo, read_obograph, read_babelon, read_table])
+@pytest.mark.parametrize("read", [read_obo, read_obograph, read_babelon, read_scispacy, read_table])
 def test_missing_file(read: Callable[[Path], Iterable[Any]], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         list(read(tmp_path / "nowhere"))

@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.loader import Loader
+from medlink.kb.readers import formats
 from medlink.records import Name, Source
 
 from .conftest import HOUSE
@@ -24,15 +26,17 @@ from .writers import conso, write_lines
 # Builds, and once records flow, says so and waits to be killed.
 SLOW = """
 import sys, time
-from medlink.kb import Input, build, build_kb
-read = build.READERS["table"]
+from dataclasses import replace
+from medlink.kb import Input, build_kb
+from medlink.kb.readers import formats
+read = formats()["table"].read
 def slow(path, *, problems=None):
     for number, record in enumerate(read(path, problems=problems)):
         if number == 5:
             print("reading", flush=True)
             time.sleep(60)
         yield record
-build.READERS["table"] = slow
+formats()["table"] = replace(formats()["table"], read=slow)
 build_kb(sys.argv[1], [Input("table", sys.argv[2])])
 """
 
@@ -221,10 +225,9 @@ def test_language_filter(house: Path, tmp_path: Path) -> None:
 
 
 def test_blank_names_are_counted(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from medlink.kb import build
-
-    read = build.READERS["table"]
-    monkeypatch.setitem(build.READERS, "table", lambda path, *, problems: [*read(path), Name("H:1", "  ")])
+    table = formats()["table"]
+    blank = replace(table, read=lambda path, *, problems: iter([*table.read(path), Name("H:1", "  ")]))
+    monkeypatch.setitem(formats(), "table", blank)
     assert build_kb(tmp_path / "kb", [Input("table", house)]).inputs[0].skipped == {"empty name": 1}
 
 
@@ -269,6 +272,9 @@ def test_foreign_database_is_not_replaced(house: Path, tmp_path: Path) -> None:
 def test_unwritable_output(house: Path, tmp_path: Path) -> None:
     with pytest.raises(KnowledgeBaseError, match="is a folder"):
         build_kb(tmp_path, [Input("table", house)])
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(KnowledgeBaseError, match="is a pipe or a device, a knowledge base is a file"):
+        build_kb(tmp_path / "fifo", [Input("table", house)])
     for out in (house / "kb", house / "deep" / "kb", Path("/proc/kb.sqlite")):
         with pytest.raises(ConfigError, match="the knowledge base cannot be written"):
             build_kb(out, [Input("table", house)])

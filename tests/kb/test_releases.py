@@ -154,7 +154,11 @@ def test_hpo_with_translations(tmp_path: Path) -> None:
     }
     names, maps = set(), set()
     for concept_id, node in classes.items():
-        synonyms = [synonym["val"] for synonym in node.get("meta", {}).get("synonyms", [])]
+        synonyms = [
+            synonym["val"]
+            for synonym in node.get("meta", {}).get("synonyms", [])
+            if "obsolete" not in synonym.get("synonymType", "")
+        ]
         names |= {(concept_id, "en", text.strip()) for text in [node["lbl"], *synonyms]}
         maps |= {(concept_id, xref["val"]) for xref in node.get("meta", {}).get("xrefs", []) if ":" in xref["val"]}
     translated = {(row[2], "es", row[5].strip(), "es") for row in rows(folder / "hp-es.babelon.tsv", "\t")}

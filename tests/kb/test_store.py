@@ -16,6 +16,7 @@ import pytest
 
 from medlink.errors import KnowledgeBaseError
 from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.language.tags import wanted
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType
 
 from .writers import write_lines
@@ -91,7 +92,8 @@ def test_preferred_names(kb: KnowledgeBase) -> None:
         ("Krampfanfaelle", None, ["H:2"]),
         ("Krampfanfaelle", "en", []),
         ("Fraisen", "de", ["H:2"]),  # a region of German
-        ("Krampfanfälle", "de-AT", []),
+        ("Krampfanfälle", "de-AT", ["H:2"]),  # a region stands for its language
+        ("Krampfanfälle", "en-GB", []),
         ("crohn disease", "en", ["H:4"]),
         ("Crohn\u2019s Disease", None, ["H:4"]),
         ("GEFÄSSVERSCHLUSS", None, ["H:5"]),
@@ -195,9 +197,8 @@ def test_iterators(kb: KnowledgeBase) -> None:
     assert names == sorted(names, key=lambda n: (n.concept_id, n.language, not n.preferred, n.text))
     assert len(names) == 13
     assert texts(list(kb.iter_names(languages=["de"]))) == [
-        "Krankheit", "Krampfanfälle", "Fraisen", "Fieberkrampf", "Gefäßverschluß",
+        "Krankheit", "Krampfanfälle", "Fraisen", "Fieberkrampf", "Gefäßverschluß", "alfa",
     ]  # fmt: skip
-    assert texts(list(kb.iter_names(languages=["de-AT"]))) == ["Fraisen"]
     assert texts(list(kb.iter_names(languages=""))) == ["alfa"]
     assert texts(list(kb.iter_names(languages="es", semantic_types=["Symptom"]))) == ["crisis convulsiva"]
     assert list(kb.iter_names(sources=["other"])) == []
@@ -212,6 +213,28 @@ def test_iterators(kb: KnowledgeBase) -> None:
     assert list(kb.iter_definitions(sources=["x"])) == []
     assert next(kb.iter_semantic_types()) == SemanticType("H:1", "Disease", "", "house")
     assert len(list(kb.iter_semantic_types(sources=["house"]))) == 6
+
+
+TAGS = ["", "de", "de-at", "de-ch", "en", "zh", "zh-hant", "zh-hant-tw", "den"]
+
+
+def test_one_rule_for_languages(tmp_path: Path) -> None:
+    """What the queries let through is what :func:`medlink.language.tags.wanted` does, in a build too."""
+    rows = [f"H:{number}\tname {number}\t{tag}" for number, tag in enumerate(TAGS[:-1])]
+    table = write_lines(tmp_path / "x.tsv", ["id\tname\tlanguage", *rows])
+    build_kb(tmp_path / "kb", [Input("table", table)])
+    with KnowledgeBase(tmp_path / "kb") as opened:
+        names = list(opened.iter_names())
+        for asked in [[tag] for tag in TAGS[1:]] + [["de-at", "zh-hant"], ["en", "de-ch"]]:
+            expected = [name.concept_id for name in names if wanted(name.language, asked)]
+            assert [name.concept_id for name in opened.iter_names(languages=asked)] == expected
+            if len(asked) == 1 and asked != ["den"]:
+                found = opened.search("name", limit=99, language=asked[0])
+                assert sorted(name.concept_id for name in found) == expected
+                one = [number for number in range(len(rows)) if opened.lookup(f"name {number}", asked[0])]
+                assert [f"H:{number}" for number in one] == expected
+                report = build_kb(tmp_path / "less", [Input("table", table)], languages=asked)
+                assert sum(report.sources[0].names.values()) == len(expected)
 
 
 def test_iterators_are_lazy_and_independent(kb: KnowledgeBase) -> None:

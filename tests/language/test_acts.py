@@ -6,8 +6,9 @@ from itertools import product
 
 import pytest
 
-from medlink.language.acts import act_rules, acts_of, acts_part
-from medlink.language.text import LANGUAGES, normalise
+from medlink.language.acts import acts_of, acts_part
+from medlink.language.languages import language_data, languages
+from medlink.language.text import normalise
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,7 @@ def test_what_a_term_says(term: str, language: str, named: set[str], rests: set[
 
 def test_without_a_language_the_rules_of_all_are_read() -> None:
     assert acts_of("Nierenbiopsie").named == acts_of("biopsia renal").named == {"biopsy"}
-    assert {rest.partition(" ")[0] for rest in acts_of("liver").rests} == {*LANGUAGES}
+    assert {rest.partition(" ")[0] for rest in acts_of("liver").rests} == {*languages()}
     # the rest of a term in another language is another word
     assert not acts_part(acts_of("liver", "en"), acts_of("Leberbiopsie", "de"))
 
@@ -66,7 +67,7 @@ def test_a_word_at_a_time_finds_what_the_whole_term_has() -> None:
             "positron emission tomography",
         ),
     ]
-    for term, language in product(terms, LANGUAGES):
-        rules = act_rules(language)
-        found = {act for act, pattern in rules.patterns if pattern.search(normalise(term))}
+    for term, language in product(terms, languages()):
+        rules = language_data(language).acts
+        found = {act for act, pattern in rules.acts.items() if pattern.search(normalise(term))}
         assert acts_of(term, language).named == found - rules.general, (term, language)

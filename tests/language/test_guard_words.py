@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
-from importlib import resources
-
 from medlink.clustering.guards import COMPARED
-from medlink.language.acts import ACT
-from medlink.language.guard_words import NEGATION, guard_values, negated_words
-from medlink.language.text import LANGUAGES
+from medlink.language.guard_words import guard_values, negated_words
+from medlink.language.languages import language_data, languages
 
 
 def test_words_of_another_language_count_only_there() -> None:
@@ -58,15 +53,15 @@ def test_what_negates_nothing() -> None:
     assert guard_values("non-acquired deficiency", "en") == frozenset()
 
 
-def test_every_rule_has_a_source_and_the_same_values_in_all_languages() -> None:
-    folder = resources.files("medlink").joinpath("resources/language")
-    files = {tag: json.loads(folder.joinpath(f"guards.{tag}.json").read_text("utf-8")) for tag in LANGUAGES}
-    for raw in files.values():
-        assert raw.keys() == files["en"].keys()
-        assert raw.keys() - {NEGATION, ACT, "only_here", "small_words", "unread"} == COMPARED.keys() - {"letter"}
-        for kind, entry in raw.items():
-            assert entry["source"]
-            if kind in COMPARED or kind == ACT:
-                assert entry["value"].keys() == files["en"][kind]["value"].keys()
-                assert all(re.compile(pattern) for pattern in entry["value"].values())
-            assert ("with" in entry) == (kind == "anaesthesia")
+def test_every_language_has_the_same_kinds_and_values() -> None:
+    english = language_data("en")
+    assert english.guards.kinds.keys() == COMPARED.keys() - {"letter"}
+    for language in languages():
+        data = language_data(language)
+        assert data.guards.kinds.keys() == english.guards.kinds.keys()
+        for kind, patterns in data.guards.kinds.items():
+            assert patterns.keys() == english.guards.kinds[kind].keys()
+        assert data.acts.acts.keys() == english.acts.acts.keys()
+        assert data.guards.company.keys() == {"anaesthesia"}
+        assert data.articles.small_words
+        assert data.persons.cues

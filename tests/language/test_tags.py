@@ -32,5 +32,9 @@ def test_filter() -> None:
 def test_wanted() -> None:
     assert wanted("fr", None)
     assert wanted("de-at", frozenset({"de"}))
-    assert not wanted("de", frozenset({"de-at"}))
+    assert wanted("de", frozenset({"de-at"}))
+    assert not wanted("de-ch", frozenset({"de-at"}))
     assert not wanted("den", frozenset({"de"}))
+    assert not wanted("de", frozenset({"den"}))
+    assert wanted("", ["fr"])
+    assert wanted("fr", [])

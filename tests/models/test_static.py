@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +76,7 @@ def naive(encoder: StaticEncoder, text: str) -> list[float]:
 
 @pytest.mark.parametrize("marker_weight", [0.5, 0.0, 2.0])
 def test_same_numbers_as_the_formula(marker_weight: float) -> None:
-    encoder = random_encoder(replace(CONFIG, marker_weight=marker_weight))
+    encoder = random_encoder(CONFIG.replace(marker_weight=marker_weight))
     texts = ["Herzinfarkt", "", "type 2 diabetes", "x", "…", "Grad IIb"]
     got = encoder.encode(texts)
     assert got.dtype == np.float32
@@ -105,8 +104,8 @@ def test_features_pair_the_probes() -> None:
 
 def test_the_weight_of_markers_does_not_depend_on_length() -> None:
     """A number that differs costs a long name as much similarity as a short one."""
-    plain = random_encoder(replace(CONFIG, rows=50_000, dimension=300, marker_weight=0.0))
-    marked = StaticEncoder(replace(plain.config, marker_weight=1.0), plain.tensors)
+    plain = random_encoder(CONFIG.replace(rows=50_000, dimension=300, marker_weight=0.0))
+    marked = StaticEncoder(plain.config.replace(marker_weight=1.0), plain.tensors)
     for name in ("grade", "squamous cell carcinoma of the nasopharynx in adults grade"):
         one, other = f"{name} 1", f"{name} 2"
         before, after = (float(np.dot(*e.encode([one, other]))) for e in (plain, marked))
@@ -135,7 +134,7 @@ def test_round_trip_and_fingerprint(tmp_path: Path) -> None:
 def test_an_encoder_from_before_markers_has_none() -> None:
     raw = CONFIG.to_dict()
     del raw["marker_weight"]
-    assert StaticConfig.from_dict(raw) == replace(CONFIG, marker_weight=0.0)
+    assert StaticConfig.from_dict(raw) == CONFIG.replace(marker_weight=0.0)
 
 
 def test_sentence_transformers_computes_the_same(tmp_path: Path) -> None:
@@ -161,7 +160,7 @@ def test_one_forward_pass_in_numpy_and_one_in_torch(marker_weight: float) -> Non
 
     from medlink.models.static.module import StaticEmbedding, as_tensors
 
-    encoder = random_encoder(replace(CONFIG, marker_weight=marker_weight))
+    encoder = random_encoder(CONFIG.replace(marker_weight=marker_weight))
     module = StaticEmbedding.of(encoder, dropout=0.5).eval()
     expected = encoder.encode(TEXTS)
     with torch.no_grad():

@@ -1,1 +1,31 @@
-"""Readers: one file for each foreign format, release files in, records out."""
+"""Readers of foreign formats: one file each, from release file to the records of :mod:`medlink.records`.
+
+A reader for a new format is one file here, which nothing else names. It holds
+
+* a function ``read_x(path, *, ..., problems: Problems | None = None)`` that yields records: first its
+  :class:`~medlink.records.Source`, and a :class:`~medlink.records.Concept` for each id that it announces. The text
+  comes through :mod:`medlink.files` (``LineFile``, ``open_table``, ``read_json_lines``), so that gzip, encodings, bad
+  rows and progress are as everywhere; a row that cannot be used goes to ``problems.bad_row``, one that is left out on
+  purpose to ``problems.skipped``. An argument ``languages``, where there is one, is the filter of the build; all other
+  arguments are options of :class:`medlink.kb.Input`;
+* ``FORMAT = Format("x", read_x, "--x", "what it reads, for the help")``, by which :func:`formats` finds it. The
+  command ``medlink kb build`` then has the option, and ``Input("x", path)`` works.
+
+Foreign column names and codes stay in the file. Its test goes to ``tests/kb/readers/test_x.py``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from medlink.kb.readers.common import Format
+
+
+@cache
+def formats() -> dict[str, Format]:
+    """The formats that can be read, by name, in the order in which the command line reads them."""
+    modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
+    found = [module.FORMAT for module in modules if hasattr(module, "FORMAT")]
+    return {one.name: one for one in sorted(found, key=lambda one: (one.order, one.name))}

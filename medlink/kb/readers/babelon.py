@@ -19,6 +19,7 @@ from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import open_table
+from medlink.kb.readers.common import Format, deprecated
 from medlink.kb.readers.table import stem
 from medlink.language.tags import language_tag
 from medlink.records import Definition, Name, Record, Source
@@ -47,8 +48,8 @@ def read_babelon(
         path: the file, plain or ``.gz``.
         source: name of the source; the file's name without endings when left out.
         version: version of the source.
-        problems: where bad rows are counted. Rows without a translation and rows of other predicates are
-            counted as skipped.
+        problems: where bad rows are counted. Rows without a translation, rows of other predicates and
+            translations that say that they are obsolete are counted as skipped.
 
     Yields:
         The source, then preferred names (``rdfs:label``), synonyms and definitions (``IAO:0000115``).
@@ -105,6 +106,8 @@ def _records(
     if tag is None:
         lines.bad("unknown language", line, repr(language)[:40])
         return
+    if deprecated(text, lines.problems.skipped):
+        return
     kind = _PREDICATES.get(predicate)
     synonym = None if kind else _SYNONYM.fullmatch(predicate)
     if kind == _LABEL:
@@ -146,3 +149,8 @@ def _template(
                 text=text.strip(),
                 source=source,
             )
+
+
+FORMAT = Format(
+    "babelon", read_babelon, "--babelon", "Translations (Babelon TSV) of concepts from the other inputs.", 80
+)

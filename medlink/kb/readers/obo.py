@@ -11,12 +11,12 @@ from os import PathLike
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
+from medlink.kb.readers.common import Format, deprecated, synonym_type
 from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(\w+)?\s*([^\s\[{]+)?')
 _ESCAPE = re.compile(r"\\(.)")
 _ESCAPED = {"n": " ", "W": " ", "t": " "}
-_LAY = {"layperson": "lay", "abbreviation": "abbreviation", "OMO:0003012": "abbreviation"}
 
 
 @dataclass(slots=True)
@@ -104,7 +104,7 @@ def read_obo(
             lines.bad("term without id or name", stanza.line)
         elif concept_id.partition(":")[0] != prefix:
             problems.skipped["term of another ontology"] += 1
-        else:
+        elif not deprecated(label, problems.skipped):
             yield Concept(concept_id, name)
             yield Name(concept_id, label, language, "preferred", name, True)
             for entry in stanza.tags:
@@ -149,10 +149,11 @@ def _record(
         elif tag == "def":
             yield Definition(concept_id, text, language, source)
         else:
-            kind = (found[2] or "related").lower()
-            if kind == "exact":
-                kind = _LAY.get((found[3] or "").rsplit("#", 1)[-1], kind)
-            yield Name(concept_id, text, language, kind, source)
+            kind = synonym_type(found[2] or "", found[3] or "")
+            if kind is None:
+                lines.problems.skipped["obsolete synonym"] += 1
+            elif not deprecated(text, lines.problems.skipped, "synonym"):
+                yield Name(concept_id, text, language, kind, source)
     elif tag == "is_a":
         yield Relation(concept_id, "isa", _plain(value), source)
     elif tag == "relationship":
@@ -195,3 +196,6 @@ def _version(header: _Stanza) -> str:
     value = header.value("data-version")
     parts = [part for part in value.split("/") if any(c.isdigit() for c in part)]
     return parts[0] if parts else value
+
+
+FORMAT = Format("obo", read_obo, "--obo", "Ontology as an OBO text file.", 30)

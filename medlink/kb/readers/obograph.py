@@ -13,12 +13,12 @@ from typing import Any
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import existing_file
+from medlink.kb.readers.common import Format, deprecated, synonym_type
 from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
 
 _NAMESPACES = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasOBONamespace", "oboInOwl:hasOBONamespace"})
 _VERSION_INFO = frozenset({"http://www.w3.org/2002/07/owl#versionInfo", "owl:versionInfo"})
 _TITLE = frozenset({"http://purl.org/dc/elements/1.1/title", "http://purl.org/dc/terms/title"})
-_LAY = {"layperson": "lay", "abbreviation": "abbreviation"}
 
 
 def compact(url: str) -> str:
@@ -85,7 +85,7 @@ def read_obograph(
             problems.skipped["class of another ontology"] += 1
         elif not str(node.get("lbl") or "").strip():
             problems.skipped["class without a label"] += 1
-        else:
+        elif not deprecated(str(node["lbl"]), problems.skipped, "class"):
             own[node["id"]] = node
     if not own:
         raise InputError(
@@ -209,10 +209,12 @@ def _concept(concept_id: str, node: dict[str, Any], source: str, language: str, 
         if not text:
             problems.skipped["empty synonym"] += 1
             continue
-        kind = str(synonym.get("pred", "")).removeprefix("has").removesuffix("Synonym").lower() or "synonym"
-        if kind == "exact":
-            kind = _LAY.get(str(synonym.get("synonymType", "")).rsplit("#", 1)[-1], kind)
-        yield Name(concept_id, text, language, kind, source)
+        scope = str(synonym.get("pred", "")).removeprefix("has").removesuffix("Synonym") or "synonym"
+        kind = synonym_type(scope, str(synonym.get("synonymType") or ""))
+        if kind is None:
+            problems.skipped["obsolete synonym"] += 1
+        elif not deprecated(text, problems.skipped, "synonym"):
+            yield Name(concept_id, text, language, kind, source)
     definition = str((meta.get("definition") or {}).get("val") or "").strip()
     if definition:
         yield Definition(concept_id, definition, language, source)
@@ -248,3 +250,6 @@ def _semantic_types(
                     queue.append(parent)
         for top in sorted(above & tops):
             yield SemanticType(compact(url), str(own[top]["lbl"]).strip(), "", source)
+
+
+FORMAT = Format("obograph", read_obograph, "--obograph", "Ontology as an OBO-graphs JSON file.", 40)

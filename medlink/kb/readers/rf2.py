@@ -29,9 +29,9 @@ from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import open_table
-from medlink.kb.readers.ranked import MAX_RANK, RankedName
+from medlink.kb.readers.common import MAX_RANK, Format, RankedName
 from medlink.language.tags import language_filter, language_tag, wanted
-from medlink.records import Concept, Definition, Mapping, Record, Relation, SemanticType, Source
+from medlink.records import FSN, Concept, Definition, Mapping, Record, Relation, SemanticType, Source
 
 SOURCE = "SNOMEDCT"
 _FSN, _DEFINITION, _PREFERRED = "900000000000003001", "900000000000550004", "900000000000548007"
@@ -206,7 +206,7 @@ class _Snapshot:
                 yield Definition(concept_id, term, tag, SOURCE)
             elif fsn:
                 # Never the preferred one, also where a language has no other flagged name.
-                yield RankedName(concept_id, term, tag, "fsn", SOURCE, False, MAX_RANK)
+                yield RankedName(concept_id, term, tag, FSN, SOURCE, False, MAX_RANK)
             else:
                 rank = preferred.get(description)
                 yield RankedName(concept_id, term, tag, "synonym", SOURCE, rank is not None, rank or 0)
@@ -272,3 +272,13 @@ def _find(folders: Sequence[str | PathLike[str]]) -> dict[str, list[Path]]:
                 remedy="add the folder of the international edition, or unpack the release again",
             )
     return files
+
+
+FORMAT = Format(
+    "rf2",
+    read_rf2,
+    "--snomed",
+    "Folder of a SNOMED CT release (RF2 snapshot); further ones are read as its extensions.",
+    20,
+    "extensions",
+)

@@ -5,7 +5,9 @@ Columns are those of the UMLS Reference Manual, chapter 3 (Metathesaurus, Rich R
 What becomes of the rows:
 
 * ``MRCONSO``: a row is a name; a CUI with names is a concept of the source ``UMLS``; its source and code become a
-  mapping of type ``code`` (``NOCODE`` is none). Names keep their source, so several sources are in one result.
+  mapping of type ``code`` (``NOCODE`` is none). Names keep their source, so several sources are in one result. A name
+  whose term type (TTY) is that of a fully specified name, such as ``FN``, has the type ``fsn``, as in RF2. Names of
+  term types that are no names of the concept are left out: ``resources/kb/umls_term_types.json`` lists them.
 * ``MRDEF``: definitions, in the language of their source.
 * ``MRSTY``: semantic types with their TUI.
 * ``MRREL``: the file reads backwards. REL and RELA say what CUI2 is to CUI1, so ``CUI1|..|CHD|CUI2|..|isa`` is
@@ -17,7 +19,10 @@ What becomes of the rows:
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import resources
 from os import PathLike
 from pathlib import Path
 
@@ -25,9 +30,9 @@ from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import read_rows
-from medlink.kb.readers.ranked import RankedName
+from medlink.kb.readers.common import MAX_RANK, Format, RankedName
 from medlink.language.tags import language_filter, language_tag, wanted
-from medlink.records import Concept, Definition, Mapping, Record, Relation, SemanticType, Source
+from medlink.records import FSN, Concept, Definition, Mapping, Record, Relation, SemanticType, Source
 
 SOURCE = "UMLS"
 _COLUMNS = {
@@ -65,7 +70,7 @@ def read_rrf(
         folder: the folder with the files, or the one above its ``META``.
         languages: names and definitions of these languages only.
         sources: names, definitions, relations and codes of these sources (SAB) only.
-        term_types: names of these term types (TTY) only.
+        term_types: names of these term types (TTY) only, also of types that are left out otherwise.
         include_suppressed: take in rows whose SUPPRESS is not ``N``.
         problems: where bad and left-out rows are counted.
 
@@ -179,7 +184,7 @@ class _Release:
     def names(self) -> Iterator[Record]:
         """Sources, concepts and names of MRCONSO."""
         problems, skipped, languages = self.problems, self.skipped, self.languages
-        known, ranks = self.known_sources(), self.ranks()
+        known, ranks, (full, no_names) = self.known_sources(), self.ranks(), _term_types()
         top = max(ranks.values(), default=0) + 1
         yield known[SOURCE]
         announced: set[str] = set()
@@ -212,9 +217,15 @@ class _Release:
                 codes[sab, code] = None
             if self.term_types is not None and tty not in self.term_types:
                 skipped["name of another term type"] += 1
-            elif languages is not None and not wanted(tag, languages):
+            elif not wanted(tag, languages):
                 skipped["name in another language"] += 1
                 run.append((-1, "", "", "", ""))
+            elif self.term_types is None and tty in no_names:
+                skipped[no_names[tty]] += 1
+                run.append((-1, "", "", "", ""))
+            elif tty in full:
+                # never the preferred one, also where a language has no other flagged name
+                run.append((MAX_RANK, text, tag, FSN, sab))
             else:
                 rank = (top - ranks.get((sab, tty), 0)) * 8 + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")
                 run.append((rank, text, tag, tty, sab))
@@ -253,20 +264,33 @@ class _Release:
                 yield Relation(cui2, kind, cui1, sab)
 
 
+@cache
+def _term_types() -> tuple[frozenset[str], dict[str, str]]:
+    """Term types of fully specified names, and those that are no names with the reason."""
+    file = resources.files("medlink") / "resources" / "kb" / "umls_term_types.json"
+    data = json.loads(file.read_text("utf-8"))
+    return frozenset(data["fully_specified"]), {
+        tty: reason for reason, types in data["left_out"].items() for tty in types
+    }
+
+
 def _flush(cui: str, run: list[tuple[int, str, str, str, str]], codes: dict[tuple[str, str], None]) -> Iterator[Record]:
     """Records of the rows of one concept that stood together; empties both collections."""
     best: dict[str, int] = {}
     for place, (rank, _, tag, _, _) in enumerate(run):
-        if rank >= 0 and (tag not in best or rank < run[best[tag]][0]):
+        if 0 <= rank < MAX_RANK and (tag not in best or rank < run[best[tag]][0]):
             best[tag] = place
     if run:
         # Also for a concept whose names the language filter left out, so that the knowledge base counts it.
         yield Concept(cui, SOURCE)
     for place, (rank, text, tag, tty, sab) in enumerate(run):
         if rank >= 0:
-            yield RankedName(cui, text, tag, tty, sab, best[tag] == place, rank)
+            yield RankedName(cui, text, tag, tty, sab, best.get(tag) == place, rank)
     if run:
         for sab, code in codes:
             yield Mapping(cui, sab, code, "code", sab)
     run.clear()
     codes.clear()
+
+
+FORMAT = Format("rrf", read_rrf, "--umls", "META folder of a UMLS release (RRF).", 10)

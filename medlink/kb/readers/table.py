@@ -1,4 +1,4 @@
-"""Reader of plain tables: a house list in TSV or CSV."""
+"""Reader of plain tables: your own terminology in TSV or CSV."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from os import PathLike
 from medlink.errors import ConfigError
 from medlink.files.problems import Problems
 from medlink.files.tables import Table, found_columns, open_table
+from medlink.kb.readers.common import Format
 from medlink.language.tags import language_tag
 from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType, Source
 
@@ -28,14 +29,14 @@ _TAKEN, _LEFT_OUT = ("", "accept"), ("reject", "group")
 DECISIONS = "decisions"
 """Source of what decisions bring: a browser saves one file under several names, which are one source."""
 _NOT_SEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters without a look of their own
-_ENDINGS = (".gz", ".tsv", ".csv", ".txt")
+_ENDINGS = (".gz", ".tsv", ".csv", ".txt", ".jsonl")
 
 
 def stem(path: str | PathLike[str]) -> str:
-    """Name of a file without its folder and its table endings.
+    """Name of a file without its folder and its endings.
 
-    >>> stem("lists/house.tsv.gz")
-    'house'
+    >>> stem("lists/ward.tsv.gz")
+    'ward'
     """
     name = str(path).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     while any(name.lower().endswith(ending) and len(name) > len(ending) for ending in _ENDINGS):
@@ -160,3 +161,12 @@ def _places(table: Table) -> dict[str, int]:
 
 def _several(cell: str) -> list[str]:
     return [part.strip() for part in cell.split("|") if part.strip()]
+
+
+FORMAT = Format(
+    "table",
+    read_table,
+    "--table",
+    "Your own table: TSV or CSV with concept_id, name and optionally language, type, definition, parent.",
+    70,
+)

@@ -21,16 +21,17 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from medlink.errors import EncoderError
+from medlink.errors import ConfigError, EncoderError
 from medlink.files.json import json_text
 from medlink.models.ngrams import buckets, hash_markers, hash_ngrams, rules_digest
+from medlink.settings import Settings
 
 MODULE_PATH = "medlink.models.static.module.StaticEmbedding"
 _MODULE_PATHS = (MODULE_PATH, "medlink.models.static_module.StaticEmbedding")  # the second up to version 0.1
@@ -41,41 +42,31 @@ _NORM_EPSILON = 1e-5
 _CHUNK = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class StaticConfig:
+class StaticConfig(Settings):
     """Shape of a static encoder: what must be known to compute a name's features.
 
-    Attributes:
-        rows: of the table.
-        dimension: width of the embeddings.
-        hidden: width of the feed-forward net.
-        probes: rows of the table that an n-gram or a marker is the sum of.
-        sizes: lengths of the n-grams.
-        words: whether each whole word is a feature too.
-        marker_weight: the w of the markers; 0 for none.
-        max_chars: normalised characters that count.
+    Raises:
+        ConfigError: a value is of another type or out of its range.
     """
 
-    rows: int = 65_536
-    dimension: int = 256
-    hidden: int = 512
-    probes: int = 2
-    sizes: tuple[int, ...] = (3, 4, 5)
-    words: bool = True
-    marker_weight: float = 0.5
-    max_chars: int = 256
+    rows: Annotated[int, Field(ge=1, description="Rows of the table of n-grams.")] = 65_536
+    dimension: Annotated[int, Field(ge=1, description="Width of the embeddings.")] = 256
+    hidden: Annotated[int, Field(ge=1, description="Width of the feed-forward net.")] = 512
+    probes: Annotated[int, Field(ge=1, description="Rows that an n-gram or a marker is the sum of.")] = 2
+    sizes: Annotated[tuple[int, ...], Field(description="Length of n-grams; may be repeated.")] = (3, 4, 5)
+    words: Annotated[bool, Field(description="Whether each whole word is a feature too.")] = True
+    marker_weight: Annotated[
+        float, Field(ge=0, description="Weight of numbers, numerals and single letters; 0: none.")
+    ] = 0.5
+    max_chars: Annotated[int, Field(ge=1, description="Normalised characters of a name that count.")] = 256
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> StaticConfig:
         """Read the mapping that :meth:`to_dict` wrote; without a weight of markers it is of an encoder without them."""
         try:
             return cls(**{"marker_weight": 0.0, **raw, "sizes": tuple(raw["sizes"])})
-        except (TypeError, KeyError) as error:
+        except (TypeError, KeyError, ConfigError) as error:
             raise EncoderError(f"not a configuration of a static encoder: {error}") from error
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return {**asdict(self), "sizes": list(self.sizes)}
 
 
 class Features(NamedTuple):

@@ -105,7 +105,7 @@ class CoderPlusPlusLoop(ResumableTrainer):
         if self.is_world_process_zero():
             begin = time.perf_counter()
             vectors = self._part.embed()
-            self._rounds.neighbours = nearest_terms(vectors, self.recipe.neighbours, self.recipe.seed)
+            self._rounds.neighbours = nearest_terms(vectors, self.recipe.neighbours)
             taken = time.perf_counter() - begin
             self._log(f"round {self._found + 1}: neighbours of {len(vectors)} terms found in {taken:.1f} s")
         if self.args.world_size > 1:

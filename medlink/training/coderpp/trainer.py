@@ -5,15 +5,14 @@ What is imported here needs neither torch nor sentence-transformers; training im
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, needs_extra
 from medlink.models.encoders import BUILTIN, Encoder, check_folder, load_encoder
 from medlink.models.static.encoder import StaticEncoder
 from medlink.records import Name
-from medlink.training.coderpp.card import write_card
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Terms
 
@@ -30,7 +29,6 @@ class CoderPlusPlusTrainer:
         recipe: how to train; the default is the paper's for a transformer and
             :meth:`~medlink.training.coderpp.recipe.CoderPlusPlusRecipe.static` for a static encoder. It may be set anew
             before :meth:`train`.
-        log: called with one line now and then.
 
     Raises:
         ConfigError: the names do not suffice.
@@ -46,7 +44,6 @@ class CoderPlusPlusTrainer:
         names: Iterable[Name],
         start: str | Path = BUILTIN,
         recipe: CoderPlusPlusRecipe | None = None,
-        log: Callable[[str], None] | None = None,
     ) -> None:
         self.terms = Terms(names)
         self._start = start
@@ -54,7 +51,6 @@ class CoderPlusPlusTrainer:
         self._start_fingerprint = encoder.fingerprint
         self._is_static = isinstance(encoder, StaticEncoder)
         self.recipe = recipe or (CoderPlusPlusRecipe.static() if self._is_static else CoderPlusPlusRecipe())
-        self._log = log or (lambda _: None)
 
     def train(
         self,
@@ -63,6 +59,7 @@ class CoderPlusPlusTrainer:
         resume: bool = False,
         checkpoint_steps: int = CHECKPOINT_STEPS,
         workers: int = 0,
+        progress: Callable[[str], None] | None = None,
     ) -> Encoder:
         """Run the recipe and write the encoder.
 
@@ -76,6 +73,7 @@ class CoderPlusPlusTrainer:
             checkpoint_steps: steps between two checkpoints.
             workers: processes that turn batches into tensors while the model is busy: some for a transformer on a GPU,
                 0 on a CPU. They do not change the weights.
+            progress: called with one line now and then.
 
         Returns:
             The trained encoder, opened from ``out``.
@@ -85,15 +83,12 @@ class CoderPlusPlusTrainer:
                 the recipe does not fit the encoder.
             EncoderError: the loss or the weights are no numbers, a checkpoint is damaged, or the disk is full.
         """
-        try:
+        with needs_extra("train", "training"):
             from medlink.training.coderpp.loop import CoderPlusPlusLoop
             from medlink.training.coderpp.trainable import trainable
             from medlink.training.common import checkpoint
+            from medlink.training.common.card import write_card
             from medlink.training.common.trainer import precision_here, processes_here, settings_here
-        except ImportError as error:
-            raise ConfigError(
-                f"a library for training is missing: {error.name}", remedy="install medlink[train]"
-            ) from error
 
         out = Path(out).resolve()
         self._check(out, checkpoint_steps, workers)
@@ -118,7 +113,7 @@ class CoderPlusPlusTrainer:
                 work=work,
                 checkpoint_steps=checkpoint_steps,
                 workers=workers,
-                log=self._log,
+                log=progress or (lambda _: None),
             )
             loop.run(found)
             if processes.is_main_process:
@@ -127,11 +122,19 @@ class CoderPlusPlusTrainer:
                     write_card(
                         beside,
                         load_encoder(beside),
-                        terms=self.terms,
+                        title="Encoder trained by CODER++",
+                        summary="hard positives and hard negatives under the multi-similarity loss (Zeng et al. 2022, "
+                        "section 4.2; Wang et al. 2019)",
+                        command="medlink train coderpp",
                         start=self._start_fingerprint,
+                        data={
+                            "names": self.terms.names,
+                            "concepts": len(self.terms.concept_ids),
+                            "distinct terms": len(self.terms),
+                            "SHA-256 of the names with their concepts": f"`{self.terms.digest}`",
+                        },
                         recipe=self.recipe,
-                        steps=loop.state.global_step,
-                        figures=loop.figures,
+                        figures={"steps": loop.state.global_step, **_last(loop.figures)},
                     )
         if processes.is_main_process:
             checkpoint.remove(work)
@@ -149,3 +152,13 @@ class CoderPlusPlusTrainer:
                 "feature_dropout is for a static encoder", remedy="leave it at 0; a transformer has its own dropout"
             )
         check_folder(out)
+
+
+def _last(figures: Mapping[str, float]) -> dict[str, str]:
+    """What the last line of progress said; nothing where there was none."""
+    if not figures:
+        return {}
+    return {
+        "loss over the last of them": f"{figures['loss']:.4f}",
+        "informative pairs among them": f"{figures['informative']:.2%}",
+    }

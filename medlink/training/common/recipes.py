@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from medlink.errors import ConfigError
 from medlink.settings import Settings
 
 # Training counts in 32 bits. Ten to the sixth leaves room for products; and two cosines of 32 bits are at least 6e-8
 # apart, so that a loss sharper than that tells no more.
 LARGEST, SMALLEST = 1e6, 1e-6
+PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 # types of the fields that a recipe may give another default
 Epochs = Annotated[int, Field(ge=1, description="Passes over the data.")]
@@ -73,28 +72,3 @@ class PhaseRecipe(Recipe):
     patience: Annotated[
         int, Field(ge=0, description="Looks at --dev without a better one after which training stops; 0: never.")
     ] = 0
-
-
-# what CODER++ still checks by hand
-PRECISIONS = ("auto", "fp32", "bf16", "fp16")
-Range = tuple[Callable[[Any], bool], str]
-COUNT: Range = (lambda x: x >= 1, "at least 1")
-POSITIVE: Range = (lambda x: 0 < x <= LARGEST, f"a number above 0, at most {LARGEST:g}")
-NOT_NEGATIVE: Range = (lambda x: 0 <= x <= LARGEST, f"a number from 0 to {LARGEST:g}")
-SHARPNESS: Range = (lambda x: SMALLEST <= x <= LARGEST, f"a number from {SMALLEST:g} to {LARGEST:g}")
-SHARE: Range = (lambda x: 0 <= x < 1, "a share from 0 to below 1")
-SEED: Range = (lambda x: 0 <= x < 2**32, f"a whole number from 0 to {2**32 - 1}")
-
-
-def check_recipe(recipe: Any, ranges: Mapping[str, Range]) -> None:
-    """Refuse values out of range, and a precision that does not exist.
-
-    Raises:
-        ConfigError: a value is out of range; the first one is named.
-    """
-    for name, (fits, expected) in ranges.items():
-        # no comparison with NaN is true
-        if not fits(getattr(recipe, name)):
-            raise ConfigError(f"{name} is {getattr(recipe, name)}, {expected} expected")
-    if recipe.precision not in PRECISIONS:
-        raise ConfigError(f"precision is {recipe.precision!r}", remedy=f"give one of {', '.join(PRECISIONS)}")

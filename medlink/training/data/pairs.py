@@ -13,19 +13,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Iterator
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Annotated, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, model_validator
 
 from medlink.errors import ConfigError
 from medlink.language.text import normalise
-from medlink.training.data.draws import Numbers, counts_of, draw_ancestors, draw_places, draw_values, order, upto
-from medlink.training.data.graph import ConceptGraph, Material
-from medlink.training.data.pair_batches import distinct_batches
+from medlink.settings import Settings
+from medlink.training.data.batches import distinct_batches, run_ahead
+from medlink.training.data.graph import Material, counts_of, draw_ancestors, draw_places, draw_values, order, upto
 from medlink.training.data.relations import describe, relation_words
-from medlink.training.data.workers import run_ahead
+from medlink.training.data.view import Numbers, TrainingView
 
 KINDS = ("definition", "description", "name")
 _CHUNK = 16_384  # pairs whose texts are read at once: a few dozen megabytes
@@ -57,58 +58,43 @@ class PairSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class PairRecipe:
-    """Which pairs, and how many.
+_Share = Annotated[float, Field(ge=0, le=1)]
 
-    Args:
-        pairs: pairs in an epoch. ``None``: as many as there are when each definition comes ``definition_repeats``
-            times; without definitions, each relation or name once.
-        definition_share: share of pairs with a definition (Remy et al. 2022, section 3.2).
-        name_share: share of pairs of two names of a concept, as other models have them; the paper has none, on
-            purpose (section 3). The remaining pairs have a description.
-        definition_repeats: how often a definition comes (section 3.2), where ``pairs`` is ``None``.
-        open_share: share of descriptions that begin with "something".
-        semantic_type_share: share of descriptions that begin with a semantic type; the others begin with the name of
-            an ancestor. The paper (section 3.1) names the three and no shares, hence a third each. A concept without a
-            semantic type or an ancestor gets "something".
-        seed: of all that is random.
+
+class PairRecipe(Settings):
+    """Which pairs, and how many: the defaults are those of Remy et al. 2022, sections 3.1 and 3.2.
+
+    Without a number of pairs an epoch has as many as there are when each definition comes ``definition_repeats`` times;
+    without definitions, each relation or name once. The paper has no pairs of two names of a concept, as other models
+    have them, on purpose (section 3). The pairs that are neither have a description, which begins with the name of an
+    ancestor, a semantic type or "something"; the paper names the three and no shares, hence a third each. A concept
+    without a semantic type or an ancestor gets "something".
 
     Raises:
-        ConfigError: a number is out of range.
+        ConfigError: a value is of another type or out of its range, or two shares are more than 1 together.
 
     >>> PairRecipe().definition_share, PairRecipe().description_share
     (0.15, 0.85)
     """
 
-    pairs: int | None = None
-    definition_share: float = 0.15
-    name_share: float = 0.0
-    definition_repeats: int = 50
-    open_share: float = 1 / 3
-    semantic_type_share: float = 1 / 3
-    seed: int = 1
+    pairs: Annotated[Annotated[int, Field(ge=1)] | None, Field(description="Pairs in an epoch.")] = None
+    definition_share: Annotated[_Share, Field(description="Share of pairs with a definition.")] = 0.15
+    name_share: Annotated[_Share, Field(description="Share of pairs of two names of a concept.")] = 0.0
+    definition_repeats: Annotated[
+        int, Field(ge=1, description="How often a definition comes in an epoch where --pairs does not say it.")
+    ] = 50
+    open_share: Annotated[_Share, Field(description="Share of descriptions that begin with 'something'.")] = 1 / 3
+    semantic_type_share: Annotated[
+        _Share, Field(description="Share of descriptions that begin with a semantic type.")
+    ] = 1 / 3
+    seed: Annotated[int, Field(ge=0, lt=2**32, description="Seed of all that is random.")] = 1
 
-    def __post_init__(self) -> None:
-        shares = ("definition_share", "name_share", "open_share", "semantic_type_share")
-        for name in shares:
-            # no comparison with "not a number" is true
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}, a share from 0 to 1 expected")
-        for one, other in (shares[:2], shares[2:]):
+    @model_validator(mode="after")
+    def _shares_fit(self) -> Self:
+        for one, other in (("definition_share", "name_share"), ("open_share", "semantic_type_share")):
             if getattr(self, one) + getattr(self, other) > 1 + _HAIR:
-                raise ConfigError(f"{one} and {other} together are more than 1", remedy="lower one of them")
-        for name in ("pairs", "definition_repeats"):
-            value = getattr(self, name)
-            if name == "pairs" and value is None:
-                continue
-            # 1e6 is a float, by which no batches can be counted
-            if not isinstance(value, int) or isinstance(value, bool):
-                raise ConfigError(f"{name} is {value!r}, a whole number expected")
-            if value < 1:
-                raise ConfigError(f"{name} is {value}, at least 1 expected")
-        if not 0 <= self.seed < 2**32:
-            raise ConfigError(f"seed is {self.seed}, a whole number from 0 to {2**32 - 1} expected")
+                raise ValueError(f"{one} and {other} together are more than 1")
+        return self
 
     @property
     def description_share(self) -> float:
@@ -116,10 +102,6 @@ class PairRecipe:
         rest = 1 - self.definition_share - self.name_share
         # 1 - 0.7 - 0.3 is a hair above 0
         return rest if rest > _HAIR else 0.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
 
 
 class KnowledgeBasePairs:
@@ -131,7 +113,7 @@ class KnowledgeBasePairs:
     concepts have any name in common.
 
     Args:
-        graph: the concepts, such as :class:`medlink.training.data.view.TrainingView`.
+        graph: the concepts.
         recipe: which pairs and how many.
         workers: processes that make pairs beside the one that trains; 0 makes them there, between the steps. The pairs
             are the same.
@@ -144,7 +126,7 @@ class KnowledgeBasePairs:
         ConfigError: the knowledge base has nothing for a kind of pairs that the recipe asks for.
     """
 
-    def __init__(self, graph: ConceptGraph, recipe: PairRecipe | None = None, *, workers: int = 0) -> None:
+    def __init__(self, graph: TrainingView, recipe: PairRecipe | None = None, *, workers: int = 0) -> None:
         self.recipe = recipe or PairRecipe()
         self.workers = workers
         self._graph = graph

@@ -18,6 +18,7 @@ from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import language_filter, wanted
 from medlink.records import Definition, Name
 
+FULLY_SPECIFIED = "fsn"
 OTHER_LANGUAGE = "definition in another language"
 UNKNOWN = "definition of no concept here"
 _PART = 10_000
@@ -65,7 +66,9 @@ class Selection:
         self._tags = None if self.languages is None else [*sorted(self.languages), ""]
 
     def takes(self, record: Name | Definition) -> bool:
-        """Whether a name or a definition is trained on."""
+        """Whether a name or a definition is trained on; fully specified names carry a tag that nobody writes."""
+        if isinstance(record, Name) and record.type == FULLY_SPECIFIED:
+            return False
         return record.concept_id not in self.left_out and wanted(record.language, self.languages)
 
     def names(self) -> Iterator[Name]:

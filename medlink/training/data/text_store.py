@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -22,6 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import ConfigError, EncoderError
+from medlink.files.folders import scratch_folder
+from medlink.files.whole import put_in_place
 from medlink.records import Definition, Name
 from medlink.training.common.loop import Batch
 
@@ -115,37 +116,34 @@ class TextStore:
             entries: with rows that begin at 0 and leave none out.
 
         Raises:
-            ConfigError: there are none.
+            ConfigError: there are none, or the file cannot be written.
             EncoderError: the disk is full.
         """
-        beside = path.with_name(f"{path.name}.writing")
         digest, rows, count = hashlib.sha256(), 0, 0
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            beside.unlink(missing_ok=True)
-            # no journal: a file that was not finished is never read
-            with closing(sqlite3.connect(beside)) as connection:
-                connection.executescript(
-                    "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
-                    "CREATE TABLE entry (id INTEGER PRIMARY KEY, text TEXT, row INTEGER, share REAL, weight REAL);"
-                    "CREATE TABLE meta (key TEXT PRIMARY KEY, value);"
-                )
-                for entry in entries:
-                    values = (count, entry.text, entry.row, entry.share, entry.weight)
-                    connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", values)
-                    # a weight is a cosine of the filter, whose last digits differ from one machine to the other
-                    digest.update(json.dumps(values[1:4]).encode())
-                    rows, count = max(rows, entry.row + 1), count + 1
-                meta = {"entries": count, "rows": rows, "digest": digest.hexdigest()}
-                connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-                connection.commit()
+        with scratch_folder(path, "the file of texts") as folder:
+            draft = folder / path.name
+            try:
+                # no journal: a file that was not finished is never read
+                with closing(sqlite3.connect(draft)) as connection:
+                    connection.executescript(
+                        "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+                        "CREATE TABLE entry (id INTEGER PRIMARY KEY, text TEXT, row INTEGER, share REAL, weight REAL);"
+                        "CREATE TABLE meta (key TEXT PRIMARY KEY, value);"
+                    )
+                    for entry in entries:
+                        values = (count, entry.text, entry.row, entry.share, entry.weight)
+                        connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?)", values)
+                        # a weight is a cosine of the filter, whose last digits differ from one machine to the other
+                        digest.update(json.dumps(values[1:4]).encode())
+                        rows, count = max(rows, entry.row + 1), count + 1
+                    meta = {"entries": count, "rows": rows, "digest": digest.hexdigest()}
+                    connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+                    connection.commit()
+            except sqlite3.Error as error:
+                raise EncoderError(f"the texts cannot be written: {error}", path=path, remedy=_ROOM) from error
             if not count:
                 raise ConfigError("no texts to learn from", remedy="name a knowledge base that has names")
-            os.replace(beside, path)
-        except (OSError, sqlite3.Error) as error:
-            raise EncoderError(f"the texts cannot be written: {error}", path=path, remedy=_ROOM) from error
-        finally:
-            beside.unlink(missing_ok=True)
+            put_in_place(draft, path, "the file of texts")
         return cls(path)
 
     def __len__(self) -> int:

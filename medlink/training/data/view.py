@@ -32,7 +32,7 @@ from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import wanted
 from medlink.records import Definition
-from medlink.training.data.selection import UNKNOWN, Selection
+from medlink.training.data.selection import FULLY_SPECIFIED, UNKNOWN, Selection
 
 Numbers = NDArray[np.int32]
 Runs = tuple[NDArray[np.int64], Numbers]
@@ -53,7 +53,11 @@ _DEFINITIONS_AT = _by_row(schema.definition, _DEFINITION.text)
 _ID_WIDTH = select(func.max(func.length(cast(schema.concept.c.concept_id, LargeBinary))))
 _IDS = select(schema.concept.c.concept_id).order_by(schema.concept.c.concept_id)
 # a name without a letter or digit has an empty form
-_NAMES = select(_NAME.concept_id, _NAME.id, _NAME.language, _NAME.normal).where(_NAME.normal != "").order_by(_NAME.id)
+_NAMES = (
+    select(_NAME.concept_id, _NAME.id, _NAME.language, _NAME.normal)
+    .where(_NAME.normal != "", _NAME.type != FULLY_SPECIFIED)
+    .order_by(_NAME.id)
+)
 _DEFINITIONS = select(_DEFINITION.concept_id, _DEFINITION.id, _DEFINITION.language, _DEFINITION.text).order_by(
     _DEFINITION.id
 )
@@ -63,6 +67,17 @@ _TYPES = select(schema.semantic_type.c.concept_id, schema.semantic_type.c.semant
 _RELATIONS = select(schema.relation.c.head, schema.relation.c.tail, schema.relation.c.type).order_by(
     schema.relation.c.id
 )
+
+
+def by_owner(owners: Numbers, values: Numbers, count: int) -> Runs:
+    """Values by owner, in the order given.
+
+    >>> [array.tolist() for array in by_owner(np.array([2, 0, 2]), np.array([7, 8, 9]), 3)]
+    [[0, 1, 1, 3], [8, 7, 9]]
+    """
+    order = np.argsort(owners, kind="stable")
+    ends = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
+    return ends, values[order]
 
 
 class TrainingView:
@@ -183,7 +198,7 @@ class TrainingView:
         changes = [array[order[1:]] != array[order[:-1]] for array in (owner, form, tag)]
         first = order[np.concatenate([np.ones(min(1, len(order)), dtype=np.bool_), np.logical_or.reduce(changes)])]
         chosen = first[np.lexsort((row[first], owner[first]))]
-        self.names = _runs(owner[chosen], row[chosen], self.concepts)
+        self.names = by_owner(owner[chosen], row[chosen], self.concepts)
         self.name_languages, self.name_forms = tag[chosen], form[chosen]
 
     def _read_definitions(self, more: Iterable[Definition], digest: Any) -> None:
@@ -202,7 +217,7 @@ class TrainingView:
             given += len(numbers)
         owner, row = _joined(owners), _joined(rows)
         usable = self._usable(owner)
-        self.definitions = _runs(owner[usable], row[usable], self.concepts)
+        self.definitions = by_owner(owner[usable], row[usable], self.concepts)
 
     def _store(self, more: Iterable[Definition]) -> Iterator[tuple[list[str], Numbers]]:
         """Write added definitions into a file that goes with this view, and give them part by part."""
@@ -246,10 +261,10 @@ class TrainingView:
         head_of, tail_of, kind_of = _joined(heads), _joined(tails), _joined(kinds)
         known = (head_of >= 0) & (tail_of >= 0) & (head_of != tail_of)
         up = known & np.isin(kind_of, [number for name, number in types.items() if name in HIERARCHY])
-        self.parents = _runs(head_of[up], tail_of[up], self.concepts)
+        self.parents = by_owner(head_of[up], tail_of[up], self.concepts)
         chosen = np.flatnonzero(known & self._usable(head_of) & self._usable(tail_of))
         chosen = chosen[np.argsort(head_of[chosen], kind="stable")]
-        self.relations = _runs(head_of[chosen], tail_of[chosen], self.concepts)
+        self.relations = by_owner(head_of[chosen], tail_of[chosen], self.concepts)
         self.relation_types = kind_of[chosen]
 
     def _read_semantic_types(self) -> None:
@@ -262,7 +277,7 @@ class TrainingView:
         self.semantic_type_texts = tuple(texts)
         owner, kind = _joined(owners), _joined(kinds)
         usable = self._usable(owner)
-        self.semantic_types = _runs(owner[usable], kind[usable], self.concepts)
+        self.semantic_types = by_owner(owner[usable], kind[usable], self.concepts)
 
     def _usable(self, owners: Numbers) -> NDArray[np.bool_]:
         """Which owners are concepts that are not left out."""
@@ -275,13 +290,6 @@ def _remove(folder: str, process: int) -> None:
     """Remove a folder, unless this is a fork of the process that made it."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _runs(owners: Numbers, values: Numbers, count: int) -> Runs:
-    """Values by owner, in the order given."""
-    order = np.argsort(owners, kind="stable")
-    ends = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
-    return ends, values[order]
 
 
 def _joined(parts: list[Any], dtype: Any = np.int32) -> Any:

@@ -4,99 +4,31 @@ The loss is InfoNCE with in-batch negatives (van den Oord et al. 2018, equation 
 section 3.2 uses it on names and definitions): of a batch of pairs ``(a_i, b_i)`` of names, each ``a_i`` must find its
 ``b_i`` among all ``b_j``. Names of the same concept are no negatives of each other.
 
-Every batch touches a few thousand rows of the table. Gradients and Adam moments are therefore kept for those rows
-alone ("lazy" Adam), which is what makes two cores enough.
+Every batch touches a few thousand rows of the table. Gradients and steps are therefore of those rows alone (torch's
+``SparseAdam``), which is what makes two cores enough.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, EncoderError
+from medlink.files.folders import whole_folder
+from medlink.models.encoders import check_folder
 from medlink.models.static.encoder import StaticConfig, StaticEncoder
 from medlink.models.static.module import StaticEmbedding, as_tensors
 from medlink.records import Name
+from medlink.training.common.card import write_card
+from medlink.training.common.losses import info_nce
 from medlink.training.static.bags import Bags
-
-
-@dataclass(frozen=True, slots=True)
-class StaticRecipe:
-    """How to train: what is written into the model card.
-
-    ``language_boost`` bounds how often a name of a language with few names is an anchor per epoch: the square root of
-    how many times fewer they are than those of the largest language.
-    """
-
-    epochs: int = 8
-    batch_size: int = 512
-    temperature: float = 0.04
-    learning_rate: float = 2e-3
-    warmup: float = 0.05
-    hard_epochs: int = 3
-    hard_neighbours: int = 8
-    feature_dropout: float = 0.3
-    language_boost: int = 4
-    seed: int = 1
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
-
-
-def info_nce(one: Tensor, other: Tensor, concepts: Tensor, temperature: float) -> Tensor:
-    """InfoNCE over in-batch negatives, both directions, with same-concept pairs masked.
-
-    van den Oord et al. 2018, equation 4, with cosine similarity over ``temperature`` as the score. Different from the
-    plain form: an entry (i, j) with ``concepts[i] == concepts[j]``, i != j, is no negative and drops out of the sum.
-
-    Args:
-        one: ``(n, d)`` unit vectors.
-        other: ``(n, d)`` unit vectors; ``other[i]`` is the positive of ``one[i]``.
-        concepts: ``(n,)`` integer concept of each pair.
-        temperature: divisor of the cosines, above 0.
-
-    Returns:
-        The mean loss, a scalar.
-
-    >>> import torch
-    >>> eye = torch.eye(2)
-    >>> round(float(info_nce(eye, eye, torch.tensor([0, 1]), 1.0)), 4)  # log(1 + e**-1)
-    0.3133
-    >>> round(float(info_nce(eye, eye, torch.tensor([0, 0]), 1.0)), 4)  # no negative is left
-    0.0
-    """
-    scores = one @ other.T / temperature
-    same = concepts[:, None] == concepts[None, :]
-    same.fill_diagonal_(False)
-    scores = scores.masked_fill(same, float("-inf"))
-    target = torch.arange(len(one), device=one.device)
-    return (functional.cross_entropy(scores, target) + functional.cross_entropy(scores.T, target)) / 2
-
-
-class _LazyAdam:
-    """Adam (Kingma and Ba 2015, algorithm 1) on the rows of a table that a batch touched."""
-
-    def __init__(self, rows: int, dimension: int) -> None:
-        self.first = torch.zeros(rows, dimension)
-        self.second = torch.zeros(rows, dimension)
-        self.steps = torch.zeros(rows, 1)
-
-    def step(self, table: Tensor, used: Tensor, grad: Tensor, rate: float) -> None:
-        """Move ``table[used]`` against ``grad``, in place; bias is corrected by each row's own count of steps."""
-        steps = self.steps[used] + 1
-        first = self.first[used].mul_(0.9).add_(grad, alpha=0.1)
-        second = self.second[used].mul_(0.999).addcmul_(grad, grad, value=0.001)
-        self.steps[used], self.first[used], self.second[used] = steps, first, second
-        scaled = (first / (1 - 0.9**steps)) / ((second / (1 - 0.999**steps)).sqrt_().add_(1e-8))
-        table[used] -= rate * scaled
+from medlink.training.static.recipes import StaticRecipe
 
 
 class _Data:
@@ -112,52 +44,53 @@ class _Data:
         self.starts = np.searchsorted(self.concept, np.arange(self.concept.max() + 2))
         # A concept with one name has no positive of its own: its name only serves as a negative.
         self.sizes = np.diff(self.starts)
+        digest = hashlib.sha256("".join("\t".join(row) + "\n" for row in ordered).encode()).hexdigest()
+        self.facts = {
+            "names": len(ordered),
+            "concepts": len(self.sizes),
+            "SHA-256 of the names with their concepts and languages": f"`{digest}`",
+        }
 
 
 class StaticTrainer:
-    """Train a :class:`StaticEncoder`.
+    """Train a :class:`StaticEncoder` from nothing; a run takes minutes and keeps no checkpoints.
 
     Args:
         names: names with their concepts; at least two concepts with two different names each.
-        config: shape of the encoder.
+        start: shape of the encoder.
         recipe: how to train.
-        log: called with one line now and then.
+
+    Raises:
+        ConfigError: the names do not suffice.
     """
 
     def __init__(
-        self,
-        names: Sequence[Name],
-        config: StaticConfig | None = None,
-        recipe: StaticRecipe | None = None,
-        log: Callable[[str], None] | None = None,
+        self, names: Sequence[Name], start: StaticConfig | None = None, recipe: StaticRecipe | None = None
     ) -> None:
-        self.config = config or StaticConfig()
+        self.config = config = start or StaticConfig()
         self.recipe = recipe or StaticRecipe()
-        self.log = log or (lambda _: None)
         if not names:
             raise ConfigError("no names to train on")
-        self.data = _Data(names, self.config)
+        self.data = _Data(names, config)
         if int((self.data.sizes > 1).sum()) < 2:
             raise ConfigError(
                 "fewer than two concepts have two names", remedy="train on a source that has synonyms or translations"
             )
         generator = torch.Generator().manual_seed(self.recipe.seed)
-        self.module = module = StaticEmbedding(self.config)
+        self.module = module = StaticEmbedding(config)
         with torch.no_grad():
-            module.table.weight.copy_(torch.randn(module.table.weight.shape, generator=generator) * 0.1)
-            module.up.weight.copy_(
-                torch.randn(module.up.weight.shape, generator=generator) * self.config.dimension**-0.5
-            )
+            module.table.weight.copy_(torch.randn(config.rows, config.dimension, generator=generator) * 0.1)
+            up = torch.randn(config.hidden, config.dimension, generator=generator)
+            module.up.weight.copy_(up * config.dimension**-0.5)
             for zero in (module.down.weight, module.up.bias, module.down.bias):
                 zero.zero_()
-        self.table = module.table.weight.detach()
 
     def _embed(self, names: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Embeddings ``(n, d)``, the table rows that they were made of, as a leaf, and the numbers of these rows."""
         found = self.data.bags.take(names)
         used, local = np.unique(np.concatenate([found.rows, found.marker_rows]), return_inverse=True)
         index = torch.from_numpy(used.astype(np.int64))
-        vectors = self.table[index].requires_grad_()
+        vectors = self.module.table.weight.detach()[index].requires_grad_()
         rows, marker_rows = np.split(local.astype(np.int64), [len(found.rows)])
         dropout = self.recipe.feature_dropout
         # a name has but one or two markers: they drop out half as often
@@ -238,15 +171,50 @@ class StaticTrainer:
                         break
         return np.asarray(anchors[np.array(order)])
 
-    def train(self) -> StaticEncoder:
-        """Run the recipe; same names, same recipe and same number of threads give the same encoder."""
+    def train(self, out: str | Path, *, progress: Callable[[str], None] | None = None) -> StaticEncoder:
+        """Run the recipe and write the encoder with its card.
+
+        Same names, recipe and number of threads give the same weights.
+
+        Args:
+            out: folder of the encoder.
+            progress: called with one line now and then.
+
+        Returns:
+            The trained encoder.
+
+        Raises:
+            ConfigError: the folder cannot be written, or holds something else.
+            EncoderError: the loss is NaN or infinite.
+        """
+        out = Path(out)
+        check_folder(out)
+        figures = self._run(progress or (lambda _: None))
+        encoder = self.module.encoder()
+        with whole_folder(out, "the encoder") as draft:
+            encoder.save(draft)
+            write_card(
+                draft,
+                encoder,
+                title="Static encoder trained from names",
+                summary="names of one concept against names of others, InfoNCE with in-batch negatives (van den Oord "
+                "et al. 2018)",
+                command="medlink train static",
+                data=self.data.facts,
+                recipe=self.recipe,
+                figures=figures,
+            )
+        return StaticEncoder.load(out)
+
+    def _run(self, log: Callable[[str], None]) -> dict[str, object]:
+        """All epochs; returns what goes into the card."""
         recipe = self.recipe
         rng = np.random.default_rng(recipe.seed)
         per_epoch = -(-len(self._anchors()) // recipe.batch_size)
         total = max(1, per_epoch * recipe.epochs)
-        adam = _LazyAdam(self.config.rows, self.config.dimension)
-        layers = [weight for name, weight in self.module.named_parameters() if name != "table.weight"]
-        dense = torch.optim.AdamW(layers, lr=recipe.learning_rate, weight_decay=0.01)
+        table = self.module.table.weight
+        layers = [weight for weight in self.module.parameters() if weight is not table]
+        optimisers = [torch.optim.AdamW(layers, weight_decay=0.01), torch.optim.SparseAdam([table])]
         step, running = 0, 0.0
         for epoch in range(recipe.epochs):
             for anchors, partners in self._epoch(epoch, rng):
@@ -255,21 +223,25 @@ class StaticTrainer:
                 vectors, leaf, index = self._embed(np.concatenate([anchors, partners]), rng)
                 n = len(anchors)
                 concepts = torch.from_numpy(self.data.concept[anchors])
-                loss = info_nce(vectors[:n], vectors[n:], concepts, recipe.temperature)
+                same = concepts[:, None] == concepts[None, :]
+                loss = info_nce(vectors[:n], vectors[n:], same, recipe.temperature, both_ways=True)
                 if not torch.isfinite(loss):
-                    raise ConfigError(
+                    raise EncoderError(
                         f"the loss is {loss.item()} at step {step} of epoch {epoch + 1}",
                         remedy="lower the learning rate or raise the temperature",
                     )
-                dense.zero_grad()
+                self.module.zero_grad()
                 torch.autograd.backward(loss)
-                dense.param_groups[0]["lr"] = max(rate, 1e-6)
-                dense.step()
                 if leaf.grad is not None:
-                    adam.step(self.table, index, leaf.grad, max(rate, 1e-6))
+                    table.grad = torch.sparse_coo_tensor(
+                        index[None], leaf.grad, table.shape, is_coalesced=True, check_invariants=False
+                    )
+                for optimiser in optimisers:
+                    optimiser.param_groups[0]["lr"] = max(rate, 1e-6)
+                    optimiser.step()
                 value = loss.item()
                 running = 0.98 * running + 0.02 * value if step else value
                 step += 1
                 if step % 100 == 0 or step == total:
-                    self.log(f"epoch {epoch + 1}/{recipe.epochs} step {step}/{total} loss {running:.4f}")
-        return self.module.encoder()
+                    log(f"epoch {epoch + 1}/{recipe.epochs} step {step}/{total} loss {running:.4f}")
+        return {"steps": step, "loss over the last of them": f"{running:.4f}"}

@@ -94,3 +94,17 @@ def test_another_table(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.tsv", ["id\tname", "1\tone"])
     with pytest.raises(InputError, match=r"looked for the columns subject_id, .* found id, name"):
         list(read_babelon(path))
+
+
+def test_what_is_deprecated(tmp_path: Path) -> None:
+    """The translation says so; whether its concept is obsolete the ontology knows better than an older label."""
+    header = "source_value\tsubject_id\tpredicate_id\ttranslation_language\ttranslation_value"
+    rows = [
+        "obsolete Cyst\tX:1\trdfs:label\tde\tZyste",
+        "Cyst\tX:2\trdfs:label\tde\tobsolete Zyste",
+        "Cyst\tX:3\trdfs:label\tde\tZyste",
+    ]
+    problems = Problems()
+    records = list(read_babelon(write_lines(tmp_path / "x.tsv", [header, *rows]), problems=problems))
+    assert [record.concept_id for record in records if isinstance(record, Name)] == ["X:1", "X:3"]
+    assert problems.skipped == {"obsolete term": 1}

@@ -101,6 +101,22 @@ def test_everything(path: Path) -> None:
     assert problems.bad == {"relationship without a target": 1, "term without id or name": 1}
 
 
+def test_what_is_deprecated(tmp_path: Path) -> None:
+    """Also where only the label says so, and of a synonym where its type does."""
+    lines = [
+        *("[Term]", "id: BTO:1", "name: liver", 'synonym: "hepar" EXACT []', 'synonym: "old" EXACT DEPRECATED []'),
+        *('synonym: "Obsolete liver" EXACT []', 'synonym: "jecur" RELATED hp:obsolete_synonym []'),
+        *("[Term]", "id: BTO:2", "name: obsolete kidney", "[Term]", "id: BTO:3", "name: Obsolete_spleen"),
+        *("[Term]", "id: BTO:4", "name: culture condition:acetate-grown cell"),
+        *("[Term]", "id: BTO:5", "name: obsolescence"),
+    ]
+    problems = Problems()
+    records = list(read_obo(write_lines(tmp_path / "bto.obo", lines), problems=problems))
+    assert [record.text for record in records if isinstance(record, Name)] == ["liver", "hepar", "obsolescence"]
+    assert [record.concept_id for record in records if isinstance(record, Concept)] == ["BTO:1", "BTO:5"]
+    assert problems.skipped == {"obsolete term": 2, "culture condition": 1, "obsolete synonym": 3}
+
+
 def test_options(path: Path) -> None:
     records = list(read_obo(path, source="HOUSE", version="1", language="de"))
     assert records[:3] == [

@@ -100,6 +100,24 @@ def test_everything(tmp_path: Path) -> None:
     }
 
 
+def test_what_is_deprecated(tmp_path: Path) -> None:
+    """Also where only the label says so, and of a synonym where its type does."""
+    synonyms = [
+        {"pred": "hasExactSynonym", "val": "old", "synonymType": OBO + "hp#obsolete_synonym"},
+        {"pred": "hasExactSynonym", "val": "obsolete cyst"},
+        {"pred": "hasExactSynonym", "val": "sac"},
+    ]
+    nodes = [
+        node("HP_1", "Cyst", synonyms=synonyms),
+        node("HP_2", "obsolete Cyst of the kidney", synonyms=synonyms),
+        node("HP_3", "culture condition:acetate-grown cell"),
+    ]
+    problems = Problems()
+    records = list(read_obograph(write(tmp_path / "hp.json", nodes), problems=problems))
+    assert [record.text for record in records if isinstance(record, Name)] == ["Cyst", "sac"]
+    assert problems.skipped == {"obsolete class": 1, "culture condition": 1, "obsolete synonym": 2}
+
+
 def test_options_and_version(tmp_path: Path) -> None:
     info = [{"pred": "http://www.w3.org/2002/07/owl#versionInfo", "val": "7.1"}]
     path = write(tmp_path / "x.json", [node("X_1")], basicPropertyValues=info)

@@ -197,6 +197,46 @@ def test_filters(tmp_path: Path) -> None:
         assert kb.get("C2") is None
 
 
+def test_term_types(tmp_path: Path) -> None:
+    """Fully specified names are as in RF2, and what is no name of the concept is left out and counted."""
+    release(
+        tmp_path,
+        MRCONSO=[
+            conso("C1", "Asthma (disorder)", SAB="SNOMEDCT_US", TTY="FN", CODE="1"),
+            conso("C1", "Asthma", SAB="SNOMEDCT_US", TTY="SY", TS="S", STT="VO", ISPREF="N"),
+            conso("C1", "Asma (trastorno)", SAB="SCTSPA", TTY="FN", LAT="SPA"),
+            conso("C1", "asma", SAB="SCTSPA", TTY="SY", LAT="SPA"),
+            conso("C1", "BA", SAB="NCI", TTY="ACR"),
+            conso("C1", "Asthma, Bronchial", SAB="MSH", TTY="PM"),
+            conso("C1", "Wheezy bronchitis", SAB="X", TTY="OAP"),
+            conso("C1", "Lung diseases", SAB="X", TTY="RT"),
+            conso("C2", "SNOMED CT to ICD-10 map", SAB="SNOMEDCT_US", TTY="XM"),
+            conso("C3", "Sole (disorder)", SAB="SNOMEDCT_US", TTY="FN"),
+        ],
+        MRRANK=["9|SNOMEDCT_US|FN|N|", "8|SNOMEDCT_US|SY|N|", "7|SCTSPA|FN|N|", "6|NCI|ACR|N|"],
+    )
+    report = build_kb(tmp_path / "kb", [Input("rrf", tmp_path)])
+    assert report.inputs[0].skipped == {
+        "form made for sorting, entering or permuting": 1,
+        "name of a set of maps or of a subset": 1,
+        "obsolete name": 1,
+        "term that is only related": 1,
+        "concept without a name": 1,
+    }
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        assert [(name.text, name.type, name.preferred) for name in kb.names("C1")] == [
+            ("Asthma", "SY", True),
+            ("Asthma (disorder)", "fsn", False),
+            ("BA", "ACR", False),
+            ("asma", "SY", True),
+            ("Asma (trastorno)", "fsn", False),
+        ]
+        assert kb.names("C3")[0].preferred  # a concept has to be called something
+    # asked for by name it is taken in
+    assert [name[:2] for name in names(tmp_path, term_types=["OAP"])] == [("C1", "Wheezy bronchitis")]
+    assert [r.type for r in read_rrf(tmp_path, term_types=["FN"]) if isinstance(r, Name)] == ["fsn"] * 3
+
+
 def test_bad_rows(tmp_path: Path) -> None:
     rows = [conso("C1", "a"), conso("C1", "b", LAT="XXX"), conso("", "c"), conso("C1", ""), "C1|ENG|short|"]
     release(tmp_path, MRCONSO=rows)

@@ -165,7 +165,7 @@ def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(EncoderError, match=r"the texts cannot be written: .*No space.*Remedy: make room"):
+    with pytest.raises(ConfigError, match=r"the file of texts cannot be written: No space.*has room"):
         TextStore.build(tmp_path / "texts.sqlite", [Entry("a", 0)])
     monkeypatch.undo()
     store = TextStore.build(tmp_path / "texts.sqlite", [Entry("a", 0)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import faiss
@@ -12,7 +11,6 @@ import torch
 from torch.utils.data import DataLoader
 
 from medlink.records import Name
-from medlink.training.coderpp import batches as coderpp_batches
 from medlink.training.coderpp.batches import Collator, RoundSampler, nearest_terms
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Terms
@@ -34,38 +32,18 @@ def test_nearest_against_all_pairs() -> None:
     vectors = points(200)
     cosines = vectors @ vectors.T
     np.fill_diagonal(cosines, -np.inf)
-    np.testing.assert_array_equal(nearest_terms(vectors, 5, 1), np.argsort(-cosines, axis=1)[:, :5])
+    np.testing.assert_array_equal(nearest_terms(vectors, 5), np.argsort(-cosines, axis=1)[:, :5])
 
 
 def test_there_are_no_more_neighbours_than_other_terms() -> None:
-    assert nearest_terms(points(4), 30, 1).shape == (4, 3)
+    assert nearest_terms(points(4), 30).shape == (4, 3)
 
 
 def test_a_term_is_no_neighbour_of_itself_even_among_twins() -> None:
     vectors = np.ones((6, 1), np.float32)
-    found = nearest_terms(vectors, 3, 1)
+    found = nearest_terms(vectors, 3)
     assert not (found == np.arange(6)[:, None]).any()
     assert all(len(set(row)) == 3 for row in found.tolist())
-
-
-def test_cells_find_nearly_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    vectors = points(1500)
-    exact = nearest_terms(vectors, 5, 1)
-    monkeypatch.setattr(coderpp_batches, "_EXACT_LIMIT", 1000)
-    found = nearest_terms(vectors, 5, 1)
-    shared = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(exact.tolist(), found.tolist(), strict=True)])
-    # points in all directions are the worst case for cells
-    assert 0.4 < shared < 1
-    np.testing.assert_array_equal(found, nearest_terms(vectors, 5, 1))
-    assert (found != nearest_terms(vectors, 5, 2)).any()
-    # the largest seed of a recipe is more than Faiss has bits for
-    assert (found != nearest_terms(vectors, 5, 2**32 - 1)).any()
-
-
-def test_cells_that_hold_too_few_leave_places_empty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coderpp_batches, "_EXACT_LIMIT", 1)
-    monkeypatch.setattr(coderpp_batches, "_PROBED_CELLS", 1)
-    assert (nearest_terms(points(1000), 200, 1) == -1).any()
 
 
 def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,15 +51,15 @@ def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1, raising=False)
     monkeypatch.setattr(faiss, "index_cpu_to_all_gpus", lambda index: used.append(index) or index, raising=False)
     vectors = points(50)
-    found = nearest_terms(vectors, 5, 1)
+    found = nearest_terms(vectors, 5)
     assert len(used) == 1
     monkeypatch.undo()
-    np.testing.assert_array_equal(found, nearest_terms(vectors, 5, 1))
+    np.testing.assert_array_equal(found, nearest_terms(vectors, 5))
 
 
 def sampler(terms: Terms, recipe: CoderPlusPlusRecipe = RECIPE, batches: int = 6) -> RoundSampler:
     made = RoundSampler(terms, recipe, batches)
-    made.neighbours = nearest_terms(points(len(terms)), recipe.neighbours, 1)
+    made.neighbours = nearest_terms(points(len(terms)), recipe.neighbours)
     return made
 
 
@@ -127,7 +105,7 @@ def test_rounds_follow_one_another(terms: Terms) -> None:
 def test_every_option_changes_the_batches(terms: Terms) -> None:
     base = list(sampler(terms))
     for option in ({"positives": 1}, {"neighbours": 1}, {"anchors": 3}, {"seed": 6}):
-        assert list(sampler(terms, replace(RECIPE, **option))) != base, option
+        assert list(sampler(terms, RECIPE.replace(**option))) != base, option
     assert list(sampler(terms)) == base
 
 

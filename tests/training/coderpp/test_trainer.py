@@ -14,7 +14,6 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import faiss
@@ -77,7 +76,7 @@ def whole(start: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     """A run left alone, and its log."""
     lines: list[str] = []
     out = tmp_path_factory.mktemp("whole") / "out"
-    CoderPlusPlusTrainer(NAMES, start, RECIPE, lines.append).train(out)
+    CoderPlusPlusTrainer(NAMES, start, RECIPE).train(out, progress=lines.append)
     return out, lines
 
 
@@ -86,7 +85,7 @@ def fingerprint(start: Path, out: Path, recipe: CoderPlusPlusRecipe) -> str:
 
 
 def test_it_pulls_concepts_together_and_others_apart(start: Path, tmp_path: Path) -> None:
-    CoderPlusPlusTrainer(NAMES, start, replace(RECIPE, epochs=40)).train(tmp_path / "out")
+    CoderPlusPlusTrainer(NAMES, start, RECIPE.replace(epochs=40)).train(tmp_path / "out")
     texts = [name.text for name in NAMES]
     same = np.array([[a.concept_id == b.concept_id for a in NAMES] for b in NAMES])
     gaps = []
@@ -103,10 +102,16 @@ def test_the_folder_is_a_static_encoder_with_a_card(start: Path, whole: tuple[Pa
     assert isinstance(encoder, StaticEncoder)
     assert sorted(path.name for path in out.parent.iterdir()) == ["out"]
     card = (out / "README.md").read_text("utf-8")
-    for fact in (encoder.fingerprint, load_encoder(start).fingerprint, "24 names of 6 concepts, 24 distinct terms"):
+    for fact in (
+        encoder.fingerprint,
+        load_encoder(start).fingerprint,
+        "names: 24",
+        "concepts: 6",
+        "distinct terms: 24",
+    ):
         assert fact in card
-    assert "Seed 3" in card
-    assert f"{STEPS} steps; over the last of them the loss was" in card
+    assert f"- steps: {STEPS}\n- loss over the last of them: " in card
+    assert "- informative pairs among them: " in card
     assert "Licence: to be filled in" in card
     assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
 
@@ -125,8 +130,8 @@ def test_the_log_tells_of_loss_pairs_and_neighbours(whole: tuple[Path, list[str]
 @pytest.mark.parametrize("refresh", ["never", 2])
 def test_how_often_neighbours_are_renewed(refresh: str | int, start: Path, tmp_path: Path) -> None:
     lines: list[str] = []
-    recipe = replace(RECIPE, refresh=refresh)
-    CoderPlusPlusTrainer(NAMES, start, recipe, lines.append).train(tmp_path / "out")
+    recipe = RECIPE.replace(refresh=refresh)
+    CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out", progress=lines.append)
     rounds = sum(line.startswith("round") for line in lines)
     assert rounds == (1 if refresh == "never" else STEPS / 2)
 
@@ -134,7 +139,7 @@ def test_how_often_neighbours_are_renewed(refresh: str | int, start: Path, tmp_p
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of one core
 def test_workers_do_not_change_the_weights(start: Path, tmp_path: Path) -> None:
-    short = replace(RECIPE, epochs=2)
+    short = RECIPE.replace(epochs=2)
     out = CoderPlusPlusTrainer(NAMES, start, short).train(tmp_path / "out", workers=2)
     assert out.fingerprint == fingerprint(start, tmp_path / "alone", short)
 
@@ -142,7 +147,7 @@ def test_workers_do_not_change_the_weights(start: Path, tmp_path: Path) -> None:
 def test_every_option_changes_the_weights(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
     base = load_encoder(whole[0]).fingerprint
     assert fingerprint(start, tmp_path / "again", RECIPE) == base
-    short = replace(RECIPE, epochs=2, anchors=8)
+    short = RECIPE.replace(epochs=2, anchors=8)
     plain = fingerprint(start, tmp_path / "short", short)
     assert plain != base
     for option in (
@@ -163,24 +168,24 @@ def test_every_option_changes_the_weights(start: Path, whole: tuple[Path, list[s
         {"precision": "bf16"},
         {"seed": 4},
     ):
-        assert fingerprint(start, tmp_path / "other", replace(short, **option)) != plain, option
+        assert fingerprint(start, tmp_path / "other", short.replace(**option)) != plain, option
 
 
 # rounds are of 3 steps, and of 2 where they are counted: before a checkpoint, within a round, at its end, in the last
 @pytest.mark.parametrize(("refresh", "step"), [("epoch", 1), ("epoch", 7), ("never", 6), (2, 11)])
 def test_a_killed_run_goes_on_to_the_same_weights(step: int, refresh: str | int, start: Path, tmp_path: Path) -> None:
-    recipe = replace(RECIPE, refresh=refresh, feature_dropout=0.2)
+    recipe = RECIPE.replace(refresh=refresh, feature_dropout=0.2)
 
     def kill(line: str) -> None:
         if line.startswith(f"step {step}/"):
             raise Killed
 
     with pytest.raises(Killed):
-        CoderPlusPlusTrainer(NAMES, start, recipe, kill).train(tmp_path / "out", checkpoint_steps=2)
+        CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out", checkpoint_steps=2, progress=kill)
     assert not (tmp_path / "out").exists()
     lines: list[str] = []
-    resumed = CoderPlusPlusTrainer(NAMES, start, recipe, lines.append).train(
-        tmp_path / "out", resume=True, checkpoint_steps=2
+    resumed = CoderPlusPlusTrainer(NAMES, start, recipe).train(
+        tmp_path / "out", resume=True, checkpoint_steps=2, progress=lines.append
     )
     begun = (step - 1) // 2 * 2 + 1
     assert next(line for line in lines if line.startswith("step")).startswith(f"step {begun}/")
@@ -188,17 +193,17 @@ def test_a_killed_run_goes_on_to_the_same_weights(step: int, refresh: str | int,
 
 
 def test_a_transformer_goes_on_to_the_same_weights(transformer: Path, tmp_path: Path) -> None:
-    recipe = replace(RECIPE, learning_rate=1e-3, epochs=2, max_tokens=9)
+    recipe = RECIPE.replace(learning_rate=1e-3, epochs=2, max_tokens=9)
 
     def kill(line: str) -> None:
         if line.startswith("step 4/"):
             raise Killed
 
-    trainer = CoderPlusPlusTrainer(NAMES, transformer, recipe, kill)
+    trainer = CoderPlusPlusTrainer(NAMES, transformer, recipe)
     with pytest.raises(Killed):
-        trainer.train(tmp_path / "out", checkpoint_steps=1)
+        trainer.train(tmp_path / "out", checkpoint_steps=1, progress=kill)
     with pytest.raises(ConfigError, match=r"the unfinished run has precision fp32 \(now bf16\)"):
-        CoderPlusPlusTrainer(NAMES, transformer, replace(recipe, precision="bf16")).train(tmp_path / "out", resume=True)
+        CoderPlusPlusTrainer(NAMES, transformer, recipe.replace(precision="bf16")).train(tmp_path / "out", resume=True)
     CoderPlusPlusTrainer(NAMES, transformer, recipe).train(tmp_path / "out", resume=True)
     alone = CoderPlusPlusTrainer(NAMES, transformer, recipe).train(tmp_path / "alone")
     resumed = load_encoder(tmp_path / "out")
@@ -208,7 +213,7 @@ def test_a_transformer_goes_on_to_the_same_weights(transformer: Path, tmp_path: 
     assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix in (".bin", ".pt", ".pth")]
     # 9 tokens are 7 letters and two marks
     np.testing.assert_allclose(resumed.encode(["abcdefg"]), resumed.encode(["abcdefghij"]), atol=1e-6)
-    longer = replace(recipe, max_tokens=20)
+    longer = recipe.replace(max_tokens=20)
     assert CoderPlusPlusTrainer(NAMES, transformer, longer).train(tmp_path / "longer").fingerprint != alone.fingerprint
 
 
@@ -221,7 +226,7 @@ def kill(line):
     if line.startswith("step 7/"):
         os.kill(os.getpid(), signal.SIGKILL)
 
-CoderPlusPlusTrainer(NAMES, sys.argv[1], RECIPE, kill).train(sys.argv[2], checkpoint_steps=5)
+CoderPlusPlusTrainer(NAMES, sys.argv[1], RECIPE).train(sys.argv[2], checkpoint_steps=5, progress=kill)
 """
 
 
@@ -292,7 +297,7 @@ def test_weights_that_are_no_numbers_keep_the_last_good_checkpoint(
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_weights_too_large_to_embed_with(epochs: int, start: Path, tmp_path: Path) -> None:
     # the one step of an epoch makes weights that are numbers, and embeddings that are none
-    recipe = replace(RECIPE, anchors=24, accumulation=1, epochs=epochs, learning_rate=1e6, warmup=0.0)
+    recipe = RECIPE.replace(anchors=24, accumulation=1, epochs=epochs, learning_rate=1e6, warmup=0.0)
     with pytest.raises(EncoderError, match=r"out\.checkpoints: weights or embeddings are no numbers after step 1\."):
         CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -314,7 +319,7 @@ def test_a_failed_start_is_in_nobodys_way(
             raise Killed
 
     with pytest.raises(Killed):
-        CoderPlusPlusTrainer(NAMES, start, replace(RECIPE, seed=8), kill).train(tmp_path / "out")
+        CoderPlusPlusTrainer(NAMES, start, RECIPE.replace(seed=8)).train(tmp_path / "out", progress=kill)
     assert (tmp_path / "out.checkpoints" / "run.json").exists()
     corrected = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
     assert corrected.fingerprint == load_encoder(whole[0]).fingerprint
@@ -343,7 +348,7 @@ def test_a_kill_between_the_renames(
             raise Killed
         real(source, target)
 
-    recipe = replace(RECIPE, refresh=refresh)
+    recipe = RECIPE.replace(refresh=refresh)
     load_encoder(start).save(tmp_path / "out")
     monkeypatch.setattr("medlink.training.common.checkpoint.os.replace", kill)
     with pytest.raises(Killed):
@@ -369,7 +374,7 @@ def test_a_checkpoint_of_a_version_without_figures_ends_in_a_card_without(
     assert set(schedule.pop("figures")) == {"loss", "informative"}
     path.write_text(json.dumps(schedule))
     CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
-    assert (tmp_path / "out" / "README.md").read_text("utf-8").endswith("\n\n12 steps.\n")
+    assert (tmp_path / "out" / "README.md").read_text("utf-8").endswith("\n\n- steps: 12\n")
 
 
 def full_disk(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, calls: int = 0) -> None:
@@ -428,7 +433,7 @@ def unfinished(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("unfinished")
     with pytest.raises(Killed):
-        CoderPlusPlusTrainer(NAMES, start, RECIPE, kill).train(folder / "out", checkpoint_steps=5)
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(folder / "out", checkpoint_steps=5, progress=kill)
     return folder
 
 
@@ -522,7 +527,7 @@ def test_a_run_in_progress_is_not_disturbed(start: Path, tmp_path: Path) -> None
                 CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
             refused.append(str(error.value))
 
-    CoderPlusPlusTrainer(NAMES, start, RECIPE, begin_another).train(tmp_path / "out")
+    CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", progress=begin_another)
     assert len(refused) == 1
     assert "another process is training into the folder" in refused[0]
 
@@ -553,11 +558,11 @@ def test_an_unfinished_run_is_neither_lost_nor_mixed(start: Path, tmp_path: Path
             raise Killed
 
     with pytest.raises(Killed):
-        CoderPlusPlusTrainer(NAMES, start, RECIPE, kill).train(tmp_path / "out", checkpoint_steps=2)
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", checkpoint_steps=2, progress=kill)
     with pytest.raises(ConfigError, match=r"holds an unfinished run\. Remedy: resume it with --resume"):
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
     with pytest.raises(ConfigError, match=r"has other names, seed 3 \(now 4\)\. Remedy: resume with"):
-        CoderPlusPlusTrainer(NAMES[1:], start, replace(RECIPE, seed=4)).train(tmp_path / "out", resume=True)
+        CoderPlusPlusTrainer(NAMES[1:], start, RECIPE.replace(seed=4)).train(tmp_path / "out", resume=True)
     work = tmp_path / "out.checkpoints"
     weights = next(work.glob("checkpoint-*")) / "weights.safetensors"
     weights.write_bytes(weights.read_bytes()[:100])
@@ -575,7 +580,7 @@ def test_the_recipe_follows_the_encoder(start: Path, transformer: Path, tmp_path
     assert CoderPlusPlusTrainer(NAMES, start).recipe == CoderPlusPlusRecipe.static()
     assert CoderPlusPlusTrainer(NAMES, transformer).recipe == CoderPlusPlusRecipe()
     with pytest.raises(ConfigError, match="feature_dropout is for a static encoder"):
-        CoderPlusPlusTrainer(NAMES, transformer, replace(RECIPE, feature_dropout=0.1)).train(tmp_path / "out")
+        CoderPlusPlusTrainer(NAMES, transformer, RECIPE.replace(feature_dropout=0.1)).train(tmp_path / "out")
 
 
 @pytest.mark.parametrize("library", ["accelerate", "datasets"])
@@ -583,14 +588,14 @@ def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeyp
     monkeypatch.setitem(sys.modules, library, None)
     for module in ("coderpp.loop", "common.trainer"):
         monkeypatch.delitem(sys.modules, f"medlink.training.{module}", raising=False)
-    with pytest.raises(ConfigError, match=rf"{library}\. Remedy: install medlink\[train\]"):
+    with pytest.raises(ConfigError, match=rf"training needs {library}.*pip install .medlink\[train\]"):
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
 
 
 def test_fp16_needs_a_gpu(start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match="fp16 needs a GPU"):
-        CoderPlusPlusTrainer(NAMES, start, replace(RECIPE, precision="fp16")).train(tmp_path / "out")
+        CoderPlusPlusTrainer(NAMES, start, RECIPE.replace(precision="fp16")).train(tmp_path / "out")
     assert not any(tmp_path.iterdir())
 
 
@@ -598,7 +603,7 @@ def test_bf16_needs_a_gpu_that_has_it(start: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
     with pytest.raises(ConfigError, match="this GPU has no bf16"):
-        CoderPlusPlusTrainer(NAMES, start, replace(RECIPE, precision="bf16")).train(tmp_path / "out")
+        CoderPlusPlusTrainer(NAMES, start, RECIPE.replace(precision="bf16")).train(tmp_path / "out")
     assert not any(tmp_path.iterdir())
 
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from medlink.kb import KnowledgeBase
-from medlink.training.data.draws import Runs
 from medlink.training.data.graph import Material
 from medlink.training.data.relations import relation_phrase
-from medlink.training.data.view import TrainingView
+from medlink.training.data.view import Runs, TrainingView
 
 from .pairs_kb import build, random_kb
 

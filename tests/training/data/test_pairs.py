@@ -7,7 +7,6 @@ import pickle
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -93,7 +92,7 @@ def test_pairs_say_what_the_knowledge_base_says(kb: KnowledgeBase, view: Trainin
     phrases |= {"may treat": "may_treat"}
     pattern = re.compile(rf"(.*) which ({'|'.join(phrases)}) (.*)")
     openings = Counter()
-    for pair in epoch_of(KnowledgeBasePairs(view, replace(RECIPE, name_share=0.1))):
+    for pair in epoch_of(KnowledgeBasePairs(view, RECIPE.replace(name_share=0.1))):
         assert pair.name in {text for text, _ in names[pair.concept_id]}
         if pair.kind == "definition":
             assert pair.text in {definition.text for definition in kb.definitions(pair.concept_id)}
@@ -130,7 +129,7 @@ def test_no_batch_holds_a_false_negative(kb: KnowledgeBase, view: TrainingView, 
         forms[name.concept_id].add(normalise(name.text))
     shared = [a for a, b in combinations(sorted(forms), 2) if forms[a] & forms[b]]
     assert shared, "the test needs names that concepts share"
-    batches = list(KnowledgeBasePairs(view, replace(RECIPE, name_share=name_share)).batches(0, size))
+    batches = list(KnowledgeBasePairs(view, RECIPE.replace(name_share=name_share)).batches(0, size))
     assert [len(batch) for batch in batches] == [size] * (2000 // size)
     for batch in batches:
         said = [normalise(text) for pair in batch for text in (pair.name, pair.text)]
@@ -140,10 +139,10 @@ def test_no_batch_holds_a_false_negative(kb: KnowledgeBase, view: TrainingView, 
 
 
 def test_the_mix(view: TrainingView) -> None:
-    kinds = Counter(pair.kind for pair in epoch_of(KnowledgeBasePairs(view, replace(RECIPE, pairs=8000))))
+    kinds = Counter(pair.kind for pair in epoch_of(KnowledgeBasePairs(view, RECIPE.replace(pairs=8000))))
     assert kinds["definition"] / kinds.total() == pytest.approx(0.15, abs=0.01)
     assert kinds["name"] == 0
-    mixed = replace(RECIPE, pairs=8000, definition_share=0.5, name_share=0.3)
+    mixed = RECIPE.replace(pairs=8000, definition_share=0.5, name_share=0.3)
     kinds = Counter(pair.kind for pair in epoch_of(KnowledgeBasePairs(view, mixed)))
     assert kinds["definition"] / kinds.total() == pytest.approx(0.5, abs=0.02)
     assert kinds["name"] / kinds.total() == pytest.approx(0.3, abs=0.02)
@@ -202,14 +201,14 @@ def test_the_same_for_the_same_seed_and_epoch(kb: KnowledgeBase, view: TrainingV
 @pytest.mark.parametrize("start", [0, 1, 9, 30, 61, 62, 70])
 def test_starting_later(view: TrainingView, monkeypatch: pytest.MonkeyPatch, start: int) -> None:
     monkeypatch.setattr(pairs_module, "_CHUNK", 160)
-    source = KnowledgeBasePairs(view, replace(RECIPE, pairs=1000))
+    source = KnowledgeBasePairs(view, RECIPE.replace(pairs=1000))
     assert list(source.batches(1, 16, start)) == list(source.batches(1, 16))[start:]
 
 
 def test_batches_larger_than_a_chunk_are_made_several_at_once(
     view: TrainingView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = KnowledgeBasePairs(view, replace(RECIPE, pairs=640))
+    source = KnowledgeBasePairs(view, RECIPE.replace(pairs=640))
     monkeypatch.setattr(pairs_module, "_CHUNK", 1)
     found = list(source.batches(0, 16))
     monkeypatch.setattr(pairs_module, "_CHUNK", 16 * 16)
@@ -227,7 +226,7 @@ def test_epochs_go_on_where_the_last_one_ended(kb: KnowledgeBase, view: Training
 
 
 def test_every_option_changes_the_pairs(kb: KnowledgeBase, view: TrainingView) -> None:
-    base = KnowledgeBasePairs(view, replace(RECIPE, pairs=320))
+    base = KnowledgeBasePairs(view, RECIPE.replace(pairs=320))
     pairs = epoch_of(base)
     options = {
         "pairs": 336,
@@ -239,18 +238,18 @@ def test_every_option_changes_the_pairs(kb: KnowledgeBase, view: TrainingView) -
     }
     digests = {base.digest}
     for option, value in options.items():
-        changed = KnowledgeBasePairs(view, replace(base.recipe, **{option: value}))
+        changed = KnowledgeBasePairs(view, base.recipe.replace(**{option: value}))
         assert epoch_of(changed) != pairs, option
         digests.add(changed.digest)
-    digests.add(KnowledgeBasePairs(view, replace(base.recipe, definition_repeats=3)).digest)
+    digests.add(KnowledgeBasePairs(view, base.recipe.replace(definition_repeats=3)).digest)
     digests.add(KnowledgeBasePairs(TrainingView(kb, languages=["en"]), base.recipe).digest)
     assert len(digests) == len(options) + 3
 
 
 def test_shares_of_openings(view: TrainingView) -> None:
-    only = replace(RECIPE, definition_share=0, open_share=1, semantic_type_share=0)
+    only = RECIPE.replace(definition_share=0, open_share=1, semantic_type_share=0)
     assert {pair.text.split(" which ")[0] for pair in epoch_of(KnowledgeBasePairs(view, only))} == {"something"}
-    only = replace(RECIPE, definition_share=0, open_share=0, semantic_type_share=1)
+    only = RECIPE.replace(definition_share=0, open_share=0, semantic_type_share=1)
     openings = {pair.text.split(" which ")[0] for pair in epoch_of(KnowledgeBasePairs(view, only))}
     assert openings == {"something", "finding", "disease or syndrome"}
 
@@ -259,7 +258,7 @@ def test_concepts_left_out_are_nowhere(kb: KnowledgeBase) -> None:
     left = [f"C{number:04}" for number in range(1, 300, 5)]
     kept = {name.text for name in kb.iter_names() if name.concept_id not in left}
     secret = {name.text for name in kb.iter_names() if name.concept_id in left} - kept
-    pairs = epoch_of(KnowledgeBasePairs(TrainingView(kb, without=left), replace(RECIPE, name_share=0.1)))
+    pairs = epoch_of(KnowledgeBasePairs(TrainingView(kb, without=left), RECIPE.replace(name_share=0.1)))
     assert not {pair.concept_id for pair in pairs} & set(left)
     said = {
         part for pair in pairs for part in (pair.name, *re.split(r" which (?:is \w+ \w+ of|\w+ \w+ ?\w*) ", pair.text))
@@ -309,14 +308,14 @@ def test_a_generic_that_says_the_same_is_left_open(tmp_path: Path) -> None:
 
 
 def test_a_copy_in_another_process(view: TrainingView) -> None:
-    source = KnowledgeBasePairs(view, replace(RECIPE, pairs=64))
+    source = KnowledgeBasePairs(view, RECIPE.replace(pairs=64))
     copy = pickle.loads(pickle.dumps(source))  # noqa: S301  # our own bytes
     assert list(copy.batches(0, 16)) == list(source.batches(0, 16))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
 def test_a_fork_reads_the_file_on_its_own(view: TrainingView) -> None:
-    source = KnowledgeBasePairs(view, replace(RECIPE, pairs=64))
+    source = KnowledgeBasePairs(view, RECIPE.replace(pairs=64))
     here = epoch_of(source)
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply(epoch_of, (source,)) == here
@@ -325,7 +324,7 @@ def test_a_fork_reads_the_file_on_its_own(view: TrainingView) -> None:
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
 def test_workers_change_nothing(view: TrainingView, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pairs_module, "_CHUNK", 160)
-    here, beside = (KnowledgeBasePairs(view, replace(RECIPE, pairs=1000), workers=workers) for workers in (0, 2))
+    here, beside = (KnowledgeBasePairs(view, RECIPE.replace(pairs=1000), workers=workers) for workers in (0, 2))
     assert list(beside.batches(0, 16, 13)) == list(here.batches(0, 16, 13))
     assert beside.digest == here.digest
 
@@ -389,7 +388,7 @@ def test_no_pair_at_all(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"definition_share": 1.5}, "definition_share is 1.5, a share from 0 to 1 expected"),
+        ({"definition_share": 1.5}, "definition_share is 1.5, at least 0 and at most 1 expected"),
         ({"open_share": float("nan")}, "open_share is nan"),
         ({"definition_share": 0.6, "name_share": 0.6}, "definition_share and name_share together are more than 1"),
         ({"open_share": 0.6, "semantic_type_share": 0.6}, "open_share and semantic_type_share together"),
@@ -400,7 +399,7 @@ def test_no_pair_at_all(tmp_path: Path) -> None:
         ({"definition_repeats": 1.5}, r"definition_repeats is 1\.5, a whole number expected"),
         ({"definition_repeats": None}, "definition_repeats is None, a whole number expected"),
         ({"definition_repeats": 0}, "definition_repeats is 0, at least 1 expected"),
-        ({"seed": -1}, "seed is -1, a whole number from 0 to 4294967295 expected"),
+        ({"seed": -1}, "seed is -1, at least 0 and below 4294967296 expected"),
     ],
 )
 def test_recipes_out_of_range(option: dict[str, float], message: str) -> None:

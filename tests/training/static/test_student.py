@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +189,7 @@ def test_it_begins_with_an_encoder_or_a_shape(teacher: Path, whole: tuple[Path, 
     texts = [name.text for name in NAMES]
     np.testing.assert_allclose(found.encode(texts), before.encode(texts), atol=0.02)
     assert before.fingerprint in (tmp_path / "out" / "README.md").read_text("utf-8")
-    shape = replace(StaticConfig(), dimension=16)
+    shape = StaticConfig().replace(dimension=16)
     alone = distil(teacher, tmp_path / "default", RECIPE.replace(epochs=1), start=None)
     assert alone.config == shape
 
@@ -219,7 +218,7 @@ def test_a_run_killed_goes_on_to_the_same_weights(
 
 def test_what_it_refuses(teacher: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the student embeds in 17 dimensions, the teacher in 16"):
-        distil(teacher, tmp_path / "out", start=replace(CONFIG, dimension=17))
+        distil(teacher, tmp_path / "out", start=CONFIG.replace(dimension=17))
     with pytest.raises(ConfigError, match="the student does not begin with a static encoder"):
         distil(teacher, tmp_path / "out", start=teacher)
     with pytest.raises(ConfigError, match="no concept has two names"):

@@ -11,7 +11,7 @@ from itertools import count, islice
 import pytest
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.training.data.workers import run_ahead
+from medlink.training.data.batches import run_ahead
 
 # from Python 3.12 on
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

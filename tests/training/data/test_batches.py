@@ -7,7 +7,7 @@ from itertools import count, islice
 import numpy as np
 import pytest
 
-from medlink.training.data.pair_batches import distinct_batches
+from medlink.training.data.batches import distinct_batches
 
 Item = tuple[frozenset[str], int]
 

@@ -1,0 +1,79 @@
+"""What a knowledge base is made of, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from os import PathLike
+from typing import Any
+
+from medlink.files.problems import Problem
+from medlink.records import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One release to take in.
+
+    Attributes:
+        format: one of :func:`medlink.kb.readers.formats`, such as ``rrf`` (UMLS), ``rf2`` (SNOMED CT) or ``table``.
+        path: its file or folder.
+        options: keyword arguments of its reader, such as ``{"sources": ["MSH"]}``.
+    """
+
+    format: str
+    path: str | PathLike[str]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCounts:
+    """What a knowledge base holds of one source, or what a load brought of it."""
+
+    source: Source
+    concepts: int
+    names: dict[str, int]
+    definitions: int
+    semantic_types: int
+    relations: int
+    mappings: int
+
+
+@dataclass(frozen=True, slots=True)
+class InputReport:
+    """What became of one input: rows read, bad rows by kind, rows left out by reason, first bad rows, remarks."""
+
+    format: str
+    path: str
+    rows: int
+    bad: dict[str, int]
+    skipped: dict[str, int]
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        yield f"{self.format} {self.path}: {self.rows:,} rows"
+        for reason, count in self.skipped.items():
+            yield f"  left out: {count:,} {reason}"
+        for kind, count in self.bad.items():
+            yield f"  bad rows: {count:,} {kind}"
+        for problem in self.problems:
+            yield f"    {problem}"
+        for note in self.notes:
+            yield f"  note: {note}"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What :func:`build_kb` did."""
+
+    path: str
+    content_hash: str
+    sources: tuple[SourceCounts, ...]
+    inputs: tuple[InputReport, ...]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)

@@ -1,0 +1,334 @@
+"""Languages are data: a folder each, named by its tag, with one small JSON file per subject.
+
+``resources/language`` holds the folders that medlink ships. Folders of further languages are named in the environment
+variable ``MEDLINK_LANGUAGES`` (a list as ``PATH`` is one, which worker processes inherit) or by :func:`add_folder`. No
+file is needed: a language without ``guards.json`` has no guards, and medlink knows no more of it than of a language
+without a folder. In a file every field stands as ``{"value": ..., "source": "where the value is from"}``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+from importlib import resources
+from os import PathLike
+from pathlib import Path
+from typing import TypeVar
+
+import Stemmer
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from medlink.errors import ConfigError
+from medlink.files.json import read_json
+from medlink.language.tags import base, language_tag
+
+VARIABLE = "MEDLINK_LANGUAGES"
+"""Environment variable that lists folders of further languages."""
+
+REFERENCE = "en"
+"""The language whose guards and acts say which values there are in all."""
+
+_SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "language"
+_Patterns = dict[str, re.Pattern[str]]
+
+
+def _any_of(patterns: Iterable[re.Pattern[str]]) -> re.Pattern[str]:
+    """One pattern that finds what any of them does, nothing where there is none."""
+    return re.compile("|".join(pattern.pattern for pattern in patterns) or "(?!)")
+
+
+class Rules(BaseModel):
+    """Base of what one file of a language says; a field that the file leaves out has its default."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Forms(Rules):
+    """``forms.json``: how words of a language are inflected and spelt.
+
+    ``stemmer`` is a Snowball algorithm. ``numeral_cues`` are words before a roman numeral of one letter. ``endings``
+    are mended before a word is stemmed, ``transcriptions`` are other spellings of letters; both are pairs of a pattern
+    and what takes its place, on words in the exact form. ``inflections`` are the endings that two forms of one word may
+    differ by. ``letters`` count apart though the exact form folds them.
+    """
+
+    stemmer: str = ""
+    numeral_cues: frozenset[str] = frozenset()
+    endings: tuple[tuple[re.Pattern[str], str], ...] = ()
+    inflections: frozenset[str] = frozenset({""})
+    transcriptions: tuple[tuple[re.Pattern[str], str], ...] = ()
+    letters: frozenset[str] = frozenset()
+
+    @field_validator("stemmer")
+    @classmethod
+    def _is_known(cls, stemmer: str) -> str:
+        if stemmer not in Stemmer.algorithms():
+            raise ValueError(f"{stemmer!r} is none of {', '.join(Stemmer.algorithms())}")
+        return stemmer
+
+
+class Articles(Rules):
+    """``articles.json``: the small words of names, in the exact form.
+
+    ``small_words`` have no letter in an abbreviation; ``elision`` lists what an apostrophe cuts off before a word, such
+    as French *l* and *qu*.
+    """
+
+    small_words: frozenset[str] = frozenset()
+    elision: frozenset[str] = frozenset()
+
+
+class Persons(Rules):
+    """``persons.json``: ``cues`` are words before the name of a person, as they are written."""
+
+    cues: frozenset[str] = frozenset()
+
+
+class MarkerRules(Rules):
+    """``markers.json``: ``words`` are single letters that are words and tell no names apart."""
+
+    words: frozenset[str] = frozenset()
+
+
+class StopWords(Rules):
+    """``stop_words.json``: ``words`` alone are no mention; a language without this file has those of spaCy."""
+
+    words: frozenset[str] = frozenset()
+
+
+class Negation(Rules):
+    """Words ``before`` what they negate, words ``between`` the two, prefixes, and patterns of words without one."""
+
+    before: frozenset[str] = frozenset()
+    between: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+    exceptions: tuple[re.Pattern[str], ...] = ()
+
+
+class GuardRules(Rules):
+    """``guards.json``: words that part terms, as patterns in the exact form.
+
+    ``kinds`` holds the patterns of each value of each kind; in the file each kind is a field. A kind of ``company``
+    counts only in terms with a word of that pattern; ``unread`` is cut out of a term as it is written before its words
+    are read; ``only_here`` lists words that count in terms of a stated language alone; ``letter_words``
+    are single letters that are words unless they end a term or are capitals.
+    """
+
+    kinds: dict[str, _Patterns] = {}
+    company: _Patterns = {}
+    negation: Negation = Negation()
+    unread: tuple[re.Pattern[str], ...] = ()
+    only_here: frozenset[str] = frozenset()
+    letter_words: frozenset[str] = frozenset()
+
+    @cached_property
+    def cut(self) -> re.Pattern[str]:
+        """What is not read, as one pattern."""
+        return _any_of(self.unread)
+
+    @cached_property
+    def unnegated(self) -> re.Pattern[str]:
+        """Words that a prefix does not negate, as one pattern."""
+        return _any_of(self.negation.exceptions)
+
+
+class ActRules(Rules):
+    """``acts.json``: patterns of examinations, operations and functions in the exact form.
+
+    ``general`` acts may be any other; ``unread`` is cut out of a term as it is written; ``halves`` are words that are
+    an act only with the word beside them.
+    """
+
+    acts: _Patterns = {}
+    general: frozenset[str] = frozenset()
+    unread: tuple[re.Pattern[str], ...] = ()
+    halves: frozenset[str] = frozenset()
+
+    @cached_property
+    def cut(self) -> re.Pattern[str]:
+        """What is not read, as one pattern."""
+        return _any_of(self.unread)
+
+    @cached_property
+    def some(self) -> re.Pattern[str]:
+        """All acts as one pattern."""
+        return _any_of(self.acts.values())
+
+
+_R = TypeVar("_R", bound=Rules)
+
+
+class Language:
+    """One language: its files, each read when it is first asked for.
+
+    Args:
+        tag: two or three letters, BCP 47.
+        folder: where its files are; ``None`` for a language that medlink knows nothing of.
+    """
+
+    def __init__(self, tag: str, folder: Path | None) -> None:
+        self.tag, self._folder = tag, folder
+
+    def has(self, name: str) -> bool:
+        """Whether the folder has a file, given without ``.json``."""
+        return self._folder is not None and (self._folder / f"{name}.json").is_file()
+
+    def read(self, name: str, model: type[_R]) -> _R:
+        """What a file of the folder says, or the defaults of ``model`` where there is no such file.
+
+        Raises:
+            ConfigError: the file is no JSON, or a field is unknown, without a source, or of another form.
+        """
+        if self._folder is None or not self.has(name):
+            return model()
+        path = self._folder / f"{name}.json"
+        try:
+            raw = read_json(path)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot be read: {error}", path=path) from None
+        if not isinstance(raw, dict):
+            raise ConfigError("a JSON object expected", path=path)
+        fields = {}
+        for field, entry in raw.items():
+            if not isinstance(entry, dict) or entry.keys() != {"value", "source"} or not entry["source"]:
+                raise ConfigError(f"{field}: an object with 'value' and 'source' expected, and no more", path=path)
+            fields[field] = entry["value"]
+        if model is GuardRules:
+            kinds = [field for field in fields if field not in model.model_fields]
+            fields["kinds"] = {kind: fields.pop(kind) for kind in kinds}
+        try:
+            return model.model_validate(fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"]).removeprefix("kinds.")
+            if first["type"] == "extra_forbidden":
+                raise ConfigError(
+                    f"unknown field {field!r}", path=path, remedy=f"one of {', '.join(model.model_fields)}"
+                ) from None
+            raise ConfigError(f"{field}: {first['msg'].removeprefix('Value error, ')}", path=path) from None
+
+    @cached_property
+    def forms(self) -> Forms:
+        """Inflection and spelling."""
+        return self.read("forms", Forms)
+
+    @cached_property
+    def articles(self) -> Articles:
+        """Small words and elision."""
+        return self.read("articles", Articles)
+
+    @cached_property
+    def persons(self) -> Persons:
+        """Words before the name of a person."""
+        return self.read("persons", Persons)
+
+    @cached_property
+    def markers(self) -> MarkerRules:
+        """Single letters that are words."""
+        return self.read("markers", MarkerRules)
+
+    @cached_property
+    def guards(self) -> GuardRules:
+        """Words that part terms; their values are among those of English, for terms of all languages are compared."""
+        rules = self.read("guards", GuardRules)
+        if self.tag != REFERENCE and rules.kinds:
+            known = language_data(REFERENCE).guards.kinds
+            for kind, patterns in rules.kinds.items():
+                self._check("guards", kind, patterns, known.get(kind, {}))
+        return rules
+
+    @cached_property
+    def acts(self) -> ActRules:
+        """Examinations, operations and functions, among those of English."""
+        rules = self.read("acts", ActRules)
+        if self.tag != REFERENCE and rules.acts:
+            self._check("acts", "acts", rules.acts, language_data(REFERENCE).acts.acts)
+        return rules
+
+    def _check(self, name: str, field: str, values: _Patterns, known: _Patterns) -> None:
+        for value in values:
+            if value not in known:
+                raise ConfigError(
+                    f"{field}: {value!r} is no value that terms are compared by",
+                    path=self._folder and self._folder / f"{name}.json",
+                    remedy=f"one of {', '.join(known)}" if known else "leave the field out",
+                )
+
+
+def languages() -> tuple[str, ...]:
+    """Tags of the languages that have a folder, in alphabetical order.
+
+    >>> languages()
+    ('de', 'en', 'es')
+    """
+    return tuple(_found(os.environ.get(VARIABLE, "")))
+
+
+def language_data(language: str) -> Language:
+    """Data of a language (BCP 47; a region is ignored); all defaults where it has no folder.
+
+    >>> language_data("es-MX").forms.stemmer, language_data("fr").forms.stemmer
+    ('spanish', '')
+    """
+    return _found(os.environ.get(VARIABLE, "")).get(base(language), _UNKNOWN)
+
+
+def guarded(language: str) -> tuple[Language, ...]:
+    """Languages by whose guards a term is read: its own, or all that have guards where it names none with a folder.
+
+    >>> [data.tag for data in guarded("de-AT")], [data.tag for data in guarded("")]
+    (['de'], ['de', 'en', 'es'])
+    """
+    found = _found(os.environ.get(VARIABLE, ""))
+    own = found.get(base(language))
+    return tuple(data for data in found.values() if data.has("guards")) if own is None else (own,)
+
+
+def stop_words(language: str) -> frozenset[str]:
+    """Words that alone are no mention, case folded: of the language's folder, else those that spaCy has for it.
+
+    >>> "and" in stop_words("en"), stop_words("")
+    (True, frozenset())
+    """
+    data = language_data(language)
+    if data.has("stop_words"):
+        return data.read("stop_words", StopWords).words
+    from spacy.util import get_lang_class
+
+    try:
+        found = get_lang_class(base(language)).Defaults.stop_words
+    except ImportError:  # spaCy's own answer to a language that it does not have
+        return frozenset()
+    return frozenset(word.casefold() for word in found)
+
+
+def add_folder(path: str | PathLike[str]) -> None:
+    """Add a folder of language folders, for this process and those that it starts.
+
+    Raises:
+        ConfigError: there is no such folder, or one of its folders is of no new language.
+    """
+    added = os.pathsep.join(filter(None, (os.environ.get(VARIABLE, ""), str(Path(path).resolve()))))
+    _found(added)
+    os.environ[VARIABLE] = added
+
+
+@lru_cache(maxsize=8)
+def _found(further: str) -> dict[str, Language]:
+    """The languages of the shipped folder and of those that the variable lists."""
+    found: dict[str, Language] = {}
+    for folder in (_SHIPPED, *(Path(path) for path in further.split(os.pathsep) if path)):
+        if not folder.is_dir():
+            raise ConfigError(f"{VARIABLE} lists this folder, which is not there", path=folder)
+        for path in sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] not in "._"):
+            if language_tag(path.name) != path.name or "-" in path.name:
+                raise ConfigError("a folder of a language is named by its tag, such as fr", path=path)
+            if path.name in found:
+                raise ConfigError(f"there is another folder of {path.name}", path=path)
+            found[path.name] = Language(path.name, path)
+    return dict(sorted(found.items()))
+
+
+_UNKNOWN = Language("", None)

@@ -1,0 +1,66 @@
+"""``cluster_list``: what the command does, as one call."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+
+import medlink
+from medlink.curation import cluster_list
+from medlink.errors import ConfigError
+
+LIST = "fever\nFieber\nleft arm\nright arm\n"
+DECIDED = (
+    "id\tname\tlanguage\ttype\tparent\tdecision\n"
+    "NEW:1\tleft arm\ten\tpreferred\tDEMO:0400\taccept\n"
+    "NEW:1\tright arm\ten\tsynonym\tDEMO:0400\taccept\n"
+)
+
+
+def test_a_list_becomes_clusters_files_and_names_of_a_bundle(demo_path: Path, tmp_path: Path) -> None:
+    bundle = shutil.copytree(demo_path, tmp_path / "bundle")
+    terms, decisions = tmp_path / "terms.txt", tmp_path / "decisions.tsv"
+    terms.write_text(LIST, "utf-8")
+    decisions.write_text(DECIDED, "utf-8")
+    said: list[str] = []
+    steps: set[str] = set()
+    found = cluster_list(
+        terms,
+        bundle=bundle,
+        decisions=decisions,
+        add_to=bundle,
+        out=tmp_path / "out.tsv",
+        report=tmp_path / "page.html",
+        say=said.append,
+        progress=lambda step, done, whole: steps.add(step),
+        known_at=0.4,
+    )
+    by_term = {member.term: one for one in found.clusters for member in one.members}
+    assert by_term["left arm"].number == by_term["right arm"].number
+    assert by_term["left arm"].concept_id == "NEW:1"
+    assert found.judged
+    assert (tmp_path / "out.tsv").read_text("utf-8") == "".join(found.lines())
+    assert (tmp_path / "page.html").read_text("utf-8").endswith("</html>\n")
+    assert medlink.load(bundle).link(["right arm"])[0].concept_id == "NEW:1"
+    assert found.text() in said
+    assert said[-1] == "accepted new ids: NEW:1"
+    assert {"reading", "embeddings", "concepts"} <= steps
+
+
+def test_a_stream_is_read_and_nothing_is_said_or_written(tmp_path: Path) -> None:
+    found = cluster_list("a list", stream=io.BytesIO(LIST.encode()), threshold=0.9)
+    assert not found.judged
+    assert found.summary.terms == 4
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_does_not_fit_together_is_refused_before_the_list_is_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="without decisions there is nothing to add"):
+        cluster_list("missing", add_to=tmp_path)
+    with pytest.raises(ConfigError, match="without a bundle no concept is known"):
+        cluster_list("missing", known_at=0.5)
+    with pytest.raises(ConfigError, match="unknown option 'treshold'"):
+        cluster_list("missing", treshold=0.5)

@@ -1,0 +1,228 @@
+"""Languages are data: listing, reading, bad data, and a fourth language that touches no other."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import medlink.clustering
+import medlink.language
+from medlink.errors import ConfigError
+from medlink.language.acts import acts_of
+from medlink.language.guard_words import guard_values, negated_words
+from medlink.language.languages import VARIABLE, Language, add_folder, guarded, language_data, languages, stop_words
+from medlink.language.markers import markers
+from medlink.language.text import (
+    Inflector,
+    is_inflection,
+    match_form,
+    match_tokens,
+    normalise,
+    numerals,
+    variants,
+    words,
+)
+
+FRENCH = Path(__file__).parent / "fr_folder"
+WORDS = "Nierenzysten links Typ II; riñones izquierdos, left kidney: no fever, liver biopsy, la vitamina a, l'infarctus"
+
+
+@pytest.fixture
+def french(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "")
+    add_folder(FRENCH)
+
+
+def test_shipped_languages_have_all_files() -> None:
+    folder = resources.files("medlink").joinpath("resources/language")
+    assert tuple(sorted(path.name for path in folder.iterdir())) == languages() == ("de", "en", "es")
+    for language in languages():
+        names = {path.name for path in folder.joinpath(language).iterdir()}
+        assert names == {f"{name}.json" for name in ("acts", "articles", "forms", "guards", "markers", "persons")}
+        data = language_data(f"{language}-XX")
+        assert data.tag == language
+        assert data.forms.stemmer
+
+
+def test_a_folder_is_found_by_worker_processes(french: None) -> None:
+    assert languages() == ("de", "en", "es", "fr")
+    code = "from medlink.language.text import match_form; print(match_form(\"l'infarctus\", 'fr'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "infarctus\n"
+
+
+def test_elision(french: None) -> None:
+    assert match_form("l’infarctus du myocarde", "fr") == match_form("infarctus du myocarde", "fr")
+    assert match_form("Insuffisance d'organe", "fr") == "insuffis organ"
+    assert [(t.start, t.text) for t in words("qu'une Laryngite d’été", "fr")] == [
+        (3, "une"),
+        (7, "Laryngite"),
+        (19, "été"),
+    ]
+    assert is_inflection("l'artère", "artères", "fr")
+    inflector = Inflector("fr")
+    text = "insuffisance d'organe"
+    assert inflector.gap(text, *inflector.tokens(text)) == " "
+    # the exact form does not know the language, and other languages have no elision
+    assert normalise("l'infarctus") == "linfarctus"
+    assert match_form("l'infarctus", "en") == match_form("linfarctus", "en")
+
+
+def test_french_forms_guards_and_cues(french: None) -> None:
+    assert match_form("Stade I", "fr") == "stad 1"
+    assert numerals("diabète de type II", "fr") == {"2"}
+    assert guard_values("rein gauche", "fr") == {("laterality", "left")} == guard_values("left kidney")
+    # what it does not say it has not: no negation, no acts
+    assert negated_words("no biopsie", "fr")[0] == frozenset()
+    assert not acts_of("biopsie du foie", "fr").any
+    assert "Mme" in language_data("fr").persons.cues
+    assert "avec" in stop_words("fr")
+
+
+def forms_of_all() -> list[object]:
+    """What the rules of the three languages make of words, and what rules that know no language do."""
+    found: list[object] = []
+    for text in [WORDS, *WORDS.split()]:
+        for language in ("de", "en", "es"):
+            found += [match_tokens(text, language), variants(text, language), guard_values(text, language)]
+            found += [negated_words(text, language), acts_of(text, language)]
+        found += [normalise(text), markers(normalise(text))]
+    return found
+
+
+def test_a_fourth_language_touches_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    from medlink.models import load_encoder
+
+    before, fingerprint = forms_of_all(), load_encoder("builtin").fingerprint
+    monkeypatch.setenv(VARIABLE, str(FRENCH))
+    assert "fr" in languages()
+    assert forms_of_all() == before
+    assert load_encoder("builtin").fingerprint == fingerprint
+
+
+def test_a_language_without_guards_takes_no_part_in_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    untagged = guard_values(WORDS), negated_words(WORDS), acts_of(WORDS)
+    (tmp_path / "it").mkdir()
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    assert languages() == ("de", "en", "es", "it")
+    assert [data.tag for data in guarded("")] == ["de", "en", "es"]
+    assert (guard_values(WORDS), negated_words(WORDS), acts_of(WORDS)) == untagged
+    assert guard_values("left links izquierdo type 2", "it") == {("number", "2")}
+
+
+def test_stop_words_of_a_folder_come_before_those_of_spacy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "it").mkdir()
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    assert "perché" in stop_words("it")
+    entry = {"words": {"value": ["paziente"], "source": "a clinic"}}
+    (tmp_path / "it" / "stop_words.json").write_text(json.dumps(entry), "utf-8")
+    assert stop_words("it-CH") == {"paziente"}
+    assert stop_words("tlh") == frozenset()
+
+
+def _fields(**fields: object) -> dict[str, object]:
+    return {field: {"value": value, "source": "s"} for field, value in fields.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        ("forms", {"stemmer": "french"}, "stemmer: an object with 'value' and 'source'"),
+        ("forms", {"stemmer": {"value": "french", "source": ""}}, "stemmer: an object with 'value' and 'source'"),
+        ("forms", {"stemmer": {"value": "french", "source": "s", "more": 1}}, "stemmer: an object"),
+        ("forms", _fields(stemmer="klingon"), "stemmer: 'klingon' is none of"),
+        ("forms", _fields(steamer="french"), "unknown field 'steamer'. Remedy: one of stemmer, "),
+        ("forms", _fields(endings=[["(", ""]]), r"endings.0.0: .* regular expression"),
+        ("forms", _fields(letters=3), "letters: "),
+        ("forms", [], "a JSON object expected"),
+        ("guards", _fields(laterality={"gauche": "gauches?"}), "laterality: 'gauche' is no value .* left, right"),
+        ("guards", _fields(colour={"red": "rouge"}), "colour: 'red' is no value"),
+        ("guards", _fields(laterality={"left": "("}), "laterality.left: "),
+        ("guards", _fields(negation={"after": []}), "unknown field 'negation.after'"),
+        ("acts", _fields(acts={"prayer": "priere"}), "acts: 'prayer' is no value"),
+    ],
+)
+def test_bad_data_names_file_and_field(name: str, data: object, says: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.json"
+    path.write_text(json.dumps(data), "utf-8")
+    with pytest.raises(ConfigError, match=says) as caught:
+        getattr(Language("fr", tmp_path), name)
+    assert caught.value.path == str(path)
+
+
+def test_bad_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(VARIABLE, "")
+    with pytest.raises(ConfigError, match="not there"):
+        add_folder(tmp_path / "none")
+    for name, says in (("de", "another folder of de"), ("french", "named by its tag"), ("fr-ca", "named by its tag")):
+        (tmp_path / name / name).mkdir(parents=True)
+        with pytest.raises(ConfigError, match=says):
+            add_folder(tmp_path / name)
+    assert os.environ[VARIABLE] == ""
+    (tmp_path / "forms.json").write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        _ = Language("fr", tmp_path).forms
+
+
+def _caches() -> dict[str, Callable[..., Any]]:
+    """Every cache of functools in the modules of the two rooms."""
+    found = {}
+    for room in (medlink.language, medlink.clustering):
+        for info in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
+            module = importlib.import_module(info.name)
+            for name, value in vars(module).items():
+                if hasattr(value, "cache_info"):
+                    found[f"{info.name}.{name}"] = value
+    return found
+
+
+def _strings(thing: object, seen: set[int], depth: int = 0) -> set[str]:
+    """Strings that hang on a thing, a few references away."""
+    if isinstance(thing, str):
+        return {thing}
+    if id(thing) in seen or depth > 6 or isinstance(thing, type) or hasattr(thing, "__globals__"):
+        return set()
+    seen.add(id(thing))
+    # the keys of a dict of strings are not seen by the collector
+    held = [*thing.keys(), *thing.values()] if isinstance(thing, dict) else gc.get_referents(thing)
+    return set().union(*(_strings(one, seen, depth + 1) for one in held))
+
+
+def test_no_cache_keeps_a_word_of_a_note() -> None:
+    """Forms, stems, markers, guard words and acts of a text leave nothing behind."""
+    from medlink.clustering.guards import Guards, parting_kinds
+
+    word = "qwxyzitis"
+    for language in ("de", "en", "es", ""):
+        text = f"no {word}biopsy left {word} 2 {word}"
+        assert match_form(text, language)
+        assert is_inflection(text, text, language)
+        markers(normalise(text))
+        numerals(text, language)
+        variants(text, language)
+        parting_kinds(text, word, language, language)
+        Guards([text, word], [language, language])
+    caches = _caches()
+    assert len(caches) > 3
+    for name, cache in caches.items():
+        assert not [text for text in _strings(cache, set()) if "qwxyz" in text], name
+
+
+def test_stemmers_keep_no_words() -> None:
+    from medlink.language.text import _spelling
+
+    for language in languages():
+        stemmer = _spelling(language_data(language))._stemmer
+        assert stemmer is not None
+        assert stemmer.maxCacheSize == 0
