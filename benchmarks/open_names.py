@@ -3,8 +3,9 @@
     python benchmarks/open_names.py TERMINOLOGIES names.tsv [--held-out held_out.tsv]
 
 Concepts of HPO, MONDO, DOID, NCIt, SYMP, ORDO, UBERON, MeSH and CHEBI that share a preferred label (normalised) or an
-exact cross-reference are one concept here. Broad and narrow synonyms are left out, so are gene names. One German and
-Spanish label in twenty, chosen by a hash of its id, goes to ``--held-out`` instead.
+exact cross-reference are one concept here. Broad and narrow synonyms are left out, so are gene names, cell cultures of
+BTO, and every name, in any language, of a class that its ontology has deprecated. One German and Spanish label in
+twenty, chosen by a hash of its id, goes to ``--held-out`` instead.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -22,6 +24,20 @@ import click
 from medlink.language.text import normalise
 
 Row = tuple[str, str, str, bool]  # concept, name, language, is a label
+
+# how labels of deprecated classes begin, and those of the culture conditions of BTO
+_LEFT_OUT = re.compile(r"\W*(?:obsolet[eoa]?|deprecated|veraltete?)(?:\b|_)|culture condition(?::|$)", re.IGNORECASE)
+
+
+def current(rows: Iterable[Row]) -> list[Row]:
+    """The rows without deprecated classes: all names go of one that any source labels so, others that say it go alone.
+
+    >>> current([("A:1", "obsolete fever", "en", True), ("A:1", "fiebre", "es", False), ("A:2", "rash", "en", True)])
+    [('A:2', 'rash', 'en', True)]
+    """
+    given = list(rows)
+    gone = {concept for concept, name, _, is_label in given if is_label and _LEFT_OUT.match(name)}
+    return [row for row in given if row[0] not in gone and not _LEFT_OUT.match(row[1])]
 
 
 def ssslm(path: Path) -> Iterator[Row]:
@@ -38,10 +54,11 @@ def obograph(path: Path) -> Iterator[Row]:
         nodes = json.load(file)["graphs"][0]["nodes"]
     for node in nodes:
         meta = node.get("meta", {})
-        if meta.get("deprecated") or not node.get("lbl") or node.get("type") != "CLASS":
+        if not node.get("lbl") or node.get("type") != "CLASS":
             continue
         concept = node["id"].rsplit("/", 1)[-1].replace("_", ":").upper()
-        yield concept, node["lbl"], "en", True
+        # not every ontology says it in the label as well
+        yield concept, "obsolete " * bool(meta.get("deprecated")) + node["lbl"], "en", True
         for synonym in meta.get("synonyms", []):
             if synonym["pred"] in ("hasExactSynonym", "hasRelatedSynonym"):
                 yield concept, synonym["val"], "en", False
@@ -82,6 +99,8 @@ def exact_matches(folder: Path) -> Iterator[tuple[str, str]]:
     for name in ("doid", "mesh"):
         with open(folder / f"mappings/mondo_exactmatch_{name}.sssom.tsv", encoding="utf-8") as file:
             for row in csv.DictReader((line for line in file if not line.startswith("#")), delimiter="\t"):
+                if _LEFT_OUT.match(row["subject_label"]):
+                    continue
                 yield row["subject_id"], row["object_id"].upper()
                 yield row["object_id"].upper(), "label " + normalise(row["subject_label"])
 
@@ -119,6 +138,7 @@ def main(terminologies: Path, out: Path, held_out: Path | None) -> None:
         rows += obograph(path)
     rows += names_of_mesh(terminologies)
     rows += translations(terminologies)
+    rows = current(rows)
     groups = Groups()
     for concept, name, _, is_label in rows:
         groups.find(concept)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import Table, found_columns, table_of
+from medlink.files.tables import Table, found_columns, open_table
 from medlink.language.tags import language_tag
 
 LONGEST = 2_000
@@ -168,7 +168,7 @@ def read_terms(
     """Read a term list: one term a line, or a table with a header.
 
     A file whose name ends in ``.tsv`` or ``.csv`` is a table, as is any input for which a column is named (see
-    :func:`~medlink.files.tables.table_of`). A line that cannot be used is left out and noted by its number.
+    :func:`~medlink.files.tables.open_table`). A line that cannot be used is left out and noted by its number.
     Compressed files, line ends and files that grow are treated as :class:`~medlink.files.streams.LineFile` says.
 
     Args:
@@ -244,7 +244,7 @@ def _usable(rows: Iterable[_Row], lines: LineFile) -> Iterator[tuple[str, int, s
 
 def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
     """Rows of a table."""
-    table = table_of(lines)
+    table = open_table(lines)
     term = _place(table, columns.term, _TERM)
     if term is None:
         raise table.error(

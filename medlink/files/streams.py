@@ -7,7 +7,7 @@ import stat
 import zlib
 from codecs import IncrementalDecoder, getincrementaldecoder, lookup
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
@@ -138,9 +138,33 @@ class LineFile:
             InputError: the file cannot be read, is empty, is cut off inside its compression, is UTF-16 and not said to
                 be, or too much of it is bad.
         """
+        with self._open() as stream:
+            yield from self._texts(stream)
+        self._check_empty(not self.rows)
+        if self.grew:
+            self.problems.notes.append(f"{self.path}: the file grew while it was read; what came later is left out")
+        self.problems.rows += self.rows - self.header
+        self.problems.judge(self.path, self.rows - self.header)
+
+    def text(self) -> str:
+        """The whole file as one text, which memory must hold.
+
+        Raises:
+            InputError: the file cannot be read, is empty, is cut off inside its compression, or is not in its encoding.
+        """
+        with self._open() as stream:
+            raw = b"".join(self._blocks(stream))
+        self._check_empty(not raw.strip())
+        try:
+            return raw.decode("utf-8" if self._wide else self._encoding).removeprefix("\ufeff")
+        except UnicodeDecodeError as error:
+            raise InputError(f"byte {error.start + 1} is not UTF-8", path=self.path, remedy=UTF8_REMEDY) from error
+
+    @contextmanager
+    def _open(self) -> Iterator[BinaryIO]:
         try:
             with open(self.path, "rb") if self._stream is None else nullcontext(self._stream) as stream:
-                yield from self._texts(stream)
+                yield stream
         except (EOFError, zlib.error) as error:
             raise InputError(
                 f"the compressed file is damaged or cut off after line {self.rows}: {error}",
@@ -151,12 +175,10 @@ class LineFile:
             raise InputError(
                 f"cannot be read: {error.strerror or error}", path=self.path, remedy="check the file and its rights"
             ) from error
-        if not self.rows and not self.may_be_empty:
+
+    def _check_empty(self, empty: bool) -> None:
+        if empty and not self.may_be_empty:
             raise InputError("the file is empty", path=self.path, remedy="fetch or export it again")
-        if self.grew:
-            self.problems.notes.append(f"{self.path}: the file grew while it was read; what came later is left out")
-        self.problems.rows += self.rows - self.header
-        self.problems.judge(self.path, self.rows - self.header)
 
     def _texts(self, stream: BinaryIO) -> Iterator[tuple[int, str]]:
         encoding = "utf-8" if self._wide else self._encoding

@@ -6,9 +6,9 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from os import PathLike
 
 from medlink.errors import InputError
+from medlink.files.folders import StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 
@@ -42,7 +42,7 @@ class Table:
             return False
         for written, column in zip(columns, asked, strict=True):
             if self.header.count(column) > 1:
-                raise self.error(f"the column {written} is there twice", "leave one of them")
+                raise self.error(f"the column {written} is there twice", "rename or delete one of them")
         return True
 
     def places(self, columns: Sequence[str]) -> list[int]:
@@ -86,7 +86,7 @@ def found_columns(header: Sequence[str]) -> str:
     return f"{len(header)} column{'s' * (len(header) != 1)}" if any(header) else "no header"
 
 
-def first_line(path: str | PathLike[str]) -> str:
+def first_line(path: StrPath) -> str:
     """The first line of a file, ``""`` where it cannot be decoded.
 
     Raises:
@@ -96,23 +96,8 @@ def first_line(path: str | PathLike[str]) -> str:
 
 
 def open_table(
-    path: str | PathLike[str], problems: Problems, *, separator: str | None = None, quoted_with: str = ""
+    given: StrPath | LineFile, problems: Problems | None = None, *, separator: str | None = None, quoted_with: str = ""
 ) -> Table:
-    """Open a table: see :func:`table_of`.
-
-    Args:
-        path: the file, plain or ``.gz``.
-        problems: where bad rows are counted.
-        separator: see :func:`table_of`.
-        quoted_with: see :func:`table_of`.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    return table_of(LineFile(path, problems), separator=separator, quoted_with=quoted_with)
-
-
-def table_of(lines: LineFile, *, separator: str | None = None, quoted_with: str = "") -> Table:
     """The header and the rows of a table.
 
     A table with a tab in its first line is TSV and has no quoting. Any other is CSV with ``,`` or ``;``, whichever its
@@ -120,7 +105,8 @@ def table_of(lines: LineFile, *, separator: str | None = None, quoted_with: str 
     name of the file.
 
     Args:
-        lines: the file.
+        given: the file, plain or ``.gz``, or its lines.
+        problems: where bad rows are counted, unless there are lines that say it.
         separator: what stands between cells, where it is known: then there is no quoting.
         quoted_with: a column whose name says that cells are quoted all the same.
 
@@ -128,6 +114,7 @@ def table_of(lines: LineFile, *, separator: str | None = None, quoted_with: str 
         InputError: the file cannot be read, or its first line is no CSV. While rows are read: a quoted cell does not
             end, the last line is cut off, or too many rows are bad.
     """
+    lines = given if isinstance(given, LineFile) else LineFile(given, problems or Problems())
     numbered = iter(lines)
     number, first = next(numbered, (1, ""))
     quoted = bool(quoted_with) and quoted_with in first.split(separator)

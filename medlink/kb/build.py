@@ -10,8 +10,8 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -31,7 +31,7 @@ from medlink.kb.loader import MAX_INPUTS, Loader
 from medlink.kb.readers import formats
 from medlink.kb.report import BuildReport, Input, InputReport, SourceCounts
 from medlink.language.tags import language_filter
-from medlink.records import Record, Source
+from medlink.records import Record
 
 T = TypeVar("T")
 
@@ -167,30 +167,17 @@ def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Ite
 
 
 def _check_target(target: Path) -> None:
+    """Refuse to write over anything else than a knowledge base."""
     if target.is_dir():
         raise KnowledgeBaseError("is a folder", path=target, remedy="name a file, such as kb.sqlite in it")
     if not target.exists():
         return
     if not target.is_file():
         raise KnowledgeBaseError("is a pipe or a device, a knowledge base is a file", path=target, remedy="name a file")
-    try:
-        with open(target, "rb") as handle:
-            head = handle.read(16)
-        if head == b"SQLite format 3\x00":
-            connection = sqlite3.connect(f"{target.as_uri()}?mode=ro", uri=True)
-            try:
-                sql = str(select(schema.meta.c.value).where(schema.meta.c.key == "application"))
-                row = connection.execute(sql, {"key_1": "application"}).fetchone()
-            finally:
-                connection.close()
-            if row and row[0] == schema.APPLICATION:
-                return
-    except sqlite3.Error:
-        pass
-    except OSError as error:
-        raise KnowledgeBaseError(
-            f"cannot be read: {error.strerror}", path=target, remedy="check its rights or name another file"
-        ) from error
+    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{target.as_uri()}?mode=ro", uri=True)) as connection:
+        row = connection.execute("SELECT value FROM meta WHERE key = 'application'").fetchone()
+        if row and row[0] == schema.APPLICATION:
+            return
     raise KnowledgeBaseError(
         "exists and is no medlink knowledge base, so it is not replaced",
         path=target,
@@ -220,49 +207,24 @@ def _connect(new: Path, staging: Path) -> Iterator[Connection]:
 
 def count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts, ...]:
     """What a load brought of each source."""
-    ids: dict[str, int] = {}
-    languages: dict[str, str] = {}
-    for number, name, tags in connection.execute(
-        select(schema.source.c.id, schema.source.c.name, schema.source.c.languages)
-    ):
-        ids[name], languages[name] = number, tags
 
-    def new(table: Table) -> ColumnElement[bool]:
-        """Whether a row came with this load."""
-        return table.c.id > loader.marks.get(table.name, 0)
+    def counted(table: Table, *more: ColumnElement[str]) -> dict[int, dict[str, int]]:
+        """New rows of a table by source, and by the text of another column."""
+        columns, found = (table.c.source_id, *more), dict[int, dict[str, int]]()
+        rows = select(*columns, func.count()).where(table.c.id > loader.marks.get(table.name, 0))
+        for number, *text, count in connection.execute(rows.group_by(*columns).order_by(*columns)):
+            found.setdefault(number, {})["".join(text)] = count
+        return found
 
-    def per_source(table: Table) -> dict[int, int]:
-        """Rows of a table by source."""
-        column = table.c.source_id
-        counted = select(column, func.count()).where(new(table)).group_by(column)
-        return {row[0]: row[1] for row in connection.execute(counted)}
-
-    name = schema.name.c
-    names: dict[int, dict[str, int]] = {}
-    for number, language, count in connection.execute(
-        select(name.source_id, name.language, func.count())
-        .where(new(schema.name))
-        .group_by(name.source_id, name.language)
-        .order_by(name.source_id, name.language)
-    ):
-        names.setdefault(number, {})[language] = count
-    tables = [per_source(table) for table in (schema.definition, schema.semantic_type, schema.relation, schema.mapping)]
+    names = counted(schema.name, schema.name.c.language)
+    others = [counted(table) for table in (schema.definition, schema.semantic_type, schema.relation, schema.mapping)]
     counts = []
-    for record in loader.sources.values():
-        number = ids[record.name]
-        definitions, semantic_types, relations, mappings = (table.get(number, 0) for table in tables)
-        tags = tuple(tag for tag in languages[record.name].split(",") if tag)
-        counts.append(
-            SourceCounts(
-                Source(record.name, record.version, record.title, tags),
-                loader.concepts[number],
-                names.get(number, {}),
-                definitions,
-                semantic_types,
-                relations,
-                mappings,
-            )
-        )
+    for number, name, tags in connection.execute(
+        select(schema.source.c.id, schema.source.c.name, schema.source.c.languages).order_by(schema.source.c.id)
+    ):
+        source = replace(loader.sources[name], languages=tuple(tag for tag in tags.split(",") if tag))
+        numbers = (found.get(number, {}).get("", 0) for found in others)
+        counts.append(SourceCounts(source, loader.concepts[number], names.get(number, {}), *numbers))
     return tuple(counts)
 
 

@@ -9,10 +9,11 @@ from spacy.tokens import Doc
 
 from medlink.index import ConceptIndex, Filter
 from medlink.index.dictionary import Match
-from medlink.language.text import language_rules, normalise, same_letters
+from medlink.language.languages import language_data
+from medlink.language.tags import base
+from medlink.language.text import normalise, same_letters
 from medlink.linking import Mention
 from medlink.notes.abbreviations import Place
-from medlink.notes.language import base
 from medlink.notes.options import FinderOptions
 
 Mentions = dict[Place, Match | None]
@@ -62,8 +63,7 @@ class MentionFinder:
         self._tags = tags if options.other_languages else self._own
         # the languages whose inflected forms the linker looks up for a mention of this one
         self._inflected = [tag for tag in tags if base(tag) == base(language)]
-        rules = language_rules(language)
-        self._person_cues = rules.person_cues if rules else frozenset()
+        self._person_cues = language_data(language).persons
         self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
 
     def find(self, doc: Doc, long_forms: Collection[Place] = ()) -> Mentions:

@@ -8,25 +8,16 @@ from typing import Any
 import spacy
 from spacy.language import Language
 from spacy.tokenizer import Tokenizer
-from spacy.util import compile_infix_regex, compile_prefix_regex, get_lang_class
+from spacy.util import compile_infix_regex, compile_prefix_regex
 
 from medlink.errors import ConfigError, InputError, MedlinkError
-from medlink.language.tags import language_tag
-from medlink.language.text import LANGUAGES
+from medlink.language.languages import languages
+from medlink.language.tags import base, language_tag
 from medlink.notes.reading import Note
 
 _GLUED = r"(?<=[^\W\d])[.,:;/()\-–]+(?=\w)|(?<=\w)[.,:;/()\-–]+(?=[^\W\d])|(?<=[.,:;])(?=[^\W\d])"
 _LEADING = r"[\-–•*]"
 _ENOUGH = 10_000  # characters that tell a language
-
-
-def base(tag: str) -> str:
-    """A language without its region.
-
-    >>> base("de-at"), base("es"), base("")
-    ('de', 'es', '')
-    """
-    return tag.partition("-")[0]
 
 
 class NoteLanguages:
@@ -45,7 +36,7 @@ class NoteLanguages:
 
     def __init__(self, tags: Iterable[str], given: str | None = None) -> None:
         bases = {base(tag) for tag in tags}
-        self.candidates = sorted((bases | set(LANGUAGES) if "" in bases else bases) - {""})
+        self.candidates = sorted((bases | set(languages()) if "" in bases else bases) - {""})
         self.given = None if given is None else _known(given, ConfigError)
         self._detector: Any = None
 
@@ -81,11 +72,6 @@ def _known(language: str, kind: type[MedlinkError]) -> str:
     if tag is None:
         raise kind(f"unknown language {language!r}", remedy="give a BCP 47 tag such as de, en or es")
     return base(tag)
-
-
-def stop_words(language: str) -> frozenset[str]:
-    """Stop words of a language as spaCy has them, in lower case."""
-    return frozenset(word.casefold() for word in get_lang_class(language).Defaults.stop_words)
 
 
 def blank(language: str) -> Language:

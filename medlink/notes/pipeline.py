@@ -15,10 +15,11 @@ from typing import Any
 
 from medlink.errors import MedlinkError
 from medlink.index import Bundle
+from medlink.language.languages import stop_words
 from medlink.linking import Linker
 from medlink.notes.abbreviations import detector
 from medlink.notes.finder import Described, MentionFinder, describe
-from medlink.notes.language import NoteLanguages, blank, stop_words
+from medlink.notes.language import NoteLanguages, blank
 from medlink.notes.options import NoteOptions
 from medlink.notes.reading import Note
 from medlink.notes.writers.protocol import LinkedMention

@@ -7,9 +7,9 @@ from typing import Any
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
+from medlink.language.languages import stop_words
 from medlink.notes.abbreviations import LongForms, detector
 from medlink.notes.finder import MentionFinder, Mentions
-from medlink.notes.language import stop_words
 from medlink.spacy_components.component import HANDED, Component, Handed
 from medlink.spacy_components.options import MentionsOptions
 

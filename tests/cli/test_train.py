@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,9 +13,11 @@ from click.testing import CliRunner
 
 import medlink
 from medlink.cli.main import app, main
+from medlink.cli.options import given
 from medlink.cli.train import coderpp, static
 from medlink.kb import KnowledgeBase
 from medlink.models import StaticConfig, StaticEncoder
+from medlink.models.encoders import builtin_folder
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.static.recipes import StaticRecipe
 from medlink.training.static.trainer import StaticTrainer
@@ -173,3 +178,37 @@ def test_options_of_the_static_encoder_that_make_no_sense(
             app, ["train", "static", str(kb), "-o", str(tmp_path / "out"), *options], catch_exceptions=False
         )
     assert not any(tmp_path.iterdir())
+
+
+def test_the_recipe_of_the_builtin_encoder(kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = (Path(__file__).parents[2] / "benchmarks" / "builtin_encoder.sh").read_text("utf-8")
+    commands = [shlex.split(line)[1:] for line in script.splitlines() if line.startswith("medlink train ")]
+    card = (builtin_folder() / "README.md").read_text("utf-8")
+    stated = json.loads(card.split("```json")[1].split("```")[0])
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(kb, "names.sqlite")
+    for command in commands:
+        tiny = ["--epochs", "1", "--hard-epochs", "0"] if command[1] == "static" else []
+        CliRunner().invoke(app, [*command, *tiny], catch_exceptions=False)
+    assert (tmp_path / "encoder" / "config.json").read_text() == (builtin_folder() / "config.json").read_text()
+    # the commands, or the defaults of what they leave out, say what the card says
+    runs = []
+    for command in commands[:-1]:
+        options = static.make_context("static", command[2:]).params
+        recipe, shape = StaticRecipe(**given(options, StaticRecipe)), StaticConfig(**given(options, StaticConfig))
+        assert {**shape.to_dict(), **stated["shape"]} == shape.to_dict()
+        assert stated["loss"].endswith(f"temperature {recipe.temperature}")
+        for name in ("batch_size", "learning_rate", "warmup", "seed"):
+            assert getattr(recipe, name) == stated[name]
+        runs.append({name: getattr(recipe, name) for name in stated["runs"][0] if name != "minutes"})
+    assert runs == [{name: value for name, value in run.items() if name != "minutes"} for run in stated["runs"]]
+
+
+def test_every_option_of_the_shape_changes_it(kb: Path, tmp_path: Path) -> None:
+    changes = "", "--dimension 16", "--hidden 16", "--probes 1", "--sizes 3 --sizes 4", "--no-words", "--max-chars 5"
+    seen = set()
+    for i, options in enumerate((*changes, "--marker-weight 0")):
+        command = ["train", "static", str(kb), "-o", str(tmp_path / str(i)), "--rows", "300", "--epochs", "1"]
+        CliRunner().invoke(app, [*command, *options.split()], catch_exceptions=False)
+        seen.add((tmp_path / str(i) / "config.json").read_text())
+    assert len(seen) == len(changes) + 1

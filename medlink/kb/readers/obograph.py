@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from os import PathLike
@@ -12,7 +10,7 @@ from typing import Any
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
-from medlink.files.streams import existing_file
+from medlink.files.streams import LineFile
 from medlink.kb.readers.common import Format, deprecated, synonym_type
 from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
 
@@ -68,8 +66,8 @@ def read_obograph(
         InputError: the file cannot be read or is no OBO-graphs JSON.
     """
     problems = problems or Problems()
-    where = existing_file(path)
-    graph = _load(where, problems)
+    lines = LineFile(path, problems)
+    graph, where = _load(lines), lines.path
     nodes = _good_nodes(graph["nodes"], problems, where)
     active = [node for node in nodes if node.get("type") == "CLASS" and not _meta(node).get("deprecated")]
     prefixes = Counter(compact(node["id"]).partition(":")[0] for node in active)
@@ -115,25 +113,10 @@ def read_obograph(
     yield from _semantic_types(own, parents, name)
 
 
-def _load(path: Any, problems: Problems) -> dict[str, Any]:
+def _load(lines: LineFile) -> dict[str, Any]:
+    path = lines.path
     try:
-        raw = path.read_bytes()
-        if problems.progress:
-            problems.progress(len(raw))
-        if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(
-            f"the compressed file is damaged or cut off: {error}", path=path, remedy="fetch it again"
-        ) from error
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=path, remedy="check its rights") from error
-    if not raw.strip():
-        raise InputError("the file is empty", path=path, remedy="fetch or export it again")
-    try:
-        data = json.loads(raw.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise InputError(f"byte {error.start + 1} is not UTF-8", path=path, remedy="give the file as UTF-8") from error
+        data = json.loads(lines.text())
     except json.JSONDecodeError as error:
         raise InputError(
             f"is no JSON, or is cut off: {error.msg}", path=path, line=error.lineno, remedy="fetch it again"

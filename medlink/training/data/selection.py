@@ -15,7 +15,7 @@ from medlink.kb import schema
 from medlink.kb.queries import given
 from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
-from medlink.language.tags import language_filter, wanted
+from medlink.language.tags import base, language_filter, wanted
 from medlink.records import Definition, Name
 
 FULLY_SPECIFIED = "fsn"
@@ -62,8 +62,8 @@ class Selection:
                 path=self.path,
                 remedy="give ids as the knowledge base has them, such as HP:0001250",
             )
-        # tags for the knowledge base, to which "" is a name without a language
-        self._tags = None if self.languages is None else [*sorted(self.languages), ""]
+        # what the knowledge base reads of it: each language with all its regions, and "" for none
+        self._tags = None if self.languages is None else [*sorted({base(tag) for tag in self.languages}), ""]
 
     def takes(self, record: Name | Definition) -> bool:
         """Whether a name or a definition is trained on; fully specified names carry a tag that nobody writes."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,7 @@ from medlink.language.tags import wanted
 from medlink.records import Definition
 from medlink.training.data import selection
 from medlink.training.data.selection import OTHER_LANGUAGE, UNKNOWN, Selection
+from medlink.training.data.view import TrainingView
 from tests.kb.writers import write_lines
 
 MORE = [
@@ -43,6 +47,18 @@ def test_languages_by_hand(kb: KnowledgeBase) -> None:
         "alfa",
     ]
     assert [one.text for one in german.definitions()] == ["Ein Zustand, der schadet."]
+
+
+def test_fully_specified_names_are_not_trained_on(kb: KnowledgeBase, tmp_path: Path) -> None:
+    shutil.copy(kb.path, tmp_path / "kb.sqlite")
+    with closing(sqlite3.connect(tmp_path / "kb.sqlite")) as connection, connection:
+        connection.execute("UPDATE name SET type = 'fsn' WHERE text = 'Fraisen'")
+    with KnowledgeBase(tmp_path / "kb.sqlite") as changed:
+        expected = [name.text for name in kb.iter_names() if name.text != "Fraisen"]
+        assert [name.text for name in Selection(changed).names()] == expected
+        view, whole = TrainingView(changed), TrainingView(kb)
+    assert len(view.names[1]) == len(whole.names[1]) - 1
+    assert "Fraisen" not in {text for text, _ in view.name_texts(view.names[1]).values()}
 
 
 @pytest.mark.parametrize("languages", [None, ["en"], ["de", "es"], ["de-at"]])
