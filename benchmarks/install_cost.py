@@ -28,9 +28,7 @@ def run(*command: str | Path) -> float:
 
 @click.command()
 @click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for the environments.")
-@click.option(
-    "--extras", multiple=True, default=("cpu", "cpu,transformers", "cpu,scispacy", "cpu,train", "cpu,dev"), help="Sets."
-)
+@click.option("--extras", multiple=True, default=("cpu", "cpu,transformers"), help="Sets.")
 def main(work: Path, extras: tuple[str, ...]) -> None:
     """Print the table."""
     click.echo("| `pip install` | seconds | packages | size, MB | `medlink demo`, seconds |")

@@ -89,7 +89,8 @@ def test_tour_from_top_to_bottom(workplace: Path) -> None:
 
 def test_links_of_the_documents_lead_somewhere() -> None:
     for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for target, anchor in re.findall(r"\]\(([^)#\s]*)(#[^)\s]*)?\)", document.read_text("utf-8")):
+        text = re.sub(r"^```.*?^```", "", document.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)(#[^)\s]*)?\)", text):
             path = document.parent / target if target else document
             assert path.exists(), f"{document.name}: {target}"
             if anchor:
