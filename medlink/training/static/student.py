@@ -7,7 +7,6 @@ products. What that costs is measured on names of the user's own knowledge base 
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from medlink.records import Name
 from medlink.training.biolord.distillation_targets import principal_components, project, sum_embeddings, to_unit
 from medlink.training.biolord.distillation_work import PhaseWork, phase_work
 from medlink.training.common import checkpoint
-from medlink.training.common.card import CARD
+from medlink.training.common.card import write_card
 from medlink.training.common.loop import CHECKPOINT_STEPS
 from medlink.training.common.trainer import precision_here, processes_here, settings_here
 from medlink.training.data.text_store import Entry, TextStore
@@ -37,38 +36,6 @@ from medlink.training.static.student_data import accuracy_at_1, hold_out, synony
 _READ = 8192
 # of a table of standard normal numbers
 _FIRST = 0.1
-_CARD = """\
-# Static encoder distilled from a transformer
-
-Embeds names of concepts as unit vectors of {dimension} dimensions, without torch. Fingerprint `{fingerprint}`.
-Teacher: the encoder with fingerprint `{teacher}`, of {width} dimensions. {start}
-
-Licence: to be filled in by whoever passes this encoder on; that of the terminology it was trained on has a say.
-
-## Training data
-
-{names:,} names of {concepts:,} concepts. SHA-256 of the names: `{digest}`.
-
-## Recipe
-
-`medlink train biolord static`: the teacher's embeddings as targets, mean squared error. Seed {seed}.
-
-```json
-{recipe}
-```
-
-## What the student loses
-
-{queries:,} names that were kept from training, one of a concept, looked up among the {names:,} others:
-
-| encoder | Acc@1 |
-|---|---|
-| teacher | {teacher_accuracy:.4f} |
-| teacher, reduced to {dimension} dimensions | {reduced_accuracy:.4f} |
-| this one | {accuracy:.4f} |
-
-{steps:,} steps in {hours:.2f} hours{loss}.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,26 +127,30 @@ class StaticStudent:
             self._log(f"Acc@1 on {len(split.texts)} names: teacher {facts['teacher']:.4f}, student {accuracy:.4f}")
             with checkpoint.replacing(out, "the encoder") as beside:
                 student.save(beside)
-                card = _CARD.format(
-                    dimension=student.dimension,
-                    fingerprint=student.fingerprint,
-                    teacher=facts["fingerprint"],
-                    width=facts["width"],
-                    start=f"Trained from the static encoder with fingerprint `{start}`." if start else "",
-                    names=len(store),
-                    concepts=split.concepts,
-                    digest=store.digest,
-                    seed=recipe.seed,
-                    recipe=json.dumps(recipe.to_dict(), indent=2),
-                    queries=len(split.texts),
-                    teacher_accuracy=facts["teacher"],
-                    reduced_accuracy=facts["reduced"],
-                    accuracy=accuracy,
-                    steps=figures.steps,
-                    hours=figures.seconds / 3600,
-                    loss="" if figures.loss is None else f"; over the last of them the loss was {figures.loss:.3g}",
+                write_card(
+                    beside,
+                    student,
+                    title="Static encoder distilled from a transformer",
+                    summary="the teacher's embeddings as targets, mean squared error",
+                    command="medlink train biolord static",
+                    start=start,
+                    data={
+                        "names": len(store),
+                        "concepts": split.concepts,
+                        "SHA-256 of the names": f"`{store.digest}`",
+                        "teacher": f"fingerprint `{facts['fingerprint']}`, {facts['width']} dimensions",
+                    },
+                    recipe=recipe,
+                    figures={
+                        "steps": figures.steps,
+                        "hours": f"{figures.seconds / 3600:.2f}",
+                        "loss over the last of them": None if figures.loss is None else f"{figures.loss:.3g}",
+                        "names kept from training, one of a concept, looked up among the others": len(split.texts),
+                        "Acc@1 of the teacher on them": f"{facts['teacher']:.4f}",
+                        f"of the teacher, reduced to {student.dimension} dimensions": f"{facts['reduced']:.4f}",
+                        "of this encoder": f"{accuracy:.4f}",
+                    },
                 )
-                (beside / CARD).write_text(card, encoding="utf-8")
         return StaticEncoder.load(out)
 
     def _module(self, width: int) -> tuple[StaticEmbedding, str]:

@@ -146,9 +146,10 @@ def test_the_folder_is_a_static_encoder_with_a_card(teacher: Path, whole: tuple[
     found = student.accuracies
     assert found is not None
     assert found.queries == 5
-    facts = [encoder.fingerprint, load_encoder(teacher).fingerprint, "31 names of 12 concepts", "Seed 3", "16 steps"]
-    facts += [f"| teacher | {found.teacher:.4f} |", f"| this one | {found.student:.4f} |", "5 names that were kept"]
-    for fact in (*facts, f"| teacher, reduced to 8 dimensions | {found.reduced:.4f} |"):
+    facts = [encoder.fingerprint, load_encoder(teacher).fingerprint, "names: 31", "concepts: 12", "- steps: 16"]
+    facts += [f"Acc@1 of the teacher on them: {found.teacher:.4f}", f"of this encoder: {found.student:.4f}"]
+    facts += [f"reduced to 8 dimensions: {found.reduced:.4f}", "looked up among the others: 5"]
+    for fact in facts:
         assert fact in card
     assert json.loads(card.split("```json")[1].split("```")[0]) == RECIPE.to_dict()
 
@@ -213,7 +214,7 @@ def test_a_run_killed_goes_on_to_the_same_weights(
     assert lines[-1].startswith("Acc@1 on 5 names: teacher ")
     assert not any(name.text in line for line in lines for name in NAMES)
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    assert card.split("steps in")[0] == (whole[0] / "README.md").read_text("utf-8").split("steps in")[0]
+    assert card.split("- hours")[0] == (whole[0] / "README.md").read_text("utf-8").split("- hours")[0]
 
 
 def test_what_it_refuses(teacher: Path, tmp_path: Path) -> None:
