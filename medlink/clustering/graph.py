@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,6 +97,27 @@ def pair_weights(
     return np.where(two_concepts, _TWO_CONCEPTS, np.where(apart, _FORBIDDEN, weight))
 
 
+def near_pairs(
+    rows: NDArray[np.integer[Any]], cosines: NDArray[np.float32], least: float = -1.0
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """Every pair of which one is among the neighbours of the other, once.
+
+    Args:
+        rows, cosines: ``(n, k)`` neighbours as :func:`medlink.index.selfjoin.nearest` gives them, -1 for none.
+        least: pairs with a lower cosine are left out.
+
+    Returns:
+        ``(p,)`` lower row, higher row, and cosine of each pair, sorted by both rows.
+
+    >>> [ends.tolist() for ends in near_pairs(np.array([[1], [0], [1]]), np.array([[0.5], [0.5], [0.25]]))]
+    [[0, 1], [1, 2], [0.5, 0.25]]
+    """
+    ends, rank = np.nonzero((rows >= 0) & (cosines >= least))
+    far, count = rows[ends, rank].astype(np.int64), max(len(rows), 1)
+    key, first = np.unique(np.minimum(ends, far) * count + np.maximum(ends, far), return_index=True)
+    return key // count, key % count, cosines[ends, rank][first]
+
+
 def build_graph(
     rows: NDArray[np.int64], cosines: NDArray[np.float32], guards: Guards, threshold: float = THRESHOLD
 ) -> Graph:
@@ -109,17 +131,10 @@ def build_graph(
     Returns:
         The edges whose weight is not next to nothing.
     """
-    count = len(rows)
     around = crowding(cosines)
     # no pair below can have a weight: an empty neighbourhood adds 2 * 0.2 * 0.45 at most
     floor = threshold - 2 * _CROWD * _USUAL - 5 * _SOFTNESS
-    ends, place = np.nonzero((rows >= 0) & (cosines >= floor))
-    far = rows[ends, place]
-    cosine = cosines[ends, place]
-    key = np.minimum(ends, far) * count + np.maximum(ends, far)
-    key, first = np.unique(key, return_index=True)
-    cosine = cosine[first]
-    one, other = key // max(count, 1), key % max(count, 1)
+    one, other, cosine = near_pairs(rows, cosines, floor)
     likely = cosine - _CROWD * (around[one] + around[other] - 2 * _USUAL) >= threshold - 5 * _SOFTNESS
     one, other, cosine = one[likely], other[likely], cosine[likely]
     apart = guards.apart(one, other)

@@ -6,6 +6,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -31,12 +32,8 @@ class Applied:
     absent: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Members of one cluster that stay together."""
-
-    cluster: Cluster
-    members: tuple[Member, ...]
+_Piece = tuple[Cluster, tuple[Member, ...]]
+"""A cluster and those of its members that stay together."""
 
 
 def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> Applied:
@@ -78,13 +75,12 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
 
     groups = _groups(sorted(touched, key=lambda one: one.number), decisions, counts["last"])
     moved: dict[tuple[int, str], int | None] = {(c.number, m.term): None for c in touched for m in c.members}
-    for number, (_, pieces) in groups.items():
-        moved |= {(piece.cluster.number, member.term): number for piece in pieces for member in piece.members}
-    made: dict[int, Cluster] = {}
+    changed: list[Cluster] = []
     for number, (concept_id, pieces) in groups.items():
-        cluster = _decided(concept_id, pieces, decisions) if concept_id else _remaining(pieces[0])
-        made[number] = replace(cluster, number=number)
-    made = {cluster.number: cluster for cluster in _measured(made.values(), encoder)}
+        moved |= {(cluster.number, member.term): number for cluster, members in pieces for member in members}
+        cluster = _decided(concept_id, pieces, decisions) if concept_id else _remaining(*pieces[0])
+        changed.append(replace(cluster, number=number))
+    made = {cluster.number: cluster for cluster in _measured(changed, encoder)}
     for cluster in made.values():
         _count(counts, cluster)
 
@@ -163,13 +159,12 @@ def _groups(touched: Iterable[Cluster], decisions: Decisions, last: int) -> dict
     groups: dict[int, tuple[str, list[_Piece]]] = {}
     for cluster in touched:
         for concept_id, members in _parted(cluster, decisions).items():
-            piece = _Piece(cluster, tuple(members))
             if concept_id:
-                pieces[concept_id].append(piece)
+                pieces[concept_id].append((cluster, tuple(members)))
             else:
-                groups[cluster.number] = ("", [piece])
-    for concept_id in sorted(pieces, key=lambda one: (pieces[one][0].cluster.number, one)):
-        number = next((p.cluster.number for p in pieces[concept_id] if p.cluster.number not in groups), last + 1)
+                groups[cluster.number] = ("", [(cluster, tuple(members))])
+    for concept_id in sorted(pieces, key=lambda one: (pieces[one][0][0].number, one)):
+        number = next((one.number for one, _ in pieces[concept_id] if one.number not in groups), last + 1)
         last = max(last, number)
         groups[number] = (concept_id, pieces[concept_id])
     return groups
@@ -197,21 +192,21 @@ def _parted(cluster: Cluster, decisions: Decisions) -> dict[str, list[Member]]:
     return parts
 
 
-def _remaining(piece: _Piece) -> Cluster:
+def _remaining(cluster: Cluster, members: Sequence[Member]) -> Cluster:
     """What rejected terms leave of a cluster."""
-    representative = _first(piece.members, piece.cluster.representative)
-    return replace(piece.cluster, representative=representative.term, members=_rejoined(piece.members, representative))
+    representative = _first(members, cluster.representative)
+    return replace(cluster, representative=representative.term, members=_rejoined(members, representative))
 
 
 def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) -> Cluster:
     """The cluster of an id."""
-    members = [member for piece in pieces for member in piece.members]
-    home = max(pieces, key=lambda piece: len(piece.members)).cluster
+    members = [member for _, some in pieces for member in some]
+    home = max(pieces, key=lambda piece: len(piece[1]))[0]
     name = decisions.name(concept_id)
     representative = next((m for m in members if clean(m.term) == name), None) or _first(members, home.representative)
     rows = [decisions.of(member.term, member.language) for member in members]
     # in this order the largest piece has the last word
-    sources = sorted((piece.cluster for piece in pieces), key=lambda one: one is home)
+    sources = sorted((one for one, _ in pieces), key=lambda one: one is home)
     names = {c.concept_id: c.preferred_name for one in sources for c in one.nearest}
     scores: dict[str, float | None] = {c.concept_id: c.score for one in sources for c in one.nearest}
     names |= {one.concept_id: one.concept_name for one in sources if one.concept_id}
@@ -244,9 +239,8 @@ def _rejoined(members: Sequence[Member], representative: Member) -> tuple[Member
     """Members, the representative first; one whose reason to be here has gone is here by decision."""
     ordered = [representative, *(member for member in members if member is not representative)]
     terms = {member.term for member in members}
-    roots = [member for member in ordered if member.joined_to not in terms]
     # a chain of joins is intact as long as all begins at one term
-    begin = roots[0] if roots else representative
+    begin = next((member for member in ordered if member.joined_to not in terms), representative)
     out = []
     for member in ordered:
         if member is begin:
@@ -258,16 +252,13 @@ def _rejoined(members: Sequence[Member], representative: Member) -> tuple[Member
     return tuple(out)
 
 
-def _measured(clusters: Iterable[Cluster], encoder: Encoder) -> Iterator[Cluster]:
+def _measured(clusters: Sequence[Cluster], encoder: Encoder) -> Iterator[Cluster]:
     """Clusters with the cosine of each member to the representative."""
-    waiting = list(clusters)
-    for start in range(0, len(waiting), _ENCODE_AT_ONCE):
-        some = waiting[start : start + _ENCODE_AT_ONCE]
+    for start in range(0, len(clusters), _ENCODE_AT_ONCE):
+        some = clusters[start : start + _ENCODE_AT_ONCE]
         vectors = encoder.encode([member.term for cluster in some for member in cluster.members])
-        at = 0
-        for cluster in some:
-            own = vectors[at : at + len(cluster.members)]
-            at += len(cluster.members)
+        for cluster, stop in zip(some, accumulate(len(cluster.members) for cluster in some), strict=True):
+            own = vectors[stop - len(cluster.members) : stop]
             # rounding lifts some cosines above 1
             cosines = np.clip(own @ own[0], -1, 1).tolist()
             measured = (replace(m, similarity=round(c, 4)) for m, c in zip(cluster.members, cosines, strict=True))

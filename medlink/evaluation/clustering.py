@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field, field_validator
 
+from medlink.clustering.graph import near_pairs
 from medlink.errors import ConfigError
 from medlink.evaluation.names import read_names
 from medlink.evaluation.pairs import harmonic, incidence, related, share, share_of
@@ -165,40 +166,16 @@ def count_pairs(
         raise ConfigError(
             "no two names share a concept", remedy="evaluate on a source that has synonyms or translations"
         )
-    one, other, cosine = _listed(rows, cosines)
+    one, other, cosine = near_pairs(rows, cosines)
     true = share(matrix, one, other)
     # How many thresholds lie below the cosine: the pair is predicted at that many, the lowest.
     reached = np.searchsorted(thresholds, cosine.astype(np.float64), side="left")
     width = len(thresholds) + 1
-    tp = _at_least(np.bincount(reached[true], minlength=width))
-    fp = _at_least(np.bincount(reached[~true], minlength=width))
+    # from how many reach so many thresholds to how many are predicted at each
+    tp, fp = (np.cumsum(np.bincount(reached[i], minlength=width)[::-1])[::-1][1:] for i in (true, ~true))
     fn = true_pairs - tp
     tn = n * (n - 1) // 2 - tp - fp - fn
     return Sweep(n, rows.shape[1], true_pairs, int(true.sum()), thresholds, tp, fp, fn, tn)
-
-
-def _at_least(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many pairs are predicted at each threshold, from how many reach so many thresholds."""
-    return np.cumsum(counts[::-1], dtype=np.int64)[::-1][1:]
-
-
-def _listed(
-    rows: NDArray[np.integer[Any]], cosines: NDArray[np.float32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]:
-    """Every pair that is in a list, once: lower row, higher row, cosine."""
-    from scipy.sparse import coo_array
-
-    n, m = rows.shape
-    owner, neighbour = np.repeat(np.arange(n, dtype=np.int32), m), rows.astype(np.int32).ravel()
-    kept = neighbour >= 0
-    owner, neighbour, cosine = owner[kept], neighbour[kept], cosines.ravel()[kept]
-    low, high = np.minimum(owner, neighbour), np.maximum(owner, neighbour)
-    # Conversion adds up what stands at one place: a pair that is in both lists has its cosine, and a one, twice.
-    # Sorting by counting, which makes this linear, is SciPy's.
-    times = coo_array((np.ones(len(low), dtype=np.float32), (low, high)), shape=(n, n)).tocsr()
-    total = coo_array((cosine, (low, high)), shape=(n, n)).tocsr()
-    one = np.repeat(np.arange(n, dtype=np.int32), np.diff(times.indptr))
-    return one, times.indices, total.data / times.data
 
 
 class ClusteringTask(Sampled):

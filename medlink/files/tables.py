@@ -42,7 +42,7 @@ class Table:
             return False
         for written, column in zip(columns, asked, strict=True):
             if self.header.count(column) > 1:
-                raise self.error(f"the column {written} is there twice", "leave one of them")
+                raise self.error(f"the column {written} is there twice", "rename or delete one of them")
         return True
 
     def places(self, columns: Sequence[str]) -> list[int]:

@@ -198,7 +198,9 @@ def test_the_remedy_fits(tmp_path: Path, content: str, remedy: str) -> None:
 
 def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
     path = write(tmp_path, "Term\tterm\tn\tn\na\tb\t1\t2\n", "t.tsv")
-    with pytest.raises(InputError, match=r"t\.tsv:1: the column term is there twice. Remedy: leave one of them"):
+    with pytest.raises(
+        InputError, match=r"t\.tsv:1: the column term is there twice. Remedy: rename or delete one of them"
+    ):
         read_terms(path)
     path = write(tmp_path, "term\tn\tN\na\t1\t2\n", "t.tsv")
     assert list(read_terms(path).texts) == ["a"]

@@ -170,7 +170,7 @@ def test_a_bad_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         read_decisions(tmp_path / "none.tsv")
     for extra, message in (
-        ("id", "the column id is there twice. Remedy: leave one of them."),
+        ("id", "the column id is there twice. Remedy: rename or delete one of them."),
         ("concept_id", "there are the columns id and concept_id. Remedy: leave id and take off the other."),
     ):
         path.write_text(f"{extra}\t{HEADER}")

@@ -234,7 +234,7 @@ def test_unreadable_file(tmp_path: Path) -> None:
 
 def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
     path = writers.write_lines(tmp_path / "x", ["id\ttext\tid\tmore\tmore", "1\ta\tb\tc\td"])
-    with pytest.raises(InputError, match=r"x:1: the column id is there twice\. Remedy: leave one of them"):
+    with pytest.raises(InputError, match=r"x:1: the column id is there twice\. Remedy: rename or delete one of them"):
         open_table(path, Problems()).places(["id", "text"])
     # what nobody looks at may be there as often as it likes
     table = open_table(path, Problems())

@@ -17,21 +17,19 @@ from os import PathLike
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
-from medlink.files.streams import LineFile
-from medlink.files.tables import open_table
+from medlink.files.tables import Table, open_table
 from medlink.kb.readers.common import Format, deprecated
 from medlink.kb.readers.table import stem
 from medlink.language.tags import language_tag
 from medlink.records import Definition, Name, Record, Source
 
-_LABEL = "label"
-_DEFINITION = "definition"
-_PREDICATES = {
-    "rdfs:label": _LABEL,
-    "http://www.w3.org/2000/01/rdf-schema#label": _LABEL,
-    "IAO:0000115": _DEFINITION,
-    "http://purl.obolibrary.org/obo/IAO_0000115": _DEFINITION,
-}
+_LABELS = ("rdfs:label", "http://www.w3.org/2000/01/rdf-schema#label")
+_DEFINITIONS = ("IAO:0000115", "http://purl.obolibrary.org/obo/IAO_0000115")
+_LAYOUTS = (
+    ("subject_id", "predicate_id", "translation_language", "translation_value"),
+    ("source_id", "predicate", "translation_lang", "translation_text"),
+)
+_TEMPLATE = ("subject_id", "translation_value")
 _SYNONYM = re.compile(r"(?:oboInOwl:|oio:|http://www\.geneontology\.org/formats/oboInOwl#)has(\w+)Synonym")
 _DIRECTIVE = re.compile(r"AL?\s+(\S+?)@([A-Za-z][\w-]*)(?:\s+SPLIT=(\S+))?")
 
@@ -61,94 +59,59 @@ def read_babelon(
     name = source or stem(path)
     yield Source(name, version, f"{name} (translation)")
     table = open_table(path, problems, separator="\t", quoted_with="translation_text")
-    lines, rows = table.lines, table.rows
-    at = {column: index for index, column in enumerate(table.header)}
-    for columns in (
-        ("subject_id", "predicate_id", "translation_language", "translation_value"),
-        ("source_id", "predicate", "translation_lang", "translation_text"),
-    ):
-        if all(column in at for column in columns):
-            subject, predicate, language, value = (at[column] for column in columns)
-            break
-    else:
-        if "subject_id" in at and "translation_value" in at:
-            yield from _template(lines, at["subject_id"], at["translation_value"], rows, name)
+    for line, concept_id, predicate, language, text in _rows(table):
+        tag = language_tag(language)
+        synonym = _SYNONYM.fullmatch(predicate)
+        if not text:
+            problems.skipped["row without a translation"] += 1
+        elif not concept_id:
+            table.lines.bad("empty id", line)
+        elif tag is None:
+            table.lines.bad("unknown language", line, repr(language)[:40])
+        elif deprecated(text, problems.skipped):
+            pass
+        elif predicate in _LABELS:
+            yield Name(concept_id, text, tag, "preferred", name, True)
+        elif predicate in _DEFINITIONS:
+            yield Definition(concept_id, text, tag, name)
+        elif synonym:
+            yield Name(concept_id, text, tag, synonym[1].lower(), name)
+        else:
+            problems.skipped["row of another predicate"] += 1
+
+
+def _rows(table: Table) -> Iterator[tuple[int, str, str, str, str]]:
+    """Line, id, predicate, language and text of each translation, whatever the layout."""
+    for columns in _LAYOUTS:
+        if table.has(columns):
+            places = table.places(columns)
+            for line, cells in table.rows:
+                concept_id, predicate, language, text = (cells[place].strip() for place in places)
+                yield line, concept_id, predicate, language, text
             return
-        raise InputError(
-            "looked for the columns subject_id, predicate_id, translation_language, translation_value; "
-            f"found {', '.join(table.first)[:300]}",
-            path=lines.path,
-            line=1,
-            remedy="give a Babelon TSV",
+    if not table.has(_TEMPLATE):
+        raise table.error(
+            f"looked for the columns {', '.join(_LAYOUTS[0])}; found {', '.join(table.first)[:300]}",
+            "give a Babelon TSV",
         )
-    for line, cells in rows:
-        yield from _records(
-            lines,
-            line,
-            concept_id=cells[subject].strip(),
-            predicate=cells[predicate].strip(),
-            language=cells[language],
-            text=cells[value].strip(),
-            source=name,
-        )
-
-
-def _records(
-    lines: LineFile, line: int, *, concept_id: str, predicate: str, language: str, text: str, source: str
-) -> Iterator[Record]:
-    if not text:
-        lines.problems.skipped["row without a translation"] += 1
-        return
-    if not concept_id:
-        lines.bad("empty id", line)
-        return
-    tag = language_tag(language)
-    if tag is None:
-        lines.bad("unknown language", line, repr(language)[:40])
-        return
-    if deprecated(text, lines.problems.skipped):
-        return
-    kind = _PREDICATES.get(predicate)
-    synonym = None if kind else _SYNONYM.fullmatch(predicate)
-    if kind == _LABEL:
-        yield Name(concept_id, text, tag, "preferred", source, True)
-    elif kind == _DEFINITION:
-        yield Definition(concept_id, text, tag, source)
-    elif synonym:
-        yield Name(concept_id, text, tag, synonym[1].lower(), source)
-    else:
-        lines.problems.skipped["row of another predicate"] += 1
-
-
-def _template(
-    lines: LineFile, subject: int, value: int, rows: Iterator[tuple[int, list[str]]], source: str
-) -> Iterator[Record]:
-    second = next(rows, None)
-    found = _DIRECTIVE.match(second[1][value]) if second else None
+    subject, value = table.places(_TEMPLATE)
+    line, second = next(table.rows, (2, []))
+    found = _DIRECTIVE.match(second[value]) if second else None
     if found is None:
         raise InputError(
             "looked for a second header row with a directive such as 'AL oboInOwl:hasExactSynonym@de SPLIT=|'; "
-            f"found {second[1][value][:80]!r}"
+            f"found {second[value][:80]!r}"
             if second
             else "there is no second header row",
-            path=lines.path,
-            line=2,
+            path=table.lines.path,
+            line=line,
             remedy="give a Babelon TSV, or a ROBOT template with a language",
         )
-    lines.header = 2
+    table.lines.header = 2
     predicate, language, separator = found[1], found[2], found[3]
-    for line, cells in rows:
-        texts = cells[value].split(separator) if separator else [cells[value]]
-        for text in texts:
-            yield from _records(
-                lines,
-                line,
-                concept_id=cells[subject].strip(),
-                predicate=predicate,
-                language=language,
-                text=text.strip(),
-                source=source,
-            )
+    for line, cells in table.rows:
+        for text in cells[value].split(separator) if separator else [cells[value]]:
+            yield line, cells[subject].strip(), predicate, language, text.strip()
 
 
 FORMAT = Format(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from medlink.errors import InputError
+from medlink.files.folders import StrPath
 from medlink.records import Name, Record
 
 MAX_RANK = (1 << 18) - 1
@@ -47,6 +50,27 @@ class RankedName(Name):
     """
 
     rank: int = 0
+
+
+def nothing_found(folder: StrPath, wanted: str, names: Iterable[str], remedy: str) -> InputError:
+    """What to raise where a folder does not hold the files that were looked for."""
+    found = sorted(set(names))
+    more = f" and {len(found) - 10} more" if len(found) > 10 else ""
+    return InputError(
+        f"looked for {wanted}; found {', '.join(found[:10]) or 'no files'}{more}", path=folder, remedy=remedy
+    )
+
+
+def existing_folder(folder: StrPath, remedy: str) -> Path:
+    """``folder`` if it is one.
+
+    Raises:
+        InputError: there is no such folder.
+    """
+    top = Path(folder)
+    if not top.is_dir():
+        raise InputError("is no folder" if top.exists() else "no such folder", path=folder, remedy=remedy)
+    return top
 
 
 def deprecated(label: str, skipped: Counter[str], what: str = "term") -> bool:

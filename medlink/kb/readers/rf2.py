@@ -25,11 +25,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 
-from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import open_table
-from medlink.kb.readers.common import MAX_RANK, Format, RankedName
+from medlink.kb.readers.common import MAX_RANK, Format, RankedName, existing_folder, nothing_found
 from medlink.language.tags import language_filter, language_tag, wanted
 from medlink.records import FSN, Concept, Definition, Mapping, Record, Relation, SemanticType, Source
 
@@ -240,13 +239,7 @@ class _Snapshot:
 def _find(folders: Sequence[str | PathLike[str]]) -> dict[str, list[Path]]:
     files: dict[str, list[Path]] = {kind: [] for kind in _PATTERNS}
     for folder in folders:
-        top = Path(folder)
-        if not top.is_dir():
-            raise InputError(
-                "is no folder" if top.exists() else "no such folder",
-                path=folder,
-                remedy="name the folder of a SNOMED CT release",
-            )
+        top = existing_folder(folder, "name the folder of a SNOMED CT release")
         below = sorted(path for path in top.rglob("*") if path.is_file())
         of_snapshot = [
             (kind, path) for path in below for kind, pattern in _PATTERNS.items() if pattern.fullmatch(path.name)
@@ -255,21 +248,19 @@ def _find(folders: Sequence[str | PathLike[str]]) -> dict[str, list[Path]]:
             if path not in files[kind]:
                 files[kind].append(path)
         if not of_snapshot:
-            names = sorted({path.name for path in below})
-            raise InputError(
-                "looked for sct2_Concept_*Snapshot*.txt, sct2_Description_*Snapshot*.txt and the like; found "
-                + (", ".join(names[:10]) or "no files")
-                + (f" and {len(names) - 10} more" if len(names) > 10 else ""),
-                path=folder,
-                remedy="name the Snapshot folder of a SNOMED CT release, or the one above it",
+            raise nothing_found(
+                folder,
+                "sct2_Concept_*Snapshot*.txt, sct2_Description_*Snapshot*.txt and the like",
+                (path.name for path in below),
+                "name the Snapshot folder of a SNOMED CT release, or the one above it",
             )
     for kind in ("Concept", "Description"):
         if not files[kind]:
-            raise InputError(
-                f"looked for sct2_{kind}_*Snapshot*.txt; found "
-                + ", ".join(sorted(path.name for paths in files.values() for path in paths)[:10]),
-                path=folders[0],
-                remedy="add the folder of the international edition, or unpack the release again",
+            raise nothing_found(
+                folders[0],
+                f"sct2_{kind}_*Snapshot*.txt",
+                (path.name for paths in files.values() for path in paths),
+                "add the folder of the international edition, or unpack the release again",
             )
     return files
 

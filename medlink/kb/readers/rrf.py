@@ -26,11 +26,10 @@ from importlib import resources
 from os import PathLike
 from pathlib import Path
 
-from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import read_rows
-from medlink.kb.readers.common import MAX_RANK, Format, RankedName
+from medlink.kb.readers.common import MAX_RANK, Format, RankedName, existing_folder, nothing_found
 from medlink.language.tags import language_filter, language_tag, wanted
 from medlink.records import FSN, Concept, Definition, Mapping, Record, Relation, SemanticType, Source
 
@@ -97,23 +96,13 @@ def read_rrf(
 
 
 def _find(folder: str | PathLike[str]) -> Path:
-    top = Path(folder)
+    remedy = "name the META folder of a UMLS release"
+    top = existing_folder(folder, remedy)
     for place in (top, top / "META"):
         if (place / "MRCONSO.RRF").is_file() or (place / "MRCONSO.RRF.gz").is_file():
             return place
-    if not top.is_dir():
-        raise InputError(
-            "is no folder" if top.exists() else "no such folder",
-            path=folder,
-            remedy="name the META folder of a UMLS release",
-        )
-    found = sorted(entry.name for entry in top.iterdir())
-    raise InputError(
-        f"looked for MRCONSO.RRF (or MRCONSO.RRF.gz); found {', '.join(found[:10]) or 'an empty folder'}"
-        + (f" and {len(found) - 10} more" if len(found) > 10 else ""),
-        path=folder,
-        remedy="name the META folder of a UMLS release",
-    )
+    found = (entry.name for entry in top.iterdir())
+    raise nothing_found(folder, "MRCONSO.RRF (or MRCONSO.RRF.gz)", found, remedy)
 
 
 class _Release:

@@ -149,7 +149,7 @@ def _places(table: Table) -> dict[str, int]:
     for column in sorted(set(used)):
         if used.count(column) > 1:
             also = " or id" * (column == "concept_id")
-            raise table.error(f"the column {column}{also} is there twice", "leave one of them")
+            raise table.error(f"the column {column}{also} is there twice", "rename or delete one of them")
     missing = [column for column in ("concept_id", "name") if column not in used]
     if missing:
         raise table.error(

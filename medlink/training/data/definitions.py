@@ -123,7 +123,7 @@ def _places(table: Table) -> dict[str, int]:
     used = [_COLUMNS[column] for column in header if column in _COLUMNS]
     for column in sorted({column for column in used if used.count(column) > 1}):
         raise InputError(
-            f"a column for the {column} is there twice", path=lines.path, line=1, remedy="leave one of them"
+            f"a column for the {column} is there twice", path=lines.path, line=1, remedy="rename or delete one of them"
         )
     missing = [column for column in _NEEDED if column not in used]
     if missing:

@@ -268,7 +268,7 @@ def test_wrong_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"looked for MRCONSO.RRF .* found f00, f01, .* f09 and 2 more"):
         list(read_rrf(tmp_path))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="an empty folder"):
+    with pytest.raises(InputError, match="found no files"):
         list(read_rrf(tmp_path / "empty"))
     with pytest.raises(InputError, match="no such folder"):
         list(read_rrf(tmp_path / "nowhere"))

@@ -111,8 +111,8 @@ def test_decisions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("id\tname\tNAME", "the column name is there twice. Remedy: leave one of them"),
-        ("id\tname\tconcept_id", "the column concept_id or id is there twice. Remedy: leave one of them"),
+        ("id\tname\tNAME", "the column name is there twice. Remedy: rename or delete one of them"),
+        ("id\tname\tconcept_id", "the column concept_id or id is there twice. Remedy: rename or delete one of them"),
     ],
 )
 def test_a_column_that_is_there_twice(header: str, message: str, tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_bad_rows_are_counted(tmp_path: Path) -> None:
     [
         ("id\tname", r"t.tsv:1: looked for .* found 2 columns\. Remedy: .*; definition must be there"),
         ("note", r"found 1 column\. Remedy: .*; concept_id and definition must be there"),
-        ("id\tconcept_id\ttext", r"a column for the concept_id is there twice\. Remedy: leave one of them"),
+        ("id\tconcept_id\ttext", r"a column for the concept_id is there twice\. Remedy: rename or delete one of them"),
     ],
 )
 def test_columns(tmp_path: Path, header: str, message: str) -> None:
