@@ -81,7 +81,7 @@ class CoderPlusPlusTrainer:
         Raises:
             ConfigError: a folder is in use or holds checkpoints of another run, this machine lacks the precision, or
                 the recipe does not fit the encoder.
-            EncoderError: the loss or the weights are no numbers, a checkpoint is damaged, or the disk is full.
+            EncoderError: the loss or a weight is NaN or infinite, a checkpoint is damaged, or the disk is full.
         """
         with needs_extra("train", "training"):
             from medlink.training.coderpp.loop import CoderPlusPlusLoop

@@ -98,7 +98,7 @@ class StaticStudent:
         Raises:
             ConfigError: no concept has two names, the student is wider than the teacher, there are several processes,
                 or a folder is in use.
-            EncoderError: an encoder cannot be used, the loss is no number, or the disk is full.
+            EncoderError: an encoder cannot be used, the loss is NaN or infinite, or the disk is full.
         """
         out, recipe = Path(out).resolve(), self.recipe
         check_folder(out)
