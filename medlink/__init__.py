@@ -6,12 +6,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from medlink.errors import MedlinkError
-from medlink.records import Candidate, Concept, Link
+from medlink.records import Candidate, Concept, Definition, Link, Name, Relation
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from medlink.linking import Linker
+    from medlink.clustering import TermClusterer
+    from medlink.index import Bundle, ConceptIndex, Filter, build_bundle, extend_bundle
+    from medlink.kb import Input, KnowledgeBase, build_kb
+    from medlink.linking import Linker, LinkOptions, Mention, load
+    from medlink.models import Encoder, load_encoder
+    from medlink.notes.link import Report, link_notes
+    from medlink.notes.pipeline import LinkedNote, NotePipeline
+    from medlink.notes.reading import Note
+    from medlink.training import BioLordTrainer, CoderPlusPlusTrainer
 
 __version__ = "0.1.0"
 
@@ -21,34 +27,57 @@ _LAZY = {
     "Bundle": "medlink.index",
     "CoderPlusPlusTrainer": "medlink.training",
     "ConceptIndex": "medlink.index",
+    "Encoder": "medlink.models",
+    "Filter": "medlink.index",
+    "Input": "medlink.kb",
     "KnowledgeBase": "medlink.kb",
+    "LinkOptions": "medlink.linking",
+    "LinkedNote": "medlink.notes.pipeline",
     "Linker": "medlink.linking",
     "Mention": "medlink.linking",
+    "Note": "medlink.notes.reading",
+    "NotePipeline": "medlink.notes.pipeline",
+    "Report": "medlink.notes.link",
     "TermClusterer": "medlink.clustering",
     "build_bundle": "medlink.index",
     "build_kb": "medlink.kb",
     "extend_bundle": "medlink.index",
+    "link_notes": "medlink.notes.link",
+    "load": "medlink.linking",
     "load_encoder": "medlink.models",
 }
-__all__ = ["Candidate", "Concept", "Link", "MedlinkError", "__version__", "load", *_LAZY]  # noqa: PLE0604 # names come lazily
-
-
-def load(bundle: str | Path, **options: Any) -> Linker:
-    """Open a bundle for linking: memory-mapped, read-only, in well under a second.
-
-    Args:
-        bundle: a folder made by ``medlink index build``.
-        options: those of :class:`medlink.Linker`, such as ``threshold`` and ``language``.
-
-    Returns:
-        A linker; its ``kb`` and ``index`` are the bundle's.
-
-    Raises:
-        BundleError: the parts of the bundle are missing or do not belong together.
-    """
-    from medlink.linking import Linker
-
-    return Linker(bundle, **options)
+__all__ = [
+    "BioLordTrainer",
+    "Bundle",
+    "Candidate",
+    "CoderPlusPlusTrainer",
+    "Concept",
+    "ConceptIndex",
+    "Definition",
+    "Encoder",
+    "Filter",
+    "Input",
+    "KnowledgeBase",
+    "Link",
+    "LinkOptions",
+    "LinkedNote",
+    "Linker",
+    "MedlinkError",
+    "Mention",
+    "Name",
+    "Note",
+    "NotePipeline",
+    "Relation",
+    "Report",
+    "TermClusterer",
+    "__version__",
+    "build_bundle",
+    "build_kb",
+    "extend_bundle",
+    "link_notes",
+    "load",
+    "load_encoder",
+]
 
 
 def __getattr__(name: str) -> Any:

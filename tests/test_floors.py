@@ -59,6 +59,54 @@ def broken_floors(source: str, room: str) -> list[tuple[int, str]]:
     return found
 
 
+def imported(source: str, modules: set[str]) -> set[str]:
+    """The files of the package that a file imports, by module name.
+
+    An import inside a function counts: what it puts off is a circle all the same. One under ``TYPE_CHECKING`` never
+    runs and does not count.
+    """
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inside = {f"{node.module}.{alias.name}" for alias in node.names}
+            names.update(inside & modules or {node.module})
+    return names & modules
+
+
+def circle(imports: dict[str, set[str]]) -> list[str]:
+    """The files of one circle of imports, empty where there is none."""
+    left = {module: set(others) for module, others in imports.items()}
+    while done := {module for module, others in left.items() if not others & left.keys()}:
+        left = {module: others for module, others in left.items() if module not in done}
+    path: list[str] = []
+    while left and len(path) == len(set(path)):
+        path.append(min(left[path[-1]] & left.keys()) if path else min(left))
+    return path[path.index(path[-1]) :] if path else []
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    sources = {}
+    for path in ROOT.rglob("*.py"):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        sources[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text("utf-8")
+    found = circle({module: imported(text, set(sources)) - {module} for module, text in sources.items()})
+    assert not found, " imports ".join(found)
+
+
+def test_a_circle_is_seen() -> None:
+    assert circle({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+    assert circle({"a": {"b"}, "b": {"c", "d"}, "c": {"b"}, "d": set()}) == ["b", "c", "b"]
+    modules = {"m", "m.a", "m.b"}
+    assert imported("from m import a, x\ndef f():\n    import m.b\n", modules) == {"m.a", "m.b"}
+    assert imported("if TYPE_CHECKING:\n    from m.a import x\nfrom m import y\n", modules) == {"m"}
+
+
 @pytest.mark.parametrize("path", sorted(ROOT.rglob("*.py")), ids=lambda p: str(p.relative_to(ROOT)))
 def test_imports_go_down(path: Path) -> None:
     room = path.relative_to(ROOT).parts[0].removesuffix(".py")

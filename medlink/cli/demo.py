@@ -23,7 +23,8 @@ def demo(out: Path) -> None:
     """Build the demo bundle, link one note in each language, write a page with the linked notes."""
     from medlink.cli.page import write_page
     from medlink.linking.demo import build_demo_bundle, demo_notes
-    from medlink.notes import Note, NotePipeline
+    from medlink.notes.pipeline import NotePipeline
+    from medlink.notes.reading import Note
 
     try:
         (out / "bundle").mkdir(parents=True, exist_ok=True)

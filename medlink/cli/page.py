@@ -10,7 +10,7 @@ from spacy import displacy
 
 from medlink.files.whole import whole_text
 from medlink.kb import KnowledgeBase
-from medlink.notes import LinkedNote
+from medlink.notes.pipeline import LinkedNote
 from medlink.records import Candidate
 
 _COLOURS = {

@@ -39,7 +39,12 @@ class ActReader:
         self._may_be_act, self._stems = lru_cache(_MOST)(_may_be_act), lru_cache(_MOST)(_stems)
 
     def read(self, term: str, language: str = "") -> Acts:
-        """See :func:`acts_of`."""
+        """Read the acts of a term; without a ``language`` (BCP 47) by the rules of all.
+
+        >>> acts = ActReader().read("CT-guided biopsies of the liver", "en")
+        >>> sorted(acts.named), acts.any, sorted(acts.rests)
+        (['biopsy', 'ct'], True, ['en guid liver'])
+        """
         tongues = self._guarded(language)
         named: set[str] = set()
         general: set[str] = set()
@@ -64,22 +69,6 @@ class ActReader:
         return Acts(frozenset(named), bool(named or general), frozenset(rests))
 
 
-def acts_of(term: str, language: str = "") -> Acts:
-    """Read the acts of a term.
-
-    Args:
-        term: the term.
-        language: BCP 47; without one the rules of all languages are read.
-
-    >>> acts = acts_of("CT-guided biopsies of the liver", "en")
-    >>> sorted(acts.named), acts.any, sorted(acts.rests)
-    (['biopsy', 'ct'], True, ['en guid liver'])
-    >>> acts_of("Nierenbiopsie", "de").rests == acts_of("Niere", "de").rests
-    True
-    """
-    return ActReader().read(term, language)
-
-
 def _may_be_act(word: str, tongue: Language) -> bool:
     """Whether a word, or two of which it is one, may be an act."""
     return word in tongue.acts.halves or tongue.acts.some.search(word) is not None
@@ -93,10 +82,9 @@ def _stems(word: str, inflector: Inflector) -> tuple[str, ...]:
 def acts_part(one: Acts, other: Acts) -> bool:
     """Whether two terms are apart by their acts: both name some and share none, or one alone does and all else is same.
 
-    >>> acts_part(acts_of("liver biopsy"), acts_of("Liver")), acts_part(acts_of("liver biopsy"), acts_of("liver mass"))
-    (True, False)
-    >>> acts_part(acts_of("CT of the liver"), acts_of("liver biopsy"))
-    True
+    >>> liver, biopsy, ct, mass = map(ActReader().read, ("Liver", "liver biopsy", "CT of the liver", "liver mass"))
+    >>> acts_part(biopsy, liver), acts_part(biopsy, mass), acts_part(ct, biopsy)
+    (True, False, True)
     """
     if one.any != other.any:
         return bool(one.rests & other.rests)

@@ -63,7 +63,22 @@ class GuardReader:
         return found
 
     def values(self, term: str, language: str = "") -> Values:
-        """See :func:`guard_values`."""
+        """What a term says that guards compare.
+
+        Args:
+            term: the term.
+            language: BCP 47; without one the rules of all languages count, but for words that mean something else in
+                one.
+
+        Returns:
+            Pairs of kind and value, the same in every language. Negation is compared by pairs and has none.
+
+        >>> read = GuardReader().values
+        >>> sorted(read("Akute linksseitige Otitis media")) == sorted(read("otitis media izquierda aguda"))
+        True
+        >>> sorted(read("Otosklerose, Stadium IIb")), sorted(read("diabetes tipo 2"))
+        ([('letter', 'b'), ('number', '2')], [('number', '2')])
+        """
         tongues = self._guarded(language)
         found: set[tuple[str, str]] = set()
         for tongue in tongues:
@@ -79,7 +94,17 @@ class GuardReader:
         return frozenset(found)
 
     def negated(self, term: str, language: str = "") -> tuple[frozenset[str], frozenset[str]]:
-        """See :func:`negated_words`."""
+        """Words that a term may negate and words that it says, in the inflected form and as they stand.
+
+        Both forms, so that "sin hematuria" meets English "hematuria", whose stem is another. A negator reaches the next
+        word; words between ("no evidence of", "kein akuter") are passed over, unless one ends the term. A word with a
+        prefix of negation counts as said, and what is behind the prefix as negated: whether the prefix is one shows
+        only in the other term.
+
+        >>> negated, said = GuardReader().negated("non-small cell carcinoma", "en")
+        >>> sorted(negated), sorted(said)
+        (['small'], ['carcinoma', 'cell'])
+        """
         negated: set[str] = set()
         said: set[str] = set()
         plain = normalise(term).split()
@@ -100,42 +125,6 @@ class GuardReader:
                 negated.update(rests)
                 open_ = False
         return frozenset(negated), frozenset(said - negated)
-
-
-def guard_values(term: str, language: str = "") -> Values:
-    """What a term says that guards compare.
-
-    Args:
-        term: the term.
-        language: BCP 47; without one the rules of all languages count, but for words that mean something else in one.
-
-    Returns:
-        Pairs of kind and value; the values are the same in every language. Negation is compared by pairs and has none.
-
-    >>> sorted(guard_values("Akute linksseitige Otitis media")) == sorted(guard_values("otitis media izquierda aguda"))
-    True
-    >>> sorted(guard_values("Otosklerose, Stadium IIb")), sorted(guard_values("diabetes tipo 2"))
-    ([('letter', 'b'), ('number', '2')], [('number', '2')])
-    """
-    return GuardReader().values(term, language)
-
-
-def negated_words(term: str, language: str = "") -> tuple[frozenset[str], frozenset[str]]:
-    """Words that a term may negate and words that it says.
-
-    Both in the inflected form and as they stand: "sin hematuria" meets English "hematuria", whose stem is another.
-
-    A negator reaches the next word; words between ("no evidence of", "kein akuter") are passed over, unless one ends
-    the term. A word with a prefix of negation counts as said, and what is behind the prefix as negated: whether the
-    prefix is one shows only in the other term.
-
-    >>> negated, said = negated_words("non-small cell carcinoma", "en")
-    >>> sorted(negated), sorted(said)
-    (['small'], ['carcinoma', 'cell'])
-    >>> sorted(negated_words("no acute fracture", "en")[0])
-    ['fractur', 'fracture']
-    """
-    return GuardReader().negated(term, language)
 
 
 def _of_word(word: str, tongues: Sequence[Language]) -> Values:

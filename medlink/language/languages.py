@@ -80,20 +80,9 @@ class Articles(Rules):
     elision: frozenset[str] = frozenset()
 
 
-class Persons(Rules):
-    """``persons.json``: ``cues`` are words before the name of a person, as they are written."""
-
-    cues: frozenset[str] = frozenset()
-
-
-class MarkerRules(Rules):
-    """``markers.json``: ``words`` are single letters that are words and tell no names apart."""
-
-    words: frozenset[str] = frozenset()
-
-
-class StopWords(Rules):
-    """``stop_words.json``: ``words`` alone are no mention; a language without this file has those of spaCy."""
+class Words(Rules):
+    """``words``, as they are written: before the name of a person (``persons.json``), single letters that are words and
+    tell no names apart (``markers.json``), or case folded, what alone is no mention (``stop_words.json``)."""
 
     words: frozenset[str] = frozenset()
 
@@ -220,14 +209,14 @@ class Language:
         return self.read("articles", Articles)
 
     @cached_property
-    def persons(self) -> Persons:
+    def persons(self) -> frozenset[str]:
         """Words before the name of a person."""
-        return self.read("persons", Persons)
+        return self.read("persons", Words).words
 
     @cached_property
-    def markers(self) -> MarkerRules:
+    def markers(self) -> frozenset[str]:
         """Single letters that are words."""
-        return self.read("markers", MarkerRules)
+        return self.read("markers", Words).words
 
     @cached_property
     def guards(self) -> GuardRules:
@@ -294,7 +283,7 @@ def stop_words(language: str) -> frozenset[str]:
     """
     data = language_data(language)
     if data.has("stop_words"):
-        return data.read("stop_words", StopWords).words
+        return data.read("stop_words", Words).words
     from spacy.util import get_lang_class
 
     try:

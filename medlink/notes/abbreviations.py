@@ -75,7 +75,7 @@ def long_forms(doc: Doc) -> LongForms:
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
     """Short and long forms in the order of their brackets."""
     for bracket in _BRACKETS.finditer(text):
-        before = _BREAK.split(text[max(0, bracket.start() - _REACH) : bracket.start()].rstrip())[-1].split()
+        before = _BREAK.split(text[max(0, bracket.start() - _REACH) : bracket.start()])[-1].split()
         inside = _FURTHER.split(bracket[1].strip(), maxsplit=1)[0]
         reach = min(len(inside) + 5, len(inside) * 2)
         for short, words in ((inside, " ".join(before[-reach:])), (" ".join(before[-1:]), inside)):

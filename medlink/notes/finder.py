@@ -63,7 +63,7 @@ class MentionFinder:
         self._tags = tags if options.other_languages else self._own
         # the languages whose inflected forms the linker looks up for a mention of this one
         self._inflected = [tag for tag in tags if base(tag) == base(language)]
-        self._person_cues = language_data(language).persons.cues
+        self._person_cues = language_data(language).persons
         self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
 
     def find(self, doc: Doc, long_forms: Collection[Place] = ()) -> Mentions:

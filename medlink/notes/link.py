@@ -113,6 +113,7 @@ class _Source:
     def __init__(self, inputs: str | Path | Iterable[str | Path] | Iterable[Note], fields: Fields) -> None:
         self.fields = fields
         self.paths: list[str] = []
+        self._named: list[str] = []
         self._notes: Iterable[Note] | None = None
         given = iter([inputs] if isinstance(inputs, str | Path) else inputs)
         first = next(given, None)

@@ -97,8 +97,8 @@ def test_demo(tmp_path: Path) -> None:
 
 
 def test_page_escapes_what_a_note_says(demo_path: Path, tmp_path: Path) -> None:
+    from medlink import Note, NotePipeline
     from medlink.cli.page import write_page
-    from medlink.notes import Note, NotePipeline
 
     notes = NotePipeline(demo_path).link([Note("n", "<script>alert(1)</script> fever & cough", "en")])
     with KnowledgeBase(demo_path) as kb:

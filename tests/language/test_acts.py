@@ -6,9 +6,11 @@ from itertools import product
 
 import pytest
 
-from medlink.language.acts import acts_of, acts_part
+from medlink.language.acts import ActReader, acts_part
 from medlink.language.languages import language_data, languages
 from medlink.language.text import normalise
+
+acts_of = ActReader().read
 
 
 @pytest.mark.parametrize(

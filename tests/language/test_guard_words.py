@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from medlink.clustering.guards import COMPARED
-from medlink.language.guard_words import guard_values, negated_words
+from medlink.language.guard_words import GuardReader
 from medlink.language.languages import language_data, languages
+
+guard_values, negated_words = GuardReader().values, GuardReader().negated
 
 
 def test_words_of_another_language_count_only_there() -> None:
@@ -64,4 +66,4 @@ def test_every_language_has_the_same_kinds_and_values() -> None:
         assert data.acts.acts.keys() == english.acts.acts.keys()
         assert data.guards.company.keys() == {"anaesthesia"}
         assert data.articles.small_words
-        assert data.persons.cues
+        assert data.persons

@@ -19,8 +19,7 @@ import pytest
 import medlink.clustering
 import medlink.language
 from medlink.errors import ConfigError
-from medlink.language.acts import acts_of
-from medlink.language.guard_words import guard_values, negated_words
+from medlink.language.guard_words import GuardReader, Reading
 from medlink.language.languages import VARIABLE, Language, add_folder, guarded, language_data, languages, stop_words
 from medlink.language.markers import markers
 from medlink.language.text import (
@@ -82,12 +81,17 @@ def test_elision(french: None) -> None:
 def test_french_forms_guards_and_cues(french: None) -> None:
     assert match_form("Stade I", "fr") == "stad 1"
     assert numerals("diabète de type II", "fr") == {"2"}
-    assert guard_values("rein gauche", "fr") == {("laterality", "left")} == guard_values("left kidney")
+    assert read("rein gauche", "fr").values == {"laterality": {"left"}} == read("left kidney").values
     # what it does not say it has not: no negation, no acts
-    assert negated_words("no biopsie", "fr")[0] == frozenset()
-    assert not acts_of("biopsie du foie", "fr").any
-    assert "Mme" in language_data("fr").persons.cues
+    assert read("no biopsie", "fr").negated == frozenset()
+    assert not read("biopsie du foie", "fr").acts.any
+    assert "Mme" in language_data("fr").persons
     assert "avec" in stop_words("fr")
+
+
+def read(text: str, language: str = "") -> Reading:
+    """What a reader that has met nothing yet reads."""
+    return GuardReader().read(text, language)
 
 
 def forms_of_all() -> list[object]:
@@ -95,8 +99,7 @@ def forms_of_all() -> list[object]:
     found: list[object] = []
     for text in [WORDS, *WORDS.split()]:
         for language in ("de", "en", "es"):
-            found += [match_tokens(text, language), variants(text, language), guard_values(text, language)]
-            found += [negated_words(text, language), acts_of(text, language)]
+            found += [match_tokens(text, language), variants(text, language), read(text, language)]
         found += [normalise(text), markers(normalise(text))]
     return found
 
@@ -112,13 +115,13 @@ def test_a_fourth_language_touches_no_other(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_language_without_guards_takes_no_part_in_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    untagged = guard_values(WORDS), negated_words(WORDS), acts_of(WORDS)
+    untagged = read(WORDS)
     (tmp_path / "it").mkdir()
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     assert languages() == ("de", "en", "es", "it")
     assert [data.tag for data in guarded("")] == ["de", "en", "es"]
-    assert (guard_values(WORDS), negated_words(WORDS), acts_of(WORDS)) == untagged
-    assert guard_values("left links izquierdo type 2", "it") == {("number", "2")}
+    assert read(WORDS) == untagged
+    assert read("left links izquierdo type 2", "it").values == {"number": {"2"}}
 
 
 def test_stop_words_of_a_folder_come_before_those_of_spacy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""Abbreviations that a note explains: medlink's own detector, scispaCy's, and what a pipeline found before."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import spacy
+
+from medlink.errors import ConfigError
+from medlink.notes.abbreviations import best_long_form, detector
+from medlink.notes.language import blank
+
+WHY = "scispaCy is an extra: medlink[scispacy]"
+
+
+def pairs(language: str, text: str, choice: str = "builtin") -> dict[str, str]:
+    nlp = blank(language)
+    find = detector(choice, nlp.vocab)
+    assert find is not None
+    doc = nlp.tokenizer(text)
+    return {doc[start:end].text: long for (start, end), long in find(doc).items()}
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "found"),
+    [
+        ("de", "Bekannte Mitralklappenstenose (MKS), die MKS ist stabil.", {"MKS": "Mitralklappenstenose"}),
+        (
+            "de",
+            "chronisch obstruktive Lungenerkrankung (COLE, seit 2010)",
+            {"COLE": "chronisch obstruktive Lungenerkrankung"},
+        ),
+        ("de", "CT (Computertomographie) ohne Befund", {"CT": "Computertomographie"}),
+        ("de", "COPD (chronisch obstruktive pulmonale Dyspnoe)", {"COPD": "chronisch obstruktive pulmonale Dyspnoe"}),
+        ("es", "frecuencia cardíaca (FC): 80", {"FC": "frecuencia cardíaca"}),
+        ("es", "Ácido úrico (AU) normal", {"AU": "Ácido úrico"}),
+        ("es", "enfermedad pulmonar obstructiva crónica (EPOC)", {"EPOC": "enfermedad pulmonar obstructiva crónica"}),
+        ("en", "1. Dilation and curettage (D&C).,2. Lap", {"D&C": "Dilation and curettage"}),
+        ("en", "the heart rate, heat shock factor (HSF)", {"HSF": "heat shock factor"}),
+        # no abbreviation at all
+        ("de", "weight (kg) und Größe (links) sowie AST (37 U/l)", {}),
+        ("es", "en la cara inferior (II, III y aVF)", {}),
+        ("en", "He left. Mitral stenosis was known\n\n(MS)", {}),
+        ("en", "PSA (PSA serum assay)", {}),
+        ("en", "()( ) (A) (((MS)", {}),
+    ],
+)
+def test_what_a_note_explains(language: str, text: str, found: dict[str, str]) -> None:
+    assert pairs(language, text) == found
+
+
+def test_every_later_place_is_found_and_the_first_meaning_holds() -> None:
+    nlp = blank("en")
+    find = detector("builtin", nlp.vocab)
+    assert find is not None
+    doc = nlp.tokenizer("MS? Mitral stenosis (MS). MSX, MS. multiple sclerosis (MS)")
+    found = find(doc)
+    assert [doc[start:end].text for start, end in found] == ["MS"] * 4
+    assert set(found.values()) == {"Mitral stenosis"}
+
+
+def test_the_shortest_long_form_by_hand() -> None:
+    """HSF in "expression of the heat shock factor": f, s and h from the right; h begins a word."""
+    assert best_long_form("HSF", "expression of the heat shock factor") == "heat shock factor"
+    assert best_long_form("HSF", "expression of the shock factor") is None
+    assert best_long_form("HI", "die Herzinsuffizienz") == "Herzinsuffizienz"
+
+
+def test_a_long_note_of_brackets_takes_no_time() -> None:
+    assert pairs("en", "( " * 20_000 + "fever" + " )" * 20_000) == {}
+    assert pairs("en", "(AB) " * 20_000) == {}
+
+
+def test_scispacy_is_a_choice() -> None:
+    pytest.importorskip("scispacy", reason=WHY)
+    text = "Mitral stenosis (MS) was known. The MS is severe."
+    assert pairs("en", text, "scispacy") == pairs("en", text) == {"MS": "Mitral stenosis"}
+
+
+def test_scispacy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "scispacy", None)
+    monkeypatch.setitem(sys.modules, "scispacy.abbreviation", None)
+    with pytest.raises(ConfigError, match=r"scispaCy's abbreviation detector needs .*medlink\[scispacy\]"):
+        detector("scispacy", spacy.blank("en").vocab)
+    assert detector("none", spacy.blank("en").vocab) is None
+
+
+@pytest.mark.parametrize("serializable", [False, True])
+def test_what_a_pipeline_found_before_is_used_as_it_is(demo_path: Path, *, serializable: bool) -> None:
+    pytest.importorskip("scispacy.abbreviation", reason=WHY)  # registers its factory
+    nlp = spacy.blank("en")
+    nlp.add_pipe("abbreviation_detector", config={"make_serializable": serializable})
+    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path)})
+    nlp.add_pipe("biolord_linker", config={"bundle": str(demo_path)})
+    doc = nlp("Mitral stenosis (MS) was known. The MS is severe.")
+    assert [s._.medlink["expanded"] for s in doc.ents] == [None, "Mitral stenosis", "Mitral stenosis"]

@@ -1,0 +1,160 @@
+"""The pipeline and ``link_notes``: what the finder hands on, processes, writers, resuming, and privacy."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from medlink import Note, NotePipeline, link_notes
+from medlink.errors import ConfigError, InputError
+from medlink.index import Bundle
+from medlink.linking.demo import demo_notes
+from medlink.notes.finder import MentionFinder
+from medlink.notes.language import blank, stop_words
+from medlink.notes.writers import JsonLinesWriter, LinkedMention, TextWriter
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Path:
+    """300 notes in three languages, as JSONL."""
+    texts = [text for note in demo_notes().values() for text in note.split("\n\n") if text.strip()]
+    path = tmp_path / "many.jsonl"
+    rows = [json.dumps({"id": i, "text": f"{texts[i % len(texts)]} {i}"}) for i in range(300)]
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+class Tsv(TextWriter):
+    """A format of one's own is one class."""
+
+    header = "note\tstart\tend\tconcept"
+
+    def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
+        for mention in mentions:
+            yield f"{note.note_id}\t{mention.start}\t{mention.end}\t{mention.link.concept_id or ''}"
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_the_finder_hands_on_what_a_look_up_gives(demo: Bundle, language: str) -> None:
+    finder, nlp = MentionFinder(demo.index, language, stop_words(language)), blank(language)
+    handed = 0
+    for text in demo_notes().values():
+        doc = nlp.tokenizer(text)
+        for (start, end), match in finder.find(doc).items():
+            if match is not None:
+                handed += 1
+                assert set(match.rows) == set(demo.index.dictionary.lookup(doc[start:end].text, language))
+    assert handed > 100
+
+
+def test_the_output_does_not_depend_on_processes(demo_path: Path, many: Path, tmp_path: Path) -> None:
+    reports = [link_notes(demo_path, many, out=tmp_path / f"{n}.jsonl", processes=n) for n in (1, 2, 4)]
+    one = (tmp_path / "1.jsonl").read_bytes()
+    assert len(one) > 100_000
+    assert (tmp_path / "2.jsonl").read_bytes() == (tmp_path / "4.jsonl").read_bytes() == one
+    assert [(r.notes, r.mentions, r.linked) for r in reports] == [(300, one.count(b"\n"), reports[0].linked)] * 3
+
+
+def test_workers_end_with_the_run(demo_path: Path, many: Path) -> None:
+    """A worker whose parent is killed ends too."""
+    code = (
+        "import os, sys, signal; from medlink.notes.pipeline import *; from medlink import Note\n"
+        "def notes():\n"
+        "    for i in range(1000):\n"
+        "        yield Note(str(i), 'fever', 'en')\n"
+        f"for n, batch in enumerate(link_all(NotePipeline({str(demo_path)!r}), notes(), 2)):\n"
+        "    import multiprocessing\n"
+        "    print(*(p.pid for p in multiprocessing.active_children()), flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    # the pipe ends when the last process that holds it has ended
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert said.returncode == -9
+    assert len(said.stdout.split()) == 2
+
+
+def test_a_format_of_ones_own_is_resumed_as_json_lines_are(
+    demo_path: Path, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, out = tmp_path / "whole.tsv", tmp_path / "out.tsv"
+    report = link_notes(demo_path, many, out=Tsv(whole))
+    lines = whole.read_text("utf-8").splitlines()
+    assert lines[0] == "note\tstart\tend\tconcept"
+    assert len(lines) == report.mentions + 1
+    seen: list[int] = []
+
+    def stop(done: int) -> None:
+        seen.append(done)
+        if done > 150:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        link_notes(demo_path, many, out=Tsv(out), progress=stop)
+    assert not out.exists()
+    rest = link_notes(demo_path, many, out=Tsv(out), resume=True, processes=2, progress=seen.append)
+    assert 0 < rest.notes < 300
+    assert seen[-1] == 300
+    assert out.read_bytes() == whole.read_bytes()
+    assert not list(tmp_path.glob("*.part*"))
+
+
+def test_notes_may_be_objects(demo_path: Path, demo: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
+    notes = [Note("a", "He has a fever.", "en"), Note("b", problem="torn"), Note("c", "Husten", "de")]
+    report = link_notes(demo, (note for note in notes))
+    assert [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()] == ["fever", "Husten"]
+    assert (report.notes, report.mentions, [note.problem for note in report.problems]) == (3, 2, ["torn"])
+    with pytest.raises(ConfigError, match="notes that are no files cannot be resumed"):
+        link_notes(demo, notes, resume=True)
+    with pytest.raises(InputError, match="b: no note could be read; the first: torn"):
+        link_notes(demo, notes[1:2])
+    assert link_notes(demo, []).notes == 0
+
+
+def test_options_are_those_of_the_linker_and_the_finder(demo: Bundle) -> None:
+    pipeline = NotePipeline(demo, k=1, abbreviations=False, semantic_types=["Drug"])
+    (note,) = pipeline.link([Note("n", "Mitral stenosis (MS), aspirin", "en")])
+    assert [(m.link.mention, len(m.link.candidates)) for m in note.mentions] == [("aspirin", 1)]
+    with pytest.raises(ConfigError, match="unknown option 'treshold'"):
+        NotePipeline(demo, treshold=0.5)
+
+
+def test_an_output_that_fails_names_itself(demo: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(ConfigError, match=r"o\.jsonl.*: .* cannot be written: No space left"):
+        link_notes(demo, [Note("a", "fever", "en")], out=JsonLinesWriter(tmp_path / "o.jsonl"))
+    assert list(tmp_path.iterdir()) == []
+
+
+BLOCKED = """
+import sys
+for name in ("torch", "sentence_transformers", "transformers", "scispacy", "sklearn"):
+    sys.modules[name] = None
+"""
+
+
+def test_linking_needs_no_torch_and_no_scispacy(demo_path: Path, tmp_path: Path) -> None:
+    """With the built-in encoder: the demo, the command, a pipeline and the library."""
+    code = BLOCKED + (
+        "import spacy; from click.testing import CliRunner; from medlink.cli.main import app\n"
+        f"bundle, out = {str(demo_path)!r}, {str(tmp_path)!r}\n"
+        "links = ['link', bundle, out + '/n.txt', '--processes', '2', '-o', out + '/l.jsonl']\n"
+        "for args in (['demo', '-o', out], links):\n"
+        "    open(out + '/n.txt', 'w').write('Mitral stenosis (MS) with xfever')\n"
+        "    result = CliRunner().invoke(app, args, catch_exceptions=False)\n"
+        "    assert result.exit_code == 0, result.output\n"
+        "nlp = spacy.blank('en')\n"
+        "nlp.add_pipe('medlink_mentions', config={'bundle': bundle})\n"
+        "nlp.add_pipe('biolord_linker', config={'bundle': bundle})\n"
+        "print([s._.medlink['expanded'] for s in nlp('Mitral stenosis (MS).').ents])\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout == "[None, 'Mitral stenosis']\n"

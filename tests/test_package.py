@@ -1,0 +1,41 @@
+"""What ``medlink`` exports: names that come when they are asked for, with their true types."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import medlink
+
+
+def test_every_lazy_name_is_typed_from_the_module_it_comes_from() -> None:
+    tree = ast.parse(Path(medlink.__file__).read_text("utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    typed = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    assert typed == medlink._LAZY
+    assert set(medlink._LAZY) <= set(medlink.__all__)
+
+
+@pytest.mark.parametrize("name", medlink.__all__)
+def test_every_name_is_there(name: str) -> None:
+    value = getattr(medlink, name)
+    if name in medlink._LAZY:
+        assert value is getattr(importlib.import_module(medlink._LAZY[name]), name)
+        assert value.__doc__
+
+
+def test_a_name_that_is_not_there() -> None:
+    with pytest.raises(AttributeError, match="'medlink' has no attribute 'Linkr'"):
+        _ = medlink.Linkr  # type: ignore[attr-defined]  # that is the point
+
+
+def test_importing_medlink_loads_no_library() -> None:
+    code = "import sys; before = set(sys.modules); import medlink; print(set(sys.modules) - before)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    heavy = {"numpy", "spacy", "torch", "faiss", "sqlalchemy", "pydantic", "scipy", "click"}
+    assert not {name for name in heavy if f"'{name}'" in out}
