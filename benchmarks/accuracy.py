@@ -62,12 +62,13 @@ def exact(linker: Linker) -> Ranker:
 def dense(linker: Linker) -> Ranker:
     """The concept of the nearest name by embedding, exact search."""
     index = linker.index
-    vectors = index.dense.vectors(np.arange(len(index)))
+    names = index.keys()
+    vectors = index.vectors(names)
 
     def rank(queries: list[Query]) -> list[str]:
         asked = linker.bundle.encoder.encode([query.text for query in queries])
         best = np.concatenate([(asked[i : i + 256] @ vectors.T).argmax(axis=1) for i in range(0, len(asked), 256)])
-        return [min(index.names.concept_ids[e.concept] for e in index.names.entries(int(row))) for row in best]
+        return [min(entry.concept_id for entry in index.entries_of(name)) for name in names[best].tolist()]
 
     return rank
 

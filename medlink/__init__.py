@@ -22,30 +22,18 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # Names that need a library are imported when they are asked for: 'import medlink' loads none.
-_LAZY = {
-    "BioLordTrainer": "medlink.training",
-    "Bundle": "medlink.index",
-    "CoderPlusPlusTrainer": "medlink.training",
-    "ConceptIndex": "medlink.index",
-    "Encoder": "medlink.models",
-    "Filter": "medlink.index",
-    "Input": "medlink.kb",
-    "KnowledgeBase": "medlink.kb",
-    "LinkOptions": "medlink.linking",
-    "LinkedNote": "medlink.notes.pipeline",
-    "Linker": "medlink.linking",
-    "Mention": "medlink.linking",
-    "Note": "medlink.notes.reading",
-    "NotePipeline": "medlink.notes.pipeline",
-    "Report": "medlink.notes.link",
-    "TermClusterer": "medlink.clustering",
-    "build_bundle": "medlink.index",
-    "build_kb": "medlink.kb",
-    "extend_bundle": "medlink.index",
-    "link_notes": "medlink.notes.link",
-    "load": "medlink.linking",
-    "load_encoder": "medlink.models",
+_MODULES = {
+    "clustering": "TermClusterer",
+    "index": "Bundle ConceptIndex Filter build_bundle extend_bundle",
+    "kb": "Input KnowledgeBase build_kb",
+    "linking": "LinkOptions Linker Mention load",
+    "models": "Encoder load_encoder",
+    "notes.link": "Report link_notes",
+    "notes.pipeline": "LinkedNote NotePipeline",
+    "notes.reading": "Note",
+    "training": "BioLordTrainer CoderPlusPlusTrainer",
 }
+_LAZY = {name: f"medlink.{module}" for module, names in _MODULES.items() for name in names.split()}
 __all__ = [
     "BioLordTrainer",
     "Bundle",

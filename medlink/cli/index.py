@@ -23,7 +23,7 @@ def index() -> None:
 @click.option(
     "--encoder", default="builtin", show_default=True, help="'builtin', a model folder, or the name of a hub model."
 )
-@click.option("--kind", type=click.Choice(["flat", "hnsw"]), help="Exact search or a graph [default: chosen by size].")
+@click.option("--kind", help="Kind of index: flat (exact search) or hnsw (a graph) [default: chosen by size].")
 @click.option(
     "--threads",
     default=1,
@@ -118,7 +118,4 @@ def info(bundle: Path) -> None:
     from medlink.index import Bundle
 
     opened = Bundle(bundle)
-    facts = {key: value for key, value in opened.index.manifest.items() if key != "files"}
-    if "added" in facts:
-        facts["added"] = {key: value for key, value in facts["added"].items() if key != "files"}
-    click.echo(json.dumps({**opened.versions, "index": facts}, indent=2, sort_keys=True))
+    click.echo(json.dumps({**opened.versions, "index": opened.index.manifest}, indent=2, sort_keys=True))

@@ -112,10 +112,11 @@ def near_pairs(
     >>> [ends.tolist() for ends in near_pairs(np.array([[1], [0], [1]]), np.array([[0.5], [0.5], [0.25]]))]
     [[0, 1], [1, 2], [0.5, 0.25]]
     """
-    ends, rank = np.nonzero((rows >= 0) & (cosines >= least))
-    far, count = rows[ends, rank].astype(np.int64), max(len(rows), 1)
-    key, first = np.unique(np.minimum(ends, far) * count + np.maximum(ends, far), return_index=True)
-    return key // count, key % count, cosines[ends, rank][first]
+    near, count = np.flatnonzero((rows >= 0) & (cosines >= least)), max(len(rows), 1)
+    one, other = near // max(rows.shape[1], 1), rows.ravel()[near]
+    key, first = np.unique(np.minimum(one, other) * count + np.maximum(one, other), return_index=True)
+    del one, other  # a list of neighbours may be as large as all embeddings
+    return key // count, key % count, cosines.ravel()[near[first]]
 
 
 def build_graph(

@@ -125,7 +125,7 @@ class PartitionTask(Task):
 
     PREDICTED is a table with the columns term and cluster, such as 'medlink cluster' writes; GOLD is a knowledge base,
     a bundle, or a table with the columns concept_id, name and language. Where PREDICTED has a term in two clusters, its
-    column language parts them. Terms that are in one of them only are counted and left out.
+    column language tells them apart. Terms that only one of the two files has are counted and left out.
     """
 
     inputs: ClassVar = ("predicted", "gold")

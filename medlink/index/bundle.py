@@ -1,28 +1,34 @@
 """The bundle: knowledge base, index and encoder that belong together, in one folder.
 
 ``manifest.json`` binds the parts by content hash and fingerprint. It is written last and replaced whole, so a build
-that is killed leaves either the old bundle or one that says that it is incomplete.
+that is killed leaves either the old bundle or one that says that it is incomplete. One process writes at a time.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from medlink import __version__
 from medlink.errors import BundleError, ConfigError
-from medlink.index.concept_index import ADDED, ConceptIndex
+from medlink.files.folders import locked, remove, scratch_folder
+from medlink.files.json import read_json, write_json
+from medlink.index.concept_index import ConceptIndex
 from medlink.kb import KnowledgeBase
 from medlink.models import Encoder, load_encoder
 from medlink.records import Name
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST, KB, INDEX, ENCODER = "manifest.json", "kb.sqlite", "index", "encoder"
+ADDED = "added"
+"""Key of the manifest that names the folder of the names that came later, and the beginning of its name."""
+_LOCK = ".lock"
+_WHAT = "the bundle"
 
 
 def _remedy(folder: Path) -> str:
@@ -65,15 +71,12 @@ def build_bundle(
     """
     folder = Path(folder)
     model = load_encoder(encoder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder) as work:
         _refuse_foreign(folder)
-        for name in (KB, INDEX, ENCODER, MANIFEST):
-            _remove(folder / f"{name}.new")
         source = folder / KB
         if kb is not None and Path(kb).resolve() != source.resolve():
             KnowledgeBase(kb).close()  # refuse what is no knowledge base
-            source = folder / f"{KB}.new"
+            source = work / KB
             shutil.copyfile(kb, source)
         if not source.exists():
             raise BundleError(
@@ -83,7 +86,7 @@ def build_bundle(
             )
         with KnowledgeBase(source) as store:
             ConceptIndex.build(
-                folder / f"{INDEX}.new",
+                work / INDEX,
                 indexed(store.iter_names()),
                 model,
                 semantic_types=store.iter_semantic_types(),
@@ -91,7 +94,7 @@ def build_bundle(
                 threads=threads,
                 progress=progress,
             )
-            model.save(folder / f"{ENCODER}.new")
+            model.save(work / ENCODER)
             manifest = {
                 "format": FORMAT,
                 "medlink": __version__,
@@ -103,24 +106,30 @@ def build_bundle(
                 "encoder": {"fingerprint": model.fingerprint, "dimension": model.dimension},
                 "calibration": calibration or {},
             }
-        draft = folder / f"{MANIFEST}.new"
-        draft.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
         # Everything is there; from here on it is renames. Without its manifest a bundle says that it is incomplete.
         (folder / MANIFEST).unlink(missing_ok=True)
-        for name in (KB, INDEX, ENCODER, MANIFEST):
-            if (folder / f"{name}.new").exists():
-                _remove(folder / name)
-                os.replace(folder / f"{name}.new", folder / name)
-    except OSError as error:
-        raise ConfigError(f"the bundle cannot be written: {error.strerror}", path=error.filename or folder) from error
+        for name in (KB, INDEX, ENCODER):
+            if (work / name).exists():
+                remove(folder / name)
+                os.replace(work / name, folder / name)
+        write_json(folder / MANIFEST, manifest, _WHAT)
     return Bundle(folder)
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+@contextmanager
+def writing(folder: Path) -> Iterator[Path]:
+    """A hidden folder of a bundle to work in, while no other process writes the bundle.
+
+    Raises:
+        ConfigError: the folder cannot be written, or another process is writing it.
+    """
+    with scratch_folder(folder / MANIFEST, _WHAT) as work, locked(folder / _LOCK, _WHAT):
+        try:
+            yield work
+        except OSError as error:
+            raise ConfigError(
+                f"the bundle cannot be written: {error.strerror}", path=error.filename or folder
+            ) from error
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -148,7 +157,7 @@ class Bundle:
             raise BundleError("no such bundle", path=self.folder, remedy="name a folder made by 'medlink index build'")
         path = self.folder / MANIFEST
         try:
-            self.manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
+            self.manifest: dict[str, Any] = read_json(path)
             kb_hash = self.manifest["kb"]["content_hash"]
             fingerprint = self.manifest["encoder"]["fingerprint"]
         except FileNotFoundError:
@@ -170,16 +179,11 @@ class Bundle:
                 path=self.folder / KB,
                 remedy=_remedy(self.folder),
             )
-        self.index = ConceptIndex(self.folder / INDEX)
+        added = self.manifest.get(ADDED)
+        self.index = ConceptIndex(self.folder / INDEX, added and self.folder / INDEX / added)
         if self.index.manifest["encoder"] != fingerprint:
             raise BundleError(
                 "the index was built with another encoder than the manifest names",
-                path=self.folder / INDEX,
-                remedy=_remedy(self.folder),
-            )
-        if self.index.manifest.get(ADDED, {}).get("folder") != self.manifest.get(ADDED):
-            raise BundleError(
-                "the names that were added to the index are not those that the manifest names",
                 path=self.folder / INDEX,
                 remedy=_remedy(self.folder),
             )

@@ -1,9 +1,14 @@
-"""``ConceptIndex``: every name of a terminology by form, by n-grams and by embedding, in one folder."""
+"""``ConceptIndex``: every name of a terminology by form, by n-grams and by embedding.
+
+It has one part, or two: what was built, and the names that came later. Each is complete and knows nothing of the other;
+what they find is merged here. Names and concepts go by their keys (:mod:`medlink.index.keys`), which mean the same in
+both parts.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,95 +16,74 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index.arrays import open_array, save_array
-from medlink.index.dense import DenseIndex, JoinedDense, open_dense
-from medlink.index.dictionary import NameDictionary
-from medlink.index.joined import NONE, open_column
-from medlink.index.lexical import LexicalIndex
-from medlink.index.names import Filter, NameTable, Selection
-from medlink.index.selfjoin import nearest
+from medlink.index.arrays import Array
+from medlink.index.dictionary import Match
+from medlink.index.keys import Keys, Numbering
+from medlink.index.names import Filter, Selection, tags_of
+from medlink.index.part import NEAR, Part, Progress
+from medlink.language.tags import wanted as is_wanted
 from medlink.models import Encoder
 from medlink.records import Name, SemanticType
 
-FORMAT = 2
-"""Version of the folder layout."""
-NEAR = 8
-"""Nearest other names that are kept for every name."""
-MANIFEST = "index.json"
-CONCEPTS, NEAR_FILE = "concept_vectors", "near"
-ADDED = "added"
-"""Key of the manifest under which the added part stands, and the beginning of its folder's name."""
-_CHUNK = 4096
-_REBUILD = "build the index again with 'medlink index build'"
+Positions = NDArray[np.int64]
+Selections = tuple[Selection, ...]
+"""A filter worked out, for each part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name of one concept."""
+
+    concept_id: str
+    text: str
+    language: str
+    source: str
+    preferred: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Names of concepts ``(m,)``: the place in what was asked, an address, the concept, its language as a number in
+    :attr:`ConceptIndex.languages`, and whether the concept prefers it."""
+
+    position: Positions
+    address: NDArray[np.int64]
+    concept: Keys
+    language: NDArray[np.int64]
+    preferred: NDArray[np.bool_]
 
 
 class ConceptIndex:
-    """A saved index, opened by memory-mapping: nothing is parsed, and processes share its pages.
-
-    One row per distinct name (after :func:`medlink.language.text.normalise`); a row belongs to one or more concepts.
-    ``near (rows, NEAR)`` holds the nearest other names of each name by embedding, best first, -1 where there are fewer.
-
-    Names that were added later (:func:`medlink.index.extend_bundle`) lie in a folder of their own beside the files of
-    the main part, which stay as they are; both are seen as one.
+    """A saved index, opened by memory-mapping.
 
     Args:
         folder: a folder written by :meth:`build`.
+        added: folder of the names that came later, where there are some.
 
     Raises:
         BundleError: a file is missing, of another size than when it was written, or of another format version.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        self.manifest = self._read_manifest(self.folder)
-        self._check_files(self.folder, self.manifest["files"])
-        added: Path | None = None
-        if ADDED in self.manifest:
-            added = self.folder / self.manifest[ADDED]["folder"]
-            self._check_files(added, self.manifest[ADDED]["files"])
-        self.names = NameTable(self.folder, added)
-        self.dictionary = NameDictionary(self.folder, self.names, added)
-        self.lexical = LexicalIndex(self.folder, added)
-        self.dense = open_dense(self.folder, added)
-        if not len(self.names) == len(self.dense) == self.manifest["rows"]:
-            raise BundleError(
-                f"{len(self.names)} names but {len(self.dense)} vectors", path=self.folder, remedy=_REBUILD
-            )
-        replaced = NONE if added is None else open_array(added, "concepts_replaced")
-        self._concepts = open_column(self.folder, CONCEPTS, added, replaced)
-        self.near = open_column(self.folder, NEAR_FILE, added)
-        self._selections: dict[Filter, Selection | None] = {}
-
-    def __reduce__(self) -> tuple[type[ConceptIndex], tuple[Path]]:
-        # another process opens the files for itself and shares their pages
-        return ConceptIndex, (self.folder.absolute(),)
-
-    @staticmethod
-    def _check_files(folder: Path, sizes: dict[str, int]) -> None:
-        for name, size in sizes.items():
-            path = folder / name
-            if not path.exists():
-                raise BundleError("a file of the index is missing", path=path, remedy=_REBUILD)
-            if path.stat().st_size != size:
+    def __init__(self, folder: str | Path, added: str | Path | None = None) -> None:
+        self.folder, self.added = Path(folder), None if added is None else Path(added)
+        self.parts = tuple(Part(path) for path in (self.folder, self.added) if path is not None)
+        for key in ("dimension", "encoder"):
+            if len({part.manifest[key] for part in self.parts}) > 1:
                 raise BundleError(
-                    f"a file of the index has {path.stat().st_size} bytes, {size} were written",
-                    path=path,
-                    remedy=_REBUILD,
+                    f"the added names are of another {key}", path=self.added, remedy="build the index again"
                 )
+        self.languages, self.sources, self.semantic_types = (
+            sorted({value for part in self.parts for value in getattr(part.names, kind)})
+            for kind in ("languages", "sources", "semantic_types")
+        )
+        numbers = {tag: i for i, tag in enumerate(self.languages)}
+        self._language_numbers = [np.array([numbers[tag] for tag in p.names.languages], int) for p in self.parts]
+        self._first_address = np.cumsum([0, *(part.names.entry_count for part in self.parts)])
+        self._selections: dict[Filter, Selections | None] = {}
 
-    @staticmethod
-    def _read_manifest(folder: Path) -> dict[str, Any]:
-        path = folder / MANIFEST
-        try:
-            manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
-            version = manifest["format"]
-        except FileNotFoundError:
-            raise BundleError("no index here", path=folder, remedy=_REBUILD) from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise BundleError(f"not the manifest of an index: {error}", path=path, remedy=_REBUILD) from error
-        if version != FORMAT:
-            raise BundleError(f"index of format {version}, this medlink reads {FORMAT}", path=path, remedy=_REBUILD)
-        return manifest
+    def __reduce__(self) -> tuple[type[ConceptIndex], tuple[Path, Path | None]]:
+        # another process opens the files for itself and shares their pages
+        return ConceptIndex, (self.folder.absolute(), self.added and self.added.absolute())
 
     @classmethod
     def build(
@@ -111,7 +95,7 @@ class ConceptIndex:
         semantic_types: Iterable[SemanticType] = (),
         kind: str | None = None,
         threads: int = 1,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> ConceptIndex:
         """Build an index into an empty or new folder.
 
@@ -130,155 +114,314 @@ class ConceptIndex:
         Raises:
             ConfigError: there is no name to index, or the kind is unknown.
         """
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        table = NameTable.build(folder, names, semantic_types)
-        if not len(table):
-            raise ConfigError("no names to index", remedy="load a source first, or widen --languages")
-        NameDictionary.build(folder, table)
-        LexicalIndex.build(folder, table.norms)
-        vectors = embed(encoder, table, np.arange(len(table)), progress)
-        kind = kind or DenseIndex.choose(len(table))
-        DenseIndex.build(folder, vectors, kind, threads=threads)
-        position, concept = table.concepts_of(np.arange(len(table)))
-        pairs = np.unique(np.stack([concept, position], axis=1), axis=0)
-        means = concept_vectors(
-            pairs[:, 0], pairs[:, 1], vectors.__getitem__, len(table.concept_ids), encoder.dimension
+        Part.build(
+            Path(folder),
+            names,
+            encoder,
+            semantic_types=semantic_types,
+            kind=kind,
+            threads=threads,
+            progress=progress,
         )
-        save_array(folder, CONCEPTS, means)
-        save_array(folder, NEAR_FILE, nearest(vectors, NEAR)[0].astype(np.int32))
-        manifest = {
-            "format": FORMAT,
-            "kind": kind,
-            "metric": "inner_product",
-            "dimension": encoder.dimension,
-            "encoder": encoder.fingerprint,
-            "rows": len(table),
-            "names": table.entry_count,
-            "concepts": len(table.concept_ids),
-            "files": {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.name != MANIFEST},
-        }
-        write_manifest(folder / MANIFEST, manifest)
         return cls(folder)
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What the index is made of; ``added`` is what came later."""
+        main = {key: value for key, value in self.parts[0].manifest.items() if key not in ("files", "later")}
+        if self.added is None:
+            return main
+        part = self.parts[1]
+        added = {"rows": part.rows.new, "names": part.names.entry_count, "concepts": part.concepts.new}
+        return {**main, **{key: main[key] + count for key, count in added.items()}, "added": added}
 
     def __len__(self) -> int:
         """Number of distinct names."""
-        return len(self.names)
+        return sum(part.rows.new for part in self.parts)
 
-    def select(self, wanted: Filter) -> Selection | None:
-        """Work out a filter once and keep it."""
+    def keys(self) -> Keys:
+        """Keys of all names, in the order of their exact forms."""
+        every: Keys = np.unique(np.concatenate([part.rows.keys(np.arange(len(part.names))) for part in self.parts]))
+        return every
+
+    def _with(self, selection: Selections | None) -> Iterator[tuple[Part, Selection | None]]:
+        return zip(self.parts, selection or [None] * len(self.parts), strict=True)
+
+    @staticmethod
+    def _collect(
+        keys: Keys, parts: Sequence[Part], numbering: Callable[[Part], Numbering], read: Callable[[Part, Array], Array]
+    ) -> Array:
+        """What the first part that has a thing says of it, for many things."""
+        if len(parts) == 1:
+            return read(parts[0], keys.astype(np.int64))
+        out: Array | None = None
+        left = np.arange(len(keys))
+        for part in parts:
+            numbers = numbering(part).numbers(keys[left])
+            here = numbers >= 0
+            values = read(part, numbers[here])
+            if out is None:
+                out = np.empty((len(keys), *values.shape[1:]), dtype=values.dtype)
+            out[left[here]] = values
+            left = left[~here]
+        assert out is not None
+        return out
+
+    def norms(self, names: Keys) -> list[str]:
+        """Exact forms of names."""
+        if len(self.parts) == 1:
+            return self.parts[0].names.norms.many(names.astype(np.int64))
+        found = self._collect(
+            names, self.parts, lambda part: part.rows, lambda part, rows: np.array(part.names.norms.many(rows), object)
+        )
+        return list(found.tolist())
+
+    def numbered(self, names: Keys) -> NDArray[np.bool_]:
+        """Which names may speak of numbers."""
+        return self._collect(names, self.parts, lambda part: part.rows, lambda part, rows: part.names.numbered[rows])
+
+    def vectors(self, names: Keys) -> NDArray[np.float32]:
+        """Embeddings ``(n, dimension)`` of names."""
+        return self._collect(names, self.parts, lambda part: part.rows, lambda part, rows: part.vectors.vectors(rows))
+
+    def means(self, concepts: Keys) -> NDArray[np.float16]:
+        """Unit mean of the embeddings of each concept's names ``(n, dimension)``; a later part knows all of them."""
+        return self._collect(
+            concepts, self.parts[::-1], lambda part: part.concepts, lambda part, numbers: part.means[numbers]
+        )
+
+    def concept_ids(self, concepts: Keys) -> list[str]:
+        """Ids of concepts."""
+        found = self._collect(
+            concepts,
+            self.parts,
+            lambda part: part.concepts,
+            lambda part, numbers: np.array(part.names.concept_ids.many(numbers), object),
+        )
+        return list(found.tolist())
+
+    def concept_types(self, concept: float) -> tuple[str, ...]:
+        """Semantic types of a concept; a later part knows all of them."""
+        for part in self.parts[::-1]:
+            number = int(part.concepts.numbers(np.array([concept]))[0])
+            if number >= 0:
+                return part.names.concept_types(number)
+        return ()
+
+    def entries(self, names: Keys, selection: Selections | None = None) -> Entries:
+        """Entries of names in all parts, those of the selection alone when one is given; in the order of the names."""
+        columns: list[tuple[Array, ...]] = []
+        for i, (part, selected) in enumerate(self._with(selection)):
+            rows = part.rows.numbers(names)
+            here = np.flatnonzero(rows >= 0)
+            position, entry = part.names.entries_of(rows[here], selected)
+            table = part.names
+            columns.append(
+                (
+                    here[position],
+                    entry + self._first_address[i],
+                    part.concepts.keys(table.concept[entry]),
+                    self._language_numbers[i][table.language[entry]],
+                    table.preferred[entry],
+                )
+            )
+        if len(columns) == 1:
+            return Entries(*columns[0])
+        position, *rest = (np.concatenate(column) for column in zip(*columns, strict=True))
+        order = np.argsort(position, kind="stable")
+        return Entries(position[order], *(column[order] for column in rest))
+
+    def describe(self, addresses: NDArray[np.int64]) -> tuple[list[str], list[str], list[str]]:
+        """Texts, languages and sources of entries, by their addresses."""
+        part_of = np.searchsorted(self._first_address, addresses, side="right") - 1
+        out = np.empty((3, len(addresses)), dtype=object)
+        for i, part in enumerate(self.parts):
+            here = np.flatnonzero(part_of == i)
+            entry, table = addresses[here] - self._first_address[i], part.names
+            out[0, here] = table.texts.many(entry)
+            out[1, here] = [table.languages[code] for code in table.language[entry].tolist()]
+            out[2, here] = [table.sources[code] for code in table.source[entry].tolist()]
+        texts, languages, sources = out.tolist()
+        return texts, languages, sources
+
+    def entries_of(self, name: float, selection: Selections | None = None) -> list[Entry]:
+        """Entries of one name, those of the selection alone when one is given."""
+        found = self.entries(np.array([name]), selection)
+        columns = (self.concept_ids(found.concept), *self.describe(found.address), found.preferred.tolist())
+        return [Entry(*values) for values in zip(*columns, strict=True)]
+
+    def select(self, wanted: Filter) -> Selections | None:
+        """Work out a filter once and keep it; ``None`` when it restricts nothing.
+
+        Raises:
+            ConfigError: a language, source or semantic type that no name of the index has.
+        """
         if wanted not in self._selections:
-            self._selections[wanted] = self.names.select(wanted)
+            self._selections[wanted] = None if wanted == Filter() else self._select(wanted)
         return self._selections[wanted]
 
+    def _select(self, wanted: Filter) -> Selections:
+        for kind, values, known in (
+            ("source", wanted.sources, self.sources),
+            ("semantic type", wanted.semantic_types, self.semantic_types),
+            ("language", wanted.languages, self.languages),
+        ):
+            for value in values:
+                if (
+                    not any(is_wanted(tag, tags_of([value])) for tag in known)
+                    if kind == "language"
+                    else value not in known
+                ):
+                    shown = ", ".join(known[:12]) or "none"
+                    raise ConfigError(f"no {kind} {value!r} in this index", remedy=f"known: {shown}")
+        if not wanted.semantic_types:
+            return tuple(part.names.select(wanted) for part in self.parts)
+        typed = [part.names.typed(wanted.semantic_types) for part in self.parts]
+        for part, mask in zip(self.parts[1:], typed[1:], strict=True):
+            # what came later knows all types of its concepts
+            numbers = self.parts[0].concepts.numbers(part.concepts.keys(np.arange(part.concepts.count)))
+            typed[0][numbers[numbers >= 0]] = mask[numbers >= 0]
+        return tuple(part.names.select(wanted, mask) for part, mask in zip(self.parts, typed, strict=True))
+
+    def lookup(
+        self, text: str, language: str | None = None, selection: Selections | None = None, *, norm: str | None = None
+    ) -> dict[float, str]:
+        """Names that a mention is, with their route: ``exact`` (in any language) or ``inflected`` (in its own).
+
+        Args:
+            text: the mention.
+            language: BCP 47 tag; without it the rules of every language are tried.
+            selection: names that may come back.
+            norm: its exact form, where the caller has it.
+        """
+        found: dict[float, str] = {}
+        for part, selected in self._with(selection):
+            for row, route in part.dictionary.lookup(text, language, norm=norm).items():
+                if selected is None or selected.rows[row]:
+                    _name(found, part.rows.key(row), route)
+        return found
+
+    def selected(self, name: float, selection: Selections) -> bool:
+        """Whether a name may come back."""
+        for part, selected in self._with(selection):
+            row = int(part.rows.numbers(np.array([name]))[0])
+            if row >= 0 and selected is not None and selected.rows[row]:
+                return True
+        return False
+
+    def find(self, text: str, language: str) -> list[Match]:
+        """Every name in a running text; see :meth:`medlink.index.dictionary.NameDictionary.find`.
+
+        Args:
+            text: running text.
+            language: BCP 47 tag whose names are looked for, by that language's rules: those of its regions as well,
+                and those without a language.
+
+        Returns:
+            Matches in the order of their start, at each place the longest for each language as names state it;
+            ``rows`` are keys.
+        """
+        longest: dict[tuple[int, str], Match] = {}
+        for part in self.parts:
+            for match in part.dictionary.find(text, language):
+                rows = {part.rows.key(int(row)): route for row, route in match.rows.items()}
+                place = match.start, match.language
+                other = longest.get(place)
+                if other is not None and other.end > match.end:
+                    continue
+                if other is not None and other.end == match.end:
+                    for name, route in other.rows.items():
+                        _name(rows, name, route)
+                longest[place] = Match(match.start, match.end, match.language, match.words, rows)
+        return sorted(longest.values(), key=lambda match: match.start)
+
     def concept_cosines(
-        self,
-        rows: NDArray[np.int64],
-        vectors: NDArray[np.float32],
-        selection: Selection | None = None,
+        self, names: Keys, vectors: NDArray[np.float32], selection: Selections | None = None
     ) -> NDArray[np.float32]:
         """Cosine of queries with the concepts of names; of a name with several concepts the best one counts.
 
         Args:
-            rows: ``(p,)`` rows.
-            vectors: ``(p, dimension)`` unit vectors, the query that each row is compared with.
+            names: ``(p,)`` names.
+            vectors: ``(p, dimension)`` unit vectors, the query that each name is compared with.
             selection: names whose concepts count.
 
         Returns:
             ``(p,)`` cosines.
         """
-        position, concept = self.names.concepts_of(rows, selection)
-        means = self._concepts[concept].astype(np.float32)
-        cosines = np.einsum("ij,ij->i", means, vectors[position])
-        out = np.full(len(rows), -1, dtype=np.float32)
-        np.maximum.at(out, position, cosines)
+        entries = self.entries(names, selection)
+        means = self.means(entries.concept).astype(np.float32)
+        cosines = np.einsum("ij,ij->i", means, vectors[entries.position])
+        out = np.full(len(names), -1, dtype=np.float32)
+        np.maximum.at(out, entries.position, cosines)
         return out
 
-    def nearest(self, rows: NDArray[np.int64], k: int, selection: Selection | None = None) -> NDArray[np.int64]:
-        """The nearest other names of names, by embedding.
-
-        Args:
-            rows: ``(n,)`` rows.
-            k: rows wanted for each.
-            selection: rows that may come back.
-
-        Returns:
-            ``(n, k)`` or fewer columns, best first, -1 where there are fewer: kept ones where they are enough, else
-            searched for.
-        """
-        if selection is None and k <= NEAR:
-            kept: NDArray[np.int64] = self.near[rows][:, :k].astype(np.int64)
-            return kept
-        return other_rows(self.dense, rows, k, selection)
+    def lexical(self, texts: Sequence[str], k: int, selection: Selections | None = None) -> tuple[Positions, Keys]:
+        """The k names of each part most alike by their n-grams: ``position (m,)`` in ``texts`` and name ``(m,)``."""
+        positions, names = [np.zeros(0, np.int64)], [np.zeros(0)]
+        for part, selected in self._with(selection):
+            for i, (rows, _) in enumerate(part.lexical.search(texts, k, None if selected is None else selected.rows)):
+                positions.append(np.full(len(rows), i))
+                names.append(part.rows.keys(rows))
+        return np.concatenate(positions), np.concatenate(names)
 
     def search(
-        self, vectors: NDArray[np.float32], k: int = 10, wanted: Filter | None = None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        self, vectors: NDArray[np.float32], k: int = 10, wanted: Filter | Selections | None = None
+    ) -> tuple[Keys, NDArray[np.float32]]:
         """Names by embedding.
 
         Args:
             vectors: ``(n, dimension)`` unit vectors.
-            k: rows wanted for each.
+            k: names wanted for each.
             wanted: restricts languages, sources and semantic types inside the search.
 
         Returns:
-            ``(n, k)`` row numbers (-1 where there are fewer) and ``(n, k)`` inner products, best first.
+            ``(n, k)`` names (NaN where there are fewer) and ``(n, k)`` inner products, best first. Fewer columns where
+            the index has fewer names.
         """
-        return self.dense.search(vectors, k, self.select(wanted or Filter()))
+        selection = self.select(wanted) if isinstance(wanted, Filter) else wanted
+        names, scores = [], []
+        for part, selected in self._with(selection):
+            rows, score = part.vectors.search(vectors, k, None if selected is None else selected.rows)
+            names.append(np.where(rows < 0, np.nan, part.rows.keys(rows)) if len(part.names) else rows.astype(float))
+            scores.append(score)
+        if len(self.parts) == 1:
+            return names[0], scores[0]
+        every, score = np.concatenate(names, axis=1), np.concatenate(scores, axis=1)
+        # a name that both parts have comes once
+        order = np.lexsort((-score, every), axis=1)
+        every, score = np.take_along_axis(every, order, axis=1), np.take_along_axis(score, order, axis=1)
+        every[:, 1:][every[:, 1:] == every[:, :-1]] = np.nan
+        order = np.lexsort((every, -score, np.isnan(every)), axis=1)[:, : min(k, len(self))]
+        return np.take_along_axis(every, order, axis=1), np.take_along_axis(score, order, axis=1)
+
+    def near(self, names: Keys, k: int, selection: Selections | None = None) -> tuple[Positions, Keys]:
+        """The nearest other names of names, by embedding: ``position (m,)`` in ``names`` and name ``(m,)``.
+
+        Those that a part keeps of its names where they are enough, else what a search finds, the name itself included.
+
+        Args:
+            names: ``(n,)`` names.
+            k: names wanted for each, from each part.
+            selection: names that may come back.
+        """
+        positions, found = [], []
+        for part, selected in self._with(selection):
+            rows = part.rows.numbers(names)
+            kept = (rows >= 0) & (selected is None and k <= NEAR)
+            near = np.full((len(names), k + 1), -1, dtype=np.int64)
+            if kept.any():
+                near[kept, :k] = part.near[rows[kept], :k]
+            if not kept.all():
+                asked = self.vectors(names[~kept])
+                other = part.vectors.search(asked, k + 1, None if selected is None else selected.rows)[0]
+                near[~kept, : other.shape[1]] = other
+            position, column = np.nonzero(near >= 0)
+            positions.append(position)
+            found.append(part.rows.keys(near[position, column]))
+        return np.concatenate(positions), np.concatenate(found)
 
 
-def write_manifest(path: Path, manifest: dict[str, Any]) -> None:
-    """Write the manifest of an index."""
-    path.write_text(json.dumps(manifest, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def embed(
-    encoder: Encoder, table: NameTable, rows: NDArray[np.int64], progress: Callable[[int, int], None] | None
-) -> NDArray[np.float32]:
-    """Embeddings ``(n, dimension)`` of names, given by row, as their first entry writes them."""
-    vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
-    for start in range(0, len(rows), _CHUNK):
-        part = rows[start : start + _CHUNK].tolist()
-        vectors[start : start + _CHUNK] = encoder.encode([table.surface(row) for row in part])
-        if progress:
-            progress(start + len(part), len(rows))
-    return vectors
-
-
-def concept_vectors(
-    concept: NDArray[np.int64],
-    row: NDArray[np.int64],
-    vectors: Callable[[NDArray[np.int64]], NDArray[np.float32]],
-    count: int,
-    dimension: int,
-) -> NDArray[np.float16]:
-    """Unit mean of the embeddings of each concept's distinct names.
-
-    Args:
-        concept, row: ``(p,)`` pairs of a concept and a name of it, each once.
-        vectors: gives the embeddings ``(n, dimension)`` of rows ``(n,)``.
-        count: number of concepts.
-        dimension: width of the embeddings.
-
-    Returns:
-        ``(count, dimension)``, zero where a concept has no name.
-
-    >>> names = np.array([[1, 0], [0, 1]], dtype=np.float32)
-    >>> means = concept_vectors(np.array([0, 0, 1]), np.array([0, 1, 1]), names.__getitem__, 2, 2)
-    >>> np.rint(100 * means).tolist()
-    [[71.0, 71.0], [0.0, 100.0]]
-    """
-    sums = np.zeros((count, dimension), dtype=np.float32)
-    for start in range(0, len(row), _CHUNK):
-        np.add.at(sums, concept[start : start + _CHUNK], vectors(row[start : start + _CHUNK]))
-    sums /= np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
-    return sums.astype(np.float16)
-
-
-def other_rows(
-    dense: DenseIndex | JoinedDense, rows: NDArray[np.int64], k: int, selection: Selection | None = None
-) -> NDArray[np.int64]:
-    """Up to k other rows ``(n, k)`` nearest to rows ``(n,)``, best first, -1 where there are fewer."""
-    found = dense.search(dense.vectors(rows), k + 1, selection)[0]
-    itself_last = np.argsort(found == rows[:, None], axis=1, kind="stable")
-    return np.take_along_axis(found, itself_last, axis=1)[:, :k]
+def _name(found: dict[float, str], name: float, route: str) -> None:
+    """Note a route; to the letter goes before another inflection."""
+    if found.get(name) != "exact":
+        found[name] = route

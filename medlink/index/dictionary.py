@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import marisa_trie
 from medlink.errors import BundleError
 from medlink.index.arrays import Groups, save_groups
 from medlink.index.names import NameTable
+from medlink.language.tags import base
 from medlink.language.text import Inflector, Token, is_inflection, match_form, normalise
 
 _TRIE = "forms.marisa"
@@ -26,50 +27,56 @@ _COMMA = re.compile(r"\s*,\s*")
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A stretch of text, by character offsets, that is a name in its inflected form."""
+    """A stretch of text, by character offsets, that is a name in its inflected form.
+
+    ``language`` is that of the names. ``rows`` are the names with their routes, ``exact`` or ``inflected``: numbers of
+    a table, or keys of an index.
+    """
 
     start: int
     end: int
     language: str
     words: int
-    rows: tuple[int, ...]
+    rows: dict[float, str]
 
 
 class NameDictionary:
     """Inflected forms of all names, each language by its own rules.
 
     The key of an inflected form is ``language:form `` with a blank behind every word, so that a prefix of the key
-    always ends with a word; that of an exact form is ``=:form``.
+    always ends with a word; that of an exact form is ``=:form``. A region speaks as its language does, and a name
+    without a language is of every language.
 
     Args:
         folder: folder that :meth:`build` filled.
         names: the table of names it was built from.
-        added: folder with the forms of names that came later; they are looked up in both.
     """
 
-    def __init__(self, folder: Path, names: NameTable, added: Path | None = None) -> None:
-        self._trie, self._rows = _open_trie(folder), Groups(folder, "form_rows")
-        self._added = None if added is None else (_open_trie(added), Groups(added, "form_rows"))
-        # without an added part no further call stands between a text and its prefixes
-        self._prefixes: Callable[[str], list[str]] = self._trie.prefixes if added is None else self._prefixes_of_both
-        self._names = names
+    def __init__(self, folder: Path, names: NameTable) -> None:
+        self._trie, self._rows, self._names = _open_trie(folder), Groups(folder, "form_rows"), names
 
     @classmethod
     def build(cls, folder: Path, names: NameTable) -> NameDictionary:
         """Fill a folder from a table of names."""
-        _save_forms(folder, _forms(names, range(len(names)), 0))
+        forms: dict[str, set[int]] = defaultdict(set)
+        inflectors = {language: Inflector(language) for language in names.languages}
+        for row, norm in enumerate(names.norms):
+            forms[_EXACT + norm].add(row)
+            for number in names.rows[row]:
+                language = names.languages[names.language[number]]
+                form = inflectors[language].form(names.texts[number])
+                if form:
+                    forms[f"{language}:{form} "].add(row)
+        trie = marisa_trie.Trie(sorted(forms))
+        trie.save(str(folder / _TRIE))
+        by_id = sorted((trie.key_id(key), sorted(rows)) for key, rows in forms.items())
+        save_groups(folder, "form_rows", [rows for _, rows in by_id])
         return cls(folder, names)
 
-    def build_added(self, folder: Path, names: NameTable, rows: Iterable[int]) -> None:
-        """Fill a folder with the forms that names brought later and that this dictionary does not hold.
-
-        Args:
-            folder: where they go.
-            names: the table of names with the added ones.
-            rows: names of it that are new, or have new entries.
-        """
-        forms = _forms(names, rows, self._names.entry_count)
-        _save_forms(folder, {key: found.difference(self._rows_of(key)) for key, found in forms.items()})
+    def tags(self, language: str | None) -> list[str]:
+        """The languages, as names state them, that a language speaks for; all of them for none."""
+        known = self._names.languages
+        return [tag for tag in known if language is None or not tag or base(tag) == base(language)]
 
     def lookup(self, text: str, language: str | None = None, *, norm: str | None = None) -> dict[int, str]:
         """Rows of a mention with their route: ``exact`` (in any language) or ``inflected`` (in its own).
@@ -80,32 +87,21 @@ class NameDictionary:
             norm: its exact form, where the caller has it.
         """
         found = dict.fromkeys(self._rows_of(_EXACT + (normalise(text) if norm is None else norm)), "exact")
-        for tag in self._names.languages:
-            if language is not None and language.partition("-")[0] != tag.partition("-")[0]:
-                continue
+        for tag in self.tags(language):
             for row in self._rows_of(f"{tag}:{match_form(text, tag)} "):
-                if row not in found and any(
-                    entry.language == tag and is_inflection(text, entry.text, tag) for entry in self._names.entries(row)
-                ):
+                if row not in found and self._is_inflected(text, row, tag):
                     found[row] = "inflected"
         return found
 
     def _rows_of(self, key: str) -> Sequence[int]:
         number = self._trie.get(key)
-        found = [] if number is None else self._rows[number]
-        if self._added is not None:
-            trie, rows = self._added
-            number = trie.get(key)
-            found = found if number is None else [*found, *rows[number]]
-        return found
+        return () if number is None else self._rows[number]
 
-    def _prefixes_of_both(self, text: str) -> list[str]:
-        """Keys of both parts that a text begins with, the shortest first."""
-        added = self._added[0].prefixes(text) if self._added is not None else []
-        return sorted({*self._trie.prefixes(text), *added}, key=len)
+    def _is_inflected(self, text: str, row: int, tag: str) -> bool:
+        return any(is_inflection(text, name, tag) for name in self._names.spellings(row, tag))
 
     def find(self, text: str, language: str) -> list[Match]:
-        """Every name in a text, at each place the longest per language; they may overlap.
+        """Every name in a text, at each place the longest for each language as names state it; they may overlap.
 
         A mention does not cross a punctuation mark, but for a comma before a word such as *type* or *Stadium*. Words
         may be inflected, not derived (:func:`medlink.language.text.is_inflection`).
@@ -115,11 +111,12 @@ class NameDictionary:
             language: BCP 47 tag whose names are looked for, by that language's rules.
 
         Returns:
-            Matches in the order of their start.
+            Matches in the order of their start, those of one language after those of another.
         """
-        if language not in self._names.languages:
-            return []
-        inflector = Inflector(language)
+        return [match for tag in self.tags(language) for match in self._find(text, tag)]
+
+    def _find(self, text: str, tag: str) -> list[Match]:
+        inflector = Inflector(tag)
         tokens = inflector.tokens(text)
         ends = self._runs(text, tokens, inflector)
         found: list[Match] = []
@@ -127,17 +124,28 @@ class NameDictionary:
             if i and tokens[i - 1].start == token.start:
                 continue  # the inside of one word ("t 2" of T2) starts no name
             window = tokens[i : min(ends[i], i + _LONGEST)]
-            prefixes = self._prefixes(f"{language}:" + "".join(f"{part.text} " for part in window))
+            prefixes = self._trie.prefixes(f"{tag}:" + "".join(f"{part.text} " for part in window))
             for key in reversed(prefixes):
                 count = key.count(" ")
                 last = window[count - 1]
                 if i + count < len(tokens) and tokens[i + count].start == last.start:
                     continue  # ends inside a word
-                rows = self._inflected(text[token.start : last.end], self._rows_of(key), language)
+                rows = self._named(text[token.start : last.end], self._rows_of(key), tag)
                 if rows:
-                    found.append(Match(token.start, last.end, language, count, rows))
+                    found.append(Match(token.start, last.end, tag, count, rows))
                     break
         return found
+
+    def _named(self, text: str, rows: Sequence[int], tag: str) -> dict[float, str]:
+        """What of the rows of a form a text names; with them the name to the letter, in whatever language it is."""
+        norm = normalise(text)
+        found: dict[float, str] = {}
+        for row in rows:
+            if self._names.norms[row] == norm:
+                found[row] = "exact"
+            elif self._is_inflected(text, row, tag):
+                found[row] = "inflected"
+        return found and {**dict.fromkeys(self._rows_of(_EXACT + norm), "exact"), **found}
 
     @staticmethod
     def _runs(text: str, tokens: list[Token], inflector: Inflector) -> list[int]:
@@ -156,15 +164,6 @@ class NameDictionary:
             ends[i] = ends[i + 1] if joined else i + 1
         return ends
 
-    def _inflected(self, text: str, rows: Sequence[int], language: str) -> tuple[int, ...]:
-        norm = normalise(text)
-        return tuple(
-            row
-            for row in rows
-            if self._names.norms[row] == norm
-            or any(e.language == language and is_inflection(text, e.text, language) for e in self._names.entries(row))
-        )
-
 
 def _open_trie(folder: Path) -> marisa_trie.Trie:
     """The trie of a folder, memory-mapped."""
@@ -176,27 +175,3 @@ def _open_trie(folder: Path) -> marisa_trie.Trie:
             f"the dictionary cannot be read: {error}", path=path, remedy="build the index again"
         ) from error
     return trie
-
-
-def _forms(names: NameTable, rows: Iterable[int], since: int) -> dict[str, set[int]]:
-    """Rows by the keys of their forms, from the entries whose number is ``since`` or above."""
-    forms: dict[str, set[int]] = defaultdict(set)
-    inflectors = {language: Inflector(language) for language in names.languages}
-    for row in rows:
-        forms[_EXACT + names.norms[row]].add(row)
-        for number in names.numbers(row):
-            if number >= since:
-                entry = names.entry(row, number)
-                form = inflectors[entry.language].form(entry.text)
-                if form:
-                    forms[f"{entry.language}:{form} "].add(row)
-    return forms
-
-
-def _save_forms(folder: Path, forms: Mapping[str, set[int]]) -> None:
-    """Write the trie of keys and the rows of each."""
-    forms = {key: rows for key, rows in forms.items() if rows}
-    trie = marisa_trie.Trie(sorted(forms))
-    trie.save(str(folder / _TRIE))
-    by_id = sorted((trie.key_id(key), sorted(rows)) for key, rows in forms.items())
-    save_groups(folder, "form_rows", [rows for _, rows in by_id])

@@ -1,10 +1,10 @@
-"""Adding names to a bundle: its knowledge base and its index take them in, neither is built again.
+"""Adding names to a bundle: its knowledge base takes them in, and its index gets a second part; neither is built again.
 
-The new knowledge base and the added part of the index (:mod:`medlink.index.added`) are made in a hidden folder of the
-bundle. Then four renames put them in place: the added part under a name of its own, the knowledge base, the manifest
-of the index, and last that of the bundle. Killed before the second, the bundle is the old one; between the second and
-the last it says that its knowledge base is not the one the index was built from, which ``medlink index build`` mends.
-No file that was there is written, so a thread that has the bundle open goes on with what it opened.
+The new knowledge base is made in a hidden folder of the bundle, and the part in a folder named by the content. Then two
+renames put them in place: the knowledge base, and last the manifest, which names the part. Killed before the first, the
+bundle is the old one; between them it says that its knowledge base is not the one the index was built from, which
+``medlink index build`` mends. No file that was there is written, so a thread that has the bundle open goes on with what
+it opened.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from medlink.errors import BundleError, ConfigError
-from medlink.files.folders import scratch_folder
-from medlink.index.added import build_added
-from medlink.index.bundle import INDEX, KB, MANIFEST, Bundle, indexed
-from medlink.index.concept_index import ADDED, write_manifest
-from medlink.index.concept_index import MANIFEST as INDEX_MANIFEST
+from medlink.errors import BundleError
+from medlink.files.folders import whole_folder
+from medlink.files.json import write_json
+from medlink.index.bundle import ADDED, INDEX, KB, MANIFEST, Bundle, indexed, writing
+from medlink.index.part import Part
 from medlink.kb import ExtendReport, Input, KnowledgeBase, extend_kb
-from medlink.models import Encoder
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +55,8 @@ def extend_bundle(
 
     The time grows with all that was added since the main part of the index was built, and with the copy of the
     knowledge base; no other name is embedded or indexed again. Links are those of a bundle that was built with
-    everything, but for the nearest names that the index keeps of the names of its main part, and for the weights of
-    n-grams, which stay those of the main part.
+    everything, but that the weights of n-grams are those of each part, and that either part may bring its share of
+    candidates.
 
     Args:
         folder: the bundle.
@@ -78,69 +76,46 @@ def extend_bundle(
     began = time.perf_counter()
     state = _state(Path(folder))
     bundle = Bundle(folder)
-    encoder = bundle.encoder
-    try:
-        with scratch_folder(bundle.folder / MANIFEST, "the bundle") as work:
-            report = extend_kb(bundle.folder / KB, work / KB, inputs, max_bad_share=max_bad_share)
-            if report.content_hash != bundle.kb.content_hash:
-                manifest, index = _extend_index(bundle, work, report, encoder, progress)
-            else:
-                manifest, index = bundle.manifest, bundle.index.manifest
-            if _state(bundle.folder) != state:
-                raise BundleError("the bundle was changed meanwhile", path=bundle.folder, remedy="add to it again")
-            _put_in_place(bundle, work, manifest, index)
-    except OSError as error:
-        raise ConfigError(f"the bundle cannot be written: {error.strerror}", path=error.filename or folder) from error
-    added = index[ADDED]["names"] if ADDED in index else 0
-    return AddReport(str(bundle.folder), report, index["names"], added, round(time.perf_counter() - began, 3))
+    _ = bundle.encoder  # refused before the work where it cannot be used
+    with writing(bundle.folder) as work:
+        report = extend_kb(bundle.folder / KB, work / KB, inputs, max_bad_share=max_bad_share)
+        manifest = bundle.manifest
+        if report.content_hash != bundle.kb.content_hash:
+            manifest = _extend_index(bundle, work / KB, report, progress)
+        if _state(bundle.folder) != state:
+            raise BundleError("the bundle was changed meanwhile", path=bundle.folder, remedy="add to it again")
+        os.replace(work / KB, bundle.folder / KB)
+        write_json(bundle.folder / MANIFEST, manifest, "the bundle")
+        # the part before this one stays for a process that is about to open it
+        for path in (bundle.folder / INDEX).glob(f"{ADDED}-*"):
+            if path.name not in (manifest.get(ADDED), bundle.manifest.get(ADDED)):
+                shutil.rmtree(path, ignore_errors=True)
+    facts = Bundle(folder).index.manifest
+    added = facts[ADDED]["names"] if ADDED in facts else 0
+    return AddReport(str(bundle.folder), report, facts["names"], added, round(time.perf_counter() - began, 3))
 
 
 def _extend_index(
-    bundle: Bundle,
-    work: Path,
-    report: ExtendReport,
-    encoder: Encoder,
-    progress: Callable[[int, int], None] | None,
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Build the added part; returns the manifests of the bundle and of the index with it."""
+    bundle: Bundle, extended: Path, report: ExtendReport, progress: Callable[[int, int], None] | None
+) -> dict[str, Any]:
+    """Build the part of all names that came later; returns the manifest of the bundle with it."""
     # rows above the marks are not in the main part; nothing was added before the first time
     marks = bundle.manifest["kb"].get("marks", report.marks)
-    with KnowledgeBase(work / KB) as kb:
+    with KnowledgeBase(extended) as kb:
         names = list(indexed(kb.iter_names(after=marks["name"])))
-        types = list(kb.iter_semantic_types(after=marks["semantic_type"]))
-        # a concept may have types from before and get its first name in the index now
-        typed = {semantic_type.concept_id for semantic_type in types}
-        for concept_id in sorted({name.concept_id for name in names} - typed):
-            types += kb.semantic_types(concept_id)
+        concepts = {name.concept_id for name in names}
+        concepts.update(t.concept_id for t in kb.iter_semantic_types(after=marks["semantic_type"]))
+        # all types of a concept: those of before stand in the main part, or nowhere where it had no name
+        types = [semantic_type for concept_id in sorted(concepts) for semantic_type in kb.semantic_types(concept_id)]
         sources = [{"name": source.name, "version": source.version} for source in kb.sources()]
-    part = build_added(bundle.folder / INDEX, work / ADDED, names, types, encoder, progress=progress)
-    part["folder"] = f"{ADDED}-{report.content_hash[:16]}"
-    before = bundle.index.manifest
-    old = before.get(ADDED, {})
-    totals = {key: before[key] - old.get(key, 0) + part[key] for key in ("rows", "names", "concepts")}
+    name = f"{ADDED}-{report.content_hash[:16]}"
+    with whole_folder(bundle.folder / INDEX / name, "the bundle") as part:
+        Part.build(part, names, bundle.encoder, semantic_types=types, progress=progress, main=bundle.index.parts[0])
     described = {**bundle.manifest["kb"], "content_hash": report.content_hash, "sources": sources, "marks": marks}
-    return {**bundle.manifest, "kb": described, ADDED: part["folder"]}, {**before, **totals, ADDED: part}
+    return {**bundle.manifest, "kb": described, ADDED: name}
 
 
 def _state(folder: Path) -> list[tuple[int, int]]:
     """What tells that the knowledge base or the manifest was replaced."""
     found = [(folder / name).stat() for name in (KB, MANIFEST) if (folder / name).exists()]
     return [(status.st_ino, status.st_mtime_ns) for status in found]
-
-
-def _put_in_place(bundle: Bundle, work: Path, manifest: dict[str, Any], index: dict[str, Any]) -> None:
-    """Rename what was made, the manifest of the bundle last."""
-    write_manifest(work / INDEX_MANIFEST, index)
-    write_manifest(work / MANIFEST, manifest)
-    folder = bundle.folder / INDEX
-    old = {one[ADDED]["folder"] for one in (bundle.index.manifest, index) if ADDED in one}
-    if (work / ADDED).exists():
-        shutil.rmtree(folder / index[ADDED]["folder"], ignore_errors=True)
-        os.replace(work / ADDED, folder / index[ADDED]["folder"])
-    os.replace(work / KB, bundle.folder / KB)
-    os.replace(work / INDEX_MANIFEST, folder / INDEX_MANIFEST)
-    os.replace(work / MANIFEST, bundle.folder / MANIFEST)
-    # the part before this one stays for a process that is about to open it
-    for path in folder.glob(f"{ADDED}-*"):
-        if path.name not in old:
-            shutil.rmtree(path, ignore_errors=True)

@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.arrays import Array, Strings, open_array, save_array
-from medlink.index.joined import JoinedStrings
-from medlink.index.names import Selection
 from medlink.models.ngrams import buckets, hash_ngrams
 
 SIZES = (2, 3, 4)
@@ -34,68 +32,77 @@ class LexicalIndex:
 
     Args:
         folder: folder that :meth:`build` filled.
-        added: folder with the postings of names that came later, by the weights of this one's n-grams, so that the
-            cosines of both are comparable; they are numbered on.
     """
 
-    def __init__(self, folder: Path, added: Path | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self._idf = open_array(folder, "posting_idf")
-        self._size = len(self._idf)
-        self._count = 0
-        self._parts: list[_Postings] = []
-        for part in (folder, added):
-            if part is not None:
-                self._parts.append(_Postings(part, self._count))
-                self._count += int(open_array(part, "posting_count")[0])
+        self._count = int(open_array(folder, "posting_count")[0])
+        self._ends, self._rows, self._weights = (
+            open_array(folder, f"posting_{column}") for column in ("ends", "rows", "weights")
+        )
 
     @classmethod
-    def build(cls, folder: Path, norms: Sequence[str] | Strings | JoinedStrings) -> LexicalIndex:
+    def build(cls, folder: Path, norms: Sequence[str] | Strings) -> LexicalIndex:
         """Fill a folder from the exact forms of names; needs about 12 bytes for every n-gram of every name."""
         count = len(norms)
         matrix = _counted(norms, 1 << max(14, min(20, int(np.ceil(np.log2(max(2, count * 8)))))))
         frequency = np.bincount(matrix.indices, minlength=matrix.shape[1])
         idf = (1 + np.log((1 + count) / (1 + frequency))).astype(np.float32)
-        save_array(folder, "posting_idf", idf)
-        _save_postings(folder, matrix, idf)
+        lengths = np.diff(matrix.indptr)
+        matrix.data = (1 + np.log(matrix.data)) * idf[matrix.indices]
+        norms_ = np.sqrt(np.bincount(np.repeat(np.arange(count), lengths), matrix.data**2, count))
+        matrix.data /= np.repeat(np.maximum(norms_, 1e-12), lengths).astype(np.float32)
+        postings = matrix.tocsc()
+        postings.sort_indices()
+        for column, array in (
+            ("idf", idf),
+            ("ends", postings.indptr.astype(np.int64)),
+            ("rows", postings.indices.astype(np.int32)),
+            ("weights", postings.data.astype(np.float32)),
+            ("count", np.array([count])),
+        ):
+            save_array(folder, f"posting_{column}", array)
         return cls(folder)
 
-    def build_added(self, folder: Path, norms: Sequence[str]) -> None:
-        """Fill a folder with the postings of names that came later."""
-        _save_postings(folder, _counted(norms, self._size), self._idf)
-
     def search(
-        self, texts: Sequence[str], k: int, selection: Selection | None = None
+        self, texts: Sequence[str], k: int, allowed: NDArray[np.bool_] | None = None
     ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """Names most alike by their n-grams.
 
         Args:
             texts: n mentions.
             k: names wanted for each.
-            selection: names that may come back; the others are left out before the best are taken.
+            allowed: ``(rows,)`` names that may come back; the others are left out before the best are taken.
 
         Returns:
             For each mention row numbers and cosines, best first, ties by row; fewer than k where fewer share an n-gram.
         """
-        indptr, cols = _bags(texts, self._size)
-        return [self._one(cols[indptr[i] : indptr[i + 1]], k, selection) for i in range(len(texts))]
+        indptr, cols = _bags(texts, len(self._idf))
+        return [self._one(cols[indptr[i] : indptr[i + 1]], k, allowed) for i in range(len(texts))]
 
-    def _one(self, cols: Array, k: int, selection: Selection | None) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _one(
+        self, cols: Array, k: int, allowed: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         grams, counts = np.unique(cols, return_counts=True)
         weights = (1 + np.log(counts)) * self._idf[grams]
         length = float(np.sqrt((weights**2).sum())) or 1.0
-        lengths = self._parts[0].lengths(grams)
-        for part in self._parts[1:]:
-            lengths = lengths + part.lengths(grams)
+        lengths = self._ends[grams + 1] - self._ends[grams]
         order = np.argsort(lengths, kind="stable")
         read = np.cumsum(lengths[order])
         order = order[(read <= _BUDGET) | (np.arange(len(order)) < _LEAST)]
         if not lengths[order].sum():
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
         grams, weights = grams[order], weights[order] / length
-        pairs = [pair for part in self._parts for pair in part.read(grams, weights)]
-        found, scored = (np.concatenate(column) for column in zip(*pairs, strict=True))
-        if selection is not None:
-            kept = selection.rows[found]
+        places = list(zip(self._ends[grams].tolist(), self._ends[grams + 1].tolist(), strict=True))
+        found = np.concatenate([self._rows[start:stop] for start, stop in places])
+        scored = np.concatenate(
+            [
+                self._weights[start:stop] * np.float32(weight)
+                for (start, stop), weight in zip(places, weights, strict=True)
+            ]
+        )
+        if allowed is not None:
+            kept = allowed[found]
             found, scored = found[kept], scored[kept]
         if len(found) * 20 > self._count:
             scores = np.bincount(found, scored, self._count)
@@ -115,34 +122,7 @@ class LexicalIndex:
         return rows_[best].astype(np.int64), np.minimum(values[best], 1).astype(np.float32)
 
 
-class _Postings:
-    """For each n-gram the names that have it and its weight in each; names are numbered from ``first`` on."""
-
-    def __init__(self, folder: Path, first: int) -> None:
-        self._ends = open_array(folder, "posting_ends")
-        self._rows = open_array(folder, "posting_rows")
-        self._weights = open_array(folder, "posting_weights")
-        self._first = first
-
-    def lengths(self, grams: Array) -> Array:
-        """How many names have each n-gram."""
-        lengths: Array = self._ends[grams + 1] - self._ends[grams]
-        return lengths
-
-    def read(self, grams: Array, weights: Array) -> list[tuple[Array, Array]]:
-        """For each n-gram its names and what it adds to their cosines."""
-        starts, stops = self._ends[grams], self._ends[grams + 1]
-        rows = [self._rows[start:stop] for start, stop in zip(starts, stops, strict=True)]
-        if self._first:
-            rows = [part + self._first for part in rows]
-        scores = [
-            self._weights[start:stop] * np.float32(weight)
-            for start, stop, weight in zip(starts, stops, weights, strict=True)
-        ]
-        return list(zip(rows, scores, strict=True))
-
-
-def _counted(norms: Sequence[str] | Strings | JoinedStrings, size: int) -> Any:
+def _counted(norms: Sequence[str] | Strings, size: int) -> Any:
     """How often each n-gram (column) stands in each name (row), as a sparse matrix."""
     from scipy.sparse import csr_matrix, vstack
 
@@ -153,18 +133,3 @@ def _counted(norms: Sequence[str] | Strings | JoinedStrings, size: int) -> Any:
         part.sum_duplicates()
         parts.append(part)
     return vstack(parts, format="csr") if parts else csr_matrix((0, size), dtype=np.float32)
-
-
-def _save_postings(folder: Path, matrix: Any, idf: Array) -> None:
-    """Weigh counted n-grams and write them by n-gram."""
-    count = matrix.shape[0]
-    lengths = np.diff(matrix.indptr)
-    matrix.data = (1 + np.log(matrix.data)) * idf[matrix.indices]
-    norms = np.sqrt(np.bincount(np.repeat(np.arange(count), lengths), matrix.data**2, count))
-    matrix.data /= np.repeat(np.maximum(norms, 1e-12), lengths).astype(np.float32)
-    postings = matrix.tocsc()
-    postings.sort_indices()
-    save_array(folder, "posting_ends", postings.indptr.astype(np.int64))
-    save_array(folder, "posting_rows", postings.indices.astype(np.int32))
-    save_array(folder, "posting_weights", postings.data.astype(np.float32))
-    save_array(folder, "posting_count", np.array([count]))

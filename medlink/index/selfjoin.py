@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
-from medlink.index.dense import FLAT_LIMIT, _faiss
+from medlink.index.vectors import FLAT_LIMIT
+from medlink.index.vectors.library import faiss
 
 KINDS = ("flat", "cells")
 NONE = -1
@@ -191,11 +192,10 @@ Found = Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 def _flat(vectors: NDArray[np.float32], k: int) -> Found:
     """Rows and their candidates, itself among them, from all pairs."""
-    faiss = _faiss()
     for start in range(0, len(vectors), _CHUNK):
         queries = np.arange(start, min(start + _CHUNK, len(vectors)))
         wanted = min(k + 1 + _SPARE, len(vectors))
-        yield queries, faiss.knn(vectors[queries], vectors, wanted, metric=faiss.METRIC_INNER_PRODUCT)[1]
+        yield queries, faiss().knn(vectors[queries], vectors, wanted, metric=faiss().METRIC_INNER_PRODUCT)[1]
 
 
 def _cells(vectors: NDArray[np.float32], k: int) -> Found:
@@ -206,8 +206,10 @@ def _cells(vectors: NDArray[np.float32], k: int) -> Found:
     for start in range(0, n, _CHUNK):
         index.add(vectors[start : start + _CHUNK])
     # Neighbours in the queue scan the same cells: those stay in the processor's cache.
-    lists, faiss = index.invlists, _faiss()
-    cells = [faiss.rev_swig_ptr(lists.get_ids(c), lists.list_size(c)) for c in range(index.nlist) if lists.list_size(c)]
+    lists = index.invlists
+    cells = [
+        faiss().rev_swig_ptr(lists.get_ids(c), lists.list_size(c)) for c in range(index.nlist) if lists.list_size(c)
+    ]
     order = np.concatenate(cells)
     wanted = min(_RESCORED * k + 1 + _SPARE, n)
     for start in range(0, n, _CHUNK):
@@ -217,10 +219,9 @@ def _cells(vectors: NDArray[np.float32], k: int) -> Found:
 
 def _trained(vectors: NDArray[np.float32]) -> Any:
     """An empty Faiss index of cells and codes, trained on evenly spaced rows."""
-    faiss = _faiss()
     n, d = vectors.shape
     cells, parts = max(1, n // _CELL), d // 2 if d % 2 == 0 else d
-    index = faiss.index_factory(d, f"IVF{cells},PQ{parts}x4fs", faiss.METRIC_INNER_PRODUCT)
+    index = faiss().index_factory(d, f"IVF{cells},PQ{parts}x4fs", faiss().METRIC_INNER_PRODUCT)
     index.cp.seed = index.pq.cp.seed = _SEED
     index.cp.niter, index.cp.max_points_per_centroid, index.cp.min_points_per_centroid = 5, 64, 1
     sample = np.unique(np.linspace(0, n - 1, num=min(n, max(64 * cells, 20_000)), dtype=np.int64))
@@ -230,15 +231,14 @@ def _trained(vectors: NDArray[np.float32]) -> Any:
 
 def _ranked(vectors: NDArray[np.float32], queries: NDArray[np.int64], found: NDArray[np.int64], k: int) -> Neighbours:
     """The best k of the candidates ``found (q, w)`` without the queries themselves, by cosine, then by row."""
-    faiss = _faiss()
     found = np.ascontiguousarray(np.where(found == queries[:, None], NONE, found))
     asked, cosines = vectors[queries], np.empty(found.shape, dtype=np.float32)
     # One sum over the dimensions per pair, always in one order: equal pairs have equal cosines, in both directions.
-    faiss.fvec_inner_products_by_idx(
-        faiss.swig_ptr(cosines),
-        faiss.swig_ptr(asked),
-        faiss.swig_ptr(vectors),
-        faiss.swig_ptr(found),
+    faiss().fvec_inner_products_by_idx(
+        faiss().swig_ptr(cosines),
+        faiss().swig_ptr(asked),
+        faiss().swig_ptr(vectors),
+        faiss().swig_ptr(found),
         vectors.shape[1],
         len(queries),
         found.shape[1],

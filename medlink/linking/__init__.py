@@ -9,7 +9,8 @@ from medlink.linking.options import LinkOptions
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from medlink.linking.linker import Linker, Mention
+    from medlink.linking.linker import Linker
+    from medlink.linking.mention import Mention
 
 __all__ = ["LinkOptions", "Linker", "Mention", "load"]
 

@@ -13,7 +13,7 @@ import platformdirs
 
 from medlink import __version__
 from medlink.index import Bundle, build_bundle
-from medlink.index.concept_index import FORMAT as INDEX_FORMAT
+from medlink.index.part import FORMAT as INDEX_FORMAT
 from medlink.kb import Input, build_kb
 from medlink.linking.join import default_join
 from medlink.models.encoders import builtin_folder

@@ -11,8 +11,11 @@ from scipy.optimize import minimize
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
-from medlink.linking.evidence import FEATURES, gather
+from medlink.linking.calibration import Curves
+from medlink.linking.candidates import Asked
 from medlink.linking.join import Join
+from medlink.linking.measures import FEATURES, gather
+from medlink.linking.ranking import LinearJoin
 
 _BATCH = 256
 # Mentions without a concept in the dictionary for each one with. What notes hold is not known; a third is cautious.
@@ -44,18 +47,16 @@ class Table:
 
 def tabulate(bundle: Bundle, examples: Sequence[Example], weight: float = 1.0) -> Table:
     """Gather the evidence of all examples with one bundle; ``weight`` is how much each of them counts."""
-    names = bundle.index.names
+    index = bundle.index
     parts: list[Table] = []
     for start in range(0, len(examples), _BATCH):
         batch = examples[start : start + _BATCH]
-        found = gather(bundle.index, bundle.encoder, [e.text for e in batch], [e.language for e in batch])
-        gold = np.array(
-            [
-                any(names.concept_ids[entry.concept] in batch[m].concept_ids for entry in names.entries(r))
-                for m, r in zip(found.mention.tolist(), found.row.tolist(), strict=True)
-            ],
-            dtype=bool,
-        )
+        found = gather(Asked(index, bundle.encoder, [e.text for e in batch], [e.language for e in batch]))
+        entries = index.entries(found.name)
+        ids = index.concept_ids(entries.concept)
+        gold = np.zeros(len(found.name), dtype=bool)
+        for position, concept_id in zip(entries.position.tolist(), ids, strict=True):
+            gold[position] |= concept_id in batch[found.mention[position]].concept_ids
         parts.append(Table(found.mention + start, found.features, gold, np.full(len(gold), weight)))
     return join_tables(parts)
 
@@ -139,7 +140,8 @@ def fit(table: Table, *, decay: float = 1e-3, nearest: float = 0.5) -> Join:
     is_named = np.concatenate(named_)
     curves = [_curve(*(column[at] for column in truth)) for at in (~is_named, is_named)]
     least = float(np.quantile(truth[0][is_named], _LEAST)) if is_named.any() else 0.0
-    return Join(tuple(round(float(v), 4) for v in w), *curves[0], *curves[1], round(least, 4))
+    ranker = LinearJoin(tuple(round(float(v), 4) for v in w))
+    return Join(ranker, Curves(*curves[0], *curves[1], round(least, 4)))
 
 
 def _curve(rank: NDArray[np.float64], right: NDArray[np.bool_], weight: NDArray[np.float64]) -> tuple[float, float]:

@@ -1,10 +1,14 @@
-"""``Linker``: mentions to ranked concepts."""
+"""``Linker``: mentions to ranked concepts, stage by stage.
+
+Candidates (:mod:`~medlink.linking.candidates`), measures (:mod:`~medlink.linking.measures`), ranking
+(:mod:`~medlink.linking.ranking`), calibration (:mod:`~medlink.linking.calibration`), decision
+(:mod:`~medlink.linking.decision`).
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,52 +17,24 @@ import numpy as np
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
-from medlink.index.dictionary import Match
-from medlink.index.names import Selection
-from medlink.linking.evidence import FEATURES, ROUTES, gather
+from medlink.linking.calibration import Calibration
+from medlink.linking.candidates import INFLECTED, ROUTES, WIDTH, Asked
+from medlink.linking.decision import Decision, SharedNames
 from medlink.linking.join import Join, default_join
+from medlink.linking.measures import gather
+from medlink.linking.mention import Mention
 from medlink.linking.options import LinkOptions, known_tag
+from medlink.linking.ranking import Ranked, Ranker, best_names
 from medlink.records import Candidate, Link
 
 _BATCH = 256
-_WIDTH = 24  # names that the lexical and the dense route bring each, at least
 _REMEMBERED = 8192  # distinct mentions whose concepts are kept for the next call
 _SHOWN = 65_536  # concepts whose id, preferred name and types are kept, for each language
-# How much likelier a shared name means the concept that prefers it than one that has it as a synonym.
-_PREFERRED = 3.0
-# How much the context decides between concepts that share a name (divisor of cosines; an abbreviation's senses
-# usually differ by 0.1 to 0.3).
-_CONTEXT_TEMPERATURE = 0.05
 
-
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """A stretch of text to link.
-
-    ``expanded`` is the long form of an abbreviation where the text gives one: it is linked in place of ``text``.
-    ``found`` is what :meth:`~medlink.index.ConceptIndex.find` found there: it is not looked up again.
-    """
-
-    text: str
-    language: str | None = None
-    expanded: str | None = None
-    found: Match | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """The best name of one concept for one mention, all in numbers of the index."""
-
-    concept: int
-    rank: float
-    row: int
-    entry: int
-    preferred: bool
-    route: int
-
-
-# Number of a distinct mention, and how the concepts that share its name share the score.
-_Wanted = tuple[int, tuple[tuple[int, float], ...]]
+# A mention as it is linked, and the context where the ranker looks at it.
+_Key = tuple[str, str | None, str | None]
+# A distinct list of candidates: number of the distinct mention, language, and how concepts share the score.
+_Wanted = tuple[int, str | None, tuple[tuple[float, float], ...]]
 # Id, preferred name and semantic types of a concept.
 _Shown = tuple[str, str | None, tuple[str, ...]]
 
@@ -68,21 +44,36 @@ class Linker:
 
     Args:
         bundle: an opened bundle, or its folder.
+        ranker: what ranks the candidates; the weights of the bundle when left out.
+        calibration: what turns ranks into scores; the curves of the bundle when left out.
+        decision: what shares out scores and decides on NIL; :class:`~medlink.linking.decision.SharedNames` when left
+            out.
         options: fields of :class:`~medlink.linking.options.LinkOptions`.
 
     Raises:
         ConfigError: an option is unknown, a value is out of range or not in the index.
     """
 
-    def __init__(self, bundle: Bundle | str | Path, **options: Any) -> None:
+    def __init__(
+        self,
+        bundle: Bundle | str | Path,
+        *,
+        ranker: Ranker | None = None,
+        calibration: Calibration | None = None,
+        decision: Decision | None = None,
+        **options: Any,
+    ) -> None:
         self.options = LinkOptions(**options)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.kb, self.index = self.bundle.kb, self.bundle.index
-        self._selection: Selection | None = self.index.select(self.options.filter)
-        self._remembered: dict[bytes, list[_Found]] = {}
-        self._shown: dict[str | None, dict[int, _Shown]] = {}
-        calibration = self.bundle.manifest["calibration"]
-        self.join = Join.from_dict(calibration) if calibration else default_join()
+        self._selection = self.index.select(self.options.filter)
+        self._remembered: dict[bytes, list[Ranked]] = {}
+        self._shown: dict[str | None, dict[float, _Shown]] = {}
+        fitted = self.bundle.manifest["calibration"]
+        join = Join.from_dict(fitted) if fitted else default_join()
+        self.ranker: Ranker = join.ranker if ranker is None else ranker
+        self.calibration: Calibration = join.calibration if calibration is None else calibration
+        self.decision: Decision = SharedNames(self.bundle) if decision is None else decision
 
     def link(
         self,
@@ -110,136 +101,90 @@ class Linker:
             raise ConfigError(f"{len(contexts)} contexts for {len(mentions)} mentions")
         if isinstance(mentions, str):
             raise ConfigError("a list of mentions is expected, not one string")
-        asked = [m if isinstance(m, Mention) else Mention(m, options.language) for m in mentions]
-        keys = [((m.expanded or m.text).strip(), known_tag(m.language) or options.language) for m in asked]
-        distinct = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-        found = self._found(list(distinct), max(_WIDTH, 2 * k))
-        shares = self._shares(keys, contexts, distinct, found)
-        numbers = [distinct[key] for key in keys]
+        asked = [self._asked(mention) for mention in mentions]
+        around = contexts if contexts is not None and self.ranker.uses_context else [None] * len(asked)
+        keys: list[_Key] = [(m.text, m.language, context) for m, context in zip(asked, around, strict=True)]
+        distinct: dict[_Key, Mention] = {}
+        for key, mention in zip(keys, asked, strict=True):
+            distinct.setdefault(key, mention)
+        numbers = {key: i for i, key in enumerate(distinct)}
+        ranked = self._ranked(distinct, max(WIDTH, 2 * options.k))
+        shares = self.decision.shares(asked, contexts, [ranked[numbers[key]] for key in keys])
         # Mentions of one key differ in their candidates only where their contexts share out the score differently.
-        wanted = {(n, tuple(shares.get(i, {}).items())): keys[i][1] for i, n in enumerate(numbers)}
-        named = self._candidates({which: self._ordered(found[which[0]], dict(which[1]), k) for which in wanted}, wanted)
+        wanted = [(numbers[key], key[1], tuple(share.items())) for key, share in zip(keys, shares, strict=True)]
+        named = self._candidates({which: _ordered(ranked[which[0]], dict(which[2]), options.k) for which in wanted})
         links = []
-        for i, mention in enumerate(asked):
-            candidates = named[numbers[i], tuple(shares.get(i, {}).items())]
-            nil = not candidates or candidates[0].score < options.threshold
-            links.append(Link(mention.text, candidates, nil, mention.expanded))
+        for given, which in zip(mentions, wanted, strict=True):
+            text, expanded = (given.text, given.expanded) if isinstance(given, Mention) else (given, None)
+            nil = self.decision.is_nil(named[which], options.threshold)
+            links.append(Link(text, named[which], nil, expanded))
         return links
 
-    def _found(self, keys: list[tuple[str, str | None]], width: int) -> list[list[_Found]]:
+    def _asked(self, mention: str | Mention) -> Mention:
+        """A mention as it is linked: its long form where there is one, its language as the knowledge base writes it."""
+        if isinstance(mention, str):
+            return Mention(mention.strip(), self.options.language)
+        text, language = mention.text.strip(), known_tag(mention.language) or self.options.language
+        if mention.expanded:
+            return Mention(mention.expanded.strip(), language)
+        return Mention(text, language, found=mention.found if text == mention.text else None)
+
+    def _ranked(self, distinct: dict[_Key, Mention], width: int) -> list[list[Ranked]]:
         """Concepts of distinct mentions; those met lately are remembered.
 
         Under a hash: what is kept between calls are numbers of the index, no word of a note.
         """
         digests = [
-            hashlib.blake2b(f"{width} {key[1]} {key[0]}".encode("utf-8", "surrogatepass")).digest() for key in keys
+            hashlib.blake2b(f"{width} {language} {text}\0{context or ''}".encode("utf-8", "surrogatepass")).digest()
+            for text, language, context in distinct
         ]
         found = {digest: self._remembered[digest] for digest in digests if digest in self._remembered}
-        new = {digest: key for digest, key in zip(digests, keys, strict=True) if digest not in found}
+        new = {digest: key for digest, key in zip(digests, distinct, strict=True) if digest not in found}
         order = list(new)
         for start in range(0, len(order), _BATCH):
             batch = order[start : start + _BATCH]
-            for digest, one in zip(batch, self._find([new[digest] for digest in batch], width), strict=True):
-                found[digest] = one
-                self._remembered[digest] = one
+            keys = [new[digest] for digest in batch]
+            ranked = self._rank([distinct[key] for key in keys], [key[2] for key in keys], width)
+            for digest, one in zip(batch, ranked, strict=True):
+                found[digest] = self._remembered[digest] = one
         while len(self._remembered) > _REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
         return [found[digest] for digest in digests]
 
-    def _find(self, keys: Sequence[tuple[str, str | None]], width: int) -> list[list[_Found]]:
+    def _rank(self, mentions: Sequence[Mention], contexts: Sequence[str | None], width: int) -> list[list[Ranked]]:
         """Concepts of each mention by their best name, best first."""
-        texts, languages = [key[0] for key in keys], [key[1] for key in keys]
-        evidence = gather(self.index, self.bundle.encoder, texts, languages, self._selection, width=width)
-        rank = np.round(self.join.rank(evidence.features), 9)
-        names = self.index.names
-        position, entry = names.entries_of(evidence.row, self._selection)
-        concept, code, preferred = names.columns(entry)
-        mention = evidence.mention[position]
-        exact = evidence.features[position, FEATURES.index("exact")] > 0
-        bases = [language.partition("-")[0] for language in names.languages]
-        same = np.array([[base == (la or "").partition("-")[0] for base in bases] for la in languages], dtype=bool)
-        own = same[mention, code]
-        # Of a concept's names the best counts; of equals one in the mention's language, then the preferred one. A name
-        # to the letter stands before any other. Entries are ordered by name, concept id, language and text.
-        order = np.lexsort((names.entry_order(entry), ~preferred, ~own, -rank[position], ~exact, mention))
-        _, first = np.unique(mention[order] * (len(names.concept_ids) + 1) + concept[order], return_index=True)
-        best = order[np.sort(first)]
-        # equal ranks in the order of concept ids
-        by_id = names.concept_order(concept[best])
-        best = best[np.lexsort((by_id, -rank[position[best]], ~exact[best], mention[best]))]
-        at = position[best]
-        columns = (concept[best], rank[at], evidence.row[at], entry[best], preferred[best], evidence.route[at])
-        found: list[list[_Found]] = [[] for _ in keys]
-        for i, *values in zip(mention[best].tolist(), *(column.tolist() for column in columns), strict=True):
-            found[i].append(_Found(*values))
-        return found
+        languages = [mention.language for mention in mentions]
+        evidence = gather(
+            Asked(
+                self.index,
+                self.bundle.encoder,
+                [mention.text for mention in mentions],
+                languages,
+                self._selection,
+                width=width,
+                found=[None if mention.found is None else mention.found.rows for mention in mentions],
+            )
+        )
+        known = [context for context in contexts if context is not None]
+        rank = self.ranker.rank(mentions, known if len(known) == len(mentions) else None, evidence)
+        return best_names(self.index, evidence, rank, languages, self._selection)
 
-    def _shares(
-        self,
-        keys: Sequence[tuple[str, str | None]],
-        contexts: Sequence[str] | None,
-        distinct: dict[tuple[str, str | None], int],
-        found: list[list[_Found]],
-    ) -> dict[int, dict[int, float]]:
-        """For each mention whose best name belongs to several concepts: each concept's share of the score."""
-        tied: dict[int, dict[int, float]] = {}
-        for number, candidates in enumerate(found):
-            holders = [c for c in candidates if c.row == candidates[0].row]
-            if len(holders) > 1:
-                # a name is first of all the name of the concept that prefers it
-                weights = {c.concept: _PREFERRED if c.preferred else 1.0 for c in holders}
-                tied[number] = {concept: weight / sum(weights.values()) for concept, weight in weights.items()}
-        if not tied:
-            return {}
-        if contexts is None:
-            return {i: tied[distinct[key]] for i, key in enumerate(keys) if distinct[key] in tied}
-        wanted = [i for i, key in enumerate(keys) if distinct[key] in tied]
-        # the mention itself says nothing about which of its concepts is meant
-        around = self.bundle.encoder.encode([contexts[i].replace(keys[i][0], " ") for i in wanted])
-        concepts = sorted({concept for same in tied.values() for concept in same})
-        ids = [self.index.names.concept_ids[c] for c in concepts]
-        languages = sorted({keys[i][1] or "" for i in wanted})
-        labels: list[str] = []
-        for language in languages:
-            named = self.kb.preferred_names(ids, language or None)
-            labels += [named.get(concept_id, concept_id) for concept_id in ids]
-        places = [(language, concept) for language in languages for concept in concepts]
-        vectors = dict(zip(places, self.bundle.encoder.encode(labels), strict=True))
-        shares: dict[int, dict[int, float]] = {}
-        for vector, i in zip(around, wanted, strict=True):
-            same = tied[distinct[keys[i]]]
-            likeness = np.array([float(vectors[keys[i][1] or "", c] @ vector) for c in same]) / _CONTEXT_TEMPERATURE
-            weight = np.exp(likeness - likeness.max()) * np.array(list(same.values()))
-            shares[i] = dict(zip(same, (weight / weight.sum()).tolist(), strict=True))
-        return shares
-
-    def _ordered(self, found: list[_Found], shares: dict[int, float], k: int) -> list[_Found]:
-        """The best k: concepts that share the best name first, in the order of their shares; all others as they are."""
-        if not shares:
-            return found[:k]
-        # those of one share stay as they are, which is in the order of their ids
-        holders = sorted((f for f in found if f.concept in shares), key=lambda f: -shares[f.concept])
-        return [*holders, *(f for f in found if f.concept not in shares)][:k]
-
-    def _candidates(
-        self, ordered: Mapping[_Wanted, list[_Found]], languages: Mapping[_Wanted, str | None]
-    ) -> dict[_Wanted, tuple[Candidate, ...]]:
+    def _candidates(self, ordered: dict[_Wanted, list[Ranked]]) -> dict[_Wanted, tuple[Candidate, ...]]:
         """Candidates with their scores and names, of all wanted lists at once."""
-        flat = [one for found in ordered.values() for one in found]
-        names = self.index.names
-        entries = np.array([one.entry for one in flat], dtype=np.int64)
-        named = np.array([ROUTES[one.route] in ("exact", "inflected") for one in flat], dtype=bool)
-        scores = self.join.score(np.array([one.rank for one in flat]), named).tolist()
-        described = iter(zip(flat, scores, names.texts.many(entries), *names.origins(entries), strict=True))
-        concepts: dict[str | None, set[int]] = {}
-        for which, found in ordered.items():
-            concepts.setdefault(languages[which], set()).update(one.concept for one in found)
+        flat = [one for ranked in ordered.values() for one in ranked]
+        named = np.array([one.route <= INFLECTED for one in flat], dtype=bool)
+        scores = self.calibration.score(np.array([one.rank for one in flat]), named).tolist()
+        texts = self.index.describe(np.array([one.entry for one in flat], dtype=np.int64))
+        described = iter(zip(flat, scores, *texts, strict=True))
+        concepts: dict[str | None, set[float]] = {}
+        for (_, language, _), ranked in ordered.items():
+            concepts.setdefault(language, set()).update(one.concept for one in ranked)
         shown = {language: self._show(wanted, language) for language, wanted in concepts.items()}
         out: dict[_Wanted, tuple[Candidate, ...]] = {}
-        for which, found in ordered.items():
-            shares, show = dict(which[1]), shown[languages[which]]
+        for which, ranked in ordered.items():
+            shares, show = dict(which[2]), shown[which[1]]
             candidates, ceiling = [], 1.0
-            for one, score, text, language, source in islice(described, len(found)):
+            for one, score, text, language, source in islice(described, len(ranked)):
                 concept_id, preferred, types = show[one.concept]
                 # what ranks lower is never the likelier link, however many concepts share the best name
                 ceiling = min(score * shares.get(one.concept, 1.0), ceiling)
@@ -258,7 +203,7 @@ class Linker:
             out[which] = tuple(candidates)
         return out
 
-    def _show(self, concepts: set[int], language: str | None) -> dict[int, _Shown]:
+    def _show(self, concepts: set[float], language: str | None) -> dict[float, _Shown]:
         """Id, preferred name and semantic types of concepts; those shown lately are remembered."""
         remembered = self._shown.setdefault(language, {})
         new = sorted(concepts - remembered.keys())
@@ -266,9 +211,17 @@ class Linker:
             if len(remembered) + len(new) > _SHOWN:
                 remembered = {c: remembered[c] for c in concepts & remembered.keys()}
                 self._shown[language] = remembered
-            names = self.index.names
-            ids = names.concept_ids.many(np.array(new))
+            ids = self.index.concept_ids(np.array(new))
             preferred = self.kb.preferred_names(ids, language)
             for concept, concept_id in zip(new, ids, strict=True):
-                remembered[concept] = concept_id, preferred.get(concept_id), names.concept_types(concept)
+                remembered[concept] = concept_id, preferred.get(concept_id), self.index.concept_types(concept)
         return remembered
+
+
+def _ordered(ranked: list[Ranked], shares: dict[float, float], k: int) -> list[Ranked]:
+    """The best k: concepts that share the best name first, in the order of their shares; all others as they are."""
+    if not shares:
+        return ranked[:k]
+    # those of one share stay as they are, which is in the order of their ids
+    holders = sorted((one for one in ranked if one.concept in shares), key=lambda one: -shares[one.concept])
+    return [*holders, *(one for one in ranked if one.concept not in shares)][:k]

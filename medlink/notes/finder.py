@@ -11,7 +11,7 @@ from medlink.index import ConceptIndex, Filter
 from medlink.index.dictionary import Match
 from medlink.language.languages import language_data
 from medlink.language.tags import base
-from medlink.language.text import normalise, same_letters
+from medlink.language.text import same_letters
 from medlink.linking import Mention
 from medlink.notes.abbreviations import Place
 from medlink.notes.options import FinderOptions
@@ -58,11 +58,10 @@ class MentionFinder:
     ) -> None:
         options = options or FinderOptions()
         self._index, self._language, self._stop_words = index, language, stop_words
-        tags = index.names.languages
-        self._own = [tag for tag in tags if not tag or base(tag) == base(language)]
-        self._tags = tags if options.other_languages else self._own
-        # the languages whose inflected forms the linker looks up for a mention of this one
-        self._inflected = [tag for tag in tags if base(tag) == base(language)]
+        tags = index.languages
+        self._own = {tag for tag in tags if not tag or base(tag) == base(language)}
+        others = sorted({base(tag) for tag in tags if tag not in self._own}) if options.other_languages else []
+        self._languages = [language, *others]
         self._person_cues = language_data(language).persons
         self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
 
@@ -79,11 +78,11 @@ class MentionFinder:
         text = doc.text  # made anew by spaCy at every call
         places: dict[tuple[int, int], _Matches] = {}
         longest: dict[int, int] = {}  # for each start the end of the longest name in the text's own language
-        for tag in self._tags:
-            for match in self._index.dictionary.find(text, tag):
+        for language in self._languages:
+            for match in self._index.find(text, language):
                 place = places.setdefault((match.start, match.end), _Matches(match.start, match.end, match.words))
-                place.by_language[tag] = match
-                if tag in self._inflected:
+                place.by_language[match.language] = match
+                if match.language in self._own:
                     longest[match.start] = max(match.end, longest.get(match.start, 0))
         found: Mentions = dict.fromkeys(long_forms)
         for matches in places.values():
@@ -94,7 +93,7 @@ class MentionFinder:
                 continue
             whole = (span.start_char, span.end_char) == (matches.start, matches.end)
             known = whole and longest.get(matches.start, 0) <= matches.end
-            found.setdefault((span.start, span.end), self._match(text, matches) if known else None)
+            found.setdefault((span.start, span.end), self._match(matches) if known else None)
         kept: Mentions = {}
         taken = bytearray(len(doc))
         for start, end in sorted(found, key=lambda place: (place[0] - place[1], place[0])):
@@ -103,18 +102,15 @@ class MentionFinder:
                 kept[start, end] = found[start, end]
         return dict(sorted(kept.items()))
 
-    def _match(self, text: str, matches: _Matches) -> Match | None:
-        """The rows that a look-up of the mention gives: those to the letter, and inflected ones of its own language."""
-        norm, norms = normalise(text[matches.start : matches.end]), self._index.names.norms
-        rows: set[int] = set()
-        exact = False
-        for tag, match in matches.by_language.items():
-            to_the_letter = [row for row in match.rows if norms[row] == norm]
-            exact = exact or bool(to_the_letter)
-            rows.update(match.rows if tag in self._inflected else to_the_letter)
-        if not exact and len(self._tags) < len(self._index.names.languages):
-            return None  # a language that was not searched may have it to the letter
-        return Match(matches.start, matches.end, self._language, matches.words, tuple(sorted(rows)))
+    def _match(self, matches: _Matches) -> Match:
+        """What a look-up of the mention gives: the names to the letter, and inflected ones of its own language."""
+        rows = {
+            row: route
+            for tag, match in matches.by_language.items()
+            for row, route in match.rows.items()
+            if route == "exact" or tag in self._own
+        }
+        return Match(matches.start, matches.end, self._language, matches.words, rows)
 
     def _is_mention(self, text: str, matches: _Matches) -> bool:
         """Whether a stretch of text stands for what it names."""
@@ -133,13 +129,13 @@ class MentionFinder:
             for tag, match in matches.by_language.items()
         ) and not self._names_a_person(text, matches)
 
-    def _spelt_so(self, row: int, text: str, language: str) -> bool:
+    def _spelt_so(self, row: float, text: str, language: str) -> bool:
         """Whether a row has a name that ``text`` may stand for: an upper-case name stands for upper-case text only."""
         return any(
             entry.language == language
             and (text.isupper() or not entry.text.isupper())
             and same_letters(text, entry.text, language)
-            for entry in self._index.names.entries(row, self._selection)
+            for entry in self._index.entries_of(row, self._selection)
         )
 
     def _names_a_person(self, text: str, matches: _Matches) -> bool:

@@ -74,7 +74,7 @@ class NotePipeline:
         self.options = NoteOptions(**options)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self._linker = Linker(self.bundle, **self.options.linker)
-        self._languages = NoteLanguages(self.bundle.index.names.languages, self.options.language)
+        self._languages = NoteLanguages(self.bundle.index.languages, self.options.language)
         self._readers: dict[str, _Reader] = {}
         if self._languages.given is not None:
             self._reader(self._languages.given)

@@ -78,8 +78,8 @@ def test_a_last_line_without_an_end(bundle: Path, tmp_path: Path, capsys: pytest
     """It counts where all its columns are there, as for a build; one that was cut off adds nothing of its table."""
     before = Linker(bundle).kb.content_hash
     for name, content, message in (
-        ("a.tsv", "id\tname\tlanguage\nX:5\titch\ten\nX:6\tach", "2 of 3 columns and no line end. Remedy: fetch or"),
-        ("b.csv", "id,name\nX:5,itch\nX:6", "1 of 2 columns and no line end. Remedy: fetch or"),
+        ("a.tsv", "id\tname\tlanguage\nX:5\titch\ten\nX:6\tach", "2 of 3 columns and no line end. Remedy: fetch,"),
+        ("b.csv", "id,name\nX:5,itch\nX:6", "1 of 2 columns and no line end. Remedy: fetch,"),
     ):
         (tmp_path / name).write_text(content, encoding="utf-8")
         for command in (("index", "add", bundle, "--table"), ("kb", "build", tmp_path / "other.sqlite", "--table")):

@@ -80,10 +80,19 @@ def test_the_data(tmp_path: Path) -> None:
 
 
 def test_numbers_are_short_and_languages_are_tags(tmp_path: Path) -> None:
-    cluster = Cluster(1, "a  b", (Member("a  b", 1, "GER", "", 0.123456789), Member("c", 1, "Deutsch")), score=1 / 3)
+    cluster = Cluster(
+        1,
+        "a  b",
+        (Member("a  b", 1, "GER", "", 0.123456789), Member("c", 1, "Deutsch"), Member("d", 1, "fr-CA")),
+        score=1 / 3,
+    )
     row = data(written(tmp_path, cluster))["clusters"][0]
     assert (row[1], row[4]) == ("a b", 0.3333)
-    assert [member[:5] for member in row[9]] == [["a b", 1, "de", "", 0.1235], ["c", 1, "", "", 1.0]]
+    assert [member[:5] for member in row[9]] == [
+        ["a b", 1, "de", "", 0.1235],
+        ["c", 1, "", "", 1.0],
+        ["d", 1, "fr-ca", "", 1.0],
+    ]
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

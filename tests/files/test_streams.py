@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 from medlink.errors import ConfigError, InputError
+from medlink.files import streams
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import open_table, read_rows
@@ -101,6 +104,57 @@ def test_last_line_cut_off(tmp_path: Path) -> None:
     assert caught.value.line == 2
     (tmp_path / "x").write_bytes(b"a\tb\nc\td")
     assert rows(tmp_path / "x")[-1] == (2, ["c", "d"])
+
+
+def test_packed_streams(tmp_path: Path) -> None:
+    """Several packed parts, zeros behind them, and a stream that cannot be read twice."""
+    packed = gzip.compress(b"a\tb\n") + gzip.compress(b"c\td\n") + b"\0" * 512
+    (tmp_path / "x.gz").write_bytes(packed)
+    assert rows(tmp_path / "x") == [(1, ["a", "b"]), (2, ["c", "d"])]
+    assert rows(Path("standard input"), stream=io.BytesIO(packed)) == rows(tmp_path / "x")
+    with pytest.raises(InputError, match=r"damaged or cut off after line \d: it ends before its end mark"):
+        rows(Path("standard input"), stream=io.BytesIO(packed[:-530]))
+
+
+@pytest.mark.parametrize("block", [1, 2, 5])
+def test_blocks_part_nothing(block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "_BLOCK", block)
+    text = "Größe\tb\r\nc\td\re\n"
+    (tmp_path / "x").write_bytes(text.encode())
+    assert rows(tmp_path / "x") == [(1, ["Größe", "b"]), (2, ["c", "d e"])]
+    assert LineFile(tmp_path / "x", Problems()).text() == text
+
+
+def test_old_line_ends(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"a\tb\rc\td\r")
+    assert rows(tmp_path / "x") == [(1, ["a", "b"]), (2, ["c", "d"])]
+
+
+def test_a_pipe_where_one_will_do(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    writer = threading.Thread(target=lambda: (tmp_path / "fifo").write_text("a\tb\n"))
+    writer.start()
+    assert rows(tmp_path / "fifo", pipes=True) == [(1, ["a", "b"])]
+    writer.join(timeout=30)
+
+
+def test_a_file_that_grows(tmp_path: Path) -> None:
+    path = writers.write_lines(tmp_path / "x", ["a\tb"])
+
+    def grow(size: int) -> None:
+        with path.open("a") as file:
+            file.write("c\td\n")
+
+    problems = Problems(progress=grow)
+    assert rows(path, problems) == [(1, ["a", "b"])]
+    assert problems.notes == [f"{path}: the file grew while it was read; what came later is left out"]
+
+
+def test_a_share_of_1_takes_what_is_cut_off_for_a_bad_row(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"a\tb\nc")
+    problems = Problems(1.0)
+    assert len(rows(tmp_path / "x", problems)) == 1
+    assert (problems.bad, problems.lines) == ({"column count": 1}, {"column count": [2]})
 
 
 def test_empty_lines_are_no_rows(tmp_path: Path) -> None:

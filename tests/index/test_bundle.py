@@ -16,6 +16,7 @@ import pytest
 
 from medlink.errors import BundleError, ConfigError, EncoderError, KnowledgeBaseError
 from medlink.index import Bundle, build_bundle
+from medlink.index.bundle import writing
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker
 from medlink.models import load_encoder
@@ -29,6 +30,11 @@ def small_kb(path: Path, name: str = "fever") -> Path:
     return path
 
 
+def parts(bundle: Path) -> list[str]:
+    """What a bundle holds beside the lock of those that write it."""
+    return sorted(path.name for path in bundle.iterdir() if path.name != ".lock")
+
+
 @pytest.fixture
 def bundle(tmp_path: Path) -> Path:
     build_bundle(tmp_path / "bundle", kb=small_kb(tmp_path / "kb.sqlite"))
@@ -37,7 +43,7 @@ def bundle(tmp_path: Path) -> Path:
 
 def test_the_parts_and_their_binding(bundle: Path) -> None:
     opened = Bundle(bundle)
-    assert sorted(p.name for p in bundle.iterdir()) == ["encoder", "index", "kb.sqlite", "manifest.json"]
+    assert parts(bundle) == ["encoder", "index", "kb.sqlite", "manifest.json"]
     assert opened.versions["kb"] == opened.kb.content_hash
     assert opened.encoder.fingerprint == load_encoder().fingerprint == opened.versions["encoder"]
     again = pickle.loads(pickle.dumps(opened))  # noqa: S301  # our own bytes
@@ -162,9 +168,15 @@ def test_a_build_that_is_killed_leaves_the_old_bundle(bundle: Path) -> None:
     child.wait()
     child.stdout.close()
     assert Linker(bundle).link(["fever"]) == before
-    assert (bundle / "index.new").exists()
+    assert len(parts(bundle)) == 5
     build_bundle(bundle)
-    assert not (bundle / "index.new").exists()
+    assert parts(bundle) == ["encoder", "index", "kb.sqlite", "manifest.json"]
+
+
+def test_one_process_writes_at_a_time(bundle: Path) -> None:
+    with writing(bundle), pytest.raises(ConfigError, match="another process is writing the bundle"):
+        build_bundle(bundle)
+    build_bundle(bundle)
 
 
 def _link(folder: str) -> list[str | None]:

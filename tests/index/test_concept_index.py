@@ -37,34 +37,33 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> ConceptIndex:
     )
 
 
-def rows_of(index: ConceptIndex, *texts: str) -> set[int]:
-    norms = list(index.names.norms)
-    return {norms.index(text) for text in texts}
+def keys_of(index: ConceptIndex, *texts: str) -> set[float]:
+    names = dict(zip(index.norms(index.keys()), index.keys().tolist(), strict=True))
+    return {names[text] for text in texts}
 
 
 def test_one_row_for_each_distinct_name(index: ConceptIndex) -> None:
     assert len(index) == 9  # MS is one row, the name without a letter is none
-    shared = next(iter(rows_of(index, "ms")))
-    entries = index.names.entries(shared)
-    assert [index.names.concept_ids[e.concept] for e in entries] == ["C:3", "C:4"]
+    shared = next(iter(keys_of(index, "ms")))
+    assert [entry.concept_id for entry in index.entries_of(shared)] == ["C:3", "C:4"]
     assert index.manifest["names"] == 10
     assert index.manifest["concepts"] == 4
 
 
 def test_nearest_other_names_are_kept(index: ConceptIndex) -> None:
-    vectors = index.dense.vectors(np.arange(len(index)))
+    vectors = index.vectors(index.keys())
     cosines = vectors @ vectors.T
     np.fill_diagonal(cosines, -2)
     expected = np.argsort(-cosines, axis=1, kind="stable")
-    assert index.near[:, : len(index) - 1].tolist() == expected[:, : len(index) - 1].tolist()
-    rows = np.array([2, 0])
-    assert index.nearest(rows, 3).tolist() == expected[rows, :3].tolist()
-    assert index.nearest(rows, 9)[:, :8].tolist() == expected[rows, :8].tolist()  # more than are kept
+    assert index.parts[0].near[:, : len(index) - 1].tolist() == expected[:, : len(index) - 1].tolist()
+    names = np.array([2.0, 0.0])
+    position, near = index.near(names, 3)
+    assert (position.tolist(), near.tolist()) == ([0] * 3 + [1] * 3, expected[[2, 0], :3].ravel().tolist())
+    # more than are kept are searched for, which finds the name itself as well
+    assert index.near(names, 9)[1][:9].tolist() == [2, *expected[2, :8].tolist()]
     german = index.select(Filter(languages=("de",)))
     assert german is not None
-    assert {row for row in index.nearest(rows, 3, german).ravel().tolist() if row >= 0} <= set(
-        np.flatnonzero(german.rows)
-    )
+    assert set(index.near(names, 3, german)[1].tolist()) <= set(np.flatnonzero(german[0].rows).tolist())
 
 
 def test_a_pickled_index_is_opened_from_its_folder(index: ConceptIndex) -> None:
@@ -74,25 +73,25 @@ def test_a_pickled_index_is_opened_from_its_folder(index: ConceptIndex) -> None:
 
 
 def test_lookup_exact_and_inflected(index: ConceptIndex) -> None:
-    lookup = index.dictionary.lookup
-    assert lookup("diabetes mellitus TYP 2", "de") == dict.fromkeys(rows_of(index, "diabetes mellitus typ 2"), "exact")
+    lookup = index.lookup
+    assert lookup("diabetes mellitus TYP 2", "de") == dict.fromkeys(keys_of(index, "diabetes mellitus typ 2"), "exact")
     assert lookup("Diabetes mellitus Typ II", "de") == dict.fromkeys(
-        rows_of(index, "diabetes mellitus typ 2"), "inflected"
+        keys_of(index, "diabetes mellitus typ 2"), "inflected"
     )
-    assert lookup("Mitralklappenstenose", "de") == dict.fromkeys(rows_of(index, "mitralklappenstenosen"), "inflected")
+    assert lookup("Mitralklappenstenose", "de") == dict.fromkeys(keys_of(index, "mitralklappenstenosen"), "inflected")
     assert lookup("Mitralklappenstenose", "en") == {}  # inflected by German rules only
-    assert lookup("multiple sclerosis", "de") == dict.fromkeys(rows_of(index, "multiple sclerosis"), "exact")
-    assert lookup("multiple sclerosis") == dict.fromkeys(rows_of(index, "multiple sclerosis"), "exact")
+    assert lookup("multiple sclerosis", "de") == dict.fromkeys(keys_of(index, "multiple sclerosis"), "exact")
+    assert lookup("multiple sclerosis") == dict.fromkeys(keys_of(index, "multiple sclerosis"), "exact")
     assert lookup("", "en") == lookup("nothing like it", "en") == {}
 
 
 def test_longest_match_in_running_text(index: ConceptIndex) -> None:
     text = "Bek. Diabetes mellitus, Typ II; Mitralklappenstenose. Diabetes\n\nmellitus Typ 2"
-    found = [text[m.start : m.end] for m in index.dictionary.find(text, "de")]
+    found = [text[m.start : m.end] for m in index.find(text, "de")]
     assert found == ["Diabetes mellitus, Typ II", "Mitralklappenstenose"]
-    wrapped = index.dictionary.find("type 2\ndiabetes mellitus and T2DM, T2DMX", "en")
+    wrapped = index.find("type 2\ndiabetes mellitus and T2DM, T2DMX", "en")
     assert [(m.start, m.end, m.words) for m in wrapped] == [(0, 24, 4), (29, 33, 3)]
-    assert index.dictionary.find("Typ 2", "fr") == []
+    assert index.find("Typ 2", "fr") == []
 
 
 def test_lexical_cosines_against_a_naive_tfidf(index: ConceptIndex) -> None:
@@ -101,8 +100,8 @@ def test_lexical_cosines_against_a_naive_tfidf(index: ConceptIndex) -> None:
     from medlink.index.lexical import SIZES
     from medlink.models.ngrams import buckets, hash_ngrams
 
-    norms = list(index.names.norms)
-    size = len(index.lexical._idf)
+    norms = list(index.parts[0].names.norms)
+    size = len(index.parts[0].lexical._idf)
 
     def grams(text: str) -> Counter[int]:
         return Counter(buckets(hash_ngrams([text], SIZES, words=False).hashes, size).tolist())
@@ -117,10 +116,10 @@ def test_lexical_cosines_against_a_naive_tfidf(index: ConceptIndex) -> None:
 
     query = weigh(grams("type 2 diabetis"))
     wanted = {i: sum(query.get(g, 0) * w for g, w in weigh(bag).items()) for i, bag in enumerate(bags)}
-    rows, scores = index.lexical.search(["type 2 diabetis"], 20)[0]
+    rows, scores = index.parts[0].lexical.search(["type 2 diabetis"], 20)[0]
     assert rows.tolist() == sorted((i for i in wanted if wanted[i] > 0), key=lambda i: (-wanted[i], i))
     np.testing.assert_allclose(scores, [wanted[i] for i in rows.tolist()], atol=1e-5)
-    assert index.lexical.search(["", "ž"], 3)[0][0].size == 0
+    assert index.lexical(["", "ž"], 3)[1].size == 0
 
 
 def test_filters_act_inside_the_search(index: ConceptIndex) -> None:
@@ -133,13 +132,15 @@ def test_filters_act_inside_the_search(index: ConceptIndex) -> None:
         (Filter(sources=("OTHER",)), {"type 1 diabetes mellitus", "mitral stenosis", "ms"}),
         (Filter(semantic_types=("Heart",), languages=("de",)), {"mitralklappenstenosen"}),
     ):
-        rows, _ = index.search(query, 10, wanted)
-        assert {index.names.norms[row] for row in rows[0].tolist() if row >= 0} == norms
-        lexical = index.lexical.search(["mitral type"], 10, index.select(wanted))[0][0]
-        assert {index.names.norms[row] for row in lexical.tolist()} <= norms
+        names, _ = index.search(query, 10, wanted)
+        assert set(index.norms(names[~np.isnan(names)])) == norms
+        assert set(index.norms(index.lexical(["mitral type"], 10, index.select(wanted))[1])) <= norms
     chosen = index.select(Filter(sources=("OTHER",)))
-    shared = next(iter(rows_of(index, "ms")))
-    assert [index.names.concept_ids[e.concept] for e in index.names.entries(shared, chosen)] == ["C:4"]
+    assert chosen is not None
+    shared = next(iter(keys_of(index, "ms")))
+    assert [entry.concept_id for entry in index.entries_of(shared, chosen)] == ["C:4"]
+    assert index.selected(shared, chosen)
+    assert not index.selected(next(iter(keys_of(index, "t2dm"))), chosen)
     assert index.select(Filter()) is None
     with pytest.raises(ConfigError, match=r"no language 'fr' in this index\. Remedy: known: de, en"):
         index.select(Filter(languages=("fr",)))
@@ -150,7 +151,7 @@ def test_filters_act_inside_the_search(index: ConceptIndex) -> None:
 def test_concept_cosines_are_those_of_the_mean_name(index: ConceptIndex) -> None:
     encoder = load_encoder()
     query = encoder.encode(["sclerosis"])
-    row = next(iter(rows_of(index, "ms")))
+    name = next(iter(keys_of(index, "ms")))
 
     def mean(*texts: str) -> np.ndarray:
         total = encoder.encode(texts).sum(axis=0)
@@ -160,9 +161,9 @@ def test_concept_cosines_are_those_of_the_mean_name(index: ConceptIndex) -> None
         query[0] @ mean("multiple sclerosis", "MS"),
         query[0] @ mean("mitral stenosis", "MS", "Mitralklappenstenosen"),
     ]
-    got = index.concept_cosines(np.array([row]), query)
+    got = index.concept_cosines(np.array([name]), query)
     assert float(got[0]) == pytest.approx(max(both), abs=2e-3)
-    other = index.concept_cosines(np.array([row]), query, index.select(Filter(sources=("OTHER",))))
+    other = index.concept_cosines(np.array([name]), query, index.select(Filter(sources=("OTHER",))))
     assert float(other[0]) == pytest.approx(both[1], abs=2e-3)
 
 

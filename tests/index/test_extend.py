@@ -20,8 +20,6 @@ import pytest
 from medlink.errors import BundleError, ConfigError, InputError
 from medlink.index import Bundle, ConceptIndex, Filter, build_bundle, extend_bundle
 from medlink.index import extend as extend_module
-from medlink.index.concept_index import NEAR
-from medlink.index.dense import DenseIndex
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker, Mention
 from medlink.linking.demo import demo_folder, demo_notes
@@ -29,7 +27,7 @@ from medlink.linking.join import default_join
 from medlink.models import load_encoder
 from medlink.records import Link
 from medlink.spacy_components.pipeline import build_pipeline
-from tests.index.test_bundle import small_kb
+from tests.index.test_bundle import parts, small_kb
 from tests.models.test_static import random_encoder
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -144,50 +142,52 @@ def test_mentions_found_in_notes(language: str, extended: Path, demo_path: Path)
     assert len(found[0]) > 10
 
 
-def test_the_parts_of_the_index(extended: Path, demo: Bundle) -> None:
+def test_each_part_is_complete_and_both_are_one_index(extended: Path, demo: Bundle) -> None:
+    index, whole = Bundle(extended).index, demo.index
+    assert index.added is not None
+    alone = ConceptIndex(index.folder)
+    assert alone.manifest == {key: value for key, value in alone.manifest.items() if key != "added"}
+    assert len(alone) + index.manifest["added"]["rows"] == len(index) == len(whole)
+    for key in ("rows", "names", "concepts"):
+        assert index.manifest[key] == whole.manifest[key]
+    names, others = index.keys(), whole.keys()
+    assert index.norms(names) == whole.norms(others)
+    for name, other in zip(names[::7].tolist(), others[::7].tolist(), strict=True):
+        own, wanted = index.entries_of(name), whole.entries_of(other)
+        assert sorted(own, key=str) == sorted(wanted, key=str)
+    np.testing.assert_allclose(index.vectors(names), whole.vectors(others), atol=1e-6)
+
+
+def test_concepts_are_those_of_all_names(extended: Path, demo: Bundle) -> None:
+    index, whole = Bundle(extended).index, demo.index
+    concepts, others = (np.unique(one.entries(one.keys()).concept) for one in (index, whole))
+    assert index.concept_ids(concepts) == whole.concept_ids(others)
+    np.testing.assert_allclose(index.means(concepts), whole.means(others).astype(np.float32), atol=2e-3)
+    for concept, other in zip(concepts.tolist(), others.tolist(), strict=True):
+        assert index.concept_types(concept) == whole.concept_types(other)
+
+
+@pytest.mark.parametrize("of", ["main", "added"])
+def test_the_nearest_names_come_from_both_parts(of: str, extended: Path) -> None:
     index = Bundle(extended).index
-    facts = index.manifest
-    assert [facts[key] for key in ("rows", "names", "concepts")] == [
-        demo.index.manifest[key] for key in ("rows", "names", "concepts")
-    ]
-    assert len(index.names) == len(index) == facts["rows"] == len(index.near)
-    assert index.names.entry_count == facts["names"]
-    names = index.names
-    ids = list(names.concept_ids)
-    assert sorted(ids) == list(demo.index.names.concept_ids) != ids
-    order = names.concept_order(np.arange(len(ids)))
-    assert [ids[i] for i in np.argsort(order).tolist()] == sorted(ids)
-    whole = demo.index.names
-    by_norm = {norm: row for row, norm in enumerate(whole.norms)}
-    for row, norm in enumerate(names.norms):
-        own, other = names.entries(row), whole.entries(by_norm[norm])
-        assert [(ids[e.concept], e.text, e.language, e.preferred) for e in own] == [
-            (whole.concept_ids[e.concept], e.text, e.language, e.preferred) for e in other
-        ]
-    keys = names.entry_order(np.arange(names.entry_count))
-    assert [names.texts[i] for i in np.argsort(keys).tolist()] == list(whole.texts)
-    for number, concept_id in enumerate(ids):
-        assert names.concept_types(number) == whole.concept_types(list(whole.concept_ids).index(concept_id))
+    names = index.parts[of == "added"].rows.keys(np.arange(300))
+    every = index.keys()
+    cosines = index.vectors(names) @ index.vectors(every).T
+    cosines[every == names[:, None]] = -2
+    best = np.sort(cosines, axis=1)[:, ::-1][:, :8]
+    position, near = index.near(names, 8)
+    for i in range(len(names)):
+        found = cosines[i, np.searchsorted(every, np.unique(near[position == i]))]
+        np.testing.assert_allclose(np.sort(found)[::-1][:8], best[i], atol=1e-5)
 
 
-def test_mean_vectors_are_those_of_all_names(extended: Path, demo: Bundle) -> None:
+@pytest.mark.parametrize("wanted", [None, Filter(languages=("es",)), Filter(semantic_types=("Symptom",))], ids=str)
+def test_a_search_merges_both_parts(wanted: Filter | None, extended: Path, demo: Bundle) -> None:
+    queries = demo.encoder.encode(["Herzinfarrkt", "fiebre alta", "chest pian"])
     index = Bundle(extended).index
-    ids, whole = list(index.names.concept_ids), list(demo.index.names.concept_ids)
-    own = np.asarray(index._concepts, dtype=np.float32)
-    other = np.asarray(demo.index._concepts, dtype=np.float32)[[whole.index(one) for one in ids]]
-    np.testing.assert_allclose(own, other, atol=2e-3)
-
-
-def test_nearest_names_of_added_names_come_from_both_parts(extended: Path) -> None:
-    index = Bundle(extended).index
-    rows = np.arange(index.manifest["rows"] - index.manifest["added"]["rows"], index.manifest["rows"])
-    vectors = index.dense.vectors(np.arange(len(index)))
-    cosines = vectors[rows] @ vectors.T
-    cosines[np.arange(len(rows)), rows] = -2
-    best = np.sort(cosines, axis=1)[:, ::-1][:, :NEAR]
-    kept = np.take_along_axis(cosines, index.nearest(rows, NEAR), axis=1)
-    np.testing.assert_allclose(kept, best, atol=1e-5)
-    assert (index.nearest(rows, NEAR) < rows[0]).any()
+    (names, scores), (others, expected) = (one.search(queries, 12, wanted) for one in (index, demo.index))
+    np.testing.assert_allclose(scores, expected, atol=1e-5)
+    assert [set(index.norms(row)) for row in names] == [set(demo.index.norms(row)) for row in others]
 
 
 def test_adding_to_names_that_are_there(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_adding_to_names_that_are_there(tmp_path: Path) -> None:
         ]
         assert [link.candidates[0].name for link in links] == [link.candidates[0].name for link in others]
     assert [c.concept_id for c in part.link([Mention("MS", "en")])[0].candidates[:3]] == ["X:3", "X:1", "X:2"]
-    assert part.index.names.languages == ["en", "de", "fr"]
+    assert part.index.languages == ["de", "en", "fr"]
     for options in ({"languages": ["fr"]}, {"sources": ["two"]}, {"semantic_types": ["Sign"]}, {"languages": ["de"]}):
         one, other = Linker(tmp_path / "part", **options), Linker(tmp_path / "whole", **options)  # type: ignore[arg-type]  # options of several types
         assert differing(one.link(asked), other.link(asked), 1e-4) == []
@@ -247,7 +247,7 @@ def more(folder: Path, *rows: str, head: str = "concept_id\tname\tlanguage", nam
 def test_the_main_part_is_never_written_nor_its_names_embedded(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def state() -> dict[str, tuple[int, int]]:
         kept = [*(bundle / "index").glob("*.*"), *(bundle / "encoder").iterdir()]
-        return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in kept if p.name != "index.json"}
+        return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in kept}
 
     before = state()
     embedded: list[str] = []
@@ -290,12 +290,12 @@ def test_a_process_that_has_it_open_goes_on(bundle: Path) -> None:
 
 
 def test_nothing_new_leaves_the_index(bundle: Path) -> None:
-    manifest = (bundle / "index" / "index.json").read_text()
+    files = sorted((bundle / "index").iterdir())
     report = extend_bundle(
         bundle, more(bundle.parent, "X:1\tfever\ten\tA hot state.", head="id\tname\tlanguage\tdefinition", name="kb")
     )
     assert (report.kb.names, report.names, report.added) == (0, 2, 0)
-    assert (bundle / "index" / "index.json").read_text() == manifest
+    assert sorted((bundle / "index").iterdir()) == files
     assert [d.text for d in Bundle(bundle).kb.definitions("X:1")] == ["A hot state."]
     typed = extend_bundle(
         bundle, more(bundle.parent, "X:1\tfever\ten\tSign", head="id\tname\tlanguage\tsemantic_type", name="kb")
@@ -314,7 +314,7 @@ def test_only_further_entries_of_known_names(bundle: Path) -> None:
     assert index.manifest["added"]["rows"] == 0
     (link,) = Linker(bundle).link(["fever"])
     assert [c.concept_id for c in link.candidates] == ["X:1", "X:5", "X:2"]
-    assert {m.start for m in index.dictionary.find("Husten: cough", "de")} == {8}
+    assert {m.start for m in index.find("Husten: cough", "de")} == {8}
 
 
 def test_a_concept_whose_first_name_in_the_index_comes_later(tmp_path: Path) -> None:
@@ -350,27 +350,28 @@ def test_a_build_makes_one_part_of_both(bundle: Path) -> None:
     assert [link.concept_id for link in Linker(bundle).link(["pain", "nausea"])] == ["X:3", "X:4"]
 
 
-@pytest.mark.parametrize("renames", range(5))
+@pytest.mark.parametrize("renames", range(4))
 def test_killed_between_renames(renames: int, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bundle is the old one, the new one, or says which command mends it."""
     extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
     replace, left = os.replace, [renames]
 
     def stop(source: Path, target: Path) -> None:
-        if ".writing-" not in str(target):
+        # the part, the knowledge base, the manifest
+        if Path(target).parent in (bundle, bundle / "index"):
             if not left[0]:
                 raise KeyboardInterrupt
             left[0] -= 1
         replace(source, target)
 
-    monkeypatch.setattr(extend_module.os, "replace", stop)
-    if renames < 4:
+    monkeypatch.setattr(os, "replace", stop)
+    if renames < 3:
         with pytest.raises(KeyboardInterrupt):
             extend_bundle(bundle, more(bundle.parent, "X:4\tnausea\ten"))
     else:
         extend_bundle(bundle, more(bundle.parent, "X:4\tnausea\ten"))
     monkeypatch.undo()
-    if renames in (2, 3):
+    if renames == 2:
         with pytest.raises(
             BundleError, match=r"not the one the index was built from\. Remedy: run 'medlink index build"
         ):
@@ -380,7 +381,7 @@ def test_killed_between_renames(renames: int, bundle: Path, monkeypatch: pytest.
     assert found == ["X:3", "X:4" if renames >= 2 else None]
     extend_bundle(bundle, more(bundle.parent, "X:4\tnausea\ten", "X:5\titch\ten"))
     assert [link.concept_id for link in Linker(bundle).link(["pain", "nausea", "itch"])] == ["X:3", "X:4", "X:5"]
-    assert [path.name for path in bundle.iterdir() if path.name.startswith(".")] == []
+    assert parts(bundle) == ["encoder", "index", "kb.sqlite", "manifest.json"]
 
 
 _SLOW = """
@@ -389,7 +390,7 @@ from medlink.index import extend, extend_bundle
 from medlink.kb import Input
 def slow(*args, **kwargs):
     print("building", flush=True); time.sleep(60)
-extend.build_added = slow
+extend.Part.build = slow
 extend_bundle(sys.argv[1], [Input("table", sys.argv[2])])
 """
 
@@ -406,26 +407,24 @@ def test_an_add_that_is_killed_leaves_the_old_bundle(bundle: Path) -> None:
         assert child.stdout.readline() == b"building\n"
         child.send_signal(signal.SIGKILL)
     assert Linker(bundle).link(["fever", "pain"]) == before
-    assert len([path for path in bundle.iterdir() if path.name.startswith(".")]) == 1
+    assert len(parts(bundle)) == 5
     extend_bundle(bundle, [given])
-    assert sorted(path.name for path in bundle.iterdir()) == ["encoder", "index", "kb.sqlite", "manifest.json"]
+    assert parts(bundle) == ["encoder", "index", "kb.sqlite", "manifest.json"]
     assert Linker(bundle).link(["pain"])[0].concept_id == "X:3"
 
 
-@pytest.mark.parametrize("row", ["X:4\tnausea\ten\t", "X:1\tfever\ten\tA hot state."], ids=["name", "definition"])
-def test_a_bundle_that_was_changed_meanwhile(row: str, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build = extend_module.build_added
+def test_a_knowledge_base_that_was_changed_meanwhile(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build = extend_module.Part.build
 
     def meanwhile(*args: object, **kwargs: object) -> object:
-        monkeypatch.undo()
-        extend_bundle(bundle, more(bundle.parent, row, head="id\tname\tlanguage\tdefinition", name="kb"))
+        with pytest.raises(ConfigError, match="another process is writing the bundle"):
+            extend_bundle(bundle, more(bundle.parent, "X:4\tnausea\ten"))
+        small_kb(bundle / "kb.sqlite", "other")
         return build(*args, **kwargs)  # type: ignore[arg-type]  # options of several types
 
-    monkeypatch.setattr(extend_module, "build_added", meanwhile)
+    monkeypatch.setattr(extend_module.Part, "build", meanwhile)
     with pytest.raises(BundleError, match=r"the bundle was changed meanwhile\. Remedy: add to it again"):
         extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
-    assert Linker(bundle).link(["pain"])[0].nil
-    assert "nausea" not in row or Linker(bundle).link(["nausea"])[0].concept_id == "X:4"
 
 
 def test_wrong_inputs_and_another_encoder(bundle: Path) -> None:
@@ -455,18 +454,21 @@ def test_bad_rows_and_unknown_parents_are_counted(bundle: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device", str(bundle))
+    replace = os.replace
 
-    monkeypatch.setattr(extend_module, "write_manifest", full)
+    def full(source: Path, target: Path) -> None:
+        if Path(target) == bundle / "kb.sqlite":
+            raise OSError(28, "No space left on device", str(bundle))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(ConfigError, match="the bundle cannot be written: No space left on device"):
         extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
 
 
 def test_damage_to_the_added_part_is_named(bundle: Path) -> None:
     extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
-    index = ConceptIndex(bundle / "index")
-    added = bundle / "index" / index.manifest["added"]["folder"]
+    added = bundle / "index" / json.loads((bundle / "manifest.json").read_text())["added"]
     vectors = added / "vectors.faiss"
     kept = vectors.read_bytes()
     vectors.write_bytes(kept[:-1])
@@ -476,15 +478,17 @@ def test_damage_to_the_added_part_is_named(bundle: Path) -> None:
     (added / "near.npy").unlink()
     with pytest.raises(BundleError, match=r"near\.npy: a file of the index is missing"):
         Bundle(bundle)
-    DenseIndex(added)
     shutil.rmtree(added)
-    path = bundle / "index" / "index.json"
-    manifest = json.loads(path.read_text())
-    part = manifest.pop("added")
-    for key in ("rows", "names", "concepts"):
-        manifest[key] -= part[key]
-    path.write_text(json.dumps(manifest))
-    with pytest.raises(BundleError, match="the names that were added to the index are not those that the manifest"):
+    with pytest.raises(BundleError, match=r"added-[0-9a-f]{16}: no index here\. Remedy: build the index again"):
+        Bundle(bundle)
+
+
+def test_an_added_part_of_another_encoder(bundle: Path) -> None:
+    extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten"))
+    added = bundle / "index" / json.loads((bundle / "manifest.json").read_text())["added"]
+    manifest = json.loads((added / "index.json").read_text())
+    (added / "index.json").write_text(json.dumps({**manifest, "encoder": "another"}))
+    with pytest.raises(BundleError, match=r"the added names are of another encoder"):
         Bundle(bundle)
 
 

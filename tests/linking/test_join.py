@@ -10,14 +10,20 @@ import pytest
 from medlink.errors import BundleError, ConfigError
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
-from medlink.linking.evidence import FEATURES, ROUTES, gather
+from medlink.linking.candidates import ROUTES, Asked
 from medlink.linking.fit import Example, Table, fit, join_tables, tabulate
 from medlink.linking.join import Join, default_join
+from medlink.linking.measures import FEATURES, Evidence
+from medlink.linking.measures import gather as gather_asked
+
+
+def gather(bundle: Bundle, texts: list[str], languages: list[str | None]) -> Evidence:
+    return gather_asked(Asked(bundle.index, bundle.encoder, texts, languages))
 
 
 def test_measures_by_hand(demo: Bundle) -> None:
-    found = gather(demo.index, demo.encoder, ["Synkopen"], ["de"])
-    names = [demo.index.names.norms[row] for row in found.row.tolist()]
+    found = gather(demo, ["Synkopen"], ["de"])
+    names = found.norms
     at = names.index("synkope")
     value = dict(zip(FEATURES, found.features[at].tolist(), strict=True))
     assert ROUTES[found.route[at]] == "inflected"
@@ -29,8 +35,8 @@ def test_measures_by_hand(demo: Bundle) -> None:
         assert value[measure] == pytest.approx(1, abs=1e-6)
     assert value["length"] == value["more_words"] == value["numbers_differ"] == 0
     assert found.features[:, FEATURES.index("cosine_gap")].max() == 0
-    wrong = gather(demo.index, demo.encoder, ["Synkopa"], ["de"])
-    at = [demo.index.names.norms[row] for row in wrong.row.tolist()].index("synkope")
+    wrong = gather(demo, ["Synkopa"], ["de"])
+    at = wrong.norms.index("synkope")
     value = dict(zip(FEATURES, wrong.features[at].tolist(), strict=True))
     a, b = demo.encoder.encode(["Synkopa", "Synkope"])
     assert ROUTES[wrong.route[at]] == "lexical"
@@ -38,14 +44,14 @@ def test_measures_by_hand(demo: Bundle) -> None:
     assert value["cosine_squared"] == pytest.approx(value["cosine"] ** 2, abs=1e-6)
     assert value["ratio"] == pytest.approx(2 * 6 / 14, abs=1e-6)  # indel: 6 of 7 letters shared
     assert value["spelling"] == pytest.approx((6 / 7 - 0.8) / 0.2, abs=1e-5)  # one letter of seven replaced
-    longer = gather(demo.index, demo.encoder, ["Synkopa gestern nachts"], ["de"])
-    at = [demo.index.names.norms[row] for row in longer.row.tolist()].index("synkope")
+    longer = gather(demo, ["Synkopa gestern nachts"], ["de"])
+    at = longer.norms.index("synkope")
     value = dict(zip(FEATURES, longer.features[at].tolist(), strict=True))
     assert value["length"] == pytest.approx(np.log(22 / 7), abs=1e-6)
     assert value["fewer_words"] == pytest.approx(np.log(3), abs=1e-6)
     assert value["more_words"] == 0
-    two = gather(demo.index, demo.encoder, ["type 2 diabetis"], ["en"])
-    names = [demo.index.names.norms[row] for row in two.row.tolist()]
+    two = gather(demo, ["type 2 diabetis"], ["en"])
+    names = two.norms
     column = two.features[:, FEATURES.index("numbers_differ")]
     assert column[names.index("type 1 diabetes mellitus")] == 1
     assert column[names.index("type 2 diabetes mellitus")] == 0
@@ -61,16 +67,16 @@ def test_names_that_are_equally_near_are_all_the_nearest(kind: str, tmp_path: Pa
     build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
     bundle = build_bundle(tmp_path / "b", kb=tmp_path / "kb.sqlite", kind=kind)
     asked = [name for pair in pairs for name in pair]
-    found = gather(bundle.index, bundle.encoder, asked, ["en"] * len(asked))
+    found = gather(bundle, asked, ["en" for _ in asked])
     column = found.features[:, FEATURES.index("nearest")] > 0
     for number, name in enumerate(asked):
-        near = found.row[column & (found.mention == number)].tolist()
-        assert {bundle.index.names.norms[row] for row in near} == {*pairs[number // 2]}, name
+        near = np.flatnonzero(column & (found.mention == number)).tolist()
+        assert {found.norms[at] for at in near} == {*pairs[number // 2]}, name
 
 
 def test_no_evidence_for_nothing(demo: Bundle) -> None:
-    assert gather(demo.index, demo.encoder, [], []).features.shape == (0, len(FEATURES))
-    assert len(gather(demo.index, demo.encoder, ["", "…"], ["de", None]).row) == 0
+    assert gather(demo, [], []).features.shape == (0, len(FEATURES))
+    assert len(gather(demo, ["", "…"], ["de", None]).name) == 0
 
 
 def random_table(seed: int, n: int = 60) -> tuple[Table, np.ndarray]:
@@ -89,10 +95,10 @@ def random_table(seed: int, n: int = 60) -> tuple[Table, np.ndarray]:
 def test_fit_finds_the_hidden_model() -> None:
     table, w = random_table(0)
     join = fit(table)
-    got = np.array(join.weights)
+    got = np.array(join.ranker.weights)
     assert got @ w / np.linalg.norm(got) / np.linalg.norm(w) > 0.98
     fresh, _ = random_table(1, 600)
-    rank = join.rank(fresh.features).reshape(-1, 7)
+    rank = join.ranker.sums(fresh.features).reshape(-1, 7)
     assert (fresh.gold.reshape(-1, 7).argmax(axis=1) == rank.argmax(axis=1)).mean() > 0.9
     assert fit(table) == join
 
@@ -100,8 +106,8 @@ def test_fit_finds_the_hidden_model() -> None:
 def test_fit_ignores_examples_without_a_right_name_when_ranking() -> None:
     table, _ = random_table(0)
     more = Table(table.example, -table.features, np.zeros_like(table.gold), table.weight)
-    weights = fit(table).weights
-    np.testing.assert_allclose(fit(join_tables([table, more])).weights, weights, atol=0.02)
+    weights = fit(table).ranker.weights
+    np.testing.assert_allclose(fit(join_tables([table, more])).ranker.weights, weights, atol=0.02)
 
 
 def test_scores_mean_what_they_say() -> None:
@@ -113,12 +119,12 @@ def test_scores_mean_what_they_say() -> None:
     noise[:, [FEATURES.index(kind) for kind in ("exact", "inflected")]] = 0
     noisy = Table(table.example, table.features + noise, table.gold, table.weight)
     join = fit(noisy)
-    rank = join.rank(noisy.features).reshape(n, 7)
+    rank = join.ranker.sums(noisy.features).reshape(n, 7)
     gold = noisy.gold.reshape(n, 7)
     right = np.take_along_axis(gold, rank.argmax(axis=1)[:, None], axis=1)[:, 0]
     unnamed = np.zeros(n, dtype=bool)
-    score = join.score(rank.max(axis=1), unnamed)
-    hidden = join.score(np.where(gold, -np.inf, rank).max(axis=1), unnamed)
+    score = join.calibration.score(rank.max(axis=1), unnamed)
+    hidden = join.calibration.score(np.where(gold, -np.inf, rank).max(axis=1), unnamed)
     weight = np.concatenate([np.ones(n), np.full(n, 1 / 3)])
     every, truth = np.concatenate([score, hidden]), np.concatenate([right, np.zeros(n)])
     for low, high in ((0.0, 0.3), (0.3, 0.6), (0.6, 1.0)):
@@ -137,7 +143,7 @@ def test_names_have_a_curve_of_their_own() -> None:
     x[table.gold & (table.example % 2 == 0), FEATURES.index("exact")] = 1
     join = fit(Table(table.example, x, table.gold, table.weight))
     rank = np.array([-2.0, 0.0, 2.0])
-    named, other = (join.score(rank, np.full(3, which)) for which in (True, False))
+    named, other = (join.calibration.score(rank, np.full(3, which)) for which in (True, False))
     assert (named > 0.95).all()
     assert other[0] < 0.6
 
@@ -164,6 +170,6 @@ def test_join_round_trip_and_refusals() -> None:
 
 def test_the_score_is_monotonous_and_bounded() -> None:
     for named in (False, True):
-        scores = default_join().score(np.array([-1e9, -1.0, 0.0, 5.0, 1e9]), np.full(5, named))
+        scores = default_join().calibration.score(np.array([-1e9, -1.0, 0.0, 5.0, 1e9]), np.full(5, named))
         assert (np.diff(scores) >= 0).all()
         assert 0 <= scores[0] <= scores[-1] <= 1

@@ -209,22 +209,21 @@ def test_a_knowledge_base_of_two_names(tmp_path: Path) -> None:
 
 
 def test_a_name_to_the_letter_beats_every_other(demo: Bundle) -> None:
-    names = demo.index.names
-    rows = range(0, len(names), 37)
-    links = Linker(demo, threshold=0).link([names.surface(row) for row in rows])
-    for row, link in zip(rows, links, strict=True):
+    index = demo.index
+    names = index.keys()[::37]
+    entries = [index.entries_of(name) for name in names.tolist()]
+    links = Linker(demo, threshold=0).link([of[0].text for of in entries])
+    for of, link in zip(entries, links, strict=True):
         assert link.candidates[0].route == "exact"
-        holders = {names.concept_ids[entry.concept] for entry in names.entries(row)}
-        assert link.candidates[0].concept_id in holders
+        assert link.candidates[0].concept_id in {entry.concept_id for entry in of}
 
 
 def test_every_name_of_one_concept_links_to_it(demo: Bundle, linker: Linker) -> None:
-    names = demo.index.names
-    entries = [names.entries(row) for row in range(len(demo.index))]
-    own = [of[0] for of in entries if len({entry.concept for entry in of}) == 1]
+    entries = [demo.index.entries_of(name) for name in demo.index.keys().tolist()]
+    own = [of[0] for of in entries if len({entry.concept_id for entry in of}) == 1]
     links = linker.link([Mention(entry.text, entry.language) for entry in own])
     assert len(own) > 4900
-    assert [link.concept_id for link in links] == [names.concept_ids[entry.concept] for entry in own]
+    assert [link.concept_id for link in links] == [entry.concept_id for entry in own]
 
 
 def test_a_batch_of_languages_with_contexts_gives_what_single_calls_give(linker: Linker) -> None:

@@ -21,8 +21,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+from itertools import groupby
+from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 
@@ -42,6 +45,9 @@ _COLUMNS = {
     "MRSAB.RRF": 25,
     "MRRANK.RRF": 4,
 }
+
+_Row = tuple[int, str, str, str, str]  # rank, text, language, type, source
+_NO_NAME: _Row = (-1, "", "", "", "")
 
 
 def read_rrf(
@@ -84,10 +90,10 @@ def read_rrf(
     release = _Release(
         _find(folder),
         problems,
-        languages=languages,
-        sources=sources,
-        term_types=term_types,
-        include_suppressed=include_suppressed,
+        language_filter(languages),
+        None if sources is None else frozenset(sources),
+        None if term_types is None else frozenset(term_types),
+        include_suppressed,
     )
     yield from release.names()
     yield from release.semantic_types()
@@ -105,25 +111,15 @@ def _find(folder: str | PathLike[str]) -> Path:
     raise nothing_found(folder, "MRCONSO.RRF (or MRCONSO.RRF.gz)", found, remedy)
 
 
+@dataclass(slots=True)
 class _Release:
-    def __init__(
-        self,
-        folder: Path,
-        problems: Problems,
-        *,
-        languages: Iterable[str] | None,
-        sources: Iterable[str] | None,
-        term_types: Iterable[str] | None,
-        include_suppressed: bool,
-    ) -> None:
-        self.folder = folder
-        self.problems = problems
-        self.skipped = problems.skipped
-        self.languages = language_filter(languages)
-        self.sources = None if sources is None else frozenset(sources)
-        self.term_types = None if term_types is None else frozenset(term_types)
-        self.suppressed = include_suppressed
-        self.source_language: dict[str, str] = {}
+    folder: Path
+    problems: Problems
+    languages: frozenset[str] | None
+    sources: frozenset[str] | None
+    term_types: frozenset[str] | None
+    suppressed: bool
+    source_language: dict[str, str] = field(default_factory=dict)
 
     def lines(self, name: str) -> LineFile | None:
         """Lines of a file, ``None`` where it is not part of the release."""
@@ -142,10 +138,10 @@ class _Release:
     def kept(self, sab: str, suppress: str) -> bool:
         """Whether a row of a source is wanted and not suppressed."""
         if suppress != "N" and not self.suppressed:
-            self.skipped["suppressed row"] += 1
+            self.problems.skipped["suppressed row"] += 1
             return False
         if self.sources is not None and sab not in self.sources:
-            self.skipped["row of another source"] += 1
+            self.problems.skipped["row of another source"] += 1
             return False
         return True
 
@@ -172,56 +168,57 @@ class _Release:
 
     def names(self) -> Iterator[Record]:
         """Sources, concepts and names of MRCONSO."""
-        problems, skipped, languages = self.problems, self.skipped, self.languages
-        known, ranks, (full, no_names) = self.known_sources(), self.ranks(), _term_types()
-        top = max(ranks.values(), default=0) + 1
+        known, announced = self.known_sources(), set[str]()
         yield known[SOURCE]
-        announced: set[str] = set()
+        for cui, rows in groupby(self.named(), itemgetter(0)):
+            run: list[_Row] = []
+            codes: dict[tuple[str, str], None] = {}
+            for _, sab, code, row in rows:
+                if sab not in announced:
+                    announced.add(sab)
+                    yield known.get(sab) or Source(sab)
+                if code and code != "NOCODE":
+                    codes[sab, code] = None
+                if row is not None:
+                    run.append(row)
+            yield from _concept(cui, run, codes)
+        if self.problems.rows and not announced:
+            self.problems.notes.append(f"{self.folder / 'MRCONSO.RRF'}: no row is left after the filters")
+
+    def named(self) -> Iterator[tuple[str, str, str, _Row | None]]:
+        """CUI, source, code and name of the rows that the filters leave; ``None`` for a name of another term type."""
+        skipped, ranks, (full, no_names) = self.problems.skipped, self.ranks(), _term_types()
+        top = max(ranks.values(), default=0) + 1
         tags: dict[str, str | None] = {}
-        run: list[tuple[int, str, str, str, str]] = []
-        codes: dict[tuple[str, str], None] = {}
-        current: str | None = None
         lines = self.lines("MRCONSO.RRF")
         assert lines is not None  # _find saw it
         for line, cells in read_rows(lines, _COLUMNS["MRCONSO.RRF"], "|", closed=True):
             cui, lat, ts, _, stt, _, ispref, _, _, _, _, sab, tty, code, text, _, suppress, _, _ = cells
+            tag = tags.get(lat) or tags.setdefault(lat, language_tag(lat))
             if not cui or not text:
                 lines.bad("empty id or name", line)
                 continue
-            tag = tags.get(lat) or tags.setdefault(lat, language_tag(lat))
             if tag is None:
                 lines.bad("unknown language", line, repr(lat)[:40])
                 continue
             self.source_language.setdefault(sab, tag)
             if not self.kept(sab, suppress):
                 continue
-            if cui != current:
-                if current is not None:
-                    yield from _flush(current, run, codes)
-                current = cui
-            if sab not in announced:
-                announced.add(sab)
-                yield known.get(sab) or Source(sab)
-            if code and code != "NOCODE":
-                codes[sab, code] = None
+            row: _Row | None = _NO_NAME
             if self.term_types is not None and tty not in self.term_types:
                 skipped["name of another term type"] += 1
-            elif not wanted(tag, languages):
+                row = None
+            elif not wanted(tag, self.languages):
                 skipped["name in another language"] += 1
-                run.append((-1, "", "", "", ""))
             elif self.term_types is None and tty in no_names:
                 skipped[no_names[tty]] += 1
-                run.append((-1, "", "", "", ""))
             elif tty in full:
                 # never the preferred one, also where a language has no other flagged name
-                run.append((MAX_RANK, text, tag, FSN, sab))
+                row = (MAX_RANK, text, tag, FSN, sab)
             else:
                 rank = (top - ranks.get((sab, tty), 0)) * 8 + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")
-                run.append((rank, text, tag, tty, sab))
-        if current is not None:
-            yield from _flush(current, run, codes)
-        if problems.rows and not announced:
-            problems.notes.append(f"{lines.path}: no row is left after the filters")
+                row = (rank, text, tag, tty, sab)
+            yield cui, sab, code, row
 
     def semantic_types(self) -> Iterator[Record]:
         """Semantic types of MRSTY."""
@@ -236,7 +233,7 @@ class _Release:
                 if wanted(tag, self.languages):
                     yield Definition(cui, text, tag, sab)
                 else:
-                    self.skipped["definition in another language"] += 1
+                    self.problems.skipped["definition in another language"] += 1
 
     def relations(self) -> Iterator[Record]:
         """Relations of MRREL, turned to read from left to right."""
@@ -263,14 +260,14 @@ def _term_types() -> tuple[frozenset[str], dict[str, str]]:
     }
 
 
-def _flush(cui: str, run: list[tuple[int, str, str, str, str]], codes: dict[tuple[str, str], None]) -> Iterator[Record]:
-    """Records of the rows of one concept that stood together; empties both collections."""
+def _concept(cui: str, run: list[_Row], codes: Iterable[tuple[str, str]]) -> Iterator[Record]:
+    """Records of the rows of one concept that stood together."""
     best: dict[str, int] = {}
     for place, (rank, _, tag, _, _) in enumerate(run):
         if 0 <= rank < MAX_RANK and (tag not in best or rank < run[best[tag]][0]):
             best[tag] = place
     if run:
-        # Also for a concept whose names the language filter left out, so that the knowledge base counts it.
+        # Also for a concept whose names the filters left out, so that the knowledge base counts it.
         yield Concept(cui, SOURCE)
     for place, (rank, text, tag, tty, sab) in enumerate(run):
         if rank >= 0:
@@ -278,8 +275,6 @@ def _flush(cui: str, run: list[tuple[int, str, str, str, str]], codes: dict[tupl
     if run:
         for sab, code in codes:
             yield Mapping(cui, sab, code, "code", sab)
-    run.clear()
-    codes.clear()
 
 
 FORMAT = Format("rrf", read_rrf, "--umls", "META folder of a UMLS release (RRF).", 10)

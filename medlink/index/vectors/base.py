@@ -1,0 +1,153 @@
+"""What a kind of vector index is, and what all kinds that Faiss has share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.errors import BundleError, ConfigError
+from medlink.index.vectors.library import faiss
+
+Vectors = NDArray[np.float32]
+Rows = NDArray[np.int64]
+FILE = "vectors.faiss"
+_REMEDY = "build the index again with 'medlink index build'"
+
+
+class VectorIndex(Protocol):
+    """Vectors by row, and the rows with the largest inner product.
+
+    Args:
+        dimension: width of the vectors.
+        threads: threads that build the index; with one the same vectors give the same index.
+    """
+
+    kind: str
+    dimension: int
+
+    def __init__(self, dimension: int, *, threads: int = 1) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def add(self, vectors: Vectors) -> None:
+        """Add vectors ``(n, dimension)``; rows are numbered on."""
+
+    def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
+        """Rows with the largest inner product.
+
+        Args:
+            vectors: ``(n, dimension)``.
+            k: rows wanted for each.
+            allowed: ``(rows,)`` which rows may come back; the others are skipped while it searches.
+
+        Returns:
+            ``(n, k)`` rows, best first, -1 where there are fewer, and ``(n, k)`` inner products. There are as many
+            columns as rows where these are fewer than k.
+
+        Raises:
+            ConfigError: the vectors are of another width.
+        """
+
+    def vectors(self, rows: Rows) -> Vectors:
+        """Vectors of rows ``(n,)`` as ``(n, dimension)``."""
+
+    def save(self, folder: Path) -> None:
+        """Write the index into a folder."""
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Open what :meth:`save` wrote, by memory-mapping.
+
+        Raises:
+            BundleError: the file is missing or damaged.
+        """
+
+
+class FaissIndex:
+    """Base of the kinds that Faiss has; they differ in how the index is made and in how it is asked."""
+
+    kind: str
+
+    def __init__(self, dimension: int, *, threads: int = 1) -> None:
+        self._threads = threads
+        self._open(self._create(dimension))
+
+    def _open(self, index: Any) -> None:
+        self._index, self._storage = index, self._vectors_of(index)
+        self.dimension = int(index.d)
+
+    @staticmethod
+    def _create(dimension: int) -> Any:
+        """An empty Faiss index."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _vectors_of(index: Any) -> Any:
+        """The exact index within one that is searched in another way."""
+        return index
+
+    def _asked(self, k: int, allowed: NDArray[np.bool_] | None) -> tuple[Any, Any]:
+        """The Faiss index that answers, and its parameters."""
+        return self._storage, None if allowed is None else faiss().SearchParameters(sel=selector(allowed))
+
+    def __len__(self) -> int:
+        return int(self._storage.ntotal)
+
+    def add(self, vectors: Vectors) -> None:
+        """See :meth:`VectorIndex.add`."""
+        before = faiss().omp_get_max_threads()
+        faiss().omp_set_num_threads(self._threads)
+        try:
+            if len(vectors):
+                self._index.add(np.ascontiguousarray(vectors, dtype=np.float32))
+        finally:
+            faiss().omp_set_num_threads(before)
+
+    def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
+        """See :meth:`VectorIndex.search`."""
+        check_width(vectors, self.dimension)
+        k = min(k, len(self))
+        if k == 0 or not len(vectors):
+            return np.full((len(vectors), k), -1, np.int64), np.zeros((len(vectors), k), np.float32)
+        index, parameters = self._asked(k, allowed)
+        scores, rows = index.search(np.ascontiguousarray(vectors, dtype=np.float32), k, params=parameters)
+        return rows, scores
+
+    def vectors(self, rows: Rows) -> Vectors:
+        """See :meth:`VectorIndex.vectors`."""
+        if not len(rows):
+            return np.zeros((0, self.dimension), np.float32)
+        found: Vectors = self._storage.reconstruct_batch(np.ascontiguousarray(rows, dtype=np.int64))
+        return found
+
+    def save(self, folder: Path) -> None:
+        """See :meth:`VectorIndex.save`."""
+        faiss().write_index(self._index, str(folder / FILE))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """See :meth:`VectorIndex.load`."""
+        path = folder / FILE
+        if not path.exists():
+            raise BundleError("a file of the index is missing", path=path, remedy=_REMEDY)
+        opened = cls.__new__(cls)
+        try:
+            opened._open(faiss().read_index(str(path), faiss().IO_FLAG_MMAP_IFC))
+        except (RuntimeError, AttributeError) as error:
+            cause = str(error).splitlines()[0]
+            raise BundleError(f"the vectors cannot be read: {cause}", path=path, remedy=_REMEDY) from error
+        return opened
+
+
+def selector(allowed: NDArray[np.bool_]) -> Any:
+    """What tells Faiss which rows may come back."""
+    return faiss().IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+
+
+def check_width(vectors: Vectors, dimension: int) -> None:
+    """Refuse vectors of another width."""
+    if vectors.ndim != 2 or vectors.shape[1] != dimension:
+        raise ConfigError(f"vectors of shape {vectors.shape}, (n, {dimension}) expected")

@@ -1,0 +1,21 @@
+"""What is linked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from medlink.index.dictionary import Match
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A stretch of text to link.
+
+    ``expanded`` is the long form of an abbreviation where the text gives one: it is linked in place of ``text``.
+    ``found`` is what :meth:`medlink.index.ConceptIndex.find` found there: ``text`` is not looked up again.
+    """
+
+    text: str
+    language: str | None = None
+    expanded: str | None = None
+    found: Match | None = None

@@ -1,0 +1,124 @@
+"""The third stage: which candidate is the likeliest, by one number for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.index import ConceptIndex
+from medlink.index.concept_index import Selections
+from medlink.language.tags import base
+from medlink.linking.candidates import EXACT
+from medlink.linking.measures import Evidence
+from medlink.linking.mention import Mention
+
+
+class Ranker(Protocol):
+    """What ranks candidate names.
+
+    ``uses_context`` says whether the context of a mention changes its ranks: the linker then ranks a mention anew in
+    each context, and gives ``rank`` the contexts; otherwise each distinct mention is ranked once.
+    """
+
+    uses_context: bool
+
+    def rank(
+        self, mentions: Sequence[Mention], contexts: Sequence[str] | None, candidates: Evidence
+    ) -> NDArray[np.float64]:
+        """Rank scores ``(p,)`` of candidate names, higher is better.
+
+        Args:
+            mentions: n mentions; ``text`` is what is linked.
+            contexts: n texts around them; ``None`` where there are none, or the ranker uses none.
+            candidates: their candidate names, with the evidence for each.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class LinearJoin:
+    """A weighted sum of the evidence.
+
+    Args:
+        weights: one for each of :data:`medlink.linking.measures.FEATURES`, fitted by :mod:`medlink.linking.fit`.
+    """
+
+    weights: tuple[float, ...]
+    uses_context = False
+
+    def rank(
+        self, mentions: Sequence[Mention], contexts: Sequence[str] | None, candidates: Evidence
+    ) -> NDArray[np.float64]:
+        """See :class:`Ranker`."""
+        return self.sums(candidates.features)
+
+    def sums(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Rank scores ``(p,)`` of ``features (p, f)``.
+
+        Summed feature by feature: a matrix product may round differently with another number of pairs.
+
+        >>> LinearJoin((2.0, 1.0)).sums(np.array([[0.5, 1.0]], dtype=np.float32)).tolist()
+        [2.0]
+        """
+        total = np.zeros(len(features))
+        for i, weight in enumerate(self.weights):
+            total += weight * features[:, i].astype(np.float64)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The best name of one concept for one mention: keys of both, and the address of the entry."""
+
+    concept: float
+    rank: float
+    name: float
+    entry: int
+    preferred: bool
+    route: int
+
+
+def best_names(
+    index: ConceptIndex,
+    evidence: Evidence,
+    rank: NDArray[np.float64],
+    languages: Sequence[str | None],
+    selection: Selections | None,
+) -> list[list[Ranked]]:
+    """Concepts of each mention by their best name, best first.
+
+    Of a concept's names the best counts; of equals one in the mention's language, then the preferred one. A name to
+    the letter stands before any other.
+
+    Args:
+        index: the concept index.
+        evidence: candidate names of n mentions.
+        rank: ``(p,)`` their rank scores.
+        languages: languages of the mentions.
+        selection: entries that may be candidates.
+    """
+    rank = np.round(rank, 9)
+    entries = index.entries(evidence.name, selection)
+    position, concept, preferred = entries.position, entries.concept, entries.preferred
+    mention = evidence.mention[position]
+    exact = evidence.route[position] == EXACT
+    bases = [base(tag) for tag in index.languages]
+    same = np.array([[one == base(language or "") for one in bases] for language in languages], dtype=bool)
+    own = same[mention, entries.language]
+    # names go by their exact form, entries of one name by language and text
+    order = np.lexsort((entries.address, evidence.name[position], ~preferred, ~own, -rank[position], ~exact, mention))
+    by_concept = order[np.lexsort((concept[order], mention[order]))]
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = (np.diff(mention[by_concept]) != 0) | (np.diff(concept[by_concept]) != 0)
+    best = by_concept[first]
+    # equal ranks in the order of concept ids
+    best = best[np.lexsort((concept[best], -rank[position[best]], ~exact[best], mention[best]))]
+    at = position[best]
+    columns = (concept[best], rank[at], evidence.name[at], entries.address[best], preferred[best], evidence.route[at])
+    found: list[list[Ranked]] = [[] for _ in languages]
+    for i, *values in zip(mention[best].tolist(), *(column.tolist() for column in columns), strict=True):
+        found[i].append(Ranked(*values))
+    return found

@@ -1,0 +1,36 @@
+"""JSON files and JSON lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import InputError
+from medlink.files.json import json_line, read_json, read_json_lines, write_json
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    data = {"b": ["ä", 1], "a": None}
+    write_json(tmp_path / "x.json", data)
+    assert read_json(tmp_path / "x.json") == data
+    (tmp_path / "x.jsonl").write_text(json_line(data) + "\n" + json_line({"c": "\u2028"}), "utf-8")
+    found = read_json_lines(LineFile(tmp_path / "x.jsonl", Problems()))
+    assert list(found) == [(1, data), (3, {"c": "\u2028"})]
+
+
+def test_lines_that_are_no_objects(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text('{"a": 1}\n[1]\n{"a"\n' + "[" * 100_000 + '\n{"a": 2}\n')
+    problems = Problems()
+    assert [line for line, _ in read_json_lines(LineFile(tmp_path / "x", problems))] == [1, 5]
+    assert problems.bad == {"no JSON object": 3}
+
+
+def test_a_last_line_that_is_cut_off(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text('{"a": 1}\n{"a"')
+    with pytest.raises(InputError, match=r"x:2: the last line is cut off\. Remedy: fetch the file again"):
+        list(read_json_lines(LineFile(tmp_path / "x", Problems())))
+    (tmp_path / "x").write_text('{"a": 1}\n{"a": 2}')
+    assert len(list(read_json_lines(LineFile(tmp_path / "x", Problems())))) == 2

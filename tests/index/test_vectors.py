@@ -1,0 +1,101 @@
+"""Every kind of index against exact search, filters, ties and vectors of any length included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medlink.errors import BundleError, ConfigError
+from medlink.index.vectors import FLAT_LIMIT, choose, hnsw, kinds, open_vectors, vector_index
+from medlink.index.vectors.gpu import OnGpu
+from medlink.index.vectors.library import gpu_count
+
+
+def vectors(n: int, d: int = 16, seed: int = 0) -> np.ndarray:
+    x = np.random.default_rng(seed).standard_normal((n, d)).astype(np.float32)
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def saved(folder: Path, x: np.ndarray, kind: str = "flat") -> Path:
+    index = vector_index(kind)(x.shape[1])
+    index.add(x[: len(x) // 2])
+    index.add(x[len(x) // 2 :])
+    index.save(folder)
+    return folder
+
+
+@pytest.mark.parametrize("kind", kinds())
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.01])
+@pytest.mark.parametrize("longest", [1.0, 3.0])
+def test_against_exact_search(
+    tmp_path: Path, kind: str, share: float, longest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scores are the inner products of what was added, whatever its length."""
+    monkeypatch.setattr(hnsw, "_SMALL", 100)  # so that a filtered graph search runs, too
+    lengths = np.random.default_rng(3).uniform(1, longest, (3000, 1)).astype(np.float32)
+    x, queries = vectors(3000) * lengths, vectors(50, seed=1) * np.float32(longest)
+    index = open_vectors(saved(tmp_path, x, kind), kind)
+    assert (index.kind, index.dimension, len(index)) == (kind, 16, 3000)
+    keep = np.random.default_rng(2).random(3000) < share
+    rows, scores = index.search(queries, 10, None if share == 1 else keep)
+    exact = queries @ x.T
+    if share < 1:
+        exact[:, ~keep] = -np.inf
+        assert keep[rows].all()
+    best = np.argsort(-exact, axis=1)[:, :10]
+    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(rows.tolist(), best.tolist(), strict=True)])
+    assert recall >= (1.0 if kind == "flat" or share == 0.01 else 0.95)
+    np.testing.assert_allclose(scores, np.take_along_axis(exact, rows, axis=1), atol=2e-3 * longest**2)
+    np.testing.assert_allclose(index.vectors(np.array([7, 3])), x[[7, 3]], atol=1e-3 * longest)
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_edges(tmp_path: Path, kind: str) -> None:
+    index = open_vectors(saved(tmp_path, vectors(3), kind), kind)
+    assert index.search(vectors(2), 10)[0].shape == (2, 3)
+    assert (index.search(vectors(2), 2, np.zeros(3, dtype=bool))[0] == -1).all()
+    assert index.search(np.zeros((0, 16), np.float32), 5)[0].shape == (0, 3)
+    assert index.vectors(np.zeros(0, np.int64)).shape == (0, 16)
+    with pytest.raises(ConfigError, match=r"vectors of shape \(2, 8\), \(n, 16\) expected"):
+        index.search(vectors(2, 8), 3)
+    empty = vector_index(kind)(16)
+    assert empty.search(vectors(2), 3)[0].shape == (2, 0)
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_one_thread_builds_the_same_index(tmp_path: Path, kind: str) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        saved(tmp_path / name, vectors(2000), kind)
+    assert (tmp_path / "a/vectors.faiss").read_bytes() == (tmp_path / "b/vectors.faiss").read_bytes()
+
+
+def test_kinds() -> None:
+    assert kinds() == ("flat", "hnsw")
+    assert [choose(count) for count in (FLAT_LIMIT, FLAT_LIMIT + 1)] == ["flat", "hnsw"]
+    with pytest.raises(ConfigError, match=r"unknown kind of index 'tree'\. Remedy: one of flat, hnsw"):
+        vector_index("tree")
+
+
+def test_missing_and_damaged_files(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match="missing"):
+        open_vectors(tmp_path, "flat")
+    (tmp_path / "vectors.faiss").write_bytes(b"garbage")
+    with pytest.raises(BundleError, match="cannot be read"):
+        open_vectors(tmp_path, "flat")
+    saved(tmp_path, vectors(3), "flat")
+    with pytest.raises(BundleError, match="cannot be read"):
+        open_vectors(tmp_path, "hnsw")
+
+
+@pytest.mark.skipif(gpu_count() == 0, reason="no GPU that the installed Faiss can use")
+@pytest.mark.parametrize("kind", kinds())
+def test_gpu_finds_what_the_cpu_finds(tmp_path: Path, kind: str) -> None:
+    x, queries = vectors(5000), vectors(20, seed=1)
+    index = vector_index("flat").load(saved(tmp_path, x))
+    on_gpu = open_vectors(saved(tmp_path, x, kind), kind)
+    assert isinstance(on_gpu, OnGpu)
+    if kind == "flat":
+        np.testing.assert_array_equal(on_gpu.search(queries, 5)[0], index.search(queries, 5)[0])
