@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from biolord_data import FOREIGN, OpenData, Tasks
@@ -36,13 +36,16 @@ from medlink.records import Name
 from medlink.training import BioLordTrainer
 from medlink.training.biolord.multilingual_data import Alignments
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
-from medlink.training.common.recipes import PRECISIONS
-from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
+from medlink.training.common.averaging import soup
+from medlink.training.common.recipes import Recipe
+from medlink.training.data.pairs import KnowledgeBasePairs
 from medlink.training.data.rated import read_pairs
+from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.text_store import ConceptTexts, concept_texts
 from medlink.training.data.view import TrainingView
 
 CHECKPOINT_STEPS = 100
+PRECISIONS = get_args(Recipe.model_fields["precision"].annotation)
 Log = Callable[[str], None]
 
 
@@ -80,6 +83,11 @@ class Clock:
         return seconds / 3600
 
 
+def train(trainer: BioLordTrainer, out: Path, log: Log) -> None:
+    """Train, and go on where a run that was cut short stopped."""
+    trainer.train(out, resume=True, checkpoint_steps=CHECKPOINT_STEPS, progress=log)
+
+
 class Phases:
     """The phases, each into a folder of its own.
 
@@ -114,7 +122,9 @@ class Phases:
         return self.made(
             "sts",
             [start.name, recipe.to_dict()],
-            lambda out, log: self._trainer(start, log).sts({table.name: read_pairs(table, Problems())}, out, recipe),
+            lambda out, log: train(
+                BioLordTrainer({table.name: read_pairs(table, Problems())}, start, recipe), out, log
+            ),
         )
 
     def contrastive(self, start: Path, pairs: PairRecipe, rate: float, batch: int) -> tuple[Path, float]:
@@ -127,7 +137,7 @@ class Phases:
                 view = TrainingView(kb, languages=["en"], without=self._data.left_out)
             source = KnowledgeBasePairs(view, pairs)
             log(f"{source.pairs_per_epoch:,} pairs of {source.counts()}")
-            self._trainer(start, log).contrastive(source, out, recipe)
+            train(BioLordTrainer(source, start, recipe), out, log)
 
         return self.made("contrastive", [start.name, pairs.to_dict(), recipe.to_dict()], make)
 
@@ -136,12 +146,12 @@ class Phases:
         return self.made(
             "distill",
             [start.name, teacher.name, concepts, recipe.to_dict()],
-            lambda out, log: self._trainer(start, log).distill(self._concepts(concepts), teacher, out, recipe),
+            lambda out, log: train(BioLordTrainer(self._concepts(concepts), start, recipe, teacher=teacher), out, log),
         )
 
     def soup(self, runs: Path) -> tuple[Path, float]:
         """The mean of the weights of several runs."""
-        return self.made("soup", [runs.name], lambda out, _: BioLordTrainer.soup(sorted(runs.glob("run-*")), out))
+        return self.made("soup", [runs.name], lambda out, _: soup([runs], out))
 
     def multilingual(self, teacher: Path, recipe: MultilingualRecipe) -> tuple[Path, float]:
         """Cross-lingual distillation into a copy of the teacher, on names and on translated sentences.
@@ -159,11 +169,8 @@ class Phases:
                 hashlib.sha256(table.read_bytes()).hexdigest(),
                 recipe.to_dict(),
             ],
-            lambda out, log: self._trainer(teacher, log).multilingual(aligned, teacher, out, recipe),
+            lambda out, log: train(BioLordTrainer(aligned, teacher, recipe, teacher=teacher), out, log),
         )
-
-    def _trainer(self, start: Path, log: Log) -> BioLordTrainer:
-        return BioLordTrainer(start, log, resume=True, checkpoint_steps=CHECKPOINT_STEPS)
 
     def _names(self, languages: tuple[str, ...]) -> Iterator[Name]:
         """Names of the concepts that may be trained on."""

@@ -22,7 +22,8 @@ import click
 def measure(path: Path, pairs: int, size: int, workers: int) -> dict[str, Any]:
     """Make pairs and forget them."""
     from medlink.kb import KnowledgeBase
-    from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
+    from medlink.training.data.pairs import KnowledgeBasePairs
+    from medlink.training.data.recipes import PairRecipe
     from medlink.training.data.view import TrainingView
 
     start = time.perf_counter()

@@ -13,7 +13,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import torch
@@ -26,11 +26,14 @@ from transformers import PrinterCallback, TrainerCallback
 from medlink.kb import KnowledgeBase
 from medlink.training.biolord.contrastive import InfoNceLoss, PairBatches
 from medlink.training.biolord.recipes import ContrastiveRecipe
-from medlink.training.common.loop import PhaseLoop
-from medlink.training.common.recipes import PRECISIONS
-from medlink.training.common.trainer import precision_here
-from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
+from medlink.training.common.batch_trainer import BatchTrainer
+from medlink.training.common.recipes import Recipe, RunOptions
+from medlink.training.common.resumable import precision_here
+from medlink.training.data.pairs import KnowledgeBasePairs
+from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.view import TrainingView
+
+PRECISIONS = get_args(Recipe.model_fields["precision"].annotation)
 
 
 class Clock(TrainerCallback):
@@ -86,14 +89,13 @@ def bare(model: SentenceTransformer, pairs: list[tuple[str, str]], recipe: Contr
 def ours(model: SentenceTransformer, source: KnowledgeBasePairs, recipe: ContrastiveRecipe, work: Path) -> Clock:
     """The contrastive phase."""
     clock = Clock()
-    loop = PhaseLoop(
+    loop = BatchTrainer(
         model,
         PairBatches(source, recipe.batch_size),
         InfoNceLoss(model, recipe.temperature),
         recipe,
+        RunOptions(checkpoint_steps=10**9),
         work=work,
-        checkpoint_steps=10**9,
-        workers=0,
         log=lambda _: None,
         evaluate=None,
     )

@@ -53,7 +53,10 @@ def given(options: Mapping[str, Any], kind: type[Settings]) -> dict[str, Any]:
 
 
 def _shown(default: Any) -> str:
-    return "" if default in (None, (), "") else str(default)
+    """A default as a user would type it; empty where there is none, or for a flag."""
+    if default in (None, (), "") or isinstance(default, bool):
+        return ""
+    return f"{default:g}" if isinstance(default, float) else str(default)
 
 
 def _type(field: FieldInfo) -> dict[str, Any]:

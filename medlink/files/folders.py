@@ -56,7 +56,12 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
         with _alone(target.parent):
             if target.exists():
                 os.replace(target, work / _OLD)
-            os.replace(draft, target)
+            try:
+                os.replace(draft, target)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.replace(work / _OLD, target)
+                raise
 
 
 @contextmanager

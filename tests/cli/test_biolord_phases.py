@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medlink.cli.biolord_phases import Data
 from medlink.errors import ConfigError, InputError
 from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.training.biolord.sources import TrainingData
 from medlink.training.data.view import TrainingView
 
 from .biolord_folder import train
@@ -49,7 +49,7 @@ def terms(tmp_path_factory: pytest.TempPathFactory) -> Path:
 Texts = dict[str, tuple[set[str], set[str]]]
 
 
-def of_contrastive(data: Data) -> Texts:
+def of_contrastive(data: TrainingData) -> Texts:
     """Names and definitions by concept, as pairs are made of them."""
     selection = data.selection()
     with KnowledgeBase(data.kb) as kb:
@@ -74,11 +74,11 @@ def of_contrastive(data: Data) -> Texts:
     return {concept: (named, defined) for concept, named, defined in sets if named}
 
 
-def of_distill(data: Data) -> Texts:
+def of_distill(data: TrainingData) -> Texts:
     return {one.concept_id: (set(one.names), set(one.definitions)) for one in data.concepts()()}
 
 
-def of_static(data: Data) -> dict[str, set[str]]:
+def of_static(data: TrainingData) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for name in data.selection().names():
         found.setdefault(name.concept_id, set()).add(name.text)
@@ -87,7 +87,9 @@ def of_static(data: Data) -> dict[str, set[str]]:
 
 def test_german_by_hand(terms: Path) -> None:
     glossary = (terms / "glossary.tsv",)
-    assert of_distill(Data(terms / "kb.sqlite", glossary, languages=("de",), without=terms / "held_out.txt")) == {
+    assert of_distill(
+        TrainingData(terms / "kb.sqlite", glossary, languages=("de",), without=terms / "held_out.txt")
+    ) == {
         "T:1": ({"Fieber", "Febris"}, {"Ein Körper, der zu warm ist."}),
         "T:4": ({"Aura"}, set()),
         "T:5": ({"Zittern"}, set()),
@@ -101,7 +103,7 @@ def test_every_phase_reads_the_same(terms: Path, languages: tuple[str, ...], hel
     # of Spanish and Austrian the glossary has nothing
     if glossary and "es" in languages:
         languages = (*languages, "en")
-    data = Data(
+    data = TrainingData(
         terms / "kb.sqlite",
         (terms / "glossary.tsv",) if glossary else (),
         languages=languages,
@@ -116,9 +118,9 @@ def test_every_phase_reads_the_same(terms: Path, languages: tuple[str, ...], hel
 
 COMMANDS = {
     "contrastive": ("--start", "builtin"),
-    "distill": ("--teacher", "builtin", "--base", "builtin"),
+    "distill": ("--teacher", "builtin", "--start", "builtin"),
     "static": ("--teacher", "builtin"),
-    "multilingual": ("--teacher", "builtin", "--student", "builtin", "--language", "de"),
+    "multilingual": ("--teacher", "builtin", "--start", "builtin", "--language", "de"),
 }
 
 
@@ -137,22 +139,27 @@ def test_a_language_that_is_not_there(command: str, terms: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize("read", [of_contrastive, of_distill])
-def test_definitions_of_no_use_are_refused(read: Callable[[Data], Texts], terms: Path, tmp_path: Path) -> None:
+def test_definitions_of_no_use_are_refused(read: Callable[[TrainingData], Texts], terms: Path, tmp_path: Path) -> None:
     (tmp_path / "more.tsv").write_text("id\tdefinition\nT:9\tOf nothing.\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="none of the added definitions belongs to a concept"):
-        read(Data(terms / "kb.sqlite", (tmp_path / "more.tsv",)))
+        read(TrainingData(terms / "kb.sqlite", (tmp_path / "more.tsv",)))
     with pytest.raises(ConfigError, match=r"none of the added definitions is in de\."):
-        read(Data(terms / "kb.sqlite", (tmp_path / "more.tsv",), languages=("de",)))
+        read(TrainingData(terms / "kb.sqlite", (tmp_path / "more.tsv",), languages=("de",)))
 
 
 @pytest.mark.parametrize("read", [of_contrastive, of_distill])
-def test_what_is_not_used_is_said(
-    read: Callable[[Data], Texts], terms: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_not_used_is_said(read: Callable[[TrainingData], Texts], terms: Path, tmp_path: Path) -> None:
+    said: list[str] = []
     (tmp_path / "more.tsv").write_text(f"{GLOSSARY}\tof no concept\ten\nT:1\twarm\txx\n", encoding="utf-8")
-    data = Data(terms / "kb.sqlite", (tmp_path / "more.tsv",), languages=("de", "es"), without=terms / "held_out.txt")
-    read(data)
-    said = capsys.readouterr().err.splitlines()
+    read(
+        TrainingData(
+            terms / "kb.sqlite",
+            (tmp_path / "more.tsv",),
+            languages=("de", "es"),
+            without=terms / "held_out.txt",
+            progress=said.append,
+        )
+    )
     assert sorted(said) == sorted(
         [
             f"ids to leave out that are no concepts: 1 in {terms / 'held_out.txt'}",
@@ -161,8 +168,9 @@ def test_what_is_not_used_is_said(
             "rows left out: 3 (definition in another language)",
         ]
     )
-    read(Data(terms / "kb.sqlite", (terms / "glossary.tsv",)))
-    assert "rows left out: 1 (definition of no concept here)" in capsys.readouterr().err
+    said.clear()
+    read(TrainingData(terms / "kb.sqlite", (terms / "glossary.tsv",), progress=said.append))
+    assert said == ["rows left out: 1 (definition of no concept here)"]
 
 
 def test_no_id_to_leave_out_is_lost(terms: Path, tmp_path: Path) -> None:
@@ -171,7 +179,7 @@ def test_no_id_to_leave_out_is_lost(terms: Path, tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"ids\.txt:2: 1 of 2 rows cannot be used \(bad bytes: 1\).*Remedy: give the file"
     ):
-        Data(terms / "kb.sqlite", without=ids).selection()
+        TrainingData(terms / "kb.sqlite", without=ids).selection()
     ids.write_text("\n \n")
     with pytest.raises(InputError, match=r"ids\.txt: there is no id in it\. Remedy: give one id a line"):
-        Data(terms / "kb.sqlite", without=ids).selection()
+        TrainingData(terms / "kb.sqlite", without=ids).selection()

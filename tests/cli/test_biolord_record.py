@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from medlink.cli.biolord_recipe import FOLDERS, read_recipe
-from medlink.cli.biolord_record import RECORD, bind
 from medlink.errors import ConfigError, InputError
 from medlink.kb import Input, extend_kb
 from medlink.models import load_encoder
-from medlink.training.common import checkpoint
+from medlink.training.biolord.recipe_file import FOLDERS, read_recipe
+from medlink.training.biolord.record import RECORD, bind
+from medlink.training.common.recipes import RunOptions
+from medlink.training.common.run import work_folder
 from tests.training.small_bert import small_bert
 
 from .biolord_folder import TOML, copy_of, rewrite, train
@@ -225,7 +226,7 @@ def test_how_it_is_run_may_change(folder: Path, complete: tuple[Path, str], tmp_
 def test_nothing_changes_under_a_process_that_is_at_work(begun: Path) -> None:
     work = begun / "run" / "1-sts.checkpoints"
     before = record(begun)
-    with checkpoint.work_folder(work, {}):
+    with work_folder(work, RunOptions()):
         rebind(begun)
         with pytest.raises(ConfigError, match=r"1-sts\.checkpoints: another process is training .*Remedy: wait"):
             rebind(begun, ("runs = 2", "runs = 3"))

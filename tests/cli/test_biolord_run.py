@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from medlink.cli.biolord_recipe import FOLDERS
 from medlink.cli.main import app
 from medlink.errors import ConfigError
 from medlink.models import load_encoder
-from medlink.training.common import checkpoint
-from medlink.training.common.loop import PhaseLoop
+from medlink.training.biolord import run_recipe
+from medlink.training.biolord.recipe_file import FOLDERS
+from medlink.training.common.batch_trainer import BatchTrainer
+from medlink.training.common.recipes import RunOptions
+from medlink.training.common.run import work_folder
 
 from .biolord_folder import copy_of, rewrite, train
 
@@ -23,15 +25,15 @@ pytestmark = pytest.mark.usefixtures("frozen")
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, *steps: int) -> None:
     """Cut the run short at steps, counted over all phases and runs."""
-    step, made = PhaseLoop.training_step, []
+    step, made = BatchTrainer.training_step, []
 
-    def stop(self: PhaseLoop, *args: object, **kwargs: object) -> object:
+    def stop(self: BatchTrainer, *args: object, **kwargs: object) -> object:
         made.append(1)
         if len(made) in steps:
             raise KeyboardInterrupt
         return step(self, *args, **kwargs)
 
-    monkeypatch.setattr(PhaseLoop, "training_step", stop)
+    monkeypatch.setattr(BatchTrainer, "training_step", stop)
 
 
 def cut_short(recipe: Path) -> None:
@@ -125,6 +127,16 @@ def test_an_unfinished_phase_goes_on_when_its_values_are_put_back(
     assert both[0] == both[1]
 
 
+def test_a_recipe_runs_from_python_in_one_call(folder: Path, complete: tuple[Path, str], tmp_path: Path) -> None:
+    copied = copy_of(folder, tmp_path / "python", run=True)
+    shutil.rmtree(copied / "run" / "5-multilingual")
+    lines: list[str] = []
+    last = run_recipe(copied / "recipe.toml", progress=lines.append)
+    assert last == copied / "run" / "5-multilingual"
+    assert load_encoder(last).fingerprint == load_encoder(complete[0] / last.name).fingerprint
+    assert [line for line in lines if "done before" in line] == [f"{name}: done before" for name in FOLDERS][:-1]
+
+
 def test_what_a_killed_process_left_at_the_end_is_deleted(
     folder: Path, complete: tuple[Path, str], tmp_path: Path
 ) -> None:
@@ -134,7 +146,7 @@ def test_what_a_killed_process_left_at_the_end_is_deleted(
         (work / "best-3").mkdir(parents=True)
         (work / "run.json").write_text("{}")
     # a process is at work in one of them
-    with checkpoint.work_folder(left[0], {}):
+    with work_folder(left[0], RunOptions(resume=True)):
         assert "sts: done before" in train("run", recipe)
         assert [work.exists() for work in left] == [True, False, False]
     train("run", recipe)

@@ -15,7 +15,7 @@ from medlink.kb import KnowledgeBase
 from medlink.models import StaticEncoder, load_encoder
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
 from medlink.training.common.recipes import PhaseRecipe
-from medlink.training.data.pairs import PairRecipe
+from medlink.training.data.recipes import PairRecipe
 from medlink.training.static.recipes import StaticStudentRecipe
 from tests.training.small_bert import small_bert
 
@@ -36,7 +36,7 @@ OF_ITS_OWN = {
     "contrastive": {"kb", "definitions", "system", "languages", "without", "pair_workers"},
     "distill": {"kb", "definitions", "system", "languages", "without", "teacher"},
     "multilingual": {"kb", "languages", "without", "teacher", "alignments"},
-    "static": {"kb", "languages", "without", "student"},
+    "static": {"kb", "languages", "without", "teacher"},
 }
 SHORT = ("--batch-size", "32", "--learning-rate", "0.01")
 
@@ -62,7 +62,7 @@ def test_the_help_states_the_defaults_of_the_recipes(command: str) -> None:
             assert option.is_flag
             assert not value
             continue
-        found = re.search(r"\[([^\]]+)\]$", option.help or "")
+        found = re.search(r"\[default: ([^\]]+)\]$", option.help or "")
         assert found, option.name
         if value is None:
             assert " " in found[1], option.name
@@ -197,7 +197,7 @@ def test_a_student_of_another_width(folder: Path, tmp_path: Path) -> None:
             for command in (
                 ("sts", "nowhere.tsv", "--start", "builtin"),
                 ("contrastive", "nowhere.sqlite", "--start", "builtin"),
-                ("distill", "nowhere.sqlite", "--teacher", "builtin", "--base", "builtin"),
+                ("distill", "nowhere.sqlite", "--teacher", "builtin", "--start", "builtin"),
                 ("multilingual", "nowhere.sqlite", "--teacher", "builtin", "--student", "builtin"),
                 ("static", "nowhere.sqlite", "--teacher", "builtin"),
             )

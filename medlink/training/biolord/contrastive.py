@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -14,9 +15,19 @@ from torch import Tensor
 from torch.nn import functional
 
 from medlink.language.text import normalise
-from medlink.training.common.loop import Batch
+from medlink.models.transformer import fingerprint_of
+from medlink.training.biolord.recipes import ContrastiveRecipe
+from medlink.training.common.batches import Batch
 from medlink.training.common.losses import info_nce
+from medlink.training.common.run import Run, transformer
 from medlink.training.data.pairs import Pair, PairSource
+
+CARD = {
+    "title": "Encoder trained by BioLORD: contrastive phase",
+    "summary": "InfoNCE on names and what is said of their concepts (Remy et al. 2022, section 3; 2024, section "
+    "Contrastive phase)",
+    "command": "medlink train biolord contrastive",
+}
 
 
 class InfoNceLoss(torch.nn.Module):
@@ -109,3 +120,37 @@ class PairBatches:
         """The batches of an epoch from one on; those before are not made."""
         for pairs in itertools.islice(self._source.batches(epoch, self._size, start), self.batches_per_epoch() - start):
             yield Batch(([pair.name for pair in pairs], [pair.text for pair in pairs]), no_negatives(pairs))
+
+
+def train_contrastive(
+    run: Run,
+    pairs: PairStream,
+    start: str | Path,
+    recipe: ContrastiveRecipe,
+    *,
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """InfoNCE on names and what is said of their concepts.
+
+    Args:
+        run: of the folder of the encoder.
+        pairs: where the pairs come from.
+        start: the transformer to train.
+        recipe: how.
+        about: facts about the pairs, for the card.
+
+    Raises:
+        ConfigError: a batch needs more concepts than there are.
+        EncoderError: as :meth:`~medlink.training.common.run.Run.fit` says.
+    """
+    model = transformer(start)
+    before = fingerprint_of(model)
+    batches = PairBatches(pairs, recipe.batch_size)
+    run.bind(recipe, data=batches.digest, start=before)
+    figures = run.fit(model, batches, InfoNceLoss(model, recipe.temperature), recipe)
+    data = {
+        **(about or {}),
+        "pairs of an epoch": pairs.pairs_per_epoch,
+        "SHA-256 of the data and their settings": f"`{batches.digest}`",
+    }
+    run.write(model, **CARD, start=before, data=data, recipe=recipe, figures=figures.facts())

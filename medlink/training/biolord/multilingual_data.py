@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.errors import ConfigError, InputError
+from medlink.errors import ConfigError
+from medlink.files.problems import Problems
+from medlink.files.tables import open_table
 from medlink.models.encoders import Encoder
 from medlink.records import Name
 from medlink.training.data.text_store import Entry
@@ -122,7 +123,7 @@ def read_alignments(path: str | Path, languages: Sequence[str]) -> Iterator[Alig
     """Read a table of alignments: tab-separated UTF-8, its first line names ``source``, ``target`` and ``language``.
 
     Args:
-        path: the table; other columns, and lines of other languages, are left out.
+        path: the table, plain or ``.gz``; other columns, and lines of other languages, are left out.
         languages: of the targets.
 
     Raises:
@@ -134,35 +135,16 @@ def read_alignments(path: str | Path, languages: Sequence[str]) -> Iterator[Alig
     >>> list(read_alignments(table, ["de"]))
     [Aligned(sources=('fever',), targets=('Fieber',), languages=('de',))]
     """
-    remedy = "give lines of a source text, a target text and its language, parted by tabs"
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-            header = next(rows, [])
-            if not set(COLUMNS) <= set(header):
-                raise InputError(
-                    "the first line does not name the columns source, target and language",
-                    path=path,
-                    line=1,
-                    remedy=remedy,
-                )
-            places = [header.index(column) for column in COLUMNS]
-            for row in rows:
-                if not row:
-                    continue
-                if len(row) != len(header):
-                    raise InputError(
-                        f"{len(row)} columns, {len(header)} expected", path=path, line=rows.line_num, remedy=remedy
-                    )
-                source, target, tag = (row[place].strip() for place in places)
-                if not (source and target and tag):
-                    raise InputError("a cell is empty", path=path, line=rows.line_num, remedy=remedy)
-                language = _base(tag.lower(), languages)
-                if language:
-                    yield Aligned((source,), (target,), (language,))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        detail = getattr(error, "strerror", None) or error
-        raise InputError(f"the table cannot be read: {detail}", path=path, remedy=remedy) from error
+    # not one line may be lost
+    table = open_table(path, Problems(0, adjustable=False), separator="\t")
+    places = table.places(COLUMNS)
+    for line, cells in table.rows:
+        source, target, tag = (cells[place].strip() for place in places)
+        language = _base(tag.lower(), languages)
+        if not (source and target and tag):
+            table.lines.bad("empty cell", line)
+        elif language:
+            yield Aligned((source,), (target,), (language,))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -13,8 +14,16 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss, CosineSimilarityLoss
 
 from medlink.errors import ConfigError
+from medlink.models.transformer import fingerprint_of
 from medlink.training.biolord.recipes import StsRecipe
-from medlink.training.common.loop import Batch
+from medlink.training.common.batches import Batch
+from medlink.training.common.run import Run, transformer
+
+CARD = {
+    "title": "Encoder trained by BioLORD: STS adaptation",
+    "summary": "rated sentence pairs (Remy et al. 2024, section Contrastive phase; 2022, appendix A.4)",
+    "command": "medlink train biolord sts",
+}
 
 
 class Rated(Protocol):
@@ -87,3 +96,26 @@ def sts_loss(model: SentenceTransformer, recipe: StsRecipe) -> torch.nn.Module:
     """The loss that a recipe names: squared error of the cosines, or CoSENT on their order."""
     loss: torch.nn.Module = CoSENTLoss(model) if recipe.loss == "cosent" else CosineSimilarityLoss(model)
     return loss
+
+
+def train_sts(run: Run, tables: Mapping[str, Sequence[Rated]], start: str | Path, recipe: StsRecipe) -> None:
+    """Fine-tune on rated sentence pairs, before the contrastive phase and, as in 2023, after it.
+
+    Args:
+        run: of the folder of the encoder.
+        tables: rated pairs by name of their table, such as :func:`medlink.training.data.rated.read_pairs` reads.
+        start: the transformer to train.
+        recipe: how.
+
+    Raises:
+        ConfigError: the tables teach nothing.
+        EncoderError: as :meth:`~medlink.training.common.run.Run.fit` says.
+    """
+    model = transformer(start)
+    before = fingerprint_of(model)
+    batches = StsBatches(tables, recipe.batch_size, recipe.seed)
+    run.bind(recipe, data=batches.digest, start=before)
+    figures = run.fit(model, batches, sts_loss(model, recipe), recipe)
+    data = {name: f"{len(rows):,} rated pairs" for name, rows in tables.items()}
+    data["SHA-256 of the data and their settings"] = f"`{batches.digest}`"
+    run.write(model, **CARD, start=before, data=data, recipe=recipe, figures=figures.facts())

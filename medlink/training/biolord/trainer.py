@@ -5,268 +5,133 @@ What is imported here needs neither torch nor sentence-transformers; training im
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medlink.errors import ConfigError
-from medlink.models.encoders import Encoder
-from medlink.training.biolord.recipes import ContrastiveRecipe, StsRecipe
+from medlink.errors import ConfigError, needs_extra
+from medlink.models import load_encoder
+from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
+from medlink.training.common.recipes import PhaseRecipe, RunOptions
 
 if TYPE_CHECKING:
-    from medlink.models.static.encoder import StaticConfig
-    from medlink.records import Name
+    from medlink.models.encoders import Encoder
     from medlink.training.biolord.contrastive import PairStream
     from medlink.training.biolord.multilingual_data import Alignments
-    from medlink.training.biolord.recipes import DistillationRecipe, MultilingualRecipe
     from medlink.training.biolord.sts import Rated
-    from medlink.training.common.phase import Measure, Run
+    from medlink.training.common.batch_trainer import Measure
     from medlink.training.data.text_store import ConceptTexts
-    from medlink.training.static.recipes import StaticStudentRecipe
 
-CHECKPOINT_STEPS = 1000
+    Source = Mapping[str, Sequence[Rated]] | PairStream | Callable[[], Iterable[ConceptTexts]] | Alignments
 
 
 class BioLordTrainer:
-    """Train a transformer by the phases of BioLORD; each writes an encoder's folder, from which the next can start.
+    """Train a transformer by a phase of BioLORD, which the recipe names; the next phase can start from what it wrote.
 
-    Same data, start, recipe and number of threads give the same weights on a CPU, whether or not a run was cut short
-    and resumed. The checkpoints of a phase lie in a folder of the encoder's name with ``.checkpoints`` until it is
-    complete.
+    ==========================  ===================================================================================
+    recipe                      source
+    ==========================  ===================================================================================
+    ``StsRecipe``               rated pairs by name of their table (:mod:`medlink.training.data.rated`)
+    ``ContrastiveRecipe``       pairs (:class:`medlink.training.data.pairs.KnowledgeBasePairs`)
+    ``DistillationRecipe``      gives concepts (:func:`medlink.training.data.text_store.concept_texts`); a teacher
+    ``MultilingualRecipe``      :class:`~medlink.training.biolord.multilingual_data.Alignments`; a teacher
+    ==========================  ===================================================================================
 
     Args:
-        start: the encoder to start from: a sentence-transformers folder, or a hub model.
-        log: called with one line now and then.
-        resume: go on from the newest checkpoint.
-        checkpoint_steps: steps between two checkpoints.
-        workers: processes that turn batches into tensors while the model is busy: some for a GPU, 0 on a CPU. They do
-            not change the weights.
+        source: what is trained on.
+        start: the encoder that is trained further: a sentence-transformers folder, or a hub model.
+        recipe: the phase and how it trains; the default is the contrastive phase.
+        teacher: the encoder that is imitated.
+        about: facts about the pairs of the contrastive phase, for the card.
 
-    >>> BioLordTrainer("sentence-transformers/all-mpnet-base-v2", checkpoint_steps=500).start
-    'sentence-transformers/all-mpnet-base-v2'
+    Raises:
+        ConfigError: a teacher is missing, or given where none is imitated.
+
+    >>> BioLordTrainer({}, "sentence-transformers/all-mpnet-base-v2", StsRecipe(loss="cosent")).recipe.epochs
+    10
     """
 
     def __init__(
         self,
+        source: Source,
         start: str | Path,
-        log: Callable[[str], None] | None = None,
+        recipe: PhaseRecipe | None = None,
+        *,
+        teacher: str | Path | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.source, self.start, self.recipe = source, start, recipe or ContrastiveRecipe()
+        taught = isinstance(self.recipe, DistillationRecipe | MultilingualRecipe)
+        if taught != (teacher is not None):
+            raise ConfigError(
+                "a teacher is missing" if taught else f"{type(self.recipe).__name__} has no use for a teacher",
+                remedy="name the encoder that is imitated" if taught else "leave it out",
+            )
+        self._more = {"teacher": teacher} if taught else {"about": about} if about else {}
+
+    def train(
+        self,
+        out: str | Path,
         *,
         resume: bool = False,
-        checkpoint_steps: int = CHECKPOINT_STEPS,
+        checkpoint_steps: int = 1000,
         workers: int = 0,
-    ) -> None:
-        self.start = start
-        self._log = log or (lambda _: None)
-        self._resume, self._checkpoint_steps, self._workers = resume, checkpoint_steps, workers
-
-    def sts(
-        self,
-        tables: Mapping[str, Sequence[Rated]],
-        out: str | Path,
-        recipe: StsRecipe | None = None,
-        *,
+        progress: Callable[[str], None] | None = None,
         evaluate: Measure | None = None,
     ) -> Encoder:
-        """Phase 1: fine-tune on rated sentence pairs, before and, as in 2023, after the contrastive phase.
+        """Run the recipe and write the encoder.
+
+        Same source, start, recipe and number of threads give the same weights on a CPU, whether or not the run was cut
+        short and resumed. What is not finished lies in a folder of the encoder's name with ``.checkpoints``.
 
         Args:
-            tables: rated pairs by name of their table, such as :func:`medlink.training.data.rated.read_pairs` reads.
-            out: folder of the encoder.
-            recipe: how; the default is that of BioLORD 2022, appendix A.4.
-            evaluate: development measure, higher is better; the weights with the best are kept.
+            out: folder of the encoder; of ``run-1``, ``run-2`` and so on for self-distillation, to be averaged by
+                :func:`medlink.training.common.averaging.soup`.
+            resume: go on where a run that was cut short stopped.
+            checkpoint_steps: steps between two checkpoints.
+            workers: processes that turn batches into tensors while the model is busy: some for a GPU, 0 on a CPU. They
+                do not change the weights.
+            progress: called with one line now and then.
+            evaluate: development measure of the model, higher is better; the weights with the best are kept.
 
         Returns:
-            The trained encoder, opened from ``out``.
+            The trained encoder, opened from ``out``; the first one of self-distillation.
 
         Raises:
-            ConfigError: the tables teach nothing, or a folder is in use or holds another run.
-            EncoderError: the start is no transformer, the loss or the weights are no numbers, a checkpoint is damaged,
-                or the disk is full.
+            ConfigError: the source teaches nothing, a library is missing, or a folder is in use or holds another run.
+            InputError: a table of alignments is not as it should be.
+            EncoderError: an encoder cannot be used, the loss or the weights are NaN or infinite, a checkpoint is
+                damaged, or the disk is full.
         """
-        with _libraries():
-            from medlink.training.biolord.sts import StsBatches, sts_loss
-            from medlink.training.common.phase import train_encoder
+        options = RunOptions(resume=resume, checkpoint_steps=checkpoint_steps, workers=workers)
+        with needs_extra("train", "training"):
+            from medlink.training.biolord.distillation import RUNS
+            from medlink.training.common.run import training_run
 
-        how = recipe or StsRecipe()
-        batches = StsBatches(tables, how.batch_size, how.seed)
-        data = {name: f"{len(rows):,} rated pairs" for name, rows in tables.items()}
-        run = self._run(evaluate)
-        return train_encoder(out, self.start, "sts", lambda model: (batches, sts_loss(model, how)), how, run, data)
-
-    def contrastive(
-        self,
-        pairs: PairStream,
-        out: str | Path,
-        recipe: ContrastiveRecipe | None = None,
-        *,
-        evaluate: Measure | None = None,
-        data: Mapping[str, Any] | None = None,
-    ) -> Encoder:
-        """Phase 2: InfoNCE on names and what is said of their concepts.
-
-        Args:
-            pairs: where the pairs come from.
-            out: folder of the encoder.
-            recipe: how; the default is that of BioLORD 2022, appendix A.2.
-            evaluate: development measure, higher is better; the weights with the best are kept.
-            data: facts about the pairs, for the card.
-
-        Returns:
-            The trained encoder, opened from ``out``.
-
-        Raises:
-            ConfigError: a batch needs more concepts than there are, or a folder is in use or holds another run.
-            EncoderError: the start is no transformer, the loss or the weights are no numbers, a checkpoint is damaged,
-                or the disk is full.
-        """
-        with _libraries():
-            from medlink.training.biolord.contrastive import InfoNceLoss, PairBatches
-            from medlink.training.common.phase import train_encoder
-
-        how = recipe or ContrastiveRecipe()
-        batches = PairBatches(pairs, how.batch_size)
-        facts = {**(data or {}), "pairs of an epoch": pairs.pairs_per_epoch}
-        return train_encoder(
-            out,
-            self.start,
-            "contrastive",
-            lambda model: (batches, InfoNceLoss(model, how.temperature)),
-            how,
-            self._run(evaluate),
-            facts,
-        )
-
-    def distill(
-        self,
-        concepts: Callable[[], Iterable[ConceptTexts]],
-        teacher: str | Path,
-        out: str | Path,
-        recipe: DistillationRecipe | None = None,
-        *,
-        evaluate: Measure | None = None,
-    ) -> list[Path]:
-        """Phase 3: teach the start, by several seeds, where the contrastive model puts each concept.
-
-        Args:
-            concepts: see :class:`~medlink.training.biolord.distillation.SelfDistillation`.
-            teacher: the contrastive model.
-            out: folder of the encoders.
-            recipe: how.
-            evaluate: development measure, higher is better.
-
-        Returns:
-            The folders of the encoders, to be averaged.
-
-        Raises:
-            MedlinkError: see :meth:`medlink.training.biolord.distillation.SelfDistillation.train`.
-        """
-        with _libraries():
-            from medlink.training.biolord.distillation import SelfDistillation
-
-        phase = SelfDistillation(concepts, teacher, self.start, recipe, self._log)
-        return phase.train(out, evaluate=evaluate, **self._options())
-
-    @staticmethod
-    def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
-        """Phase 4: the mean of the weights; see :func:`medlink.training.common.averaging.soup`.
-
-        Args:
-            folders: of encoders that match.
-            out: folder of the mean.
-
-        Returns:
-            The mean, opened from ``out``.
-
-        Raises:
-            EncoderError: the encoders do not match.
-        """
-        with _libraries():
-            from medlink.training.common.averaging import soup
-
-        return soup(folders, out)
-
-    def multilingual(
-        self,
-        alignments: Alignments,
-        teacher: str | Path,
-        out: str | Path,
-        recipe: MultilingualRecipe | None = None,
-        *,
-        evaluate: Measure | None = None,
-    ) -> Encoder:
-        """Phase 5: teach the start, a multilingual model, the teacher's embeddings of English names.
-
-        Args:
-            alignments: names of one meaning in several languages.
-            teacher: whose embeddings are learned.
-            out: folder of the encoder.
-            recipe: how.
-            evaluate: development measure, higher is better.
-
-        Returns:
-            The student, opened from ``out``.
-
-        Raises:
-            MedlinkError: see :meth:`medlink.training.biolord.multilingual.CrossLingualDistillation.train`.
-        """
-        with _libraries():
-            from medlink.training.biolord.multilingual import CrossLingualDistillation
-
-        phase = CrossLingualDistillation(alignments, teacher, self.start, recipe, self._log)
-        return phase.train(out, evaluate=evaluate, **self._options())
-
-    def static(
-        self,
-        names: Callable[[], Iterable[Name]],
-        out: str | Path,
-        student: str | Path | StaticConfig | None = None,
-        recipe: StaticStudentRecipe | None = None,
-        *,
-        evaluate: Measure | None = None,
-    ) -> Encoder:
-        """Phase 6: teach a small static encoder, which needs no torch, what the start knows of names.
-
-        Args:
-            names: gives the names of a knowledge base.
-            out: folder of the encoder.
-            student: see :class:`~medlink.training.static.student.StaticStudent`.
-            recipe: how.
-            evaluate: development measure, higher is better.
-
-        Returns:
-            The student, opened from ``out``.
-
-        Raises:
-            MedlinkError: see :meth:`medlink.training.static.student.StaticStudent.train`.
-        """
-        with _libraries():
-            from medlink.training.static.student import StaticStudent
-
-        phase = StaticStudent(names, self.start, student, recipe, self._log)
-        return phase.train(out, evaluate=evaluate, **self._options())
-
-    def _options(self) -> dict[str, Any]:
-        """How the phases that distil are run."""
-        return {"resume": self._resume, "checkpoint_steps": self._checkpoint_steps, "workers": self._workers}
-
-    def _run(self, evaluate: Measure | None) -> Run:
-        """How the other phases are run."""
-        from medlink.training.common.phase import Run
-
-        return Run(log=self._log, evaluate=evaluate, **self._options())
+            phase = _phase(self.recipe)
+        several = isinstance(self.recipe, DistillationRecipe)
+        kind = {"holds": RUNS, "what": "encoders"} if several else {}
+        with training_run(out, self.recipe, options, progress, evaluate, **kind) as run:
+            phase(run, self.source, self.start, self.recipe, **self._more)
+        return load_encoder(Path(out) / "run-1" if several else out)
 
 
-@contextmanager
-def _libraries() -> Iterator[None]:
-    """Say which extra a library that is missing comes with.
+def _phase(recipe: PhaseRecipe) -> Callable[..., None]:
+    """What runs the phase that a recipe is of."""
+    from medlink.training.biolord.contrastive import train_contrastive
+    from medlink.training.biolord.distillation import distill
+    from medlink.training.biolord.multilingual import train_multilingual
+    from medlink.training.biolord.sts import train_sts
 
-    Raises:
-        ConfigError: one is missing.
-    """
-    try:
-        yield
-    except ImportError as error:
+    phases: dict[type[PhaseRecipe], Callable[..., None]] = {
+        StsRecipe: train_sts,
+        ContrastiveRecipe: train_contrastive,
+        DistillationRecipe: distill,
+        MultilingualRecipe: train_multilingual,
+    }
+    if type(recipe) not in phases:
         raise ConfigError(
-            f"a library for training is missing: {error.name}", remedy="install medlink[train]"
-        ) from error
+            f"{type(recipe).__name__} is the recipe of no phase",
+            remedy=f"give one of {', '.join(kind.__name__ for kind in phases)}",
+        )
+    return phases[type(recipe)]

@@ -24,7 +24,8 @@ from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Terms
 from medlink.training.coderpp.trainable import Trainable
 from medlink.training.common import checkpoint
-from medlink.training.common.trainer import ResumableTrainer, processes_here, training_arguments
+from medlink.training.common.recipes import RunOptions
+from medlink.training.common.resumable import ResumableTrainer, processes_here, training_arguments
 
 _EMBEDDED_TO_CHECK = 64
 
@@ -36,9 +37,8 @@ class CoderPlusPlusLoop(ResumableTrainer):
         part: the model and what is done with it.
         terms: what to train on.
         recipe: how.
+        options: how the run goes.
         work: folder of the checkpoints.
-        checkpoint_steps: steps between two of them.
-        workers: processes that turn batches into tensors; 0 does so between the steps.
         log: called with one line now and then, in the first process.
 
     Raises:
@@ -50,10 +50,9 @@ class CoderPlusPlusLoop(ResumableTrainer):
         part: Trainable,
         terms: Terms,
         recipe: CoderPlusPlusRecipe,
+        options: RunOptions,
         *,
         work: Path,
-        checkpoint_steps: int,
-        workers: int,
         log: Callable[[str], None],
     ) -> None:
         per_step = recipe.accumulation * processes_here().num_processes
@@ -61,10 +60,9 @@ class CoderPlusPlusLoop(ResumableTrainer):
         self.round_steps = recipe.refresh if isinstance(recipe.refresh, int) else epoch_steps
         args = training_arguments(
             recipe,
+            options,
             work=work,
             steps=recipe.epochs * epoch_steps,
-            checkpoint_steps=checkpoint_steps,
-            workers=workers,
             per_device_train_batch_size=recipe.anchors,
             gradient_accumulation_steps=recipe.accumulation,
         )

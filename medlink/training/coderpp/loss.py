@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from medlink.training.common.parts import embed
+from medlink.training.common.length_batches import embed
 
 ALPHA = 2.0
 BETA = 50.0

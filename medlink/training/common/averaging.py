@@ -9,37 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
-from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from medlink.errors import ConfigError, EncoderError
-from medlink.models.encoders import Encoder, load_encoder
+from medlink.errors import EncoderError
+from medlink.models.encoders import Encoder, check_folder, load_encoder
 from medlink.models.static.encoder import StaticEncoder, is_static, quantise
+from medlink.training.common.card import write_card
 
 _SETTINGS = {".json", ".txt", ".model"}
 # what the libraries note of the way a folder was made, and what a tokenizer keeps of its last call
 _PROVENANCE = {"_name_or_path", "transformers_version", "__version__", "dtype", "torch_dtype", "truncation", "padding"}
-_AT_ONCE = 1 << 22
-_CARD = """\
-# Mean of {count} encoders
-
-Embeds names of concepts in {dimension} dimensions; medlink scales them to length 1. Fingerprint `{fingerprint}`.
-Every weight is the mean of the weights of the encoders below, which were trained from one start (BioLORD-2023, section
-"Weight-averaging phase"; Wortsman et al. 2022).
-
-Licence: to be filled in by whoever passes this encoder on; that of the terminology it was trained on has a say.
-
-## Averaged
-
-SHA-256 of their weights:
-
-{parts}
-"""
 
 
 def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
@@ -80,28 +64,28 @@ def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
 def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
     """Write the mean of the weights of encoders, all static or all transformers.
 
-    Transformers are read and written in parts of a few million weights: memory does not grow with their number, and not
-    with the size of a model until the result is opened.
+    Memory does not grow with the number of encoders.
 
     Args:
-        folders: at least one model folder, of one configuration, tokenizer and shape.
-        out: folder of the mean, written beside and renamed.
+        folders: at least one model folder, of one configuration, tokenizer and shape; a folder of encoders that
+            self-distillation made stands for all of them.
+        out: folder of the mean, which appears whole.
 
     Returns:
         The mean, opened from ``out``.
 
     Raises:
         ConfigError: ``out`` is in use for something else.
-        EncoderError: a folder is none of an encoder, two do not match, a weight is no number, or the disk is full.
+        EncoderError: a folder holds no encoder, two do not match, a weight is NaN or infinite, or the disk is full.
 
     >>> import tempfile
     >>> from medlink.models.encoders import builtin_folder
     >>> soup([builtin_folder(), builtin_folder()], Path(tempfile.mkdtemp(), "mean")).dimension
     256
     """
-    from medlink.training.common import checkpoint
+    from medlink.training.common.checkpoint import new_folder
 
-    paths, out = [Path(folder) for folder in folders], Path(out).resolve()
+    paths, out = encoder_folders(folders), Path(out).resolve()
     if not paths:
         raise EncoderError("no encoders to average")
     for path in paths:
@@ -114,27 +98,32 @@ def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
             path=paths[kinds.index(not kinds[0])],
             remedy="average encoders of one kind",
         )
-    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / "modules.json").exists())):
-        raise ConfigError("it is there and holds no encoder", path=out, remedy="name another folder")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with checkpoint.replacing(out, "the mean") as beside:
+    check_folder(out)
+    with new_folder(out, "the mean") as draft:
         if all(kinds):
-            average([StaticEncoder.load(path) for path in paths]).save(beside)
+            average([StaticEncoder.load(path) for path in paths]).save(draft)
         else:
-            try:
-                _average_folders(paths, beside)
-            except EncoderError:
-                checkpoint.remove(beside)
-                raise
-        mean = load_encoder(beside)
-        card = _CARD.format(
-            count=len(paths),
-            dimension=mean.dimension,
-            fingerprint=mean.fingerprint,
-            parts="\n".join(f"- `{_digest(path)}`" for path in paths),
+            _average_folders(paths, draft)
+        data = {f"SHA-256 of the weights of encoder {i + 1}": f"`{_digest(path)}`" for i, path in enumerate(paths)}
+        write_card(
+            draft,
+            load_encoder(draft),
+            title=f"Mean of {len(paths)} encoders",
+            summary="every weight is the mean of the weights of encoders that were trained from one start "
+            '(BioLORD-2023, section "Weight-averaging phase"; Wortsman et al. 2022)',
+            command="medlink train biolord soup",
+            data=data,
         )
-        (beside / "README.md").write_text(card, encoding="utf-8")
     return load_encoder(out)
+
+
+def encoder_folders(folders: Sequence[str | Path]) -> list[Path]:
+    """Folders of encoders, those in a folder that self-distillation made one by one."""
+    return [
+        one
+        for folder in map(Path, folders)
+        for one in ([folder] if (folder / "modules.json").exists() else sorted(folder.glob("run-*")) or [folder])
+    ]
 
 
 def _average_folders(paths: list[Path], beside: Path) -> None:
@@ -155,6 +144,7 @@ def _average_folders(paths: list[Path], beside: Path) -> None:
             )
     for name in [*settings, *weights]:
         (beside / name).parent.mkdir(parents=True, exist_ok=True)
+    for name in settings:
         shutil.copyfile(paths[0] / name, beside / name)
     for name in weights:
         _average_file([path / name for path in paths], beside / name)
@@ -210,19 +200,15 @@ def _digest(folder: Path) -> str:
 
 
 def _average_file(paths: list[Path], out: Path) -> None:
-    """Put the mean of files of weights into a copy of the first of them.
-
-    A safetensors file is the length of a header in 8 bytes, the header, and the tensors one after the other. The
-    library itself only writes tensors that are all in memory.
-    """
+    """Write the mean of files of weights."""
     import torch
     from safetensors import SafetensorError, safe_open
+    from safetensors.torch import save_file
 
+    remedy = "average runs of one start and recipe"
     try:
-        with ExitStack() as stack, out.open("r+b") as file:
+        with ExitStack() as stack:
             opened = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length))
             shapes = [_shapes(one) for one in opened]
             for path, other in zip(paths, shapes, strict=True):
                 for name in sorted(shapes[0].keys() | other.keys()):
@@ -230,27 +216,25 @@ def _average_file(paths: list[Path], out: Path) -> None:
                         raise EncoderError(
                             f"{name} is {_words(other.get(name))}, {_words(shapes[0].get(name))} in {paths[0]}",
                             path=path,
-                            remedy="average runs of one start and recipe",
+                            remedy=remedy,
                         )
-            for name, (_, shape) in shapes[0].items():
-                file.seek(8 + length + header[name]["data_offsets"][0])
-                for rows in _blocks(shape):
-                    blocks = [_read(one, name, rows) for one in opened]
-                    for path, block in zip(paths, blocks, strict=True):
-                        if not blocks[0].is_floating_point() and not torch.equal(block, blocks[0]):
-                            raise EncoderError(
-                                f"{name} holds other whole numbers than in {paths[0]}",
-                                path=path,
-                                remedy="average runs of one start and recipe",
-                            )
-                        if not bool(torch.isfinite(block).all()):
-                            raise EncoderError(f"{name} holds what is no number", path=path, remedy="leave it out")
-                    mean = blocks[0]
-                    if mean.is_floating_point():
-                        mean = (sum(block.double() for block in blocks) / len(blocks)).to(mean.dtype)
-                    file.write(mean.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+            mean: dict[str, Any] = {}
+            for name in shapes[0]:
+                tensors = [one.get_tensor(name) for one in opened]
+                for path, tensor in zip(paths, tensors, strict=True):
+                    if not tensor.is_floating_point() and not torch.equal(tensor, tensors[0]):
+                        raise EncoderError(
+                            f"{name} holds other whole numbers than in {paths[0]}", path=path, remedy=remedy
+                        )
+                    if not bool(torch.isfinite(tensor).all()):
+                        raise EncoderError(f"{name} holds NaN or infinite weights", path=path, remedy="leave it out")
+                mean[name] = tensors[0]
+                if tensors[0].is_floating_point():
+                    mean[name] = (sum(tensor.double() for tensor in tensors) / len(tensors)).to(tensors[0].dtype)
+            metadata = opened[0].metadata()
     except SafetensorError as error:
         raise EncoderError(f"the weights cannot be read: {error}", path=paths[0].parent) from error
+    save_file(mean, out, metadata=metadata)
 
 
 def _shapes(opened: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -262,17 +246,3 @@ def _shapes(opened: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
 def _words(shape: tuple[str, tuple[int, ...]] | None) -> str:
     """Number type and shape for an error."""
     return "missing" if shape is None else f"{shape[0]} {shape[1]}"
-
-
-def _blocks(shape: tuple[int, ...]) -> Iterator[slice | None]:
-    """Rows of a tensor, a few million numbers at a time; ``None`` is the whole of one without rows."""
-    if not shape:
-        yield None
-        return
-    step = max(1, _AT_ONCE // max(1, prod(shape[1:])))
-    yield from (slice(start, start + step) for start in range(0, shape[0], step))
-
-
-def _read(opened: Any, name: str, rows: slice | None) -> Any:
-    """A block of a tensor."""
-    return opened.get_tensor(name) if rows is None else opened.get_slice(name)[rows]

@@ -1,18 +1,14 @@
 """Checkpoints of a training run: safetensors, NumPy and JSON, so that resuming unpickles nothing.
 
-A work folder holds ``checkpoint-STEP/``, written beside and renamed when complete, and its companions:
-``neighbours-ROUND.npy``, the lists that the batches of a round of CODER++ are composed from, or ``best-STEP/``, the
-best weights so far by a development measure. ``run.json`` says which data and which recipe they belong to; ``lock`` is
-held by the process that writes.
+A folder of checkpoints holds ``checkpoint-STEP/``, which appears whole, and its companions: ``neighbours-ROUND.npy``,
+the lists that the batches of a round of CODER++ are composed from, or ``best-STEP/``, the best weights so far by a
+development measure.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
@@ -20,24 +16,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor
 from transformers import TrainerState
 
-from medlink.errors import ConfigError, EncoderError
-from medlink.models.static.encoder import write_json
+from medlink.errors import EncoderError
+from medlink.files.folders import remove, whole_folder
+from medlink.files.json import write_json
+from medlink.files.whole import whole_file
 
 _WEIGHTS, _LOSS, _OPTIMIZER = "weights.safetensors", "loss.safetensors", "optimizer.safetensors"
 SCHEDULE, STATE = "schedule.json", "trainer_state.json"
-_RUN, _LOCK = "run.json", "lock"
-# what a killed process leaves beside complete files
-_LEFT = re.compile(rf"(\d+|run)\.writing|{_LOCK}")
 # what a checkpoint needs beside it
 _COMPANIONS = ("neighbours-*.npy", "best-*")
-_DIGESTS = {"names": "other names", "data": "other data", "start": "another start"}
 _REMEDY = "delete the folder of checkpoints and train from the start"
 _ROOM = "make room, or mend the folder, and go on with --resume"
 
@@ -59,169 +52,52 @@ def reading(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(folder: Path, what: str) -> Iterator[None]:
-    """Turn a full or broken disk into one error, and leave nothing that is half written.
+def writing(path: Path, what: str) -> Iterator[None]:
+    """Turn a full or broken disk into one error.
 
     Raises:
-        EncoderError: ``what``, in ``folder``, cannot be written.
+        EncoderError: ``what``, at ``path``, cannot be written.
     """
     try:
         yield
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(folder, ignore_errors=True)
         detail = getattr(error, "strerror", None) or error
-        raise EncoderError(f"{what} cannot be written: {detail}", path=folder, remedy=_ROOM) from error
-
-
-def check_work_folder(work: Path, run: dict[str, Any], *, resume: bool) -> Path | None:
-    """Look whether a run may begin, or go on, in a folder.
-
-    Args:
-        work: folder of the checkpoints.
-        run: what must not change between the parts of one run.
-        resume: go on from the newest checkpoint. Without a checkpoint any run may begin: nothing is lost.
-
-    Returns:
-        The newest checkpoint.
-
-    Raises:
-        ConfigError: the folder is in use, or holds a run of other data, start, recipe or number of processes.
-        EncoderError: a file that says how far the run got is damaged.
-    """
-    if work.exists() and not work.is_dir():
-        raise ConfigError("there is a file of that name", path=work, remedy="name another folder")
-    if not work.exists() or never_begun(work):
-        return None
-    found = newest(work)
-    if found is None and not (work / _RUN).exists():
-        raise ConfigError(
-            "the folder is not empty and holds no checkpoints of a run", path=work, remedy="name another folder"
-        )
-    if found is None:
-        return None
-    if not resume:
-        raise ConfigError(
-            "the folder holds an unfinished run", path=work, remedy="resume it with --resume, or delete the folder"
-        )
-    with reading(work / _RUN):
-        before = json.loads((work / _RUN).read_text("utf-8"))
-        changed = _changes(before, run)
-    if changed:
-        raise ConfigError(
-            f"the unfinished run has {', '.join(changed)}",
-            path=work,
-            remedy="resume with the data, options and number of processes it began with, or delete the folder",
-        )
-    with reading(found / STATE):
-        step = TrainerState.load_from_json(str(found / STATE)).global_step
-        if step != step_of(found):
-            raise ValueError(f"it is of step {step}")
-    return found
-
-
-def never_begun(work: Path) -> bool:
-    """Whether a folder is empty, or holds only what a run leaves that was ended before it began."""
-    return all(_LEFT.fullmatch(path.name) for path in work.iterdir())
-
-
-def _changes(before: dict[str, Any], run: dict[str, Any]) -> list[str]:
-    """What two runs differ in: data and start as such, the rest with both values."""
-    changed = [text for key, text in _DIGESTS.items() if key in run and before[key] != run[key]]
-    old, new = ({**each["recipe"], "processes": each["processes"]} for each in (before, run))
-    return changed + [
-        f"{key} {old.get(key)} (now {new.get(key)})"
-        for key in sorted(old.keys() | new.keys())
-        if old.get(key) != new.get(key)
-    ]
+        raise EncoderError(f"{what} cannot be written: {detail}", path=path, remedy=_ROOM) from error
 
 
 @contextmanager
-def work_folder(work: Path, run: dict[str, Any]) -> Iterator[None]:
-    """The folder of a run, this run's alone as long as it lasts, without what a killed process left half written.
+def new_folder(path: Path, what: str) -> Iterator[Path]:
+    """:func:`medlink.files.folders.whole_folder`, with the error that says how to go on.
 
     Raises:
-        ConfigError: it cannot be written to, or a run that goes on writes to it.
+        EncoderError: ``what`` cannot be written.
     """
-    lock = FileLock(work / _LOCK, timeout=0)
-    try:
-        try:
-            work.mkdir(parents=True, exist_ok=True)
-            lock.acquire()
-            _begin(work, run)
-        except Timeout as error:
-            raise ConfigError(
-                "another process is training into the folder", path=work, remedy="wait for it, or name another folder"
-            ) from error
-        except OSError as error:
-            raise ConfigError(
-                f"cannot be written: {error.strerror}", path=work, remedy="name a folder in one you can write to"
-            ) from error
-        yield
-    finally:
-        lock.release()
+    with whole_folder(path, what) as draft, writing(path, what):
+        yield draft
 
 
-def _begin(work: Path, run: dict[str, Any]) -> None:
-    """Clear what was left half written, all of it where there is no checkpoint, and say whose folder this is."""
-    begun = newest(work) is not None
-    for left in work.glob("*.writing"):
-        remove(left)
-    if not begun:
-        for left in _companions(work):
-            remove(left)
-        beside = work / "run.writing"
-        write_json(beside, run)
-        os.replace(beside, work / _RUN)
-
-
-def _companions(work: Path) -> list[Path]:
-    """What lies in a work folder beside the checkpoints."""
+def companions(work: Path) -> list[Path]:
+    """What lies beside the checkpoints."""
     return [path for pattern in _COMPANIONS for path in work.glob(pattern)]
 
 
-def remove(path: Path) -> None:
-    """Delete a file or a folder, if it is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def replace_folder(new: Path, target: Path) -> None:
-    """Put a complete folder in the place of another.
-
-    At every moment one of the two is whole; what a kill between the renames left is cleared by the next call.
-    """
-    old = target.with_name(f".{target.name}.old")
-    if target.exists():
-        remove(old)
-        os.replace(target, old)
-    os.replace(new, target)
-    remove(old)
-
-
-@contextmanager
-def replacing(target: Path, what: str) -> Iterator[Path]:
-    """A folder to write to, which takes the place of ``target`` when the block ends without an error.
-
-    Args:
-        target: the folder to make, or to replace.
-        what: what it is, for the error.
-
-    Raises:
-        EncoderError: it cannot be written.
-    """
-    beside = target.with_name(f".{target.name}.writing")
-    remove(beside)
-    with writing(beside, what):
-        yield beside
-    replace_folder(beside, target)
-
-
 def newest(work: Path) -> Path | None:
-    """The complete checkpoint of the latest step."""
+    """The checkpoint of the latest step."""
     found = [path for path in work.glob("checkpoint-*") if path.name[11:].isdigit()]
     return max(found, key=step_of, default=None)
+
+
+def check(folder: Path) -> Path:
+    """A checkpoint, looked at before anything is built on it.
+
+    Raises:
+        EncoderError: it does not say that it is of the step of its name.
+    """
+    with reading(folder / STATE):
+        step = TrainerState.load_from_json(str(folder / STATE)).global_step
+        if step != step_of(folder):
+            raise ValueError(f"it is of step {step}")
+    return folder
 
 
 def step_of(folder: Path) -> int:
@@ -235,7 +111,7 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 
 def read_random(folder: Path, process: int) -> dict[str, Tensor]:
-    """States of a process's random numbers: ``cpu``, and ``cuda`` where it had a GPU."""
+    """What :func:`random_states` gave in a process."""
     path = folder / f"random-{process}.safetensors"
     with reading(path):
         states = load_file(path)
@@ -243,12 +119,18 @@ def read_random(folder: Path, process: int) -> dict[str, Tensor]:
     return states
 
 
-def write_random(folder: Path, process: int) -> None:
-    """Write the states that :func:`read_random` reads."""
+def random_states() -> dict[str, Tensor]:
+    """States of this process's random numbers: ``cpu``, and ``cuda`` where it has a GPU."""
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state()
-    write_tensors(folder / f"random-{process}.safetensors", states)
+    return states
+
+
+def write_random(folder: Path, states: Sequence[dict[str, Tensor]]) -> None:
+    """Write the random states of all processes."""
+    for process, one in enumerate(states):
+        write_tensors(folder / f"random-{process}.safetensors", one)
 
 
 def write_state(
@@ -324,9 +206,8 @@ def write_neighbours(work: Path, number: int, neighbours: NDArray[np.int32]) -> 
     """Write the lists of a round, once; returns the name of their file."""
     path = work / f"neighbours-{number}.npy"
     if not path.exists():
-        beside = work / f"neighbours-{number}.writing.npy"
-        np.save(beside, neighbours, allow_pickle=False)
-        os.replace(beside, path)
+        with whole_file(path, "the neighbours") as file:
+            np.save(file, neighbours, allow_pickle=False)
     return path.name
 
 
@@ -356,15 +237,11 @@ def clear_best(work: Path, name: str) -> None:
             remove(old)
 
 
-def finish(work: Path, writing: Path, step: int, needed: Collection[str]) -> None:
-    """Make a written checkpoint the newest and only one, together with the companions that it needs."""
-    target = work / f"checkpoint-{step}"
-    if target.exists():
-        shutil.rmtree(target)
-    os.replace(writing, target)
+def keep_only(work: Path, step: int, needed: Collection[str]) -> None:
+    """Delete all checkpoints but that of a step, and all companions but those that it needs."""
     for old in work.glob("checkpoint-*"):
-        if old != target:
-            shutil.rmtree(old)
-    for old in _companions(work):
+        if old.name != f"checkpoint-{step}":
+            remove(old)
+    for old in companions(work):
         if old.name not in needed:
             remove(old)

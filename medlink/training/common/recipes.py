@@ -22,6 +22,13 @@ WeightDecay = Annotated[float, Field(ge=0, le=LARGEST, description="Weight decay
 FeatureDropout = Annotated[float, Field(ge=0, lt=1, description="Share of n-grams left out of a name.")]
 
 
+CheckpointSteps = Annotated[int, Field(ge=1, description="Steps between checkpoints.")]
+Workers = Annotated[int, Field(ge=0, description="Processes that prepare batches.")]
+
+OF_DEV = ("evaluate_steps", "patience")
+"""What of a recipe means nothing without a development measure."""
+
+
 class Recipe(Settings):
     """What the recipe of every trainer states. The same recipe, data and start give the same weights on a CPU.
 
@@ -72,3 +79,15 @@ class PhaseRecipe(Recipe):
     patience: Annotated[
         int, Field(ge=0, description="Looks at --dev without a better one after which training stops; 0: never.")
     ] = 0
+
+
+class RunOptions(Settings):
+    """How a run goes. None of it changes the weights.
+
+    Raises:
+        ConfigError: a value is of another type or out of its range.
+    """
+
+    checkpoint_steps: CheckpointSteps = 1000
+    workers: Workers = 0
+    resume: Annotated[bool, Field(description="Go on from the newest checkpoint of OUT.")] = False

@@ -14,24 +14,22 @@ import hashlib
 import json
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Protocol, Self
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
 
 from medlink.errors import ConfigError
 from medlink.language.text import normalise
-from medlink.settings import Settings
 from medlink.training.data.batches import distinct_batches, run_ahead
 from medlink.training.data.graph import Material, counts_of, draw_ancestors, draw_places, draw_values, order, upto
+from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.relations import describe, relation_words
 from medlink.training.data.view import Numbers, TrainingView
 
 KINDS = ("definition", "description", "name")
 _CHUNK = 16_384  # pairs whose texts are read at once: a few dozen megabytes
 _BATCHES = 16  # at least, so that few pairs wait for a next batch that is of another chunk
-_HAIR = 1e-9
 _SPARE = 8  # further lots of pairs that a chunk may draw to fill its batches
 _ORDERS = 6  # orders that are kept: two cycles of each kind may meet in a chunk
 _Candidate = tuple[frozenset[Hashable], "Pair"]
@@ -56,52 +54,6 @@ class PairSource(Protocol):
     def batches(self, epoch: int, size: int) -> Iterator[list[Pair]]:
         """The ``pairs_per_epoch // size`` batches of an epoch; in one no pairs share a concept, a name or a text."""
         ...
-
-
-_Share = Annotated[float, Field(ge=0, le=1)]
-
-
-class PairRecipe(Settings):
-    """Which pairs, and how many: the defaults are those of Remy et al. 2022, sections 3.1 and 3.2.
-
-    Without a number of pairs an epoch has as many as there are when each definition comes ``definition_repeats`` times;
-    without definitions, each relation or name once. The paper has no pairs of two names of a concept, as other models
-    have them, on purpose (section 3). The pairs that are neither have a description, which begins with the name of an
-    ancestor, a semantic type or "something"; the paper names the three and no shares, hence a third each. A concept
-    without a semantic type or an ancestor gets "something".
-
-    Raises:
-        ConfigError: a value is of another type or out of its range, or two shares are more than 1 together.
-
-    >>> PairRecipe().definition_share, PairRecipe().description_share
-    (0.15, 0.85)
-    """
-
-    pairs: Annotated[Annotated[int, Field(ge=1)] | None, Field(description="Pairs in an epoch.")] = None
-    definition_share: Annotated[_Share, Field(description="Share of pairs with a definition.")] = 0.15
-    name_share: Annotated[_Share, Field(description="Share of pairs of two names of a concept.")] = 0.0
-    definition_repeats: Annotated[
-        int, Field(ge=1, description="How often a definition comes in an epoch where --pairs does not say it.")
-    ] = 50
-    open_share: Annotated[_Share, Field(description="Share of descriptions that begin with 'something'.")] = 1 / 3
-    semantic_type_share: Annotated[
-        _Share, Field(description="Share of descriptions that begin with a semantic type.")
-    ] = 1 / 3
-    seed: Annotated[int, Field(ge=0, lt=2**32, description="Seed of all that is random.")] = 1
-
-    @model_validator(mode="after")
-    def _shares_fit(self) -> Self:
-        for one, other in (("definition_share", "name_share"), ("open_share", "semantic_type_share")):
-            if getattr(self, one) + getattr(self, other) > 1 + _HAIR:
-                raise ValueError(f"{one} and {other} together are more than 1")
-        return self
-
-    @property
-    def description_share(self) -> float:
-        """Share of pairs with a description: what the other two leave."""
-        rest = 1 - self.definition_share - self.name_share
-        # 1 - 0.7 - 0.3 is a hair above 0
-        return rest if rest > _HAIR else 0.0
 
 
 class KnowledgeBasePairs:

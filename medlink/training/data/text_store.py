@@ -24,7 +24,7 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.files.folders import scratch_folder
 from medlink.files.whole import put_in_place
 from medlink.records import Definition, Name
-from medlink.training.common.loop import Batch
+from medlink.training.common.batches import Batch
 
 _FETCHED = 16_384
 _ROOM = "make room, or name a folder on another disk, and run again with --resume"

@@ -7,7 +7,6 @@ products. What that costs is measured on names of the user's own knowledge base 
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,16 +19,16 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError
-from medlink.models.encoders import BUILTIN, Encoder, check_folder, load_encoder
+from medlink.models.encoders import BUILTIN, Encoder, load_encoder
 from medlink.models.static.encoder import StaticConfig, StaticEncoder
 from medlink.models.static.module import StaticEmbedding
 from medlink.records import Name
-from medlink.training.biolord.distillation_targets import principal_components, project, sum_embeddings, to_unit
-from medlink.training.biolord.distillation_work import PhaseWork, phase_work
-from medlink.training.common import checkpoint
-from medlink.training.common.card import CARD
-from medlink.training.common.loop import CHECKPOINT_STEPS
-from medlink.training.common.trainer import precision_here, processes_here, settings_here
+from medlink.training.common.batch_trainer import Measure
+from medlink.training.common.recipes import RunOptions
+from medlink.training.common.resumable import processes_here
+from medlink.training.common.run import Run, training_run
+from medlink.training.common.targets import principal_components, project, sum_embeddings, to_unit
+from medlink.training.common.teacher import keep_targets, keep_texts, regress
 from medlink.training.data.text_store import Entry, TextStore
 from medlink.training.static.recipes import StaticStudentRecipe
 from medlink.training.static.student_data import accuracy_at_1, hold_out, synonyms
@@ -37,38 +36,11 @@ from medlink.training.static.student_data import accuracy_at_1, hold_out, synony
 _READ = 8192
 # of a table of standard normal numbers
 _FIRST = 0.1
-_CARD = """\
-# Static encoder distilled from a transformer
-
-Embeds names of concepts as unit vectors of {dimension} dimensions, without torch. Fingerprint `{fingerprint}`.
-Teacher: the encoder with fingerprint `{teacher}`, of {width} dimensions. {start}
-
-Licence: to be filled in by whoever passes this encoder on; that of the terminology it was trained on has a say.
-
-## Training data
-
-{names:,} names of {concepts:,} concepts. SHA-256 of the names: `{digest}`.
-
-## Recipe
-
-`medlink train biolord static`: the teacher's embeddings as targets, mean squared error. Seed {seed}.
-
-```json
-{recipe}
-```
-
-## What the student loses
-
-{queries:,} names that were kept from training, one of a concept, looked up among the {names:,} others:
-
-| encoder | Acc@1 |
-|---|---|
-| teacher | {teacher_accuracy:.4f} |
-| teacher, reduced to {dimension} dimensions | {reduced_accuracy:.4f} |
-| this one | {accuracy:.4f} |
-
-{steps:,} steps in {hours:.2f} hours{loss}.
-"""
+CARD = {
+    "title": "Static encoder distilled from a transformer",
+    "summary": "the teacher's embeddings as targets, mean squared error",
+    "command": "medlink train biolord static",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,22 +58,21 @@ class StaticStudent:
 
     Args:
         names: gives the names of a knowledge base, in ascending order of their concepts.
-        teacher: the encoder to learn from: a folder or a hub model.
-        start: the static encoder to begin with (``"builtin"`` or a folder), or the shape of one with random weights;
+        start: the static encoder that is trained (``"builtin"`` or a folder), or the shape of one with random weights;
             by default a shape of the usual width, or of the teacher's if that is smaller.
         recipe: how to train.
-        log: called with one line now and then.
+        teacher: the encoder to learn from: a folder or a hub model.
     """
 
     def __init__(
         self,
         names: Callable[[], Iterable[Name]],
-        teacher: str | Path,
         start: str | Path | StaticConfig | None = None,
         recipe: StaticStudentRecipe | None = None,
-        log: Callable[[str], None] = lambda _: None,
+        *,
+        teacher: str | Path,
     ) -> None:
-        self._names, self._teacher, self._start, self._log = names, teacher, start, log
+        self._names, self._teacher, self._start = names, teacher, start
         self.recipe = recipe or StaticStudentRecipe()
         self.accuracies: Accuracies | None = None
 
@@ -110,9 +81,10 @@ class StaticStudent:
         out: str | Path,
         *,
         resume: bool = False,
-        evaluate: Callable[[SentenceTransformer], float] | None = None,
-        checkpoint_steps: int = CHECKPOINT_STEPS,
+        checkpoint_steps: int = 1000,
         workers: int = 0,
+        progress: Callable[[str], None] | None = None,
+        evaluate: Measure | None = None,
     ) -> StaticEncoder:
         """Run the recipe, measure what was lost, and write the student; ``accuracies`` says it too.
 
@@ -121,9 +93,10 @@ class StaticStudent:
         Args:
             out: folder of the student; what is not finished lies in one of that name with ``.checkpoints``.
             resume: go on where a run that was cut short stopped.
-            evaluate: development measure, higher is better.
             checkpoint_steps: steps between two checkpoints.
             workers: processes that turn batches into tensors while the model is busy.
+            progress: called with one line now and then.
+            evaluate: development measure, higher is better; the weights with the best are kept.
 
         Returns:
             The student.
@@ -131,56 +104,43 @@ class StaticStudent:
         Raises:
             ConfigError: no concept has two names, the student is wider than the teacher, there are several processes,
                 or a folder is in use.
-            EncoderError: an encoder cannot be used, the loss is no number, or the disk is full.
+            EncoderError: an encoder cannot be used, the loss is NaN or infinite, or the disk is full.
         """
-        out, recipe = Path(out).resolve(), self.recipe
-        check_folder(out)
-        precision_here(recipe.precision)
-        if processes_here().num_processes > 1:
-            raise ConfigError("a static student is trained by one process", remedy="run it without a launcher")
-        with phase_work(out, "static", resume=resume) as work:
+        recipe = self.recipe
+        options = RunOptions(resume=resume, checkpoint_steps=checkpoint_steps, workers=workers)
+        with training_run(out, recipe, options, progress, evaluate) as run:
+            if processes_here().num_processes > 1:
+                raise ConfigError("a static student is trained by one process", remedy="run it without a launcher")
             module, start = self._module(load_encoder(self._teacher).dimension)
             split = Split(self._names, recipe.held_out, recipe.seed)
-            store = work.store(split.entries)
-            facts = self._targets(work, store, split, module.shape.dimension, start)
-            figures = work.regress(
-                SentenceTransformer(modules=[module]),
-                store,
-                recipe,
-                name="run",
-                log=self._log,
-                evaluate=evaluate,
-                checkpoint_steps=checkpoint_steps,
-                workers=workers,
-            )
+            store = keep_texts(run, split.entries)
+            facts = self._targets(run, store, split, module.shape.dimension, start)
+            figures = regress(run, SentenceTransformer(modules=[module]), store, recipe)
             student = module.encoder()
             queries = student.encode(split.texts)
             accuracy = accuracy_at_1(queries, split.gold, _encoded(store, student, split.owners))
             self.accuracies = Accuracies(len(split.texts), facts["teacher"], facts["reduced"], accuracy)
-            self._log(f"Acc@1 on {len(split.texts)} names: teacher {facts['teacher']:.4f}, student {accuracy:.4f}")
-            with checkpoint.replacing(out, "the encoder") as beside:
-                student.save(beside)
-                card = _CARD.format(
-                    dimension=student.dimension,
-                    fingerprint=student.fingerprint,
-                    teacher=facts["fingerprint"],
-                    width=facts["width"],
-                    start=f"Trained from the static encoder with fingerprint `{start}`." if start else "",
-                    names=len(store),
-                    concepts=split.concepts,
-                    digest=store.digest,
-                    seed=recipe.seed,
-                    recipe=json.dumps(recipe.to_dict(), indent=2),
-                    queries=len(split.texts),
-                    teacher_accuracy=facts["teacher"],
-                    reduced_accuracy=facts["reduced"],
-                    accuracy=accuracy,
-                    steps=figures.steps,
-                    hours=figures.seconds / 3600,
-                    loss="" if figures.loss is None else f"; over the last of them the loss was {figures.loss:.3g}",
-                )
-                (beside / CARD).write_text(card, encoding="utf-8")
-        return StaticEncoder.load(out)
+            run.progress(f"Acc@1 on {len(split.texts)} names: teacher {facts['teacher']:.4f}, student {accuracy:.4f}")
+            run.write(
+                student.save,
+                **CARD,
+                start=start,
+                data={
+                    "names": len(store),
+                    "concepts": split.concepts,
+                    "SHA-256 of the names": f"`{store.digest}`",
+                    "teacher": f"`{facts['fingerprint']}`, of {facts['width']} dimensions",
+                },
+                recipe=recipe,
+                figures={
+                    **figures.facts(),
+                    "names kept from training, one of a concept, looked up among the others": len(split.texts),
+                    "Acc@1 on them of the teacher": f"{facts['teacher']:.4f}",
+                    f"of the teacher, reduced to {student.dimension} dimensions": f"{facts['reduced']:.4f}",
+                    "of this encoder": f"{accuracy:.4f}",
+                },
+            )
+        return StaticEncoder.load(Path(out))
 
     def _module(self, width: int) -> tuple[StaticEmbedding, str]:
         """The trainable student, and the fingerprint of what it begins with; empty for random weights."""
@@ -206,15 +166,14 @@ class StaticStudent:
             )
         return module, fingerprint
 
-    def _targets(self, work: PhaseWork, store: TextStore, split: Split, dimension: int, start: str) -> dict[str, Any]:
+    def _targets(self, run: Run, store: TextStore, split: Split, dimension: int, start: str) -> dict[str, Any]:
         """Embed the names by the teacher, reduce its embeddings, and measure both kinds; then let the teacher go."""
         teacher = load_encoder(self._teacher)
-        made_of = {"data": store.digest, "teacher": teacher.fingerprint, "dimension": dimension}
-        work.settle({**made_of, "start": start, "recipe": settings_here(self.recipe)})
+        run.bind(self.recipe, data=store.digest, teacher=teacher.fingerprint, width=dimension, start=start)
 
         def make(path: Path) -> Mapping[str, Any]:
             """Write the targets."""
-            self._log(f"embedding {store.rows} names by the teacher")
+            run.progress(f"embedding {store.rows} names by the teacher")
             whole = path.with_name("whole.npy")
             rows = sum_embeddings(store, teacher.encode, teacher.dimension, whole)
             queries = teacher.encode(split.texts)
@@ -230,7 +189,7 @@ class StaticStudent:
             whole.unlink()
             return figures
 
-        return work.targets(made_of, make)
+        return keep_targets(run, make)
 
 
 class Split:

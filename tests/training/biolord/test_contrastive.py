@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from medlink.training.biolord.contrastive import PairBatches, no_negatives
-from medlink.training.common.loop import SeekableBatches
+from medlink.training.common.batches import SeekableBatches
 from medlink.training.data.pairs import Pair
 
 

@@ -20,16 +20,12 @@ from sentence_transformers.sentence_transformer.losses import MSELoss
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import load_encoder
 from medlink.records import Definition, Name
-from medlink.training.biolord.distillation import SelfDistillation, with_head
-from medlink.training.biolord.distillation_loss import TargetLoss, weighted_squared_error
-from medlink.training.biolord.distillation_targets import (
-    concept_entries,
-    principal_components,
-    project,
-    sum_embeddings,
-    to_unit,
-)
+from medlink.training import BioLordTrainer
+from medlink.training.biolord.distillation import concept_entries, with_head
 from medlink.training.biolord.recipes import DistillationRecipe
+from medlink.training.common.checkpoint import new_folder
+from medlink.training.common.targets import principal_components, project, sum_embeddings, to_unit
+from medlink.training.common.teacher import TargetLoss, weighted_squared_error
 from medlink.training.data.text_store import ConceptTexts, Entry, TargetBatches, TextStore, concept_texts, read_targets
 from tests.training.small_bert import Killed, small_bert
 
@@ -59,9 +55,9 @@ def whole(base: Path, teacher: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def distil(base: Path, teacher: Path, out: Path, recipe: DistillationRecipe = RECIPE, **options: Any) -> list[Path]:
-    log = options.pop("log", lambda _: None)
     concepts = options.pop("concepts", CONCEPTS)
-    return SelfDistillation(lambda: concepts, teacher, base, recipe, log).train(out, **options)
+    BioLordTrainer(lambda: concepts, base, recipe, teacher=teacher).train(out, **options)
+    return sorted(out.glob("run-*"))
 
 
 def prints(folders: Sequence[Path]) -> list[str]:
@@ -170,8 +166,11 @@ def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.undo()
     store = TextStore.build(tmp_path / "texts.sqlite", [Entry("a", 0)])
     monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(EncoderError, match=r"a\.npy: the targets cannot be written: No space.*Remedy: make room"):
-        sum_embeddings(store, letters, 4, tmp_path / "a.npy")
+    with (
+        pytest.raises(EncoderError, match=r"targets: the targets cannot be written: No space.*Remedy: make room"),
+        new_folder(tmp_path / "targets", "the targets") as draft,
+    ):
+        sum_embeddings(store, letters, 4, draft / "a.npy")
     assert [path.name for path in tmp_path.iterdir()] == ["texts.sqlite"]
     with (
         pytest.raises(EncoderError, match=r"texts\.sqlite: the texts cannot be read: .*full\. Remedy: make room"),
@@ -202,7 +201,7 @@ def test_targets_are_means_and_each_text_is_embedded_once(tmp_path: Path, monkey
         return tuple(dict.fromkeys(rng.choice(words, int(rng.integers(1, 4))).tolist()))
 
     concepts = [ConceptTexts(str(i), draw(), draw() if i % 3 else ()) for i in range(40)]
-    monkeypatch.setattr("medlink.training.biolord.distillation_targets._ENCODED", 7)
+    monkeypatch.setattr("medlink.training.common.targets._ENCODED", 7)
     asked: list[str] = []
 
     def encode(texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -219,11 +218,10 @@ def test_targets_are_means_and_each_text_is_embedded_once(tmp_path: Path, monkey
     assert set(asked) == {text for c in concepts for text in (*c.names, *c.definitions)}
 
 
-def test_a_teacher_that_embeds_by_no_numbers(tmp_path: Path) -> None:
+def test_a_teacher_whose_embeddings_are_nan(tmp_path: Path) -> None:
     store = TextStore.build(tmp_path / "texts.sqlite", [Entry("a", 0)])
-    with pytest.raises(EncoderError, match=r"the teacher embeds a text by no numbers\. Remedy: name another"):
+    with pytest.raises(EncoderError, match=r"an embedding of the teacher is NaN or infinite\. Remedy: name another"):
         sum_embeddings(store, lambda texts: np.full((len(texts), 2), np.nan, np.float32), 2, tmp_path / "a.npy")
-    assert not (tmp_path / "a.npy").exists()
 
 
 # the axes
@@ -241,7 +239,7 @@ def test_axes_by_hand() -> None:
 def test_axes_are_those_of_scikit_learn(centre: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     from sklearn.decomposition import PCA
 
-    monkeypatch.setattr("medlink.training.biolord.distillation_targets._ROWS", 7)
+    monkeypatch.setattr("medlink.training.common.targets._ROWS", 7)
     rng = np.random.default_rng(1)
     rows = (rng.standard_normal((50, 9)) * np.arange(1, 10) + 3).astype(np.float32)
     found = principal_components(rows, 4, centre=centre)
@@ -277,7 +275,7 @@ def test_too_few_rows_or_dimensions(shape: tuple[int, int], count: int, remedy: 
 
 
 def test_projected_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medlink.training.biolord.distillation_targets._ROWS", 3)
+    monkeypatch.setattr("medlink.training.common.targets._ROWS", 3)
     rows = np.random.default_rng(2).standard_normal((10, 4)).astype(np.float32)
     axes = principal_components(rows, 2)
     np.testing.assert_allclose(project(rows, axes, tmp_path / "a.npy"), axes(rows), atol=1e-6)
@@ -374,7 +372,7 @@ def test_a_head_is_linear_and_its_seed_counts(base: Path) -> None:
 def test_it_learns_the_targets(base: Path, teacher: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     recipe = RECIPE.replace(runs=1, epochs=60)
-    (folder,) = distil(base, teacher, tmp_path / "out", recipe, log=lines.append)
+    (folder,) = distil(base, teacher, tmp_path / "out", recipe, progress=lines.append)
     losses = [float(line.split()[3]) for line in lines if line.startswith("step")]
     assert losses[-1] < 0.3 * losses[0]
     texts = [text for c in CONCEPTS for text in (*c.names, *c.definitions)]
@@ -426,12 +424,12 @@ def test_a_run_killed_goes_on_to_the_same_weights(
             raise Killed
 
     with pytest.raises(Killed):
-        distil(base, teacher, tmp_path / "out", log=kill, checkpoint_steps=2)
+        distil(base, teacher, tmp_path / "out", progress=kill, checkpoint_steps=2)
     assert not (tmp_path / "out").exists()
     with pytest.raises(ConfigError, match=r"out\.checkpoints: the folder holds an unfinished run. Remedy: resume it"):
         distil(base, teacher, tmp_path / "out")
     lines: list[str] = []
-    assert prints(distil(base, teacher, tmp_path / "out", resume=True, log=lines.append)) == prints(whole)
+    assert prints(distil(base, teacher, tmp_path / "out", resume=True, progress=lines.append)) == prints(whole)
     assert not any(line.startswith("embedding") for line in lines)
     assert not any(c.names[0] in line for line in lines for c in CONCEPTS)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
@@ -443,15 +441,15 @@ def test_a_run_is_bound_to_what_it_began_with(base: Path, teacher: Path, tmp_pat
             raise Killed
 
     with pytest.raises(Killed):
-        distil(base, teacher, tmp_path / "out", log=kill)
+        distil(base, teacher, tmp_path / "out", progress=kill)
     for changes, what in (
-        ({"concepts": CONCEPTS[1:]}, "data"),
-        ({"recipe": RECIPE.replace(epochs=5)}, "recipe"),
-        ({"teacher": base}, "teacher"),
-        ({"base": teacher}, "start"),
+        ({"concepts": CONCEPTS[1:]}, "other data"),
+        ({"recipe": RECIPE.replace(epochs=5)}, rf"epochs {RECIPE.epochs} \(now 5\)"),
+        ({"teacher": base}, "another teacher"),
+        ({"base": teacher}, "another start"),
     ):
         given = {"base": base, "teacher": teacher, **changes}
-        with pytest.raises(ConfigError, match=f"the unfinished run began with another {what}. Remedy"):
+        with pytest.raises(ConfigError, match=rf"the unfinished run has {what}\. Remedy"):
             distil(out=tmp_path / "out", resume=True, **given)
 
 
@@ -489,7 +487,7 @@ def test_what_it_refuses(base: Path, teacher: Path, tmp_path: Path) -> None:
         distil(base, teacher, tmp_path / "other")
     # what a run leaves that is ended before it began is no run
     (tmp_path / "early.checkpoints").mkdir()
-    for left in ("lock", "run.writing"):
+    for left in ("lock", ".writing-0f-1"):
         (tmp_path / "early.checkpoints" / left).touch()
     assert distil(base, teacher, tmp_path / "early", RECIPE.replace(runs=1, epochs=1))
     (tmp_path / "third.checkpoints").touch()

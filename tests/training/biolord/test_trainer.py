@@ -15,8 +15,10 @@ import medlink
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import load_encoder
 from medlink.training import BioLordTrainer
-from medlink.training.biolord.recipes import ContrastiveRecipe, StsRecipe
-from medlink.training.data.pairs import KnowledgeBasePairs, PairRecipe
+from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, StsRecipe
+from medlink.training.common.recipes import PhaseRecipe
+from medlink.training.data.pairs import KnowledgeBasePairs
+from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.view import TrainingView
 from tests.training.biolord.test_sts import Row
 from tests.training.data.pairs_kb import random_kb
@@ -51,8 +53,8 @@ def kill_at(step: int) -> object:
 
 def test_contrastive_from_a_knowledge_base(start: Path, pairs: KnowledgeBasePairs, tmp_path: Path) -> None:
     lines: list[str] = []
-    trainer = BioLordTrainer(start, lines.append)
-    encoder = trainer.contrastive(pairs, tmp_path / "out", RECIPE, data={"knowledge base": "`abc`"})
+    trainer = BioLordTrainer(pairs, start, RECIPE, about={"knowledge base": "`abc`"})
+    encoder = trainer.train(tmp_path / "out", progress=lines.append)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert lines[-1].startswith("step 10/10 loss ")
     assert encoder.fingerprint not in ("", load_encoder(start).fingerprint)
@@ -76,18 +78,17 @@ def test_contrastive_from_a_knowledge_base(start: Path, pairs: KnowledgeBasePair
 
 
 def test_a_killed_phase_goes_on_to_the_same_weights(start: Path, pairs: KnowledgeBasePairs, tmp_path: Path) -> None:
-    alone = BioLordTrainer(start).contrastive(pairs, tmp_path / "alone", RECIPE)
+    alone = BioLordTrainer(pairs, start, RECIPE).train(tmp_path / "alone")
     with pytest.raises(Killed):
-        BioLordTrainer(start, kill_at(4), checkpoint_steps=2).contrastive(pairs, tmp_path / "out", RECIPE)
+        BioLordTrainer(pairs, start, RECIPE).train(tmp_path / "out", progress=kill_at(4), checkpoint_steps=2)
     assert not (tmp_path / "out").exists()
     with pytest.raises(ConfigError, match=r"out\.checkpoints: the folder holds an unfinished run"):
-        BioLordTrainer(start).contrastive(pairs, tmp_path / "out", RECIPE)
-    again = BioLordTrainer(start, resume=True)
+        BioLordTrainer(pairs, start, RECIPE).train(tmp_path / "out")
     with pytest.raises(ConfigError, match=r"temperature 0\.05 \(now 0\.1\)"):
-        again.contrastive(pairs, tmp_path / "out", RECIPE.replace(temperature=0.1))
-    resumed = again.contrastive(pairs, tmp_path / "out", RECIPE)
+        BioLordTrainer(pairs, start, RECIPE.replace(temperature=0.1)).train(tmp_path / "out", resume=True)
+    resumed = BioLordTrainer(pairs, start, RECIPE).train(tmp_path / "out", resume=True)
     assert resumed.fingerprint == alone.fingerprint
-    other = BioLordTrainer(start).contrastive(pairs, tmp_path / "other", RECIPE.replace(temperature=0.1))
+    other = BioLordTrainer(pairs, start, RECIPE.replace(temperature=0.1)).train(tmp_path / "other")
     assert other.fingerprint != alone.fingerprint
 
 
@@ -98,21 +99,21 @@ def test_a_disk_that_is_full_at_the_end(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(SentenceTransformer, "save", full)
-    with pytest.raises(EncoderError, match=r"\.out\.writing: the encoder cannot be written: No space left on device"):
-        BioLordTrainer(start).contrastive(pairs, tmp_path / "out", RECIPE)
+    with pytest.raises(EncoderError, match=r"out: the encoder cannot be written: No space left on device"):
+        BioLordTrainer(pairs, start, RECIPE).train(tmp_path / "out")
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["out.checkpoints"]
     lines: list[str] = []
-    resumed = BioLordTrainer(start, lines.append, resume=True).contrastive(pairs, tmp_path / "out", RECIPE)
+    resumed = BioLordTrainer(pairs, start, RECIPE).train(tmp_path / "out", resume=True, progress=lines.append)
     # nothing is trained again
     assert not lines
-    assert resumed.fingerprint == BioLordTrainer(start).contrastive(pairs, tmp_path / "alone", RECIPE).fingerprint
+    assert resumed.fingerprint == BioLordTrainer(pairs, start, RECIPE).train(tmp_path / "alone").fingerprint
 
 
 def test_sts_keeps_the_best_by_a_measure(start: Path, tmp_path: Path) -> None:
     measures = [0.2, 0.1]
-    trainer = BioLordTrainer(start)
-    encoder = trainer.sts(TABLES, tmp_path / "out", STS, evaluate=lambda _: measures.pop(0))
+    trainer = BioLordTrainer(TABLES, start, STS)
+    encoder = trainer.train(tmp_path / "out", evaluate=lambda _: measures.pop(0))
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
     for fact in (
         "STS adaptation",
@@ -121,32 +122,38 @@ def test_sts_keeps_the_best_by_a_measure(start: Path, tmp_path: Path) -> None:
         "- step of the best: 3",
     ):
         assert fact in card, fact
-    assert trainer.sts(TABLES, tmp_path / "last", STS).fingerprint != encoder.fingerprint
-    cosent = trainer.sts(TABLES, tmp_path / "cosent", STS.replace(loss="cosent"))
+    assert trainer.train(tmp_path / "last").fingerprint != encoder.fingerprint
+    cosent = BioLordTrainer(TABLES, start, STS.replace(loss="cosent")).train(tmp_path / "cosent")
     assert cosent.fingerprint != load_encoder(tmp_path / "last").fingerprint
 
 
 def test_what_is_refused(start: Path, pairs: KnowledgeBasePairs, tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match=r"a static encoder cannot be trained by this phase\. Remedy: name a"):
-        BioLordTrainer("builtin").contrastive(pairs, tmp_path / "out", RECIPE)
+        BioLordTrainer(pairs, "builtin", RECIPE).train(tmp_path / "out")
     with pytest.raises(EncoderError, match="no such encoder folder"):
-        BioLordTrainer("./nowhere").contrastive(pairs, tmp_path / "out", RECIPE)
+        BioLordTrainer(pairs, "./nowhere", RECIPE).train(tmp_path / "out")
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="there is a file of that name"):
-        BioLordTrainer(start).sts(TABLES, tmp_path / "file", STS)
+        BioLordTrainer(TABLES, start, STS).train(tmp_path / "file")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.doc").touch()
     with pytest.raises(ConfigError, match="the folder is not empty and holds no encoder"):
-        BioLordTrainer(start).sts(TABLES, tmp_path / "full", STS)
+        BioLordTrainer(TABLES, start, STS).train(tmp_path / "full")
+    with pytest.raises(ConfigError, match="a teacher is missing"):
+        BioLordTrainer(list, start, DistillationRecipe())
+    with pytest.raises(ConfigError, match="StsRecipe has no use for a teacher"):
+        BioLordTrainer(TABLES, start, STS, teacher=start)
+    with pytest.raises(ConfigError, match="PhaseRecipe is the recipe of no phase"):
+        BioLordTrainer(TABLES, start, PhaseRecipe()).train(tmp_path / "out")
 
 
 @pytest.mark.parametrize("library", ["accelerate", "sentence_transformers"])
 def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    for module in ("common.trainer", "common.loop", "common.phase", "biolord.sts"):
+    for module in ("common.resumable", "common.batch_trainer", "common.run", "biolord.sts", "biolord.distillation"):
         monkeypatch.delitem(sys.modules, f"medlink.training.{module}", raising=False)
-    with pytest.raises(ConfigError, match=rf"{library}\. Remedy: install medlink\[train\]"):
-        BioLordTrainer(start).sts(TABLES, tmp_path / "out", STS)
+    with pytest.raises(ConfigError, match=rf"training needs {library}.*medlink\[train\]"):
+        BioLordTrainer(TABLES, start, STS).train(tmp_path / "out")
 
 
 def test_it_is_offered_at_the_top() -> None:

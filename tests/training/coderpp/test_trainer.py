@@ -14,6 +14,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
+from hashlib import blake2b
 from pathlib import Path
 
 import faiss
@@ -285,7 +286,9 @@ def test_weights_that_are_no_numbers_keep_the_last_good_checkpoint(
             loop.model.state_dict()["0.table.weight"][-1, 0] = float("inf")
 
     monkeypatch.setattr(CoderPlusPlusLoop, "log", spoil)
-    message = r"checkpoint-10: weights or embeddings are no numbers after step 12\. Remedy: lower .* good weights\.$"
+    message = (
+        r"checkpoint-10: weights or embeddings are NaN or infinite after step 12\. Remedy: lower .* good weights\.$"
+    )
     with pytest.raises(EncoderError, match=message):
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", checkpoint_steps=5)
     assert [path.name for path in tmp_path.iterdir()] == ["out.checkpoints"]
@@ -298,16 +301,16 @@ def test_weights_that_are_no_numbers_keep_the_last_good_checkpoint(
 def test_weights_too_large_to_embed_with(epochs: int, start: Path, tmp_path: Path) -> None:
     # the one step of an epoch makes weights that are numbers, and embeddings that are none
     recipe = RECIPE.replace(anchors=24, accumulation=1, epochs=epochs, learning_rate=1e6, warmup=0.0)
-    with pytest.raises(EncoderError, match=r"out\.checkpoints: weights or embeddings are no numbers after step 1\."):
+    with pytest.raises(EncoderError, match=r"checkpoints: weights or embeddings are NaN or infinite after step 1\."):
         CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_start_that_embeds_by_no_numbers(start: Path, tmp_path: Path) -> None:
+def test_a_start_whose_embeddings_are_nan(start: Path, tmp_path: Path) -> None:
     encoder = StaticEncoder.load(start)
     bias = np.full_like(encoder.tensors["norm.bias"], np.nan)
     StaticEncoder(encoder.config, {**encoder.tensors, "norm.bias": bias}).save(tmp_path / "broken")
-    with pytest.raises(EncoderError, match=r"the encoder to start from embeds by no numbers\. Remedy: start from"):
+    with pytest.raises(EncoderError, match=r"of the encoder to start from are NaN or infinite\. Remedy: start from"):
         CoderPlusPlusTrainer(NAMES, tmp_path / "broken", RECIPE).train(tmp_path / "out")
 
 
@@ -320,7 +323,7 @@ def test_a_failed_start_is_in_nobodys_way(
 
     with pytest.raises(Killed):
         CoderPlusPlusTrainer(NAMES, start, RECIPE.replace(seed=8)).train(tmp_path / "out", progress=kill)
-    assert (tmp_path / "out.checkpoints" / "run.json").exists()
+    assert not list(tmp_path.iterdir())
     corrected = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
     assert corrected.fingerprint == load_encoder(whole[0]).fingerprint
 
@@ -329,9 +332,9 @@ def test_what_a_kill_left_beside_the_encoder_is_cleared(
     start: Path, whole: tuple[Path, list[str]], tmp_path: Path
 ) -> None:
     load_encoder(start).save(tmp_path / "out")
-    for name in (".out.old", ".out.writing"):
-        (tmp_path / name / "deep").mkdir(parents=True)
-        (tmp_path / name / "deep" / "file").touch()
+    prefix = f".writing-{blake2b(b'out', digest_size=8).hexdigest()}-"
+    (tmp_path / f"{prefix}0f" / "draft").mkdir(parents=True)
+    (tmp_path / f"{prefix}0f" / ".lock").touch()
     assert fingerprint(start, tmp_path / "out", RECIPE) == load_encoder(whole[0]).fingerprint
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -350,16 +353,15 @@ def test_a_kill_between_the_renames(
 
     recipe = RECIPE.replace(refresh=refresh)
     load_encoder(start).save(tmp_path / "out")
-    monkeypatch.setattr("medlink.training.common.checkpoint.os.replace", kill)
+    monkeypatch.setattr(os, "replace", kill)
     with pytest.raises(Killed):
         CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out", checkpoint_steps=5)
     monkeypatch.undo()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.old", ".out.writing", "out.checkpoints"]
-    card = (tmp_path / ".out.writing" / "README.md").read_text("utf-8")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.checkpoints"]
+    assert load_encoder(tmp_path / "out").fingerprint == load_encoder(start).fingerprint
     resumed = CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out", resume=True)
     assert resumed.fingerprint == fingerprint(start, tmp_path / "alone", recipe)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "out"]
-    assert (tmp_path / "out" / "README.md").read_text("utf-8") == card
 
 
 def test_a_checkpoint_of_a_version_without_figures_ends_in_a_card_without(
@@ -394,9 +396,9 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, calls: 
     ("owner", "name", "calls", "message", "kept"),
     [
         # three files of tensors a checkpoint: random numbers, weights, moments
-        (checkpoint, "write_tensors", 5, r"10\.writing: the checkpoint cannot be written: No space left on device", 5),
-        (checkpoint, "write_neighbours", 1, r"10\.writing: the checkpoint cannot be written: No space left", 5),
-        (StaticEncoder, "save", 0, r"\.out\.writing: the encoder cannot be written: No space left on device", 12),
+        (checkpoint, "write_tensors", 5, "checkpoint-10: the checkpoint cannot be written: No space left on device", 5),
+        (checkpoint, "write_neighbours", 1, "checkpoint-10: the checkpoint cannot be written: No space left", 5),
+        (StaticEncoder, "save", 0, "out: the encoder cannot be written: No space left on device", 12),
     ],
 )
 def test_a_full_disk_costs_no_checkpoint(
@@ -548,7 +550,7 @@ def test_folders_in_use(start: Path, tmp_path: Path) -> None:
         trainer.train(tmp_path / "out", workers=-1)
     (tmp_path / "out.checkpoints").mkdir()
     (tmp_path / "out.checkpoints" / "letters").write_text("mine")
-    with pytest.raises(ConfigError, match="holds no checkpoints of a run"):
+    with pytest.raises(ConfigError, match="not empty and holds no run"):
         trainer.train(tmp_path / "out")
 
 
@@ -586,7 +588,7 @@ def test_the_recipe_follows_the_encoder(start: Path, transformer: Path, tmp_path
 @pytest.mark.parametrize("library", ["accelerate", "datasets"])
 def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, library, None)
-    for module in ("coderpp.loop", "common.trainer"):
+    for module in ("coderpp.loop", "common.run", "common.batch_trainer", "common.resumable"):
         monkeypatch.delitem(sys.modules, f"medlink.training.{module}", raising=False)
     with pytest.raises(ConfigError, match=rf"training needs {library}.*pip install .medlink\[train\]"):
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")

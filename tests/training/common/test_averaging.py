@@ -72,11 +72,7 @@ def test_what_does_not_match_is_refused() -> None:
         average([])
 
 
-@pytest.mark.parametrize("at_once", [1 << 22, 5])
-def test_the_mean_of_transformers_is_that_of_their_state(
-    at_once: int, three: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("medlink.training.common.averaging._AT_ONCE", at_once)
+def test_the_mean_of_transformers_is_that_of_their_state(three: list[Path], tmp_path: Path) -> None:
     mean = soup(three, tmp_path / "deep" / "out")
     states = [SentenceTransformer(str(folder), device="cpu").state_dict() for folder in three]
     found = SentenceTransformer(str(tmp_path / "deep" / "out"), device="cpu").state_dict()
@@ -113,9 +109,13 @@ def test_16_bits_whole_numbers_and_single_ones(pair: list[Path], tmp_path: Path)
 def test_the_card_and_the_order(three: list[Path], tmp_path: Path) -> None:
     mean = soup(three, tmp_path / "out")
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    for fact in ("Mean of 3 encoders", "in 16 dimensions; medlink scales them", mean.fingerprint):
+    for fact in (
+        "Mean of 3 encoders",
+        "in 16 dimensions, as unit vectors where `medlink.load_encoder`",
+        mean.fingerprint,
+    ):
         assert fact in card
-    assert card.count("- `") == 3
+    assert card.count("- SHA-256 of the weights of encoder ") == 3
     assert soup(three[::-1], tmp_path / "out").fingerprint == mean.fingerprint
 
 
@@ -137,8 +137,8 @@ def test_the_kind_is_one(three: list[Path], tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match=r"no encoder folder\. Remedy: name folders"):
         soup([tmp_path], tmp_path / "out")
     (tmp_path / "file").touch()
-    for taken in (tmp_path, tmp_path / "file"):
-        with pytest.raises(ConfigError, match="it is there and holds no encoder"):
+    for taken, message in ((tmp_path, "is not empty and holds no encoder"), (tmp_path / "file", "there is a file")):
+        with pytest.raises(ConfigError, match=message):
             soup(three, taken)
 
 
@@ -195,7 +195,7 @@ def test_whole_numbers_must_agree_and_weights_be_numbers(pair: list[Path], tmp_p
         soup(pair, tmp_path / "out")
     change(pair[1], "count", torch.tensor([1, 2]))
     change(pair[1], name, torch.full_like(value, torch.nan))
-    with pytest.raises(EncoderError, match=rf"{pair[1]}/{WEIGHTS}: {name} holds what is no number. Remedy: leave"):
+    with pytest.raises(EncoderError, match=rf"{pair[1]}/{WEIGHTS}: {name} holds NaN or infinite weights"):
         soup(pair, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(folder.name for folder in pair)
 
@@ -231,3 +231,9 @@ def test_a_disk_that_is_full(pair: list[Path], tmp_path: Path, monkeypatch: pyte
     with pytest.raises(EncoderError, match=r"the mean cannot be written: No space left on device\. Remedy: make room"):
         soup(pair, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(folder.name for folder in pair)
+
+
+def test_a_folder_of_several_encoders_stands_for_them(three: list[Path], tmp_path: Path) -> None:
+    for i, folder in enumerate(three):
+        shutil.copytree(folder, tmp_path / "runs" / f"run-{i + 1}")
+    assert soup([tmp_path / "runs"], tmp_path / "out").fingerprint == soup(three, tmp_path / "each").fingerprint

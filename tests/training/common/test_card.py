@@ -11,9 +11,11 @@ from sentence_transformers.sentence_transformer.modules import Normalize
 
 from medlink.models import load_encoder
 from medlink.training.biolord.recipes import StsRecipe
+from medlink.training.biolord.sts import CARD
+from medlink.training.common.batch_trainer import Figures
 from medlink.training.common.card import write_card
-from medlink.training.common.loop import Figures
-from medlink.training.common.transformer import save_encoder
+from medlink.training.common.recipes import RunOptions
+from medlink.training.common.run import training_run
 from tests.training.small_bert import small_bert
 
 TEXTS = ["fever", "cough", "a rash of the skin"]
@@ -25,7 +27,8 @@ def test_the_length_of_the_embeddings(normalised: bool, tmp_path: Path) -> None:
     if normalised:
         model = SentenceTransformer(modules=[*model, Normalize()])
     out = tmp_path / "out"
-    save_encoder(model, out, "sts", start="abc", data={}, recipe=StsRecipe(), figures=Figures(1, 2.0))
+    with training_run(out, StsRecipe(), RunOptions()) as run:
+        run.write(model, **CARD, start="abc", data={}, recipe=StsRecipe(), figures=Figures(1, 2.0).facts())
     card = (out / "README.md").read_text("utf-8")
     # what medlink gives has length 1 in both cases
     assert np.linalg.norm(load_encoder(out).encode(TEXTS), axis=1) == pytest.approx(1, abs=1e-6)

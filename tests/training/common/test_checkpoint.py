@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from medlink.errors import ConfigError, EncoderError
+from medlink.errors import EncoderError
 from medlink.training.common import checkpoint
 
 LISTS = np.array([[1, 1], [0, -1]], dtype=np.int32)
@@ -32,10 +32,10 @@ def net(seed: int) -> tuple[torch.nn.Module, torch.optim.Optimizer, Any]:
 def written(work: Path, step: int, found: int) -> tuple[torch.nn.Module, torch.optim.Optimizer, Any]:
     """A complete checkpoint."""
     made = net(seed=1)
-    writing = work / f"{step}.writing"
-    writing.mkdir(parents=True)
-    checkpoint.write_state(writing, made[0], made[1], {"found": found, "scheduler": made[2].state_dict()})
-    checkpoint.finish(work, writing, step, [checkpoint.write_neighbours(work, found, LISTS)])
+    with checkpoint.new_folder(work / f"checkpoint-{step}", "the checkpoint") as draft:
+        checkpoint.write_state(draft, made[0], made[1], {"found": found, "scheduler": made[2].state_dict()})
+        needed = [checkpoint.write_neighbours(work, found, LISTS)]
+    checkpoint.keep_only(work, step, needed)
     return made
 
 
@@ -63,16 +63,13 @@ def test_round_trip(tmp_path: Path) -> None:
 def test_a_new_checkpoint_takes_the_place_of_the_old(tmp_path: Path) -> None:
     written(tmp_path, step=9, found=1)
     written(tmp_path, step=10, found=1)
-    (tmp_path / "11.writing").mkdir()
     assert checkpoint.newest(tmp_path) == tmp_path / "checkpoint-10"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["11.writing", "checkpoint-10", "neighbours-1.npy"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-10", "neighbours-1.npy"]
     written(tmp_path, step=12, found=3)
     assert sorted(path.name for path in tmp_path.glob("n*")) == ["neighbours-3.npy"]
     # a run that goes on from an older copy writes the step again
     written(tmp_path, step=12, found=3)
-    with checkpoint.work_folder(tmp_path, {"names": "x"}):
-        left = sorted(path.name for path in tmp_path.iterdir() if path.name != "lock")
-    assert left == ["checkpoint-12", "neighbours-3.npy"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-12", "neighbours-3.npy"]
 
 
 @pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "schedule.json"])
@@ -127,12 +124,12 @@ def test_neighbours_of_other_terms_are_named(lists: np.ndarray[Any, Any], messag
 
 
 def test_random_numbers_go_on(tmp_path: Path) -> None:
-    checkpoint.write_random(tmp_path, 1)
+    checkpoint.write_random(tmp_path, [{}, checkpoint.random_states()])
     expected = torch.rand(3)
     torch.set_rng_state(checkpoint.read_random(tmp_path, 1)["cpu"])
     torch.testing.assert_close(torch.rand(3), expected, rtol=0, atol=0)
-    with pytest.raises(EncoderError, match=r"random-0\.safetensors: the checkpoint cannot be read"):
-        checkpoint.read_random(tmp_path, 0)
+    with pytest.raises(EncoderError, match=r"random-2\.safetensors: the checkpoint cannot be read"):
+        checkpoint.read_random(tmp_path, 2)
 
 
 @pytest.mark.parametrize(
@@ -166,54 +163,12 @@ def read_all(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimi
     checkpoint.read_optimizer(folder, optimizer)
 
 
-def test_a_folder_belongs_to_one_process(tmp_path: Path) -> None:
-    with (
-        checkpoint.work_folder(tmp_path / "work", {}),
-        pytest.raises(ConfigError, match=r"work: another process is training into the folder\. Remedy: wait"),
-        checkpoint.work_folder(tmp_path / "work", {}),
-    ):
-        pass
-    with checkpoint.work_folder(tmp_path / "work", {}):
-        pass
-
-
-def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text("{")
-    (tmp_path / "5.writing").mkdir()
-    (tmp_path / "neighbours-0.npy").write_text("of other terms")
-    for resume in (False, True):
-        assert checkpoint.check_work_folder(tmp_path, {"names": "x"}, resume=resume) is None
-    with checkpoint.work_folder(tmp_path, {"names": "x"}):
-        pass
-    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "lock") == ["run.json"]
-    assert (tmp_path / "run.json").read_text() == '{\n  "names": "x"\n}\n'
-
-
-def test_what_a_killed_process_left_is_no_run(tmp_path: Path) -> None:
-    for name in ("lock", "run.writing"):
-        (tmp_path / name).touch()
-    assert checkpoint.check_work_folder(tmp_path, {}, resume=False) is None
-    (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="there is a file of that name"):
-        checkpoint.check_work_folder(tmp_path / "file", {}, resume=False)
-
-
-@pytest.mark.parametrize("exists", [True, False])
-def test_a_folder_is_replaced_whatever_a_kill_left(exists: bool, tmp_path: Path) -> None:
-    for name in (".out.old", ".out.writing", "out") if exists else (".out.old", ".out.writing"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "name").write_text(name)
-    checkpoint.replace_folder(tmp_path / ".out.writing", tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    assert (tmp_path / "out" / "name").read_text() == ".out.writing"
-
-
 def test_a_full_disk_is_named_and_nothing_half_written_stays(tmp_path: Path) -> None:
-    folder = tmp_path / "5.writing"
-    folder.mkdir()
-    with (
-        pytest.raises(EncoderError, match=r"5\.writing: the checkpoint cannot be written: No space.*Remedy: make room"),
-        checkpoint.writing(folder, "the checkpoint"),
-    ):
-        raise OSError(28, "No space left on device")
-    assert not folder.exists()
+    def write() -> None:
+        with checkpoint.new_folder(tmp_path / "checkpoint-5", "the checkpoint") as draft:
+            (draft / "half").touch()
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(EncoderError, match=r"5: the checkpoint cannot be written: No space.*Remedy: make room"):
+        write()
+    assert not list(tmp_path.iterdir())

@@ -18,7 +18,8 @@ from medlink.language.text import normalise
 from medlink.records import Definition
 from medlink.training.data import pairs as pairs_module
 from medlink.training.data.graph import Material
-from medlink.training.data.pairs import KnowledgeBasePairs, Pair, PairRecipe, PairSource
+from medlink.training.data.pairs import KnowledgeBasePairs, Pair, PairSource
+from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.view import TrainingView
 
 from .pairs_kb import build, random_kb
@@ -396,8 +397,8 @@ def test_no_pair_at_all(tmp_path: Path) -> None:
         ({"pairs": 1e6}, r"pairs is 1000000\.0, a whole number expected"),
         ({"pairs": "1000"}, "pairs is '1000', a whole number expected"),
         ({"pairs": True}, "pairs is True, a whole number expected"),
-        ({"definition_repeats": 1.5}, r"definition_repeats is 1\.5, a whole number expected"),
-        ({"definition_repeats": None}, "definition_repeats is None, a whole number expected"),
+        ({"definition_repeats": 1.5}, r"definition_repeats is 1\.5, at least 1 expected"),
+        ({"definition_repeats": None}, "definition_repeats is None, at least 1 expected"),
         ({"definition_repeats": 0}, "definition_repeats is 0, at least 1 expected"),
         ({"seed": -1}, "seed is -1, at least 0 and below 4294967296 expected"),
     ],

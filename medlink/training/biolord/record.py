@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from medlink.cli.biolord_recipe import FOLDERS, Recipe
 from medlink.errors import ConfigError, InputError
+from medlink.files.folders import locked
+from medlink.files.json import read_json
 from medlink.files.whole import whole_text
+from medlink.kb import KnowledgeBase
+from medlink.models import load_encoder
+from medlink.training.biolord.recipe_file import FOLDERS, BioLordRecipe
 
 RECORD = "recipe.json"
+LOCK = "lock"  # as medlink.training.common.run has it, which needs torch
 Made = dict[str, dict[str, Any]]
 """What the base and each phase are made of: values of the recipe, hashes of files and fingerprints, by name."""
 
@@ -26,7 +31,7 @@ _OF_DATA = {
 """What of the section of data each phase uses that reads the knowledge base."""
 
 
-def bind(recipe: Recipe) -> None:
+def bind(recipe: BioLordRecipe) -> None:
     """Write down what the phases are made of, or refuse to go on where one that is done was made of something else.
 
     A phase is settled when its folder is there or that of a later one, the base when any folder is there.
@@ -38,22 +43,24 @@ def bind(recipe: Recipe) -> None:
         KnowledgeBaseError, EncoderError: the knowledge base or an encoder cannot be opened.
     """
     now = _made_of(recipe)
-    record = recipe.out / RECORD
+    record = recipe.folder / RECORD
     if not record.exists():
         try:
-            recipe.out.mkdir(parents=True, exist_ok=True)
+            recipe.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(
-                f"cannot be written: {error.strerror}", path=recipe.out, remedy="name a folder you can write to"
+                f"cannot be written: {error.strerror}", path=recipe.folder, remedy="name a folder you can write to"
             ) from error
-        if any(recipe.out.iterdir()):
-            raise ConfigError("the folder is not empty and holds no run", path=recipe.out, remedy="name another folder")
+        if any(recipe.folder.iterdir()):
+            raise ConfigError(
+                "the folder is not empty and holds no run", path=recipe.folder, remedy="name another folder"
+            )
         _write(record, now)
         return
     before = _read(record)
     if before == now:
         return
-    there = [phase for phase in FOLDERS if recipe.folder(phase).is_dir()]
+    there = [phase for phase in FOLDERS if recipe.folder_of(phase).is_dir()]
     order = list(FOLDERS)
     for part in (_BASE, *order):
         later = [phase for phase in there if part == _BASE or order.index(phase) >= order.index(part)]
@@ -63,9 +70,9 @@ def bind(recipe: Recipe) -> None:
                 f"{_difference(part, before.get(part), now.get(part))} after {folders[0]} was made",
                 path=recipe.path,
                 remedy=f"put it back as it was, name another folder for out, or delete {', '.join(folders)} in "
-                f"{recipe.out} to have them made anew",
+                f"{recipe.folder} to have them made anew",
             )
-    for work in sorted(path for path in recipe.out.glob("*.checkpoints") if path.is_dir()):
+    for work in sorted(path for path in recipe.folder.glob("*.checkpoints") if path.is_dir()):
         with unused(work) as free:
             if not free:
                 raise ConfigError(
@@ -83,25 +90,17 @@ def unused(work: Path) -> Iterator[bool]:
     Args:
         work: a folder that is there.
     """
-    from filelock import FileLock
-
-    # the name by which medlink.training.common.checkpoint locks it
-    lock = FileLock(work / "lock", timeout=0)
-    try:
-        lock.acquire()
-    except OSError:  # it is locked, or cannot be written to
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(work / LOCK))
+        except ConfigError:  # it is locked, or cannot be written to
+            yield False
+        else:
+            yield True
 
 
-def _made_of(recipe: Recipe) -> Made:
+def _made_of(recipe: BioLordRecipe) -> Made:
     """What the recipe, as it is now, makes the phases of."""
-    from medlink.kb import KnowledgeBase
-
     said = recipe.said
     with KnowledgeBase(recipe.place(said["kb"])) as kb:
         source = {"kb": said["kb"], "content of kb": kb.content_hash}
@@ -111,7 +110,7 @@ def _made_of(recipe: Recipe) -> Made:
     }
 
 
-def _phase(recipe: Recipe, phase: str, source: dict[str, str]) -> dict[str, Any]:
+def _phase(recipe: BioLordRecipe, phase: str, source: dict[str, str]) -> dict[str, Any]:
     """What a phase is made of."""
     section = recipe.said[phase]
     used = {name: value for name, value in recipe.said.get("data", {}).items() if name in _OF_DATA.get(phase, ())}
@@ -135,10 +134,8 @@ def _digest(path: Path) -> str:
         ) from error
 
 
-def _fingerprint(recipe: Recipe, name: str) -> str:
+def _fingerprint(recipe: BioLordRecipe, name: str) -> str:
     """Fingerprint of an encoder that the recipe names: what stands at that place may be trained anew."""
-    from medlink.models import load_encoder
-
     return load_encoder(recipe.encoder(name), device="cpu").fingerprint
 
 
@@ -154,7 +151,7 @@ def _difference(part: str, before: dict[str, Any] | None, now: dict[str, Any] | 
 def _read(record: Path) -> Made:
     """The record of a run."""
     try:
-        before = json.loads(record.read_text("utf-8"))
+        before = read_json(record)
         if not isinstance(before, dict) or not all(isinstance(part, dict) for part in before.values()):
             raise ValueError("it was written by another version")
     except (OSError, ValueError) as error:

@@ -1,7 +1,7 @@
-"""The trainer that CODER++ and the phases of BioLORD stand on: sentence-transformers' own, resumed to the same weights.
+"""The trainer that every method stands on: sentence-transformers' own, resumed to the same weights.
 
-It writes checkpoints without pickles, beside and renamed; it ends a run whose loss, weights or embeddings are no
-numbers and keeps the last good checkpoint; and it joins the processes that a launcher started.
+It writes checkpoints without pickles, which appear whole; it ends a run whose loss, weights or embeddings are NaN or
+infinite and keeps the last good checkpoint; and it joins the processes that a launcher started.
 """
 
 from __future__ import annotations
@@ -12,53 +12,24 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from accelerate import PartialState  # type: ignore[import-untyped]  # ships no types
+from accelerate.utils import gather_object  # type: ignore[import-untyped]  # ships no types
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from torch import Tensor
 from transformers import PrinterCallback, TrainerCallback
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.training.common import checkpoint
+from medlink.training.common.recipes import Recipe, RunOptions
 
 # in seconds: the first process may work alone while the others wait
 _A_DAY = 86_400
 _LOG_LINES = 100
 # losses that are looked at together: a GPU is not made to wait for each of them
 _LOSSES_AT_ONCE = {"cpu": 1, "cuda": 16}
-
-
-class TrainingRecipe(Protocol):
-    """What every recipe states."""
-
-    @property
-    def learning_rate(self) -> float:
-        """Peak of the linear warm-up and decay."""
-
-    @property
-    def warmup(self) -> float:
-        """Share of the steps that the warm-up takes."""
-
-    @property
-    def weight_decay(self) -> float:
-        """Of AdamW."""
-
-    @property
-    def max_grad_norm(self) -> float:
-        """Length to which a gradient is cut, 0 for not at all."""
-
-    @property
-    def precision(self) -> str:
-        """Number type."""
-
-    @property
-    def seed(self) -> int:
-        """Of all that is random."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
 
 
 class ResumableTrainer(SentenceTransformerTrainer, ABC):
@@ -92,7 +63,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
 
     @abstractmethod
     def probe(self) -> dict[str, Tensor]:
-        """Features of some texts, to see whether the model embeds them by numbers."""
+        """Features of some texts, to see that their embeddings are finite."""
 
     @abstractmethod
     def begin_epoch(self) -> None:
@@ -137,7 +108,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         return checkpoint.step_of(found) >= self.args.max_steps
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
-        """One batch; a loss that is no number ends the run before anything is kept that came of it."""
+        """One batch; a loss that is NaN or infinite ends the run before anything is kept that came of it."""
         loss: Tensor = super().training_step(*args, **kwargs)
         self._losses.append(loss)
         if len(self._losses) >= _LOSSES_AT_ONCE[loss.device.type]:
@@ -146,7 +117,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         return loss
 
     def _check_losses(self, step: int) -> None:
-        """End the run if one of the losses up to a step is no number."""
+        """End the run if one of the losses up to a step is NaN or infinite."""
         losses = [float(loss) for loss in self._losses]
         self._losses.clear()
         for i, loss in enumerate(losses):
@@ -155,7 +126,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
                 raise self._diverged(f"the loss is {loss} at step {at}{self.name_batch(at)}")
 
     def _diverged(self, message: str) -> EncoderError:
-        """What to tell of a run that has come to no good."""
+        """The error of a run that diverged."""
         kept = checkpoint.newest(self._work)
         return EncoderError(
             message,
@@ -165,7 +136,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         )
 
     def check_weights(self, step: int) -> None:
-        """End the run if its weights are no numbers, or embed texts by none, before they are kept or searched."""
+        """End the run if weights or embeddings are NaN or infinite, or all embeddings 0, before they are kept."""
         was_training = self.model.training
         self.model.eval()
         with torch.no_grad():
@@ -177,8 +148,10 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         if sound and all(bool(torch.isfinite(tensor).all()) for tensor in self.model.state_dict().values()):
             return
         if not step:
-            raise EncoderError("the encoder to start from embeds by no numbers", remedy="start from another")
-        raise self._diverged(f"weights or embeddings are no numbers after step {step}")
+            raise EncoderError(
+                "the embeddings of the encoder to start from are NaN or infinite", remedy="start from another"
+            )
+        raise self._diverged(f"weights or embeddings are NaN or infinite after step {step}")
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """One line of progress; the figures of the last line go into the model card."""
@@ -216,22 +189,16 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         checkpoint.read_loss(folder, self.loss, self._own_weights())
 
     def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
-        """Write beside and rename, without pickles; the trainer's own would round a static table to eight bits."""
-        self._check_losses(self.state.global_step)
-        self.check_weights(self.state.global_step)
-        writing = self._work / f"{self.state.global_step}.writing"
-        with checkpoint.writing(writing, "the checkpoint"):
-            if self.is_world_process_zero():
-                checkpoint.remove(writing)
-                writing.mkdir()
-            self.accelerator.wait_for_everyone()
-            checkpoint.write_random(writing, self.args.process_index)
-            needed: Collection[str] = ()
-            if self.is_world_process_zero():
-                needed = self._write(writing)
-            self.accelerator.wait_for_everyone()
-            if self.is_world_process_zero():
-                checkpoint.finish(self._work, writing, self.state.global_step, needed)
+        """Write a checkpoint without pickles; the trainer's own would round a static table to eight bits."""
+        step = self.state.global_step
+        self._check_losses(step)
+        self.check_weights(step)
+        states: list[dict[str, Tensor]] = gather_object([checkpoint.random_states()])
+        if self.is_world_process_zero():
+            with checkpoint.new_folder(self._work / f"checkpoint-{step}", "the checkpoint") as draft:
+                checkpoint.write_random(draft, states)
+                needed = self._write(draft)
+            checkpoint.keep_only(self._work, step, needed)
         self.accelerator.wait_for_everyone()
 
     def _write(self, folder: Path) -> Collection[str]:
@@ -301,17 +268,16 @@ class _Calls(TrainerCallback):
 
 
 def training_arguments(
-    recipe: TrainingRecipe, *, work: Path, steps: int, checkpoint_steps: int, workers: int, **options: Any
+    recipe: Recipe, options: RunOptions, *, work: Path, steps: int, **more: Any
 ) -> SentenceTransformerTrainingArguments:
     """Arguments of sentence-transformers' trainer that are the same for every method.
 
     Args:
         recipe: how to train.
+        options: how the run goes; with 0 workers batches are turned into tensors between the steps.
         work: folder of the checkpoints.
         steps: of the whole run; the scheduler and the lines of progress follow from it.
-        checkpoint_steps: steps between two checkpoints.
-        workers: processes that turn batches into tensors; 0 does so between the steps.
-        options: further arguments.
+        more: further arguments.
 
     Raises:
         ConfigError: this machine has no such precision.
@@ -328,18 +294,18 @@ def training_arguments(
         optim="adamw_torch_fused",
         seed=recipe.seed,
         save_strategy="steps",
-        save_steps=checkpoint_steps,
+        save_steps=options.checkpoint_steps,
         logging_steps=max(1, steps // _LOG_LINES),
         logging_nan_inf_filter=False,
         report_to="none",
         disable_tqdm=True,
-        dataloader_num_workers=workers,
+        dataloader_num_workers=options.workers,
         dataloader_pin_memory=torch.cuda.is_available(),
         ddp_timeout=_A_DAY,
         use_cpu=not torch.cuda.is_available(),
         bf16=precision == "bf16",
         fp16=precision == "fp16",
-        **options,
+        **more,
     )
     # Without 'accelerate launch' one GPU trains: torch's DataParallel would cut a batch, and its pairs, apart.
     args._n_gpu = min(1, args.n_gpu)
@@ -353,15 +319,6 @@ def processes_here() -> PartialState:
     the CPU where there is no GPU, which the library does not see by itself.
     """
     return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(seconds=_A_DAY))
-
-
-def settings_here(recipe: TrainingRecipe) -> dict[str, Any]:
-    """What of a recipe binds a run on this machine: numbers of another type would not lead to the same weights.
-
-    Raises:
-        ConfigError: this machine does not have the precision.
-    """
-    return {**recipe.to_dict(), "precision": precision_here(recipe.precision)}
 
 
 def precision_here(name: str) -> str:

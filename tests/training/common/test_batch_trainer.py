@@ -22,9 +22,11 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.models.encoders import fingerprint_of
 from medlink.training.biolord.contrastive import InfoNceLoss, no_negatives
 from medlink.training.common import checkpoint
-from medlink.training.common.loop import Batch, Figures, _Collator, train_phase
-from medlink.training.common.recipes import PhaseRecipe
-from medlink.training.common.whole_batch import WholeBatchLoss
+from medlink.training.common.batch_trainer import Figures, _Collator
+from medlink.training.common.batches import Batch
+from medlink.training.common.cached_loss import WholeBatchLoss
+from medlink.training.common.recipes import PhaseRecipe, RunOptions
+from medlink.training.common.run import work_folder
 from medlink.training.data.pairs import Pair
 from tests.training.small_bert import Killed, small_bert
 
@@ -73,12 +75,29 @@ def still(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_bert(tmp_path_factory.mktemp("still"), dropout=0.0)
 
 
+def fit(
+    model: SentenceTransformer,
+    batches: Pairs,
+    loss: torch.nn.Module,
+    recipe: PhaseRecipe,
+    *,
+    work: Path,
+    log: object = None,
+    evaluate: object = None,
+    **options: object,
+) -> Figures:
+    """A run whose folder is not deleted at its end."""
+    with work_folder(work, RunOptions(**options), log, evaluate) as run:  # type: ignore[arg-type]  # of any test
+        run.bind(recipe, data=batches.digest, start=fingerprint_of(model))
+        return run.fit(model, batches, loss, recipe)
+
+
 def train(
     start: Path, work: Path, recipe: PhaseRecipe = RECIPE, batches: Pairs | None = None, **options: object
 ) -> tuple[str, Figures]:
     """Train; the fingerprint of the weights and the figures."""
     model = SentenceTransformer(str(start), device="cpu")
-    figures = train_phase(model, batches or Pairs(), InfoNceLoss(model, 0.05), recipe, work=work, **options)
+    figures = fit(model, batches or Pairs(), InfoNceLoss(model, 0.05), recipe, work=work, **options)
     return fingerprint_of(model), figures
 
 
@@ -197,10 +216,10 @@ def test_a_process_killed_by_the_system(start: Path, whole: tuple[str, Figures, 
     process.kill()
     assert process.exitcode == -signal.SIGKILL
     # what a kill in the middle of writing leaves behind
-    (tmp_path / "6.writing").mkdir()
-    (tmp_path / "best.writing").mkdir()
+    (tmp_path / ".writing-0f-6").mkdir()
+    (tmp_path / ".writing-1f-7" / "draft").mkdir(parents=True)
     assert train(start, tmp_path, resume=True)[0] == whole[0]
-    assert not list(tmp_path.glob("*.writing"))
+    assert not list(tmp_path.glob(".writing-*"))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
@@ -235,9 +254,7 @@ def test_few_rows_at_a_time_learn_the_same(still: Path, tmp_path: Path) -> None:
     models = []
     for name, mini_batch in (("whole", 0), ("few", 4)):
         model = SentenceTransformer(str(still), device="cpu")
-        train_phase(
-            model, Pairs(), InfoNceLoss(model, 0.05), RECIPE.replace(mini_batch=mini_batch), work=tmp_path / name
-        )
+        fit(model, Pairs(), InfoNceLoss(model, 0.05), RECIPE.replace(mini_batch=mini_batch), work=tmp_path / name)
         models.append(model.state_dict())
     for name, tensor in models[0].items():
         torch.testing.assert_close(models[1][name], tensor, rtol=1e-4, atol=1e-4, msg=name)
@@ -348,7 +365,7 @@ def test_losses_that_wait_on_a_gpu_are_seen_before_they_are_kept(
         return real(self, *args) * (float("inf") if len(calls) == step else 1)  # type: ignore[arg-type]
 
     monkeypatch.setattr(InfoNceLoss, "compute_loss_from_embeddings", broken)
-    monkeypatch.setattr("medlink.training.common.trainer._LOSSES_AT_ONCE", {"cpu": 16})
+    monkeypatch.setattr("medlink.training.common.resumable._LOSSES_AT_ONCE", {"cpu": 16})
     with pytest.raises(EncoderError, match=rf"the loss is inf at step {step} \(batch {(step - 1) % 5 + 1} of epoch"):
         train(start, tmp_path, checkpoint_steps=6)
     assert len(calls) == seen
@@ -356,23 +373,23 @@ def test_losses_that_wait_on_a_gpu_are_seen_before_they_are_kept(
     assert (found and found.name) == ("checkpoint-6" if step > 6 else None)
 
 
-def test_a_start_that_embeds_by_no_numbers(start: Path, tmp_path: Path) -> None:
+def test_a_start_whose_embeddings_are_nan(start: Path, tmp_path: Path) -> None:
     model = SentenceTransformer(str(start), device="cpu")
     torch.nn.init.constant_(next(iter(model.parameters())), float("nan"))
-    with pytest.raises(EncoderError, match="the encoder to start from embeds by no numbers"):
-        train_phase(model, Pairs(), InfoNceLoss(model, 0.05), RECIPE, work=tmp_path)
+    with pytest.raises(EncoderError, match="the embeddings of the encoder to start from are NaN or infinite"):
+        fit(model, Pairs(), InfoNceLoss(model, 0.05), RECIPE, work=tmp_path)
 
 
 @pytest.mark.parametrize(
     ("name", "calls", "message", "kept"),
     [
         # three files of tensors a checkpoint, one for each time that the measure is better
-        ("write_tensors", 2, r"4\.writing: the checkpoint cannot be written: No space left", []),
-        ("write_tensors", 5, r"8\.writing: the checkpoint cannot be written: No space left", ["checkpoint-4"]),
+        ("write_tensors", 2, "checkpoint-4: the checkpoint cannot be written: No space left", []),
+        ("write_tensors", 5, "checkpoint-8: the checkpoint cannot be written: No space left", ["checkpoint-4"]),
         (
             "write_weights",
             2,
-            r"best\.writing: the best weights cannot be written: No space",
+            "best-10: the best weights cannot be written: No space",
             ["best-5", "checkpoint-8"],
         ),
     ],
@@ -425,7 +442,7 @@ def headed(start: Path, work: Path, seed: int, **options: object) -> tuple[str, 
     model = SentenceTransformer(str(start), device="cpu")
     torch.manual_seed(seed)
     loss = Head(model)
-    train_phase(model, Pairs(), loss, RECIPE, work=work, **options)  # type: ignore[arg-type]
+    fit(model, Pairs(), loss, RECIPE, work=work, **options)  # type: ignore[arg-type]
     return fingerprint_of(model), loss.head.weight.detach()
 
 
@@ -454,7 +471,7 @@ def test_what_is_refused(start: Path, tmp_path: Path) -> None:
         train(start, tmp_path, batches=Pairs(0))
     model = SentenceTransformer(str(start), device="cpu")
     with pytest.raises(TypeError, match="Identity is no function of embeddings"):
-        train_phase(model, Pairs(), torch.nn.Identity(), RECIPE, work=tmp_path / "a")
+        fit(model, Pairs(), torch.nn.Identity(), RECIPE, work=tmp_path / "a")
     short = Pairs()
     short.batches_per_epoch = lambda: 6  # type: ignore[method-assign]
     with pytest.raises(ValueError, match="epoch 0 had 5 batches, 6 announced"):
@@ -497,7 +514,7 @@ def one_of_two(rank: int, port: int, start: Path, work: Path, recipe: PhaseRecip
             os._exit(9)
 
     model = SentenceTransformer(str(start), device="cpu")
-    train_phase(model, Pairs(rows=rows), Head(model), recipe, work=work, log=log, checkpoint_steps=2, resume=True)
+    fit(model, Pairs(rows=rows), Head(model), recipe, work=work, log=log, checkpoint_steps=2, resume=True)
     if not rank:
         (work / "losses.json").write_text(json.dumps(losses(lines)))
         model.save(str(work / "model"), create_model_card=False)
@@ -529,7 +546,7 @@ def test_two_processes_learn_what_one_does(rows: int, mini_batch: int, still: Pa
     assert two(still, tmp_path / "two", recipe, rows) == [0, 0]
     model, lines = SentenceTransformer(str(still), device="cpu"), []
     torch.manual_seed(5)
-    train_phase(model, Pairs(rows=rows), Head(model), recipe, work=tmp_path / "one", log=lines.append)
+    fit(model, Pairs(rows=rows), Head(model), recipe, work=tmp_path / "one", log=lines.append)
     shared = json.loads((tmp_path / "two" / "losses.json").read_text())
     assert len(shared) == STEPS
     # four digits are logged

@@ -1,4 +1,4 @@
-"""The training loop of BioLORD's phases: batches of texts in, a trained model out.
+"""Training on batches of texts: a model, a loss of its embeddings and a recipe in, a trained model out.
 
 Processes started by ``accelerate launch`` share each batch: every process embeds its rows, and the loss is that of the
 whole batch, so that the number of processes does not change what is learned.
@@ -7,69 +7,29 @@ whole batch, so that the number of processes does not change what is learned.
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
 from accelerate.utils import broadcast_object_list  # type: ignore[import-untyped]  # ships no types
-from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from medlink.errors import ConfigError, EncoderError
-from medlink.models.encoders import fingerprint_of
+from medlink.errors import EncoderError
 from medlink.training.common import checkpoint
-from medlink.training.common.recipes import PhaseRecipe
-from medlink.training.common.trainer import (
-    ResumableTrainer,
-    precision_here,
-    processes_here,
-    settings_here,
-    training_arguments,
-)
-from medlink.training.common.whole_batch import WholeBatchLoss
+from medlink.training.common.batches import Batch, Batches, SeekableBatches
+from medlink.training.common.cached_loss import WholeBatchLoss
+from medlink.training.common.recipes import PhaseRecipe, RunOptions
+from medlink.training.common.resumable import ResumableTrainer, processes_here, training_arguments
 
-CHECKPOINT_STEPS = 1000
 _EMBEDDED_TO_CHECK = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Rows of one step, over all processes.
-
-    ``columns`` holds one list of n texts for each column of the loss; ``labels`` is what the loss takes as labels,
-    ``(n,)`` or ``(n, d)`` floats or ``(n, n)`` bool, ``None`` for a loss that takes none.
-    """
-
-    columns: tuple[list[str], ...]
-    labels: NDArray[Any] | None = None
-
-
-class Batches(Protocol):
-    """Batches by epoch; ``digest`` is a hash of data and settings that binds checkpoints to both."""
-
-    digest: str
-
-    def epoch(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch, the same whenever it is asked for."""
-
-    def batches_per_epoch(self) -> int:
-        """How many batches each epoch has."""
-
-
-@runtime_checkable
-class SeekableBatches(Batches, Protocol):
-    """Batches that need not be made to be passed over when a run is resumed."""
-
-    def epoch_from(self, epoch: int, start: int) -> Iterator[Batch]:
-        """The batches of an epoch from the one of a number, the first of which is 0."""
+Measure = Callable[[SentenceTransformer], float]
+"""Development measure of a model, higher is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +41,16 @@ class Figures:
     loss: float | None = None
     measure: float | None = None
     best_step: int | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """What the card says of them."""
+        return {
+            "steps": self.steps,
+            "hours": f"{self.seconds / 3600:.2f}",
+            "loss over the last of them": None if self.loss is None else f"{self.loss:.3g}",
+            "best development measure": self.measure,
+            "step of the best": self.best_step,
+        }
 
 
 class _Batches:
@@ -141,17 +111,16 @@ class _Collator:
         return {name: value for name, value in self.model.preprocess(texts).items() if isinstance(value, Tensor)}
 
 
-class PhaseLoop(ResumableTrainer):
-    """One run of a phase.
+class BatchTrainer(ResumableTrainer):
+    """A run on batches of texts.
 
     Args:
         model: what is trained.
         batches: what on.
         loss: what for.
         recipe: how.
+        options: how the run goes.
         work: folder of the checkpoints.
-        checkpoint_steps: steps between two of them.
-        workers: processes that turn batches into tensors; 0 does so between the steps.
         log: called with one line now and then, in the first process.
         evaluate: development measure, higher is better; called in the first process.
 
@@ -165,12 +134,11 @@ class PhaseLoop(ResumableTrainer):
         batches: Batches,
         loss: torch.nn.Module,
         recipe: PhaseRecipe,
+        options: RunOptions,
         *,
         work: Path,
-        checkpoint_steps: int,
-        workers: int,
         log: Callable[[str], None],
-        evaluate: Callable[[SentenceTransformer], float] | None,
+        evaluate: Measure | None,
     ) -> None:
         processes = processes_here()
         self._batches, self._sampler = batches, _Batches(batches)
@@ -186,10 +154,9 @@ class PhaseLoop(ResumableTrainer):
         self._probe: dict[str, Tensor] = {}
         args = training_arguments(
             recipe,
+            options,
             work=work,
             steps=recipe.epochs * len(self._sampler),
-            checkpoint_steps=checkpoint_steps,
-            workers=workers,
             per_device_train_batch_size=recipe.batch_size,
         )
         whole = WholeBatchLoss(model, loss, recipe.mini_batch)
@@ -268,14 +235,10 @@ class PhaseLoop(ResumableTrainer):
         """Write the weights of this step where the checkpoints are."""
         if not self.is_world_process_zero():
             return
-        beside, target = self._work / "best.writing", self._work / f"best-{self.state.global_step}"
-        with checkpoint.writing(beside, "the best weights"):
-            checkpoint.remove(beside)
-            beside.mkdir()
-            checkpoint.write_weights(beside, self.model)
-            checkpoint.write_loss(beside, self._own_weights())
-        checkpoint.remove(target)
-        os.replace(beside, target)
+        target = self._work / f"best-{self.state.global_step}"
+        with checkpoint.new_folder(target, "the best weights") as draft:
+            checkpoint.write_weights(draft, self.model)
+            checkpoint.write_loss(draft, self._own_weights())
         checkpoint.clear_best(self._work, target.name)
 
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
@@ -320,76 +283,3 @@ class PhaseLoop(ResumableTrainer):
         measure, step = self._best or (None, None)
         seconds = self._seconds + time.perf_counter() - self._begun
         return Figures(self.state.global_step, round(seconds, 1), self.figures.get("loss"), measure, step)
-
-
-def train_phase(
-    model: SentenceTransformer,
-    batches: Batches,
-    loss: torch.nn.Module,
-    recipe: PhaseRecipe,
-    *,
-    work: Path,
-    resume: bool = False,
-    log: Callable[[str], None] = lambda _: None,
-    evaluate: Callable[[SentenceTransformer], float] | None = None,
-    checkpoint_steps: int = CHECKPOINT_STEPS,
-    workers: int = 0,
-) -> Figures:
-    """Train a model in place; the caller saves it and then deletes ``work``.
-
-    Same model, batches, recipe and number of threads give the same weights on a CPU, whether or not the run was cut
-    short and resumed. A call with ``resume`` on a folder whose run is complete only reads its weights.
-
-    Args:
-        model: what is trained; its weights are those of the end, or the best by ``evaluate``.
-        batches: what on.
-        loss: a loss of sentence-transformers with ``compute_loss_from_embeddings``. Weights that it has of its own are
-            trained and kept as well.
-        recipe: how.
-        work: folder of the checkpoints.
-        resume: go on from the newest checkpoint in it.
-        log: called with one line now and then, in the first process.
-        evaluate: development measure, higher is better.
-        checkpoint_steps: steps between two checkpoints.
-        workers: processes that turn batches into tensors while the model is busy; they do not change the weights.
-
-    Raises:
-        ConfigError: the folder is in use or holds another run, or this machine lacks the precision.
-        EncoderError: the loss, the weights or the measure are no numbers, a checkpoint is damaged, or the disk is full.
-    """
-    for name, value, least in (("checkpoint_steps", checkpoint_steps, 1), ("workers", workers, 0)):
-        if value < least:
-            raise ConfigError(f"{name} is {value}, at least {least} expected")
-    if not batches.batches_per_epoch():
-        raise ConfigError("the data do not fill one batch", remedy="train on more data, or with a smaller batch_size")
-    precision_here(recipe.precision)
-    # weights kept in 16 bits would not feel small steps
-    model.float()
-    if recipe.max_tokens:
-        model.max_seq_length = min(recipe.max_tokens, model.max_seq_length or recipe.max_tokens)
-    processes = processes_here()
-    run = {
-        "data": batches.digest,
-        "start": fingerprint_of(model),
-        "recipe": {**settings_here(recipe), "measured": evaluate is not None},
-        "processes": processes.num_processes,
-    }
-    found = checkpoint.check_work_folder(work, run, resume=resume)
-    processes.wait_for_everyone()
-    with checkpoint.work_folder(work, run) if processes.is_main_process else nullcontext():
-        processes.wait_for_everyone()
-        loop = PhaseLoop(
-            model,
-            batches,
-            loss,
-            recipe,
-            work=work,
-            checkpoint_steps=checkpoint_steps,
-            workers=workers,
-            log=log,
-            evaluate=evaluate,
-        )
-        loop.run(found)
-        figures = loop.finish()
-        processes.wait_for_everyone()
-    return figures

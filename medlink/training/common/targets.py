@@ -1,10 +1,12 @@
-"""The vectors that texts are to be embedded by: sums of a teacher's embeddings, and their principal components."""
+"""The vectors that texts are to be embedded by: sums of a teacher's embeddings, and their principal components.
+
+They lie in ``.npy`` files that are mapped, so that memory holds a few thousand at a time.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,48 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.training.data.text_store import ConceptTexts, Entry, TextStore, read_targets
+from medlink.training.data.text_store import TextStore, read_targets
 
 _ENCODED = 4096
 _ROWS = 8192
-_ROOM = "make room, or name a folder on another disk, and run again with --resume"
-
-
-def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[Entry]:
-    """The texts of self-distillation: a row for each concept, half of it from its names, half from its definitions.
-
-    BioLORD-2023, section "Self-distillation phase": the target of a concept's name and definition is the average of the
-    contrastive model's embeddings of the two. Where a concept has several of either, those share the half evenly;
-    where it has only one kind, that makes the whole.
-
-    Args:
-        concepts: one at a time.
-
-    Raises:
-        ConfigError: no concept has a definition, or none has a name.
-
-    >>> concepts = [ConceptTexts("A", ("cold", "coryza"), ("An infection.",)), ConceptTexts("B", ("stroke",))]
-    >>> for entry in concept_entries(iter(concepts)):
-    ...     print(entry.row, entry.share, entry.text)
-    0 0.25 cold
-    0 0.25 coryza
-    0 0.5 An infection.
-    1 1.0 stroke
-    """
-    names = definitions = 0
-    for row, concept in enumerate(concepts):
-        kinds = [texts for texts in (concept.names, concept.definitions) if texts]
-        for texts in kinds:
-            for text in texts:
-                yield Entry(text, row, 1 / len(kinds) / len(texts))
-        names, definitions = names + len(concept.names), definitions + len(concept.definitions)
-    if not names:
-        raise ConfigError("no concept has a name", remedy="name a knowledge base that has names")
-    if not definitions:
-        raise ConfigError(
-            "no concept has a definition",
-            remedy="add a table of definitions or descriptions, or distil from a knowledge base that has some",
-        )
 
 
 def sum_embeddings(
@@ -62,21 +26,22 @@ def sum_embeddings(
 ) -> NDArray[np.float32]:
     """Write the vectors of a store: row r is the sum of ``share * encode(text)`` over the entries of row r.
 
-    With the shares of :func:`concept_entries` a row is the target of BioLORD-2023, section "Self-distillation phase".
-    Each distinct text is encoded once. The rows lie in a file and are added to where they lie, so that memory holds a
-    few thousand embeddings at a time.
+    With the shares of :func:`medlink.training.biolord.distillation.concept_entries` a row is the target of
+    BioLORD-2023, section "Self-distillation phase". Each distinct text is encoded once. The rows lie in a file and are
+    added to where they lie, so that memory holds a few thousand embeddings at a time.
 
     Args:
         store: n rows.
         encode: texts to float32 ``(texts, dimension)``.
         dimension: d, width of the embeddings.
-        path: an ``.npy`` file that appears whole.
+        path: an ``.npy`` file.
 
     Returns:
         ``(n, d)`` float32, mapped from the file.
 
     Raises:
-        EncoderError: an embedding is no number, or the disk is full.
+        EncoderError: an embedding is NaN or infinite.
+        OSError: the disk is full.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -84,15 +49,14 @@ def sum_embeddings(
     >>> sum_embeddings(store, lambda texts: np.array([[len(t)] for t in texts], np.float32), 1, folder / "a.npy")[:, 0]
     memmap([2., 1.], dtype=float32)
     """
-    with appearing(path) as beside:
-        rows = _new_rows(beside, store.rows, dimension)
-        for texts, numbers, of_row, share in store.taught(_ENCODED):
-            vectors = encode(texts)
-            if not np.isfinite(vectors).all():
-                raise EncoderError("the teacher embeds a text by no numbers", remedy="name another teacher")
-            np.add.at(rows, of_row, (share[:, None] * vectors[numbers]).astype(np.float32))
-        rows.flush()
-        del rows
+    rows = _new_rows(path, store.rows, dimension)
+    for texts, numbers, of_row, share in store.taught(_ENCODED):
+        vectors = encode(texts)
+        if not np.isfinite(vectors).all():
+            raise EncoderError("an embedding of the teacher is NaN or infinite", remedy="name another teacher")
+        np.add.at(rows, of_row, (share[:, None] * vectors[numbers]).astype(np.float32))
+    rows.flush()
+    del rows
     return read_targets(path)
 
 
@@ -163,7 +127,7 @@ def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True)
 
 
 def project(rows: NDArray[Any], projection: Projection, path: Path, *, unit: bool = False) -> NDArray[np.float32]:
-    """Write rows as a projection maps them to an ``.npy`` file that appears whole.
+    """Write rows as a projection maps them to an ``.npy`` file.
 
     Args:
         rows: ``(n, d)``, read a few thousand at a time.
@@ -175,15 +139,14 @@ def project(rows: NDArray[Any], projection: Projection, path: Path, *, unit: boo
         ``(n, k)`` float32, mapped from the file.
 
     Raises:
-        EncoderError: the disk is full.
+        OSError: the disk is full.
     """
-    with appearing(path) as beside:
-        out = _new_rows(beside, len(rows), len(projection.axes))
-        for start in range(0, len(rows), _ROWS):
-            some = projection(rows[start : start + _ROWS])
-            out[start : start + _ROWS] = to_unit(some) if unit else some
-        out.flush()
-        del out
+    out = _new_rows(path, len(rows), len(projection.axes))
+    for start in range(0, len(rows), _ROWS):
+        some = projection(rows[start : start + _ROWS])
+        out[start : start + _ROWS] = to_unit(some) if unit else some
+    out.flush()
+    del out
     return read_targets(path)
 
 
@@ -204,22 +167,3 @@ def _new_rows(path: Path, rows: int, dimension: int) -> np.memmap[Any, np.dtype[
     with path.open("r+b") as file:
         os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     return mapped
-
-
-@contextmanager
-def appearing(path: Path) -> Iterator[Path]:
-    """A place beside a file, which takes the file's place when the block ends without an error.
-
-    Raises:
-        EncoderError: the disk is full or cannot be written.
-    """
-    beside = path.with_name(f"{path.name}.writing")
-    try:
-        yield beside
-        os.replace(beside, path)
-    except OSError as error:
-        raise EncoderError(
-            f"the targets cannot be written: {error.strerror or error}", path=path, remedy=_ROOM
-        ) from error
-    finally:
-        beside.unlink(missing_ok=True)

@@ -10,8 +10,8 @@ from sentence_transformers.base.losses.gradcache import CachedLossMixin
 from sentence_transformers.util import all_gather
 from torch import Tensor
 
-from medlink.training.common.parts import by_length, embed
-from medlink.training.common.trainer import processes_here
+from medlink.training.common.length_batches import by_length, embed
+from medlink.training.common.resumable import processes_here
 
 
 class EmbeddingLoss(Protocol):
