@@ -49,9 +49,10 @@ The weights hold vectors of hashed n-grams, no names.
 
 ## Recipe
 
-`medlink train static`; InfoNCE on pairs of names of one concept with in-batch negatives, names of the same concept
-masked; the last epochs in batches of near neighbours. CPU, two cores. The markers were added to the trained weights:
-the vector of a marker is the sum of two rows of the table, as that of an n-gram is, and nothing was trained for it.
+`benchmarks/builtin_encoder.sh` holds the commands. InfoNCE on pairs of names of one concept with in-batch negatives,
+names of the same concept masked; the last epochs in batches of near neighbours. CPU, two cores. The markers were added
+to the trained weights: the vector of a marker is the sum of two rows of the table, as that of an n-gram is, and nothing
+was trained for it.
 
 ```json
 {recipe}

@@ -90,16 +90,24 @@ def bc5cdr(part: str, types: tuple[str, ...] = ("Disease",)) -> list[Query]:
     return list(_pubtator(BENCHMARKS / f"bc5cdr/CDR_{part}Set.PubTator.txt", types))
 
 
-def distemist() -> list[Query]:
-    """DisTEMIST mentions with an HPO code (Spanish)."""
+def _distemist_rows() -> list[dict[str, str]]:
     path = BENCHMARKS / "distemist/distemist_subtrack2_training1_linking_crossmappings.tsv"
     with open(path, encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def distemist() -> list[Query]:
+    """DisTEMIST mentions with an HPO code (Spanish)."""
     return [
         Query(row["span"], frozenset(re.split(r"[+,;| ]+", row["hpo_code"])), "es")
-        for row in rows
+        for row in _distemist_rows()
         if row["hpo_code"] != "None"
     ]
+
+
+def distemist_spans() -> Iterator[str]:
+    """Every DisTEMIST mention, with a code or without (Spanish)."""
+    return (row["span"] for row in _distemist_rows())
 
 
 def german_terms() -> list[Query]:

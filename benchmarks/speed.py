@@ -1,31 +1,56 @@
-"""Speed and memory of linking real notes: medlink against scispaCy's candidate generator, in one run.
+"""Speed and memory of linking: medlink against scispaCy's candidate generator, in one run.
 
     python benchmarks/speed.py --work FOLDER
 
-One dictionary (HPO in English, Spanish and German), one list of mentions (those that ``medlink_mentions`` finds in
-the notes of the data folder, in order, repeats included). Each linker runs in a process of its own: medlink opens a
-bundle that was built before, scispaCy builds its index. scispaCy gets the mentions note by note, as its pipeline
-does; medlink in batches of 64 notes, as ``nlp.pipe`` does. The median of five passes over all mentions counts:
-scispaCy's in one process, which remembers nothing of them; medlink's each in a new process, because a linker keeps
-the concepts of mentions that it met lately. Memory is that of the process at the end (``VmRSS``), of it what belongs to
-the process alone (``RssAnon``): pages of medlink's memory-mapped files are shared by all processes that have them open.
+One dictionary (HPO in English, Spanish and German) and two kinds of mentions, because they cost differently:
+
+- names of the dictionary: those that medlink finds in the notes of the data folder, in order, repeats included. medlink
+  looks such a mention up and searches for nothing;
+- no names: distinct mentions of the benchmarks (DisTEMIST, the German terms, NCBI-disease and BC5CDR) of which no form
+  is a name of the dictionary. Both linkers have to search.
+
+Building is compared with building and opening with opening: each linker builds and saves in one process and opens what
+it saved in another. scispaCy saves its vectors in 16 bits, which scipy 1.11 and newer refuse to write; they are saved
+in 32 bits here, and scispaCy's own loader reads them.
+
+scispaCy gets the mentions note by note, as its pipeline does, or 64 at a time where there are no notes; medlink in
+batches of 64 notes, as ``nlp.pipe`` does. The median of five passes counts: scispaCy's in one process, which remembers
+nothing of them; medlink's each in a new process, because a linker keeps the concepts of mentions that it met lately.
+Memory is that of the process at the end (``VmRSS``), of it what belongs to the process alone (``RssAnon``): pages of
+medlink's memory-mapped files are shared by all processes that have them open.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
-from open_data import DATA, DictionaryRow, hpo_dictionary, mesh_dictionary, write_dictionary
+from open_data import (
+    DATA,
+    DictionaryRow,
+    bc5cdr,
+    distemist_spans,
+    german_terms,
+    hpo_dictionary,
+    mesh_dictionary,
+    ncbi,
+    write_dictionary,
+)
+
+Notes = list[list[tuple[str, str]]]  # text and language of each mention, by note
 
 _BATCH = 64
 _K = 5
 _PASSES = 5
+_OTHERS = 1000  # mentions that are no names, of each language at most
 
 
 def memory() -> dict[str, float]:
@@ -37,61 +62,90 @@ def memory() -> dict[str, float]:
     return found
 
 
-def run_medlink(work: Path, mentions: list[list[tuple[str, str]]]) -> dict[str, Any]:
-    """Open the bundle, link all mentions."""
+def run_medlink(work: Path, notes: Notes) -> dict[str, Any]:
+    """Open the bundle, link all mentions once."""
     start = time.perf_counter()
     import medlink.linking
 
     imported = time.perf_counter()
-    linker = medlink.load(work / "hpo")
+    linker = medlink.load(work / "bundle")
     opened = time.perf_counter()
     linker.link(["warm up"])
     begin = time.perf_counter()
-    for i in range(0, len(mentions), _BATCH):
-        batch = [medlink.Mention(text, language) for note in mentions[i : i + _BATCH] for text, language in note]
+    for i in range(0, len(notes), _BATCH):
+        batch = [medlink.Mention(text, language) for note in notes[i : i + _BATCH] for text, language in note]
         linker.link(batch, k=_K)
     seconds = time.perf_counter() - begin
-    return {"import_s": imported - start, "open_s": opened - imported, "link_s": seconds, **memory()}
+    return {"import_s": imported - start, "open_s": opened - imported, "link_s": [seconds], **memory()}
 
 
-def run_scispacy(work: Path, mentions: list[list[tuple[str, str]]]) -> dict[str, Any]:
-    """Build scispaCy's index with its own settings, generate candidates for all mentions.
-
-    It is built here because what it saves (float16) the installed scipy refuses to write.
-    """
-    start = time.perf_counter()
+def build_scispacy(work: Path, notes: Notes) -> dict[str, Any]:
+    """Build scispaCy's knowledge base and index with its own settings, and save both."""
+    import numpy as np
     import scispacy.candidate_generation as generation
-    from scispacy.linking_utils import Entity, KnowledgeBase
+    from scispacy.linking_utils import KnowledgeBase
 
-    imported = time.perf_counter()
+    begin = time.perf_counter()
     names: dict[str, list[str]] = {}
-    for line in (work / "hpo.tsv").read_text("utf-8").splitlines()[1:]:
+    for line in (work / "names.tsv").read_text("utf-8").splitlines()[1:]:
         concept, name, _ = line.split("\t")
         names.setdefault(concept, []).append(name)
-    kb = KnowledgeBase([Entity(concept_id=c, canonical_name=n[0], aliases=n[1:]) for c, n in names.items()])
-    # the check refuses scipy 1.11 and newer, with which the index builds all the same
+    with open(work / "scispacy.jsonl", "w", encoding="utf-8") as file:
+        for concept, (first, *aliases) in names.items():
+            entity = {"concept_id": concept, "canonical_name": first, "aliases": aliases, "types": []}
+            file.write(json.dumps(entity) + "\n")
+    # its check refuses scipy 1.11 and newer, with which all but 16 bits works
     generation.scipy_supports_sparse_float16 = lambda: True
-    aliases, vectoriser, index = generation.create_tfidf_ann_index(None, kb)
+    generation.numpy = SimpleNamespace(**{**vars(np), "float16": np.float32})
+    folder = work / "scispacy"
+    folder.mkdir(exist_ok=True)
+    for old in folder.iterdir():
+        old.unlink()
+    generation.create_tfidf_ann_index(str(folder), KnowledgeBase(str(work / "scispacy.jsonl")))
+    return {"build_s": time.perf_counter() - begin}
+
+
+def run_scispacy(work: Path, notes: Notes) -> dict[str, Any]:
+    """Open what scispaCy saved, generate candidates for all mentions, five times."""
+    start = time.perf_counter()
+    import scispacy.candidate_generation as generation
+    from scispacy.linking_utils import KnowledgeBase
+
+    imported = time.perf_counter()
+    aliases, vectoriser, index = generation.LinkerPaths.from_directory(str(work / "scispacy")).load(ef_search=200)
+    kb = KnowledgeBase(str(work / "scispacy.jsonl"))
     generator = generation.CandidateGenerator(index, vectoriser, aliases, kb)
-    built = time.perf_counter()
+    opened = time.perf_counter()
     generator(["warm up"], 30)
     seconds = []
     for _ in range(_PASSES):
         begin = time.perf_counter()
-        for note in mentions:
+        for note in notes:
             for found in generator([text for text, _ in note], 30) if note else []:
                 sorted(found, key=lambda c: -max(c.similarities))[:_K]
         seconds.append(time.perf_counter() - begin)
-    return {"import_s": imported - start, "build_s": built - imported, "link_s": sorted(seconds), **memory()}
+    return {"import_s": imported - start, "open_s": opened - imported, "link_s": sorted(seconds), **memory()}
 
 
-def find_mentions(work: Path) -> list[list[tuple[str, str]]]:
-    """Mentions of every note with their language."""
+def open_large(work: Path, notes: Notes) -> dict[str, Any]:
+    """Seconds to import medlink and open the large bundle."""
+    begin = time.perf_counter()
+    import medlink
+
+    medlink.load(work / "bundle").link([])
+    return {"open_s": time.perf_counter() - begin}
+
+
+PARTS = {"medlink": run_medlink, "scispacy": run_scispacy, "build-scispacy": build_scispacy, "open": open_large}
+
+
+def found_in_notes(bundle: Path) -> Notes:
+    """Mentions that medlink's own finder takes from the notes, with their language."""
     from medlink.spacy_components.pipeline import build_pipeline
 
     found = []
     for language in ("de", "en", "es"):
-        nlp = build_pipeline(work / "hpo", language)
+        nlp = build_pipeline(bundle, language)
         nlp.remove_pipe("biolord_linker")
         for path in sorted((DATA / "notes" / language).glob("*.txt")):
             doc = nlp(path.read_text("utf-8-sig"))
@@ -99,72 +153,105 @@ def find_mentions(work: Path) -> list[list[tuple[str, str]]]:
     return found
 
 
-def build_medlink(work: Path, name: str, rows: list[DictionaryRow]) -> float:
-    """Build a bundle; returns seconds."""
-    # imported here: a child that only links must not find it done
+def no_names(bundle: Path, texts: Iterator[str], language: str) -> Notes:
+    """Distinct mentions of which neither the exact nor an inflected form is a name, in groups of 64."""
+    import medlink
+
+    linker = medlink.load(bundle)
+    distinct = sorted(set(texts))
+    random.Random(1).shuffle(distinct)
+    links = linker.link([medlink.Mention(text, language) for text in distinct], k=1)
+    others = [
+        (link.mention, language)
+        for link in links
+        if not link.candidates or link.candidates[0].route not in ("exact", "inflected")
+    ][:_OTHERS]
+    return [others[i : i + _BATCH] for i in range(0, len(others), _BATCH)]
+
+
+def build_medlink(work: Path, rows: list[DictionaryRow]) -> float:
+    """Write the names and build a bundle of them; returns seconds."""
+    # imported here: a process that only links must not find it done
     from medlink.index import build_bundle
     from medlink.kb import Input, build_kb
 
+    work.mkdir(parents=True, exist_ok=True)
     begin = time.perf_counter()
-    build_kb(work / f"{name}.sqlite", [Input("table", write_dictionary(rows, work / f"{name}.tsv"))])
-    build_bundle(work / name, kb=work / f"{name}.sqlite")
+    build_kb(work / "kb.sqlite", [Input("table", write_dictionary(rows, work / "names.tsv"))])
+    build_bundle(work / "bundle", kb=work / "kb.sqlite")
     return time.perf_counter() - begin
+
+
+def child(part: str, work: Path, notes: Notes | None = None) -> dict[str, Any]:
+    """Run one part in a process of its own."""
+    (work / "mentions.json").write_text(json.dumps(notes or []), encoding="utf-8")
+    command = [sys.executable, __file__, "--work", str(work), "--only", part]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def compare(work: Path, build_s: float, kinds: dict[str, Notes]) -> Iterator[str]:
+    """Lines of the table: both linkers on each kind of mentions, and what building and opening cost.
+
+    Args:
+        work: folder with medlink's bundle and the names it was built from.
+        build_s: seconds that building the bundle took.
+        kinds: mentions by what they are.
+    """
+    built = {"scispaCy": child("build-scispacy", work)["build_s"], "medlink": build_s}
+    runs: dict[str, dict[str, dict[str, Any]]] = {"scispaCy": {}, "medlink": {}}
+    yield (
+        "| mentions | number | distinct | scispaCy, a second | medlink, a second | ratio "
+        "| slowest pass: scispaCy | medlink |"
+    )
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|"
+    for kind, notes in kinds.items():
+        count, distinct = sum(map(len, notes)), len({mention for note in notes for mention in note})
+        rival = child("scispacy", work, notes)
+        passes = sorted((child("medlink", work, notes) for _ in range(_PASSES)), key=lambda run: run["link_s"])
+        ours = {**passes[_PASSES // 2], "link_s": [run["link_s"][0] for run in passes]}
+        runs["scispaCy"][kind], runs["medlink"][kind] = rival, ours
+        middle, last = ([run["link_s"][i] for run in (rival, ours)] for i in (_PASSES // 2, -1))
+        yield (
+            f"| {kind} | {count:,} | {distinct:,} | {count / middle[0]:,.0f} | {count / middle[1]:,.0f} "
+            f"| {middle[0] / middle[1]:.1f} | {count / last[0]:,.0f} | {count / last[1]:,.0f} |"
+        )
+    yield ""
+    yield "| linker | build s | import s | open s | memory MB | of it own MB |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for name, by_kind in runs.items():
+        r = next(iter(by_kind.values()))
+        cells = f"{r['import_s']:.1f} | {r['open_s']:.2f} | {r['VmRSS']:.0f} | {r['RssAnon']:.0f}"
+        yield f"| {name} | {built[name]:.0f} | {cells} |"
 
 
 @click.command()
 @click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for what is built.")
-@click.option("--only", type=click.Choice(["medlink", "scispacy", "open"]), hidden=True)
+@click.option("--only", type=click.Choice(sorted(PARTS)), hidden=True)
 def main(work: Path, only: str | None) -> None:
-    """Print the table; with --only run one part in this process."""
-    work.mkdir(parents=True, exist_ok=True)
-    if only == "open":
-        begin = time.perf_counter()
-        import medlink
-
-        medlink.load(work / "large").link([])
-        click.echo(time.perf_counter() - begin)
-        return
+    """Print the tables; with --only run one part in this process."""
     if only is not None:
-        mentions = json.loads((work / "mentions.json").read_text("utf-8"))
-        run = run_medlink if only == "medlink" else run_scispacy
-        click.echo(json.dumps(run(work, mentions)))
+        notes = json.loads((work / "mentions.json").read_text("utf-8"))
+        click.echo(json.dumps(PARTS[only](work, notes)))
         return
     hpo = hpo_dictionary()
-    build_s = build_medlink(work, "hpo", hpo)
-    mentions = find_mentions(work)
-    (work / "mentions.json").write_text(json.dumps(mentions), encoding="utf-8")
-    count = sum(map(len, mentions))
-    distinct = len({mention for note in mentions for mention in note})
-
-    def child(part: str) -> str:
-        command = [sys.executable, __file__, "--work", str(work), "--only", part]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-    rows = {"scispacy": json.loads(child("scispacy").splitlines()[-1])}
-    passes = sorted((json.loads(child("medlink")) for _ in range(_PASSES)), key=lambda row: row["link_s"])
-    rows["medlink"] = {**passes[_PASSES // 2], "link_s": [row["link_s"] for row in passes]}
-    rows["medlink"]["build_s"], rows["scispacy"]["open_s"] = build_s, rows["scispacy"]["build_s"]
-    click.echo(f"{len(mentions)} notes, {count:,} mentions, {distinct:,} distinct; {len(hpo):,} names\n")
-    click.echo("| linker | build s | import s | open s | mentions/s | slowest pass | memory MB | of it own MB |")
-    click.echo("|---|---:|---:|---:|---:|---:|---:|---:|")
-    for name, r in rows.items():
-        click.echo(
-            f"| {name} | {r['build_s']:.0f} | {r['import_s']:.1f} | {r['open_s']:.2f} "
-            f"| {count / r['link_s'][_PASSES // 2]:,.0f} | {count / r['link_s'][-1]:,.0f} "
-            f"| {r['VmRSS']:.0f} | {r['RssAnon']:.0f} |"
-        )
-    a, b = rows["medlink"], rows["scispacy"]
-    click.echo(
-        f"| ratio | {a['build_s'] / b['build_s']:.2f} | {a['import_s'] / b['import_s']:.2f} "
-        f"| {a['open_s'] / b['open_s']:.2f} | {b['link_s'][_PASSES // 2] / a['link_s'][_PASSES // 2]:.1f} "
-        f"| {b['link_s'][-1] / a['link_s'][-1]:.1f} "
-        f"| {a['VmRSS'] / b['VmRSS']:.2f} | {a['RssAnon'] / b['RssAnon']:.2f} |"
-    )
+    build_s = build_medlink(work, hpo)
+    bundle = work / "bundle"
+    english = (query.text for query in (*ncbi("train"), *ncbi("develop"), *bc5cdr("Development")))
+    kinds = {
+        "names, found in 240 notes": found_in_notes(bundle),
+        "no names, Spanish": no_names(bundle, distemist_spans(), "es"),
+        "no names, German": no_names(bundle, (query.text for query in german_terms()), "de"),
+        "no names, English": no_names(bundle, english, "en"),
+    }
+    click.echo(f"{len(hpo):,} names of HPO in three languages.\n")
+    for line in compare(work, build_s, kinds):
+        click.echo(line)
     large = sorted({*hpo, *mesh_dictionary()})
-    large_s = build_medlink(work, "large", large)
-    seconds = [float(child("open")) for _ in range(5)]
+    large_s = build_medlink(work / "large", large)
+    seconds = [child("open", work / "large")["open_s"] for _ in range(5)]
     click.echo(
-        f"\nA bundle of {len(large):,} names was built in {large_s:.0f} s and opens in {min(seconds):.2f} to "
+        f"\nmedlink built a bundle of {len(large):,} names in {large_s:.0f} s and opens it in {min(seconds):.2f} to "
         f"{max(seconds):.2f} s, imports included (5 processes)."
     )
 

@@ -1,4 +1,4 @@
-"""From a house list to linked mentions: knowledge base, bundle, linker.
+"""From a table of your own to linked mentions: knowledge base, bundle, linker.
 
 python examples/own_terminology.py
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 from medlink import build_bundle, build_kb, load
 from medlink.kb import Input
 
-HOUSE_LIST = """\
+OWN_TABLE = """\
 concept_id\tname\tlanguage\ttype\tparent\tsemantic_type
 H:1\tKopfschmerz\tde\tpreferred\t\tSymptom
 H:1\tCephalgie\tde\tsynonym\t\t
@@ -19,8 +19,8 @@ H:2\tmigraña\tes\tpreferred\t\t
 """
 
 with tempfile.TemporaryDirectory() as folder:
-    table = Path(folder, "house.tsv")
-    table.write_text(HOUSE_LIST, encoding="utf-8")
+    table = Path(folder, "own.tsv")
+    table.write_text(OWN_TABLE, encoding="utf-8")
     report = build_kb(Path(folder, "kb.sqlite"), [Input("table", table)])
     print({source.source.name: source.names for source in report.sources})
     bundle = build_bundle(Path(folder, "bundle"), kb=Path(folder, "kb.sqlite"))

@@ -1,7 +1,8 @@
-"""Every command and every line of Python in the README and of the examples runs."""
+"""README and tour: every block runs, and prints what stands there. The examples run."""
 
 from __future__ import annotations
 
+import configparser
 import os
 import re
 import shutil
@@ -14,24 +15,52 @@ import pytest
 import medlink
 from medlink.kb.readers.table import read_table
 from medlink.linking.demo import demo_folder, demo_notes
+from tests.documents import run_blocks, without_times
 from tests.kb.writers import terms_of, write_rf2, write_rrf
 
 ROOT = Path(medlink.__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
-HOUSE = "concept_id\tname\tlanguage\ttype\nH:1\tHausbegriff\tde\tpreferred\nH:1\thouse term\ten\tpreferred\n"
+LOCAL = "concept_id\tname\tlanguage\ttype\nH:1\tHausbegriff\tde\tpreferred\nH:1\thouse term\ten\tpreferred\n"
 DECISIONS = "id\tname\tlanguage\ttype\tparent\tdecision\nNEW:1\tleft arm\ten\tpreferred\t\taccept\n"
+
+
+def test_readme_prints_what_it_says(tmp_path: Path) -> None:
+    assert without_times(run_blocks(README, tmp_path)) == without_times(README), (
+        "python -m tests.documents README.md fills in what is printed now"
+    )
+
+
+def test_readme_is_short_and_installs_what_there_is() -> None:
+    assert len(README.splitlines()) <= 131
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    extras = set(setup["options.extras_require"])
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        text = document.read_text("utf-8")
+        for named in re.findall(r"(?:medlink|\.)\[([a-z,]+)\]", text):
+            assert set(named.split(",")) <= extras, f"{document.name}: [{named}]"
+
+
+def test_picture_of_the_readme_is_the_linked_demo_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "pictures"))
+    import make
+
+    picture = ROOT / "docs" / "pictures" / "note.svg"
+    assert picture.read_text("utf-8") == make.draw(), "python docs/pictures/make.py draws it anew"
+    assert picture.stat().st_size < 60_000
+    assert sys.modules.pop("make") is make
 
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the files that the README speaks of exist, filled from the demo terminology."""
-    folder = tmp_path_factory.mktemp("readme")
+    """A folder in which the files that the tour speaks of exist, filled from the demo terminology."""
+    folder = tmp_path_factory.mktemp("tour")
     terms = terms_of(list(read_table(demo_folder() / "terminology.tsv")))
     write_rrf(folder / "umls" / "META", terms)
     write_rf2(folder / "SnomedCT_InternationalRF2", terms)
     write_rf2(folder / "SnomedCT_National", terms[:5])
-    (folder / "house.tsv").write_text(HOUSE, encoding="utf-8")
+    (folder / "local.tsv").write_text(LOCAL, encoding="utf-8")
     (folder / "notes").mkdir()
     for language, note in demo_notes().items():
         (folder / "notes" / f"{language}.txt").write_text(note, encoding="utf-8")
@@ -40,55 +69,56 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def blocks(kind: str) -> list[str]:
-    return re.findall(rf"^```{kind}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
-
-
-def test_readme_from_top_to_bottom(workplace: Path) -> None:
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    commands = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ ")]
+def test_tour_from_top_to_bottom(workplace: Path) -> None:
+    tour = (ROOT / "docs" / "tour.md").read_text("utf-8")
+    commands = re.findall(r"^\$ (.+)$", tour, re.MULTILINE)
     assert len(commands) >= 10
-    printed = {}
-    for command in commands:
-        done = subprocess.run(
-            command, shell=True, cwd=workplace, capture_output=True, text=True, env=environment, check=False
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
-        printed[command] = done.stdout
-    assert any('"text": "Herzinfarkt"' in output for command, output in printed.items() if command.startswith("echo"))
-    assert "left arm" in printed["medlink kb show house NEW:1"]
-    assert "Hausbegriff" in printed["medlink kb show house H:1 --language de"]
-    python = "\n".join(blocks("python"))
-    # a script of its own: its worker processes and its working folder are not those of the tests
-    (workplace / "readme.py").write_text(python, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "readme.py"], cwd=workplace, capture_output=True, text=True, env=environment, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"^Herzinfarkt \S+ Myokardinfarkt ", done.stdout, re.MULTILINE)
-    assert re.search(r"^Gartenzaun None ", done.stdout, re.MULTILINE)
-    assert re.search(r"^MS \S+ .* Mitralklappenstenose$", done.stdout, re.MULTILINE)
+    printed = run_blocks(tour, workplace)
+    after = {block.partition("\n")[0]: block for block in re.split(r"^\$ ", printed, flags=re.MULTILINE)[1:]}
+    assert '"text": "Herzinfarkt"' in next(text for command, text in after.items() if command.startswith("echo"))
+    assert "left arm" in after["medlink kb show local NEW:1"]
+    assert "Hausbegriff" in after["medlink kb show local H:1 --language de"]
+    assert re.search(r"^Herzinfarkt \S+ Myokardinfarkt ", printed, re.MULTILINE)
+    assert re.search(r"^Gartenzaun None ", printed, re.MULTILINE)
+    assert re.search(r"^3 notes, \d+ mentions, \d+ linked$", printed, re.MULTILINE)
+    assert re.search(r"^MS \S+ .* Mitralklappenstenose$", printed, re.MULTILINE)
+    assert printed.count("```text") == tour.count("```text") == 3
+    for block in re.findall(r"^```text\n.*?^```", printed, re.MULTILINE | re.DOTALL):
+        assert block in tour
 
 
 def test_links_of_the_documents_lead_somewhere() -> None:
-    for document in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text("utf-8")):
-            assert (document.parent / target).exists(), f"{document.name}: {target}"
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = re.sub(r"^```.*?^```", "", document.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)(#[^)\s]*)?\)", text):
+            path = document.parent / target if target else document
+            assert path.exists(), f"{document.name}: {target}"
+            if anchor:
+                heads = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
+                assert anchor[1:] in {_anchor(head) for head in heads}, f"{document.name}: {target}{anchor}"
+
+
+def _anchor(heading: str) -> str:
+    """The link that GitHub gives a heading.
+
+    >>> _anchor("CODER++"), _anchor("`medlink train static`")
+    ('coder', 'medlink-train-static')
+    """
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def test_make_targets_and_versions_that_the_documents_name() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    for document in ("README.md", "CONTRIBUTING.md"):
-        for target in re.findall(r"`?make (\w+)`?", (ROOT / document).read_text("utf-8")):
+    for document in ("README.md", "CONTRIBUTING.md", "docs/benchmarks.md"):
+        for target in re.findall(r"`?make ([a-z]+)\b", (ROOT / document).read_text("utf-8")):
             assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     assert f"## {medlink.__version__} (" in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
-def test_tables_of_the_readme_are_filled() -> None:
-    for name in ("accuracy", "speed"):
-        found = re.search(rf"<!-- {name} -->\n(.*?)<!-- end -->", README, re.DOTALL)
-        assert found is not None
-        assert found[1].count("|") > 20, f"the {name} table is empty: run make bench"
+def test_a_users_own_table_has_one_name() -> None:
+    for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.py"), ROOT / "setup.cfg"]:
+        if document.name != "CHANGELOG.md":
+            assert not re.search(r"house[ -]list", document.read_text("utf-8"), re.IGNORECASE), document.name
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda p: p.name)

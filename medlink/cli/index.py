@@ -61,7 +61,7 @@ def build(bundle: Path, kb: Path | None, encoder: str, kind: str | None, threads
     multiple=True,
     required=True,
     type=click.Path(path_type=Path),
-    help="House list to take in, as for 'medlink kb build'. May be repeated.",
+    help="Table of your own to take in, as for 'medlink kb build'. May be repeated.",
 )
 @click.option(
     "--max-bad-share",

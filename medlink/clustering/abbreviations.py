@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medlink.clustering.terms import Texts
-from medlink.language.languages import language_data, languages
+from medlink.language.languages import language_data
 from medlink.language.text import normalise
 
 _SHORT = re.compile(r"[^\W\d_](?=\w*[^\W\d_])[\w-]{1,9}")
 _BOTH = re.compile(r"(?P<before>[^()]+?)\s*\((?P<inside>[^()]+)\)")
+_BORROWED = ("de", "en", "es")  # "Tic de la Tourette" is an English name too
 _FEWEST = 4  # letters that initials alone may explain: of three, two in five were wrong on the open names
 
 
@@ -69,8 +69,12 @@ def both_forms(text: str) -> tuple[str, str] | None:
     return None
 
 
-def initials(text: str) -> set[str]:
+def initials(text: str, language: str = "") -> set[str]:
     """First letters of the words of a long form, with and without its small words.
+
+    Args:
+        text: the long form.
+        language: BCP 47 or ``""``; names borrow small words of :data:`_BORROWED`, those of others are its own alone.
 
     >>> sorted(initials("carcinoma of the breast"))
     ['cb', 'cotb']
@@ -78,20 +82,19 @@ def initials(text: str) -> set[str]:
     words = normalise(text).split()
     if len(words) < 2:
         return set()
-    return {"".join(w[0] for w in words), "".join(w[0] for w in words if w not in _small_words())}
+    small = [language_data(tag).articles.small_words for tag in (*_BORROWED, language)]
+    return {"".join(w[0] for w in words), "".join(w[0] for w in words if not any(w in some for some in small))}
 
 
-@cache
-def _small_words() -> frozenset[str]:
-    return frozenset().union(*(language_data(language).articles.small_words for language in languages()))
-
-
-def join_abbreviations(texts: Texts | Sequence[str], group: NDArray[np.int64]) -> list[tuple[int, int]]:
+def join_abbreviations(
+    texts: Texts | Sequence[str], group: NDArray[np.int64], languages: Sequence[str] = ()
+) -> list[tuple[int, int]]:
     """Pairs of terms to join: an abbreviation and its long form, or two ways to write the long form.
 
     Args:
         texts: n terms.
         group: ``(n,)`` cluster of each.
+        languages: n languages, BCP 47 or ``""``; none is named without them.
 
     Returns:
         Pairs of places; the first of each joins the cluster of the second.
@@ -117,7 +120,7 @@ def join_abbreviations(texts: Texts | Sequence[str], group: NDArray[np.int64]) -
         if form in wanted_long:
             long_forms.setdefault(form, place)
         if wanted and not is_short(text):
-            for letters in initials(text) & wanted:
+            for letters in initials(text, languages[place] if languages else "") & wanted:
                 fits.setdefault(letters, {}).setdefault(int(group[place]), place)
     joined = [
         (place, long_forms[long])

@@ -117,7 +117,7 @@ class TermClusterer:
             del rows, cosines
         group = average_cut(len(forms), graph.one, graph.other, graph.weight, SHARE)
         group = cut_apart(group, graph.one, graph.other, graph.weight, _forbidden(group, named, guards), SHARE)
-        short = keep_concepts_apart(join_abbreviations(texts, group), group, named)
+        short = keep_concepts_apart(join_abbreviations(texts, group, languages), group, named)
         pairs = np.array(short, dtype=np.int64).reshape(-1, 2)
         # groups, not terms, are joined; a pair of terms says which
         whole = components(int(group.max(initial=-1)) + 1, group[pairs[:, 0]], group[pairs[:, 1]])[group]

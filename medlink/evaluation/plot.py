@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, needs_extra
 from medlink.evaluation.clustering import Sweep
 from medlink.files.whole import check_targets, whole_file
 
@@ -28,12 +28,8 @@ def check_plot(path: str | PathLike[str]) -> None:
     if target.suffix.lower() not in FORMATS:
         raise ConfigError("unknown format of a picture", path=path, remedy=f"end it in {' or '.join(FORMATS)}")
     check_targets({"the picture": target}, [])
-    try:
+    with needs_extra("plot", "a picture"):
         import matplotlib  # noqa: F401  # only whether it is there
-    except ImportError as error:
-        raise ConfigError(
-            "pictures need matplotlib, which is not installed", remedy="run: pip install 'medlink[plot]'"
-        ) from error
 
 
 def write_plot(path: str | PathLike[str], sweeps: Mapping[str, Sweep]) -> None:
@@ -50,8 +46,9 @@ def write_plot(path: str | PathLike[str], sweeps: Mapping[str, Sweep]) -> None:
         ConfigError: as :func:`check_plot`, or the file cannot be written.
     """
     check_plot(path)
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
+    with needs_extra("plot", "a picture"):
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 5.6), dpi=150, layout="constrained")
     axes = figure.add_subplot()

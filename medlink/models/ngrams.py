@@ -149,7 +149,7 @@ _PROBES = (
 def rules_digest() -> str:
     """Hash of what normalisation, markers and hashing make of texts that need each of their rules.
 
-    It binds what was made by these rules: an index of n-grams, or the weights of a static encoder.
+    Weights of a static encoder mean something under these rules alone: its fingerprint holds the hash.
     """
     bags = hash_ngrams(_PROBES, (2, 3, 5))
     indptr, hashes = hash_markers(_PROBES)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.errors import EncoderError
+from medlink.errors import EncoderError, needs_extra
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -27,7 +27,8 @@ class TransformerEncoder:
     """
 
     def __init__(self, name: str | Path, *, device: str | None = None, batch_size: int = 128) -> None:
-        from sentence_transformers import SentenceTransformer
+        with needs_extra("transformers", "an encoder that is a transformer"):
+            from sentence_transformers import SentenceTransformer
 
         local = Path(name).exists()
         try:

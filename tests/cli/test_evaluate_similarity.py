@@ -122,7 +122,7 @@ def test_bad_rows_are_said(pairs: Path) -> None:
     result = run("similarity", pairs)
     assert result.stdout.startswith("6 items of 1 file")
     assert f"rows that cannot be used: 1 (empty text, the first at {pairs}:8)" in result.stderr
-    assert f"rows that cannot be used: 1 (rating that is no number, the first at {pairs}:9)" in result.stderr
+    assert f"rows that cannot be used: 1 (rating that is not a number, the first at {pairs}:9)" in result.stderr
 
 
 def test_refusals(pairs: Path, triplets: Path, tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_rows_that_are_not_used_are_said(folder: Path, tmp_path: Path) -> None:
         (tmp_path / name).write_text(rated(range(5)) + row, encoding="utf-8")
     options = ("--start", folder / "base", "--epochs", 1, *SHORT, "-o", tmp_path / "out")
     said = train("sts", tmp_path / "table.tsv", *options, "--dev", tmp_path / "dev.tsv")
-    for kind, name in (("rating that is no number", "table.tsv"), ("empty text", "dev.tsv")):
+    for kind, name in (("rating that is not a number", "table.tsv"), ("empty text", "dev.tsv")):
         assert f"rows that cannot be used: 1 ({kind}, the first at {tmp_path / name}:22)" in said
     assert "secret" not in said
 

@@ -11,7 +11,7 @@ import pytest
 
 from medlink.errors import EncoderError
 from medlink.models import load_encoder
-from medlink.models.encoders import TransformerEncoder
+from medlink.models.transformer import TransformerEncoder
 from tests.training.small_bert import small_bert
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
-from medlink.models.encoders import Encoder, TransformerEncoder
+from medlink.models.encoders import Encoder
 from medlink.models.static.encoder import StaticEncoder
 from medlink.models.static.module import StaticEmbedding
+from medlink.models.transformer import TransformerEncoder
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Ids
 from medlink.training.static.bags import Bags

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from os import PathLike
 
 from sqlalchemy import bindparam, select
 
-from medlink.errors import ConfigError, InputError
+from medlink.errors import ConfigError
 from medlink.files.problems import Problems
 from medlink.files.tables import Table, found_columns, open_table
 from medlink.kb import schema
@@ -26,14 +26,7 @@ from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import language_tag
 from medlink.records import Definition
 
-_COLUMNS = {
-    "concept_id": "concept_id",
-    "id": "concept_id",
-    "definition": "definition",
-    "text": "definition",
-    "language": "language",
-}
-_NEEDED = ("concept_id", "definition")
+_COLUMNS = {"concept": ("concept_id", "id"), "text": ("definition", "text"), "language": ("language",)}
 _PART = 10_000
 _MAPPED = (
     select(schema.mapping.c.code, schema.mapping.c.concept_id)
@@ -69,17 +62,25 @@ def read_definitions(
     if default is None:
         raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as en")
     table = open_table(path, problems)
-    lines, at = table.lines, _places(table)
-    unused = [column for column in table.header if column not in _COLUMNS]
+    lines = table.lines
+    places = {kind: _place(table, names) for kind, names in _COLUMNS.items()}
+    concept_at, text_at, language_at = places.values()
+    if concept_at is None or text_at is None:
+        missing = [names[0] for kind, names in _COLUMNS.items() if kind != "language" and places[kind] is None]
+        raise table.error(
+            f"looked for the columns concept_id (or id) and definition (or text); found {found_columns(table.first)}",
+            f"name the columns in the first line; {' and '.join(missing)} must be there",
+        )
+    unused = [name for at, name in enumerate(table.header) if at not in places.values()]
     if unused:
         problems.notes.append(f"{lines.path}: columns left out: {', '.join(unused)[:300]}")
     source = stem(path)
     for line, cells in table.rows:
-        concept_id, text = cells[at["concept_id"]].strip(), " ".join(cells[at["definition"]].split())
+        concept_id, text = cells[concept_at].strip(), " ".join(cells[text_at].split())
         if not concept_id or not text:
             lines.bad("empty id or definition", line)
             continue
-        code = cells[at["language"]].strip() if "language" in at else ""
+        code = cells[language_at].strip() if language_at is not None else ""
         tag = language_tag(code) if code else default
         if tag is None:
             lines.bad("unknown language", line)
@@ -117,20 +118,9 @@ def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], sy
     reader.close()
 
 
-def _places(table: Table) -> dict[str, int]:
-    """Where the columns stand."""
-    header, lines = table.header, table.lines
-    used = [_COLUMNS[column] for column in header if column in _COLUMNS]
-    for column in sorted({column for column in used if used.count(column) > 1}):
-        raise InputError(
-            f"a column for the {column} is there twice", path=lines.path, line=1, remedy="rename or delete one of them"
-        )
-    missing = [column for column in _NEEDED if column not in used]
-    if missing:
-        raise InputError(
-            f"looked for the columns concept_id (or id) and definition (or text); found {found_columns(header)}",
-            path=lines.path,
-            line=1,
-            remedy=f"name the columns in the first line; {' and '.join(missing)} must be there",
-        )
-    return {_COLUMNS[column]: index for index, column in enumerate(header) if column in _COLUMNS}
+def _place(table: Table, names: Sequence[str]) -> int | None:
+    """Where the one column of these names stands, ``None`` where there is none."""
+    found = [name for name in names if table.has([name])]
+    if len(found) > 1:
+        raise table.error(f"a column for the {names[0]} is there twice", "rename or delete one of them")
+    return table.places(found)[0] if found else None

@@ -108,7 +108,7 @@ def _pairs(
         if not one or not other:
             table.lines.bad("empty text", line)
         elif len(known) < len(numbers):
-            table.lines.bad("rating that is no number", line)
+            table.lines.bad("rating that is not a number", line)
         else:
             first, second = (cells[at].strip() for at in ids) if ids else ("", "")
             yield RatedPair(one, other, sum(known) / len(known), (first, second), line)

@@ -25,9 +25,9 @@ import torch
 import medlink
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
-from medlink.models.encoders import TransformerEncoder
 from medlink.models.static.encoder import quantise
 from medlink.models.static.module import StaticEmbedding
+from medlink.models.transformer import TransformerEncoder
 from medlink.records import Name
 from medlink.training import CoderPlusPlusTrainer
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe

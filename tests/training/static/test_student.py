@@ -214,7 +214,7 @@ def test_a_run_killed_goes_on_to_the_same_weights(
     assert lines[-1].startswith("Acc@1 on 5 names: teacher ")
     assert not any(name.text in line for line in lines for name in NAMES)
     card = (tmp_path / "out" / "README.md").read_text("utf-8")
-    assert card.split("steps in")[0] == (whole[0] / "README.md").read_text("utf-8").split("steps in")[0]
+    assert card.split("- hours")[0] == (whole[0] / "README.md").read_text("utf-8").split("- hours")[0]
 
 
 def test_what_it_refuses(teacher: Path, tmp_path: Path) -> None:

@@ -1,0 +1,134 @@
+"""Linking, clustering and spaCy run without torch; what needs an extra names it.
+
+The libraries of the extras are hidden from processes of their own. ``.ci/wheel`` runs the same tests with the built
+wheel in a fresh environment, which ``MEDLINK_LIGHT_PYTHON`` names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import medlink
+
+HIDDEN = [
+    "accelerate",
+    "datasets",
+    "filelock",
+    "matplotlib",
+    "nmslib",
+    "pyarrow",
+    "scispacy",
+    "sentence_transformers",
+    "sklearn",
+    "torch",
+    "transformers",
+]
+FRESH = os.environ.get("MEDLINK_LIGHT_PYTHON")
+
+HIDE = f"""\
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {HIDDEN!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Hidden())
+"""
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("light")
+    (folder / "hide").mkdir()
+    (folder / "hide" / "sitecustomize.py").write_text(HIDE, encoding="utf-8")
+    (folder / "note.txt").write_text("Z. n. Herzinfarkt. Mitralklappenstenose (MS), MS unverändert.", encoding="utf-8")
+    (folder / "terms.txt").write_text("fever\nFieber\nleft arm\nright arm\n", encoding="utf-8")
+    (folder / "encoder").mkdir()
+    (folder / "encoder" / "modules.json").write_text("[]", encoding="utf-8")
+    done = run(folder, "demo", "-o", "demo")
+    assert done.returncode == 0, done.stderr
+    assert (folder / "demo" / "notes.html").stat().st_size > 1000
+    return folder
+
+
+def run(folder: Path, *arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
+    """``medlink ARGUMENTS``, or Python code, without the libraries of the extras."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if FRESH is None:
+        environment["PYTHONPATH"] = f"{folder / 'hide'}{os.pathsep}{Path(medlink.__file__).parents[1]}"
+    code = code or "from medlink.cli.main import main; main()"
+    return subprocess.run(
+        [FRESH or sys.executable, "-c", code, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+
+
+def test_libraries_of_the_extras_are_absent(workplace: Path) -> None:
+    for name in HIDDEN:
+        if FRESH is not None and name == "filelock":
+            continue
+        assert run(workplace, code=f"import {name}").returncode == 1, name
+
+
+def test_help(workplace: Path) -> None:
+    done = run(workplace, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "cluster" in done.stdout
+
+
+def test_link(workplace: Path) -> None:
+    done = run(workplace, "link", "demo/bundle", "note.txt", "--language", "de")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["text"] for row in rows] == ["Herzinfarkt", "Mitralklappenstenose", "MS", "MS"]
+    assert rows[1]["concept_id"] == rows[2]["concept_id"] == rows[3]["concept_id"]
+
+
+def test_cluster(workplace: Path) -> None:
+    done = run(workplace, "cluster", "terms.txt", "--bundle", "demo/bundle")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 5
+
+
+def test_spacy(workplace: Path) -> None:
+    code = """
+import spacy
+nlp = spacy.blank("de")
+nlp.add_pipe("medlink_mentions", config={"bundle": "demo/bundle"})
+nlp.add_pipe("biolord_linker", config={"bundle": "demo/bundle"})
+print([(span.text, span.kb_id_) for span in nlp("Z. n. Herzinfarkt").ents])
+"""
+    done = run(workplace, code=code)
+    assert done.returncode == 0, done.stderr
+    assert "('Herzinfarkt', 'DEMO:" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        (["train", "coderpp", "demo/bundle", "-o", "out"], "train"),
+        (["index", "build", "demo/bundle", "--encoder", "encoder"], "transformers"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
+)
+def test_missing_extra_is_named(workplace: Path, arguments: list[str], extra: str) -> None:
+    done = run(workplace, *arguments)
+    assert done.returncode == 1, done.stderr
+    assert f"medlink[{extra}]" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_package_is_the_one_meant(workplace: Path) -> None:
+    done = run(workplace, code="import medlink; print(medlink.__file__)")
+    assert (FRESH is not None) == ("site-packages" in done.stdout)
