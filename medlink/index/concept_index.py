@@ -8,7 +8,6 @@ both parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,38 +18,11 @@ from medlink.errors import BundleError, ConfigError
 from medlink.index.arrays import Array
 from medlink.index.dictionary import Match
 from medlink.index.keys import Keys, Numbering
-from medlink.index.names import Filter, Selection, tags_of
+from medlink.index.names import Entries, Entry, Filter, Positions, Selection, Selections, tags_of
 from medlink.index.part import NEAR, Part, Progress
 from medlink.language.tags import wanted as is_wanted
 from medlink.models import Encoder
 from medlink.records import Name, SemanticType
-
-Positions = NDArray[np.int64]
-Selections = tuple[Selection, ...]
-"""A filter worked out, for each part."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One name of one concept."""
-
-    concept_id: str
-    text: str
-    language: str
-    source: str
-    preferred: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """Names of concepts ``(m,)``: the place in what was asked, an address, the concept, its language as a number in
-    :attr:`ConceptIndex.languages`, and whether the concept prefers it."""
-
-    position: Positions
-    address: NDArray[np.int64]
-    concept: Keys
-    language: NDArray[np.int64]
-    preferred: NDArray[np.bool_]
 
 
 class ConceptIndex:
@@ -169,12 +141,8 @@ class ConceptIndex:
 
     def norms(self, names: Keys) -> list[str]:
         """Exact forms of names."""
-        if len(self.parts) == 1:
-            return self.parts[0].names.norms.many(names.astype(np.int64))
-        found = self._collect(
-            names, self.parts, lambda part: part.rows, lambda part, rows: np.array(part.names.norms.many(rows), object)
-        )
-        return list(found.tolist())
+        read = lambda part, rows: np.array(part.names.norms.many(rows), object)  # noqa: E731
+        return list(self._collect(names, self.parts, lambda part: part.rows, read).tolist())
 
     def numbered(self, names: Keys) -> NDArray[np.bool_]:
         """Which names may speak of numbers."""
@@ -192,13 +160,8 @@ class ConceptIndex:
 
     def concept_ids(self, concepts: Keys) -> list[str]:
         """Ids of concepts."""
-        found = self._collect(
-            concepts,
-            self.parts,
-            lambda part: part.concepts,
-            lambda part, numbers: np.array(part.names.concept_ids.many(numbers), object),
-        )
-        return list(found.tolist())
+        read = lambda part, numbers: np.array(part.names.concept_ids.many(numbers), object)  # noqa: E731
+        return list(self._collect(concepts, self.parts, lambda part: part.concepts, read).tolist())
 
     def concept_types(self, concept: float) -> tuple[str, ...]:
         """Semantic types of a concept; a later part knows all of them."""

@@ -54,6 +54,7 @@ class NameDictionary:
 
     def __init__(self, folder: Path, names: NameTable) -> None:
         self._trie, self._rows, self._names = _open_trie(folder), Groups(folder, "form_rows"), names
+        self._tags: dict[str | None, list[str]] = {}
 
     @classmethod
     def build(cls, folder: Path, names: NameTable) -> NameDictionary:
@@ -75,8 +76,10 @@ class NameDictionary:
 
     def tags(self, language: str | None) -> list[str]:
         """The languages, as names state them, that a language speaks for; all of them for none."""
-        known = self._names.languages
-        return [tag for tag in known if language is None or not tag or base(tag) == base(language)]
+        if language not in self._tags:
+            known = self._names.languages
+            self._tags[language] = [t for t in known if language is None or not t or base(t) == base(language)]
+        return self._tags[language]
 
     def lookup(self, text: str, language: str | None = None, *, norm: str | None = None) -> dict[int, str]:
         """Rows of a mention with their route: ``exact`` (in any language) or ``inflected`` (in its own).

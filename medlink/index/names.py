@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.arrays import Array, Groups, Ranges, Strings, open_array, save_array, save_groups
+from medlink.index.keys import Keys
 from medlink.language.tags import language_tag
 from medlink.language.tags import wanted as is_wanted
 from medlink.language.text import may_speak_of_numbers, normalise
@@ -34,6 +35,34 @@ class Selection:
 
     entries: NDArray[np.bool_]
     rows: NDArray[np.bool_]
+
+
+Positions = NDArray[np.int64]
+Selections = tuple[Selection, ...]
+"""A filter worked out, for each part of an index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One name of one concept."""
+
+    concept_id: str
+    text: str
+    language: str
+    source: str
+    preferred: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Names of concepts ``(m,)``: the place in what was asked, an address, the concept, its language as a number in
+    :attr:`ConceptIndex.languages`, and whether the concept prefers it."""
+
+    position: Positions
+    address: NDArray[np.int64]
+    concept: Keys
+    language: NDArray[np.int64]
+    preferred: NDArray[np.bool_]
 
 
 class NameTable:
@@ -184,4 +213,4 @@ def sorted_entries(names: Iterable[Name]) -> list[EntryKey]:
     return sorted(seen)
 
 
-__all__ = ["Filter", "NameTable", "Selection", "tags_of"]
+__all__ = ["Entries", "Entry", "Filter", "NameTable", "Positions", "Selection", "Selections", "tags_of"]

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index import ConceptIndex
-from medlink.index.concept_index import Selections
 from medlink.index.keys import Keys
+from medlink.index.names import Selections
 from medlink.language.text import normalise
 from medlink.models import Encoder
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index import ConceptIndex
-from medlink.index.concept_index import Selections
+from medlink.index.names import Selections
 from medlink.language.tags import base
 from medlink.linking.candidates import EXACT
 from medlink.linking.measures import Evidence

@@ -13,9 +13,10 @@ import pytest
 from medlink import Note, NotePipeline, link_notes
 from medlink.errors import ConfigError, InputError
 from medlink.index import Bundle
+from medlink.language.languages import stop_words
 from medlink.linking.demo import demo_notes
 from medlink.notes.finder import MentionFinder
-from medlink.notes.language import blank, stop_words
+from medlink.notes.language import blank
 from medlink.notes.writers import JsonLinesWriter, LinkedMention, TextWriter
 
 
@@ -48,7 +49,7 @@ def test_the_finder_hands_on_what_a_look_up_gives(demo: Bundle, language: str) -
         for (start, end), match in finder.find(doc).items():
             if match is not None:
                 handed += 1
-                assert set(match.rows) == set(demo.index.dictionary.lookup(doc[start:end].text, language))
+                assert set(match.rows) == set(demo.index.lookup(doc[start:end].text, language))
     assert handed > 100
 
 
