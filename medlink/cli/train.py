@@ -9,6 +9,7 @@ import click
 
 from medlink.cli.options import given, settings_options
 from medlink.cli.train_biolord import biolord
+from medlink.errors import needs_extra
 from medlink.models.static.encoder import StaticConfig
 from medlink.records import Name
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
@@ -52,7 +53,8 @@ train.add_command(biolord)
 def static(kb: Path, out: Path, **options: Any) -> None:
     """Train the small static encoder on the names in KB: those of one concept against those of others."""
     config, recipe = StaticConfig(**given(options, StaticConfig)), StaticRecipe(**given(options, StaticRecipe))
-    from medlink.training.static.trainer import StaticTrainer
+    with needs_extra("train", "training"):
+        from medlink.training.static.trainer import StaticTrainer
 
     names = _names(kb)
     encoder = StaticTrainer(names, config, recipe).train(out, progress=_say)

@@ -52,6 +52,17 @@ def test_every_command_is_in_the_docs() -> None:
             assert " ".join(path) in docs, f"{' '.join(path)} is in no document"
 
 
+def test_every_option_is_in_the_docs() -> None:
+    root = Path(medlink.__file__).parents[1]
+    docs = "\n".join(p.read_text("utf-8") for p in [root / "README.md", *sorted((root / "docs").glob("*.md"))])
+    named = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", docs))
+    for path, command in EVERY:
+        for option in command.params:
+            # what every command has, and the version, need no words
+            if isinstance(option, click.Option) and not option.hidden and option.name not in ("help", "version"):
+                assert named & {*option.opts, *option.secondary_opts}, f"{' '.join(path)}: {option.opts}"
+
+
 def test_listing_commands_imports_none_of_them() -> None:
     code = (
         "import sys; from medlink.cli.main import main\n"

@@ -117,6 +117,8 @@ print([(span.text, span.kb_id_) for span in nlp("Z. n. Herzinfarkt").ents])
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
+        (["train", "static", "demo/bundle", "-o", "out"], "train"),
+        (["train", "biolord", "soup", "one", "two", "-o", "out"], "train"),
         (["train", "coderpp", "demo/bundle", "-o", "out"], "train"),
         (["index", "build", "demo/bundle", "--encoder", "encoder"], "transformers"),
     ],

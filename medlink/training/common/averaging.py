@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from medlink.errors import EncoderError
+from medlink.errors import EncoderError, needs_extra
 from medlink.models.encoders import Encoder, check_folder, load_encoder
 from medlink.models.static.encoder import StaticEncoder, is_static, quantise
 from medlink.training.common.card import write_card
@@ -83,7 +83,8 @@ def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
     >>> soup([builtin_folder(), builtin_folder()], Path(tempfile.mkdtemp(), "mean")).dimension
     256
     """
-    from medlink.training.common.checkpoint import new_folder
+    with needs_extra("train", "training"):
+        from medlink.training.common.checkpoint import new_folder
 
     paths, out = encoder_folders(folders), Path(out).resolve()
     if not paths:
