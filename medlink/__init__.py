@@ -35,37 +35,11 @@ _MODULES = {
 }
 _LAZY = {name: f"medlink.{module}" for module, names in _MODULES.items() for name in names.split()}
 __all__ = [
-    "BioLordTrainer",
-    "Bundle",
-    "Candidate",
-    "CoderPlusPlusTrainer",
-    "Concept",
-    "ConceptIndex",
-    "Definition",
-    "Encoder",
-    "Filter",
-    "Input",
-    "KnowledgeBase",
-    "Link",
-    "LinkOptions",
-    "LinkedNote",
-    "Linker",
-    "MedlinkError",
-    "Mention",
-    "Name",
-    "Note",
-    "NotePipeline",
-    "Relation",
-    "Report",
-    "TermClusterer",
-    "__version__",
-    "build_bundle",
-    "build_kb",
-    "extend_bundle",
-    "link_notes",
-    "load",
-    "load_encoder",
-]
+    "BioLordTrainer", "Bundle", "Candidate", "CoderPlusPlusTrainer", "Concept", "ConceptIndex", "Definition",
+    "Encoder", "Filter", "Input", "KnowledgeBase", "Link", "LinkOptions", "LinkedNote", "Linker", "MedlinkError",
+    "Mention", "Name", "Note", "NotePipeline", "Relation", "Report", "TermClusterer", "__version__", "build_bundle",
+    "build_kb", "extend_bundle", "link_notes", "load", "load_encoder",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

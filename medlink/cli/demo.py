@@ -9,16 +9,11 @@ import click
 from medlink.errors import ConfigError
 from medlink.files.whole import check_targets
 
+_OUT = "Folder for the demo bundle and the page."
+
 
 @click.command()
-@click.option(
-    "-o",
-    "--out",
-    default=Path("medlink-demo"),
-    show_default=True,
-    type=click.Path(path_type=Path),
-    help="Folder for the demo bundle and the page.",
-)
+@click.option("-o", "--out", default="medlink-demo", show_default=True, type=click.Path(path_type=Path), help=_OUT)
 def demo(out: Path) -> None:
     """Build the demo bundle, link one note in each language, write a page with the linked notes."""
     from medlink.cli.page import write_page

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 
 from medlink.cli.options import given, settings_options
+from medlink.cli.output import Bars
 from medlink.notes.options import NoteOptions
 from medlink.notes.reading import Fields
 
@@ -44,7 +43,7 @@ def link(
     """
     from medlink.notes.link import link_notes
 
-    with _bar(shown=out is not None) as progress:
+    with Bars() as bars:
         report = link_notes(
             bundle,
             paths,
@@ -52,7 +51,8 @@ def link(
             processes=processes,
             resume=resume,
             fields=Fields(text_field, id_field, language_field),
-            progress=progress,
+            # the bar appears with the first notes: no thread of it is there when workers are forked
+            progress=None if out is None else lambda done: bars.step("notes", done, 0, " notes"),
             **given(options, NoteOptions),
         )
     click.echo(
@@ -62,22 +62,3 @@ def link(
     )
     for note in report.problems[:_SHOWN]:
         click.echo(f"  {note.note_id}: {note.problem}", err=True)
-
-
-@contextmanager
-def _bar(*, shown: bool) -> Iterator[Callable[[int], object]]:
-    """A progress bar that appears with the first notes: no thread of it is there when workers are forked."""
-    bars: list[Any] = []
-
-    def show(done: int) -> None:
-        from tqdm import tqdm
-
-        if not bars:
-            bars.append(tqdm(desc="notes", unit=" notes", disable=None if shown else True))
-        bars[0].update(done - bars[0].n)
-
-    try:
-        yield show
-    finally:
-        for bar in bars:
-            bar.close()

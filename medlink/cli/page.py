@@ -13,16 +13,8 @@ from medlink.kb import KnowledgeBase
 from medlink.notes.pipeline import LinkedNote
 from medlink.records import Candidate
 
-_COLOURS = {
-    "Disease": "#f4c7c3",
-    "Symptom": "#fde2b5",
-    "Finding": "#fff3b0",
-    "Procedure": "#cfe8cf",
-    "Drug": "#cfdff5",
-    "Anatomy": "#e3d4f0",
-    "Laboratory test": "#cdeceb",
-    "NIL": "#e4e4e4",
-}
+_COLOURS = {"Disease": "#f4c7c3", "Symptom": "#fde2b5", "Finding": "#fff3b0", "Procedure": "#cfe8cf"}
+_COLOURS |= {"Drug": "#cfdff5", "Anatomy": "#e3d4f0", "Laboratory test": "#cdeceb", "NIL": "#e4e4e4"}
 _STYLE = """
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
 section{margin-bottom:3rem}.entities{white-space:pre-wrap;line-height:2.2!important}
@@ -38,17 +30,13 @@ _TITLES = {"de": "Deutsch", "en": "English", "es": "Español"}
 def _note(note: LinkedNote) -> str:
     entities = []
     for mention in note.mentions:
-        best = None if mention.link.nil else mention.link.candidates[0]
-        # displaCy puts kb_id into a link; it escapes nothing itself
-        entities.append(
-            {
-                "start": mention.start,
-                "end": mention.end,
-                "label": "NIL" if best is None else escape((best.semantic_types or ("concept",))[0]),
-                "kb_id": "" if best is None else escape(best.concept_id),
-                "kb_url": "#" if best is None else f"#{escape(note.language)}-{escape(best.concept_id)}",
-            }
-        )
+        entity = {"start": mention.start, "end": mention.end, "label": "NIL", "kb_id": "", "kb_url": "#"}
+        if not mention.link.nil:
+            best = mention.link.candidates[0]
+            # displaCy puts kb_id into a link; it escapes nothing itself
+            kb_id, label = escape(best.concept_id), escape((best.semantic_types or ("concept",))[0])
+            entity |= {"label": label, "kb_id": kb_id, "kb_url": f"#{escape(note.language)}-{kb_id}"}
+        entities.append(entity)
     data = {"text": note.note.text, "ents": entities, "title": None}
     return displacy.render(data, style="ent", manual=True, page=False, jupyter=False, options={"colors": _COLOURS})
 
@@ -59,15 +47,15 @@ def _card(kb: KnowledgeBase, best: Candidate, language: str) -> str:
     if concept is None:
         return ""
     parents = kb.preferred_names(kb.parents(concept_id), language)
+    tags = sorted({name.language for name in concept.names})
     rows = [
         ("id", concept_id),
         ("type", ", ".join(sorted({t.semantic_type for t in concept.semantic_types}))),
         ("is a", ", ".join(parents.values())),
+        *((tag, "; ".join(name.text for name in concept.names if name.language == tag)) for tag in tags),
+        *(("definition", definition.text) for definition in concept.definitions),
+        ("matched", f"{best.name} ({best.score:.2f})"),
     ]
-    for tag in sorted({name.language for name in concept.names}):
-        rows.append((tag, "; ".join(name.text for name in concept.names if name.language == tag)))
-    rows += [("definition", definition.text) for definition in concept.definitions]
-    rows.append(("matched", f"{best.name} ({best.score:.2f})"))
     title = kb.preferred_name(concept_id, language) or concept_id
     body = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in rows if value)
     anchor = f"{escape(language)}-{escape(concept_id)}"

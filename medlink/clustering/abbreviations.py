@@ -19,7 +19,7 @@ from medlink.language.languages import language_data
 from medlink.language.text import normalise
 
 _SHORT = re.compile(r"[^\W\d_](?=\w*[^\W\d_])[\w-]{1,9}")
-_BOTH = re.compile(r"(?P<before>[^()]+?)\s*\((?P<inside>[^()]+)\)")
+_BOTH = re.compile(r"([^()]+?)\s*\(([^()]+)\)")
 _BORROWED = ("de", "en", "es")  # "Tic de la Tourette" is an English name too
 _FEWEST = 4  # letters that initials alone may explain: of three, two in five were wrong on the open names
 
@@ -34,24 +34,21 @@ def is_short(text: str) -> bool:
 
 
 def explains(short: str, long: str) -> bool:
-    """Whether the characters of an abbreviation stand in this order in a long form, the first at the start of a word.
+    """Whether the characters of an abbreviation stand in this order in a longer form that begins with the first.
 
     Schwartz and Hearst 2003: read from the right, each character of the short form is found in the long one.
-    Different from theirs: the long form begins with the word of the first character, and has more words or letters.
 
     >>> explains("KHK", "koronare Herzkrankheit"), explains("COPD", "chronic bronchitis")
     (True, False)
     """
     wanted = [letter for letter in normalise(short) if letter.isalnum()]
     text = normalise(long)
-    if len(text) <= len(wanted):
+    if not wanted or len(text) <= len(wanted):
         return False
     place = len(text)
     for letter in reversed(wanted[1:]):
-        place = text.rfind(letter, 1, place)
-        if place < 0:
-            return False
-    return bool(wanted) and text.startswith(wanted[0])
+        place = text.rfind(letter, 1, max(place, 0))
+    return place > 0 and text.startswith(wanted[0])
 
 
 def both_forms(text: str) -> tuple[str, str] | None:
@@ -61,20 +58,12 @@ def both_forms(text: str) -> tuple[str, str] | None:
     (('diabetes mellitus', 'DM'), ('koronare Herzkrankheit', 'KHK'), None)
     """
     found = _BOTH.fullmatch(text)
-    if not found:
-        return None
-    for long, short in ((found["before"], found["inside"]), (found["inside"], found["before"])):
-        if is_short(short.strip()) and explains(short.strip(), long.strip()):
-            return long.strip(), short.strip()
-    return None
+    one, other = (part.strip() for part in found.groups()) if found else ("", "")
+    return next(((long, sh) for long, sh in ((one, other), (other, one)) if is_short(sh) and explains(sh, long)), None)
 
 
 def initials(text: str, language: str = "") -> set[str]:
-    """First letters of the words of a long form, with and without its small words.
-
-    Args:
-        text: the long form.
-        language: BCP 47 or ``""``; names borrow small words of :data:`_BORROWED`, those of others are its own alone.
+    """First letters of the words of a long form in a language (BCP 47 or ``""``), with and without its small words.
 
     >>> sorted(initials("carcinoma of the breast"))
     ['cb', 'cotb']
@@ -141,12 +130,9 @@ def join_abbreviations(
 def keep_concepts_apart(
     pairs: Iterable[tuple[int, int]], group: NDArray[np.int64], concepts: Sequence[frozenset[str]]
 ) -> list[tuple[int, int]]:
-    """Pairs of :func:`join_abbreviations` that bring no names of two known concepts together.
+    """Pairs of :func:`join_abbreviations`, in their order, that bring no names of two known concepts together.
 
-    Args:
-        pairs: pairs of places, in the order in which they are joined.
-        group: ``(n,)`` cluster of each term.
-        concepts: n sets of the known concepts that each term is a name of.
+    ``concepts`` are n sets of the known concepts that each term is a name of.
 
     >>> named = [frozenset(["C1"]), frozenset(["C2"]), frozenset(["C1"])]
     >>> keep_concepts_apart([(0, 1), (0, 2)], np.array([0, 1, 2]), named)
@@ -159,7 +145,6 @@ def keep_concepts_apart(
             held.setdefault(int(group[place]), set()).add(ids)
 
     def whole(one: int) -> int:
-        """The group that a group has become."""
         while into[one] != one:
             one = into[one]
         return one

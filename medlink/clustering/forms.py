@@ -38,23 +38,15 @@ def find_forms(terms: Terms, progress: Callable[[int], object] | None = None) ->
     """Group the rows of a term list by exact form, then by inflection.
 
     Two forms are joined as inflections where they are in one language (any that has a folder, where a row names none)
-    and :func:`medlink.language.text.is_inflection` and :func:`medlink.language.text.same_letters` hold.
-
-    Args:
-        terms: n rows.
-        progress: called with the number of rows done.
-
-    Returns:
-        Nodes, numbered by their first row.
+    and :func:`medlink.language.text.is_inflection` and :func:`medlink.language.text.same_letters` hold. Nodes are
+    numbered by their first row; ``progress`` is called with the number of rows done.
 
     >>> find_forms(Terms.of([(t, 1, "", "") for t in ("Niere", "Zyste", "Zysten", "NIERE")])).node.tolist()
     [0, 1, 1, 0]
     """
     count = len(terms)
-    rank = np.empty(count, dtype=np.int64)
-    texts = sorted(range(count), key=lambda row: terms.texts[row])
-    by_text = np.empty(count, dtype=np.int64)
-    by_text[texts] = np.arange(count)
+    rank, by_text = np.empty((2, count), dtype=np.int64)
+    by_text[sorted(range(count), key=lambda row: terms.texts[row])] = np.arange(count)
     length = np.fromiter((len(text) for text in terms.texts), dtype=np.int64, count=count)
     rank[np.lexsort((by_text, length, -terms.frequency))] = np.arange(count)
 
@@ -62,7 +54,7 @@ def find_forms(terms: Terms, progress: Callable[[int], object] | None = None) ->
     keys = np.empty(count, dtype=np.uint64)
     for place, text in enumerate(terms.texts):
         # what has no letter has no form: such terms are the same only to the letter
-        keys[place] = _key(normalise(text) or f"\x00{text}")
+        keys[place] = key_of(normalise(text) or f"\x00{text}")
         if progress and (place + 1) % _STEP == 0:
             progress(place + 1)
     form = numbered(keys)
@@ -72,7 +64,8 @@ def find_forms(terms: Terms, progress: Callable[[int], object] | None = None) ->
     return Forms(node, _first_by_rank(node, rank), rank)
 
 
-def _key(text: str) -> int:
+def key_of(text: str) -> int:
+    """64 bits of a text."""
     return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
@@ -88,20 +81,14 @@ def _inflections(terms: Terms, rows: NDArray[np.int64]) -> tuple[NDArray[np.int6
     places: list[tuple[int, int]] = []
     for tongue in languages():
         inflector = Inflector(tongue)
-        fits = [
-            place
-            for place, row in enumerate(rows.tolist())
-            if base(terms.languages[terms.language[row]]) in ("", tongue)
-        ]
-        shapes = (inflector.form(terms.texts[int(rows[place])]) for place in fits)
+        spoken = [base(tag) in ("", tongue) for tag in terms.languages]
+        fits = np.flatnonzero(np.array(spoken, dtype=bool)[terms.language[rows]])
+        shapes = (inflector.form(terms.texts[row]) for row in rows[fits].tolist())
         # two terms without a word are no inflections of each other
-        keys = np.array(
-            [_key(shape or f"\x00{place}") for place, shape in zip(fits, shapes, strict=True)], dtype=np.uint64
-        )
+        keys = np.array([key_of(shape or f"\x00{place}") for place, shape in enumerate(shapes)], dtype=np.uint64)
         order = np.argsort(keys, kind="stable")
         same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
-        for at in same.tolist():
-            one, other = fits[order[at]], fits[order[at + 1]]
+        for one, other in zip(fits[order[same]].tolist(), fits[order[same + 1]].tolist(), strict=True):
             texts = terms.texts[int(rows[one])], terms.texts[int(rows[other])]
             if is_inflection(*texts, tongue) and same_letters(*texts, tongue):
                 places.append((one, other))

@@ -7,7 +7,7 @@ same phrases, which is what an embedding learns from. A guard reads such words a
 
 Negation is compared by pairs: it counts only where one term negates a word that the other one says ("afebrile" and
 "febrile", "non-small cell" and "small cell"), since *a-*, *in-* and *un-* begin many words that negate nothing. Acts
-are compared by pairs too (:mod:`medlink.language.acts`).
+are compared by pairs too (:class:`medlink.language.guard_words.Acts`).
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.language.acts import ACT, acts_part
-from medlink.language.guard_words import LETTER, NEGATION, NUMBER, GuardReader
+from medlink.clustering.forms import key_of
+from medlink.language.guard_words import ACT, LETTER, NEGATION, NUMBER, GuardReader
 from medlink.language.languages import REFERENCE, language_data
 
 OVERLAP, NESTED, SAME, EQUAL = "overlap", "nested", "same", "equal"
@@ -54,14 +53,7 @@ _WORDS = 262_144  # words whose codes are remembered at a time
 
 def _code(text: str) -> int:
     """63 bits of a text, above 0."""
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") >> 1 | 1
-
-
-def _bits() -> dict[tuple[str, str], int]:
-    """A bit for each value of each kind, acts included."""
-    data = language_data(REFERENCE)
-    kinds = {**data.guards.kinds, ACT: data.acts.acts}
-    return {(kind, value): 1 << place for kind, values in kinds.items() for place, value in enumerate(values)}
+    return key_of(text) >> 1 | 1
 
 
 def parting_kinds(
@@ -69,10 +61,7 @@ def parting_kinds(
 ) -> frozenset[str]:
     """Kinds of guards that part two terms; :class:`Guards` gives the first of them for millions of pairs.
 
-    Args:
-        one, other: the terms.
-        language, second: their languages, BCP 47 or ``""``.
-        reader: what reads them; with one for many pairs each term is read once.
+    ``language`` and ``second`` are theirs, BCP 47 or ``""``; with one ``reader`` for many pairs each term is read once.
 
     >>> sorted(parting_kinds("no acute pain", "chronic pain", "en", "en"))
     ['course', 'negation']
@@ -89,7 +78,7 @@ def parting_kinds(
             continue
         if mine != theirs and (way == EQUAL or (mine and theirs)):
             kinds.add(kind)
-    if acts_part(here.acts, there.acts):
+    if here.acts.part(there.acts):
         kinds.add(ACT)
     return frozenset(kinds)
 
@@ -97,12 +86,8 @@ def parting_kinds(
 class Guards:
     """Guard values of n terms as numbers, to compare millions of pairs.
 
-    Args:
-        terms: n terms.
-        languages: n languages, BCP 47 or ``""``.
-        progress: called with the number of terms done.
-        concepts: n sets of the known concepts that each term is a name of; two terms with sets that share nothing are
-            parted by ``concept``. Without them that kind parts nothing.
+    ``languages`` are BCP 47 or ``""``; ``progress`` is called with the number of terms done. ``concepts`` are n sets of
+    the known concepts that each term is a name of: two sets that share nothing are parted by ``concept``.
 
     >>> guards = Guards(["left arm", "brazo izquierdo", "rechter Arm"], ["en", "es", "de"])
     >>> [KINDS[k] for k in guards.apart(np.array([0, 0]), np.array([1, 2]))]
@@ -117,7 +102,9 @@ class Guards:
         concepts: Sequence[frozenset[str]] = (),
     ) -> None:
         places = {kind: place for place, kind in enumerate(COMPARED)}
-        bits = _bits()
+        data = language_data(REFERENCE)
+        kinds = {**data.guards.kinds, ACT: data.acts.acts}
+        bits = {(kind, value): 1 << place for kind, values in kinds.items() for place, value in enumerate(values)}
         self._codes = np.zeros((len(places), len(terms)), dtype=np.int64)
         self._acts = np.zeros(len(terms), dtype=np.int64)
         reader, code = GuardReader(), lru_cache(_WORDS)(_code)
@@ -145,40 +132,29 @@ class Guards:
         self._numbers = _shared(numbers, numbers, len(terms))[0]
 
     def apart(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Which guard parts the terms of each pair.
-
-        Args:
-            rows, cols: ``(p,)`` places of the terms of each pair.
-
-        Returns:
-            ``(p,)`` place in :data:`KINDS` of the first guard that parts them, 0 for none.
-        """
+        """``(p,)`` place in :data:`KINDS` of the first guard that parts the terms of each pair, 0 for none."""
         found = np.zeros(len(rows), dtype=np.uint8)
         for start in range(0, len(rows), _PAIRS):
             part = slice(start, start + _PAIRS)
-            found[part] = self._apart(rows[part], cols[part])
-        return found
-
-    def _apart(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.uint8]:
-        found = np.zeros(len(rows), dtype=np.uint8)
-        # the first kind is written last and stays
-        for place, kind in reversed(list(enumerate(KINDS))):
-            if kind:
-                found[self.parted_by(kind, rows, cols)] = place
+            # the first kind is written last and stays
+            for place, kind in reversed(list(enumerate(KINDS))):
+                if kind:
+                    found[part][self.parted_by(kind, rows[part], cols[part])] = place
         return found
 
     def parted_by(self, kind: str, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
         """``(p,)`` whether one kind of guard parts the terms of each pair."""
         if kind == CONCEPT:
-            return self._two_concepts(rows, cols)
+            common, fewer = _in_common(self._named, self._named, rows, cols)
+            return (fewer > 0) & (common == 0)
         if kind == NEGATION:
-            return _meet(self._negated, self._said, rows, cols) | _meet(self._negated, self._said, cols, rows)
+            return _meet(self._negated, self._said, rows, cols)
         if kind == ACT:
-            one_acts = _meet(self._acting, self._plain, rows, cols) | _meet(self._acting, self._plain, cols, rows)
             one, other = self._acts[rows], self._acts[cols]
-            return np.asarray(one_acts | ((one != 0) & (other != 0) & (one & other == 0)))
+            return _meet(self._acting, self._plain, rows, cols) | ((one != 0) & (other != 0) & (one & other == 0))
         if COMPARED[kind] == NESTED:
-            return self._crossed(rows, cols)
+            common, fewer = _in_common(self._numbers, self._numbers, rows, cols)
+            return common < fewer
         codes, way = self._codes[list(COMPARED).index(kind)], COMPARED[kind]
         one, other = codes[rows], codes[cols]
         differ = one != other
@@ -188,41 +164,23 @@ class Guards:
             differ &= (one & other) == 0
         return np.asarray(differ)
 
-    def _crossed(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """``(p,)`` whether each of both terms names a number that the other does not."""
-        counts = np.diff(self._numbers.indptr)
-        fewer = np.minimum(counts[rows], counts[cols])
-        crossed = np.zeros(len(rows), dtype=bool)
-        some = np.flatnonzero(fewer)
-        crossed[some] = _in_common(self._numbers, self._numbers, rows[some], cols[some]) < fewer[some]
-        return crossed
-
-    def _two_concepts(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether both terms of each pair are names of known concepts, and of none in common."""
-        counts = np.diff(self._named.indptr)
-        clash = np.zeros(len(rows), dtype=bool)
-        some = np.flatnonzero((counts[rows] > 0) & (counts[cols] > 0))
-        clash[some] = _in_common(self._named, self._named, rows[some], cols[some]) == 0
-        return clash
-
 
 def _meet(one: Any, other: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """``(p,)`` whether rows of two sparse matrices have a column in common."""
-    met = np.zeros(len(rows), dtype=bool)
-    some = np.flatnonzero((np.diff(one.indptr)[rows] > 0) & (np.diff(other.indptr)[cols] > 0))
-    met[some] = _in_common(one, other, rows[some], cols[some]) > 0
-    return met
+    """``(p,)`` whether one of two terms has a column of one matrix that the other term has in the other matrix."""
+    return (_in_common(one, other, rows, cols)[0] > 0) | (_in_common(one, other, cols, rows)[0] > 0)
 
 
 def _in_common(one: Any, other: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``(p,)`` how many columns rows of two sparse matrices have in common."""
-    if not len(rows):
-        return np.zeros(0, dtype=np.int64)
-    return np.asarray(one[rows].multiply(other[cols]).sum(axis=1), dtype=np.int64).ravel()
+    """``(2, p)`` how many columns rows of two sparse matrices have in common, and how many the one with fewer has."""
+    fewer = np.minimum(np.diff(one.indptr)[rows], np.diff(other.indptr)[cols])
+    common = np.zeros(len(rows), dtype=np.int64)
+    if len(some := np.flatnonzero(fewer)):
+        common[some] = one[rows[some]].multiply(other[cols[some]]).sum(axis=1)
+    return np.stack([common, fewer])
 
 
 class _Entries:
-    """Words (or concept ids) of rows as two flat arrays, by the codes of the words."""
+    """Words (or concept ids) of rows as two flat arrays, words by their codes."""
 
     def __init__(self, code: Callable[[str], int]) -> None:
         self._code = code
@@ -230,9 +188,9 @@ class _Entries:
 
     def add(self, row: int, words: Iterable[str]) -> None:
         """Add the words of a row."""
-        for word in sorted(words):
-            self.rows.append(row)
-            self.words.append(self._code(word))
+        codes = [self._code(word) for word in sorted(words)]
+        self.words.extend(codes)
+        self.rows.extend([row] * len(codes))
 
 
 def _shared(negated: _Entries, said: _Entries, count: int) -> tuple[Any, Any]:
@@ -244,7 +202,6 @@ def _shared(negated: _Entries, said: _Entries, count: int) -> tuple[Any, Any]:
     matrices = []
     for rows, codes in tables:
         kept = np.isin(codes, words)
-        places = np.searchsorted(words, codes[kept])
-        ones = np.ones(int(kept.sum()), dtype=np.int32)
-        matrices.append(csr_array((ones, (rows[kept], places)), shape=(count, len(words))))
+        places = rows[kept], np.searchsorted(words, codes[kept])
+        matrices.append(csr_array((np.ones(len(places[0]), dtype=np.int32), places), shape=(count, len(words))))
     return matrices[0], matrices[1]

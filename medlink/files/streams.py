@@ -84,7 +84,7 @@ class LineFile:
     r"""The lines of a file, plain or gzip, one at a time, decoded, without line ends.
 
     A line ends with ``\n`` or ``\r\n``, and with ``\r`` where the file has no ``\n``: otherwise a ``\r`` is part of a
-    cell and read as a blank. A line that cannot be decoded, or is longer than ``LONGEST_LINE``, is counted as a bad
+    cell and read as a blank. A line that cannot be decoded, or is longer than ``longest``, is counted as a bad
     row and left out. A file is read as long as it was when it was opened. Memory grows neither with the file nor with
     a line.
 
@@ -96,6 +96,7 @@ class LineFile:
         pipes: whether ``path`` may be a pipe or a device.
         universal: a ``\r`` always ends a line, as in a list that is no table.
         may_be_empty: an empty file is no error.
+        longest: bytes of the longest line that is looked at, ``LONGEST_LINE`` unless given.
 
     Attributes:
         header: lines at the top that are no data rows.
@@ -118,12 +119,13 @@ class LineFile:
         pipes: bool = False,
         universal: bool = False,
         may_be_empty: bool = False,
+        longest: int | None = None,
     ) -> None:
         self._given = encoding is not None
         self._encoding = text_encoding(encoding or "utf-8")
         self._wide = self._encoding.startswith(_WIDE)
         self.path = existing_file(path, pipes=pipes) if stream is None else Path(path)
-        self.problems, self.may_be_empty = problems, may_be_empty
+        self.problems, self.may_be_empty, self._longest = problems, may_be_empty, longest or LONGEST_LINE
         self.header, self.rows, self.cut, self.grew = 0, 0, False, False
         self._stream, self._universal = stream, universal
 
@@ -188,7 +190,7 @@ class LineFile:
                 self.rows += 1
                 self.cut = not ended
                 if raw is None:
-                    self.bad(f"longer than {LONGEST_LINE:,} bytes", self.rows)
+                    self.bad(f"longer than {self._longest:,} bytes", self.rows)
                 elif self.grew and not ended:
                     self.bad("cut off, the file was still being written", self.rows)
                 else:
@@ -212,13 +214,13 @@ class LineFile:
                 held = held.removesuffix(half).replace(b"\r\n", b"\n").replace(b"\r", b"\n") + half
             *parts, held = held.split(b"\n")
             lines: list[bytes | None] = [
-                line.removesuffix(b"\r") if len(line) <= LONGEST_LINE else None for line in parts
+                line.removesuffix(b"\r") if len(line) <= self._longest else None for line in parts
             ]
             if lines:
                 if dropped:
                     lines[0], dropped = None, False
                 yield lines, True
-            if dropped or len(held) > LONGEST_LINE:
+            if dropped or len(held) > self._longest:
                 held, dropped = half, True
         if held or dropped:
             yield [None if dropped else held.removesuffix(b"\r")], bool(universal) and held.endswith(b"\r")

@@ -1,7 +1,9 @@
-"""Guard words: what a term says of side, number, amount and the like, and which words it negates.
+"""Guard words: what a term says of side, number, amount and the like, which words it negates, and its acts.
 
-The words stand in ``guards.json`` of each language with their source; :mod:`medlink.clustering.guards` compares what is
-read here.
+"Liver", "liver biopsy" and "liver function tests" share their noun, which is much of what an embedding sees: an act is
+the examination, operation or function that a term names. An ending is taken off its word, so that of *Nierenbiopsie*
+is left what *Niere* is, by its stem. The words stand in ``guards.json`` and ``acts.json`` of each language with their
+source; :mod:`medlink.clustering.guards` compares what is read here.
 """
 
 from __future__ import annotations
@@ -11,22 +13,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from medlink.language.acts import ActReader, Acts
 from medlink.language.languages import Language, guarded
 from medlink.language.text import ROMAN, Inflector, normalise
 
-NUMBER, LETTER, NEGATION = "number", "letter", "negation"
+NUMBER, LETTER, NEGATION, ACT = "number", "letter", "negation", "act"
 """Kinds that are read by code, not by the patterns of a data file alone."""
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _STAGED = re.compile(r"(x{0,3}(?:ix|iv|v?i{1,3}|v))([a-d])")  # IIb, IVa
 _PERHAPS = re.compile(r"\d|\b(?:\w\b|[ivx]+(?:\b|[a-d]))")  # what every term with a number or a letter has
 _SHORTEST = 4  # letters of the shortest word that a prefix negates
+_SHORTEST_REST = 3  # letters of the shortest word that alone says what an act is done to
 _MOST = 262_144  # words that a reader remembers at a time
 _TERMS = 16_384  # terms that it remembers
 
 Values = frozenset[tuple[str, str]]
 """Pairs of kind and value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """What a term says of acts: those it names, without the general ones (*surgery*, *test*) that may be any of them,
+    whether there are any, the general ones too, and the other words, by stem and in order, for each language."""
+
+    named: frozenset[str]
+    any: bool
+    rests: frozenset[str]
+
+    def part(self, other: Acts) -> bool:
+        """Whether two terms are apart by acts: both name some and share none, or one alone does and all else is same.
+
+        >>> liver, biopsy, ct, mass = map(GuardReader().acts, ("Liver", "liver biopsy", "liver CT", "liver mass"))
+        >>> biopsy.part(liver), biopsy.part(mass), ct.part(biopsy)
+        (True, False, True)
+        """
+        if self.any != other.any:
+            return bool(self.rests & other.rests)
+        return bool(self.named and other.named and not self.named & other.named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,38 +63,27 @@ class Reading:
 
 
 class GuardReader:
-    """Reads what terms say; it remembers words and terms for as long as it lives, and no longer."""
+    """Reads what terms say; it remembers words and terms for as long as it lives, and no longer.
+
+    A ``language`` is BCP 47; without one the rules of all languages count, but for words that mean something else in
+    one.
+    """
 
     def __init__(self) -> None:
         self._guarded, self._inflector = lru_cache(guarded), lru_cache(Inflector)
         self._of_word, self._inflected = lru_cache(_MOST)(_of_word), lru_cache(_MOST)(_inflected)
-        self._terms: dict[tuple[str, str], Reading] = {}
-        self.acts = ActReader().read
+        self._may_be_act, self._stems = lru_cache(_MOST)(_may_be_act), lru_cache(_MOST)(_stems)
+        self.read = lru_cache(_TERMS)(self._read)
 
-    def read(self, term: str, language: str = "") -> Reading:
-        """All that a term says; ``language`` is BCP 47 or ``""``."""
-        found = self._terms.get((term, language))
-        if found is None:
-            by_kind: dict[str, set[str]] = {}
-            for kind, value in self.values(term, language):
-                by_kind.setdefault(kind, set()).add(value)
-            values = {kind: frozenset(some) for kind, some in by_kind.items()}
-            found = Reading(values, *self.negated(term, language), self.acts(term, language))
-            if len(self._terms) >= _TERMS:
-                self._terms.clear()
-            self._terms[term, language] = found
-        return found
+    def _read(self, term: str, language: str = "") -> Reading:
+        """All that a term says."""
+        values: dict[str, frozenset[str]] = {}
+        for kind, value in self.values(term, language):
+            values[kind] = values.get(kind, frozenset()) | {value}
+        return Reading(values, *self.negated(term, language), self.acts(term, language))
 
     def values(self, term: str, language: str = "") -> Values:
-        """What a term says that guards compare.
-
-        Args:
-            term: the term.
-            language: BCP 47; without one the rules of all languages count, but for words that mean something else in
-                one.
-
-        Returns:
-            Pairs of kind and value, the same in every language. Negation is compared by pairs and has none.
+        """What a term says that guards compare, the same in every language; negation is compared by pairs.
 
         >>> read = GuardReader().values
         >>> sorted(read("Akute linksseitige Otitis media")) == sorted(read("otitis media izquierda aguda"))
@@ -82,7 +94,7 @@ class GuardReader:
         tongues = self._guarded(language)
         found: set[tuple[str, str]] = set()
         for tongue in tongues:
-            term = tongue.guards.cut.sub(" ", term)
+            term = tongue.guards.unread.sub(" ", term)
         plain = normalise(term).split()
         for word in plain:
             found |= self._of_word(word, tongues)
@@ -98,16 +110,13 @@ class GuardReader:
 
         Both forms, so that "sin hematuria" meets English "hematuria", whose stem is another. A negator reaches the next
         word; words between ("no evidence of", "kein akuter") are passed over, unless one ends the term. A word with a
-        prefix of negation counts as said, and what is behind the prefix as negated: whether the prefix is one shows
-        only in the other term.
+        prefix counts as said, and what is behind it as negated: only the other term shows whether it negates.
 
         >>> negated, said = GuardReader().negated("non-small cell carcinoma", "en")
         >>> sorted(negated), sorted(said)
         (['small'], ['carcinoma', 'cell'])
         """
-        negated: set[str] = set()
-        said: set[str] = set()
-        plain = normalise(term).split()
+        negated, said, plain = set[str](), set[str](), normalise(term).split()
         tongues = self._guarded(language)
         # Spanish "no" is English too: without a language no tongue knows which words stand between
         between = frozenset[str]().union(*(tongue.guards.negation.between for tongue in tongues))
@@ -117,14 +126,51 @@ class GuardReader:
             for place, word in enumerate(plain):
                 if word in before:
                     open_ = True
-                    continue
-                if open_ and word in between and place < len(plain) - 1:
-                    continue
-                whole, rests = self._inflected(word, tongue, tongues, inflector)
-                (negated if open_ else said).update(whole, (word,))
-                negated.update(rests)
-                open_ = False
+                elif not (open_ and word in between and place < len(plain) - 1):
+                    whole, rests = self._inflected(word, tongue, tongues, inflector)
+                    (negated if open_ else said).update(whole, (word,))
+                    negated.update(rests)
+                    open_ = False
         return frozenset(negated), frozenset(said - negated)
+
+    def acts(self, term: str, language: str = "") -> Acts:
+        """The acts of a term.
+
+        >>> acts = GuardReader().acts("CT-guided biopsies of the liver", "en")
+        >>> sorted(acts.named), acts.any, sorted(acts.rests)
+        (['biopsy', 'ct'], True, ['en guid liver'])
+        """
+        tongues = self._guarded(language)
+        found: set[str] = set()
+        for tongue in tongues:
+            term = tongue.acts.unread.sub(" ", term)
+        text = rest = normalise(term)
+        words = text.split()
+        general = frozenset[str]().union(*(tongue.acts.general for tongue in tongues))
+        for tongue in tongues:
+            # most terms have no word of an act, and most words were met before
+            if any(self._may_be_act(word, tongue) for word in words):
+                for act, pattern in tongue.acts.acts.items():
+                    if pattern.search(text):
+                        found.add(act)
+                        rest = pattern.sub(" ", rest)
+        words = rest.split()
+        rests = set()
+        for tongue in tongues:
+            small, inflector = tongue.articles.small_words, self._inflector(tongue.tag)
+            stems = sorted(stem for word in words if word not in small for stem in self._stems(word, inflector))
+            if any(len(stem) >= _SHORTEST_REST for stem in stems):
+                rests.add(" ".join([tongue.tag, *stems]))
+        return Acts(frozenset(found - general), bool(found), frozenset(rests))
+
+
+def _may_be_act(word: str, tongue: Language) -> bool:
+    """Whether a word, or two of which it is one, may be an act."""
+    return word in tongue.acts.halves or tongue.acts.some.search(word) is not None
+
+
+def _stems(word: str, inflector: Inflector) -> tuple[str, ...]:
+    return tuple(inflector.words(word))
 
 
 def _of_word(word: str, tongues: Sequence[Language]) -> Values:
@@ -167,7 +213,7 @@ def _inflected(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Inflected form of a word, and of what is left of it behind each prefix of negation."""
     rests: list[str] = []
-    if not any(one.guards.unnegated.fullmatch(word) for one in tongues):
+    if not any(one.guards.negation.exceptions.fullmatch(word) for one in tongues):
         for prefix in tongue.guards.negation.prefixes:
             rest = word.removeprefix(prefix)
             if rest != word and len(rest) >= _SHORTEST:

@@ -2,8 +2,8 @@
 
 ``resources/language`` holds the folders that medlink ships. Folders of further languages are named in the environment
 variable ``MEDLINK_LANGUAGES`` (a list as ``PATH`` is one, which worker processes inherit) or by :func:`add_folder`. No
-file is needed: a language without ``guards.json`` has no guards, and medlink knows no more of it than of a language
-without a folder. In a file every field stands as ``{"value": ..., "source": "where the value is from"}``.
+file is needed: a language without ``guards.json`` has no guards. In a file every field stands as
+``{"value": ..., "source": "where the value is from"}``.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from functools import cached_property, lru_cache
 from importlib import resources
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import Stemmer
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
 
 from medlink.errors import ConfigError
 from medlink.files.json import read_json
@@ -34,9 +34,14 @@ _SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "language"
 _Patterns = dict[str, re.Pattern[str]]
 
 
-def _any_of(patterns: Iterable[re.Pattern[str]]) -> re.Pattern[str]:
+def any_of(patterns: Iterable[re.Pattern[str]]) -> re.Pattern[str]:
     """One pattern that finds what any of them does, nothing where there is none."""
-    return re.compile("|".join(pattern.pattern for pattern in patterns) or "(?!)")
+    return re.compile("|".join(f"(?:{pattern.pattern})" for pattern in patterns) or "(?!)")
+
+
+_Any = Annotated[re.Pattern[str], BeforeValidator(lambda patterns: any_of(map(re.compile, patterns)))]
+"""A list of patterns in a file, one pattern here."""
+_NOTHING = any_of(())
 
 
 class Rules(BaseModel):
@@ -46,12 +51,12 @@ class Rules(BaseModel):
 
 
 class Forms(Rules):
-    """``forms.json``: how words of a language are inflected and spelt.
+    """``forms.json``: how words of a language, in the exact form, are inflected and spelt.
 
     ``stemmer`` is a Snowball algorithm. ``numeral_cues`` are words before a roman numeral of one letter. ``endings``
     are mended before a word is stemmed, ``transcriptions`` are other spellings of letters; both are pairs of a pattern
-    and what takes its place, on words in the exact form. ``inflections`` are the endings that two forms of one word may
-    differ by. ``letters`` count apart though the exact form folds them.
+    and what takes its place. ``inflections`` are the endings that two forms of one word may differ by. ``letters``
+    count apart though the exact form folds them.
     """
 
     stemmer: str = ""
@@ -70,11 +75,8 @@ class Forms(Rules):
 
 
 class Articles(Rules):
-    """``articles.json``: the small words of names, in the exact form.
-
-    ``small_words`` have no letter in an abbreviation; ``elision`` lists what an apostrophe cuts off before a word, such
-    as French *l* and *qu*.
-    """
+    """``articles.json``: ``small_words`` of names, in the exact form, that have no letter in an abbreviation, and
+    ``elision``, what an apostrophe cuts off before a word, such as French *l* and *qu*."""
 
     small_words: frozenset[str] = frozenset()
     elision: frozenset[str] = frozenset()
@@ -93,34 +95,24 @@ class Negation(Rules):
     before: frozenset[str] = frozenset()
     between: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
-    exceptions: tuple[re.Pattern[str], ...] = ()
+    exceptions: _Any = _NOTHING
 
 
 class GuardRules(Rules):
     """``guards.json``: words that part terms, as patterns in the exact form.
 
     ``kinds`` holds the patterns of each value of each kind; in the file each kind is a field. A kind of ``company``
-    counts only in terms with a word of that pattern; ``unread`` is cut out of a term as it is written before its words
-    are read; ``only_here`` lists words that count in terms of a stated language alone; ``letter_words``
-    are single letters that are words unless they end a term or are capitals.
+    counts only in terms with a word of that pattern; ``unread`` is cut out of a term as it is written; ``only_here``
+    are words that count in terms of a stated language alone; ``letter_words`` are single letters that are words unless
+    they end a term or are capitals.
     """
 
     kinds: dict[str, _Patterns] = {}
     company: _Patterns = {}
     negation: Negation = Negation()
-    unread: tuple[re.Pattern[str], ...] = ()
+    unread: _Any = _NOTHING
     only_here: frozenset[str] = frozenset()
     letter_words: frozenset[str] = frozenset()
-
-    @cached_property
-    def cut(self) -> re.Pattern[str]:
-        """What is not read, as one pattern."""
-        return _any_of(self.unread)
-
-    @cached_property
-    def unnegated(self) -> re.Pattern[str]:
-        """Words that a prefix does not negate, as one pattern."""
-        return _any_of(self.negation.exceptions)
 
 
 class ActRules(Rules):
@@ -132,37 +124,28 @@ class ActRules(Rules):
 
     acts: _Patterns = {}
     general: frozenset[str] = frozenset()
-    unread: tuple[re.Pattern[str], ...] = ()
+    unread: _Any = _NOTHING
     halves: frozenset[str] = frozenset()
-
-    @cached_property
-    def cut(self) -> re.Pattern[str]:
-        """What is not read, as one pattern."""
-        return _any_of(self.unread)
 
     @cached_property
     def some(self) -> re.Pattern[str]:
         """All acts as one pattern."""
-        return _any_of(self.acts.values())
+        return any_of(self.acts.values())
 
 
 _R = TypeVar("_R", bound=Rules)
 
 
 class Language:
-    """One language: its files, each read when it is first asked for.
-
-    Args:
-        tag: two or three letters, BCP 47.
-        folder: where its files are; ``None`` for a language that medlink knows nothing of.
-    """
+    """One language: the files of its folder, each read when it is first asked for; all defaults without a folder."""
 
     def __init__(self, tag: str, folder: Path | None) -> None:
         self.tag, self._folder = tag, folder
 
-    def has(self, name: str) -> bool:
-        """Whether the folder has a file, given without ``.json``."""
-        return self._folder is not None and (self._folder / f"{name}.json").is_file()
+    def file(self, name: str) -> Path | None:
+        """A file of the folder, given without ``.json``; ``None`` where there is none."""
+        path = self._folder and self._folder / f"{name}.json"
+        return path if path and path.is_file() else None
 
     def read(self, name: str, model: type[_R]) -> _R:
         """What a file of the folder says, or the defaults of ``model`` where there is no such file.
@@ -170,9 +153,9 @@ class Language:
         Raises:
             ConfigError: the file is no JSON, or a field is unknown, without a source, or of another form.
         """
-        if self._folder is None or not self.has(name):
+        path = self.file(name)
+        if path is None:
             return model()
-        path = self._folder / f"{name}.json"
         try:
             raw = read_json(path)
         except (OSError, ValueError) as error:
@@ -192,11 +175,10 @@ class Language:
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"]).removeprefix("kinds.")
+            message, remedy = f"{field}: {first['msg'].removeprefix('Value error, ')}", None
             if first["type"] == "extra_forbidden":
-                raise ConfigError(
-                    f"unknown field {field!r}", path=path, remedy=f"one of {', '.join(model.model_fields)}"
-                ) from None
-            raise ConfigError(f"{field}: {first['msg'].removeprefix('Value error, ')}", path=path) from None
+                message, remedy = f"unknown field {field!r}", f"one of {', '.join(model.model_fields)}"
+            raise ConfigError(message, path=path, remedy=remedy) from None
 
     @cached_property
     def forms(self) -> Forms:
@@ -208,42 +190,34 @@ class Language:
         """Small words and elision."""
         return self.read("articles", Articles)
 
-    @cached_property
-    def persons(self) -> frozenset[str]:
-        """Words before the name of a person."""
-        return self.read("persons", Words).words
-
-    @cached_property
-    def markers(self) -> frozenset[str]:
-        """Single letters that are words."""
-        return self.read("markers", Words).words
+    def words(self, name: str) -> frozenset[str]:
+        """The words of a file that has nothing else (:class:`Words`)."""
+        return self.read(name, Words).words
 
     @cached_property
     def guards(self) -> GuardRules:
         """Words that part terms; their values are among those of English, for terms of all languages are compared."""
         rules = self.read("guards", GuardRules)
-        if self.tag != REFERENCE and rules.kinds:
-            known = language_data(REFERENCE).guards.kinds
-            for kind, patterns in rules.kinds.items():
-                self._check("guards", kind, patterns, known.get(kind, {}))
+        known = rules if self.tag == REFERENCE else language_data(REFERENCE).guards
+        for kind, values in rules.kinds.items():
+            self._check("guards", kind, values, known.kinds.get(kind, {}))
         return rules
 
     @cached_property
     def acts(self) -> ActRules:
         """Examinations, operations and functions, among those of English."""
         rules = self.read("acts", ActRules)
-        if self.tag != REFERENCE and rules.acts:
-            self._check("acts", "acts", rules.acts, language_data(REFERENCE).acts.acts)
+        known = rules if self.tag == REFERENCE else language_data(REFERENCE).acts
+        self._check("acts", "acts", rules.acts, known.acts)
         return rules
 
     def _check(self, name: str, field: str, values: _Patterns, known: _Patterns) -> None:
-        for value in values:
-            if value not in known:
-                raise ConfigError(
-                    f"{field}: {value!r} is no value that terms are compared by",
-                    path=self._folder and self._folder / f"{name}.json",
-                    remedy=f"one of {', '.join(known)}" if known else "leave the field out",
-                )
+        if unknown := next((value for value in values if value not in known), None):
+            raise ConfigError(
+                f"{field}: {unknown!r} is no value that terms are compared by",
+                path=self.file(name),
+                remedy=f"one of {', '.join(known)}" if known else "leave the field out",
+            )
 
 
 def languages() -> tuple[str, ...]:
@@ -272,7 +246,7 @@ def guarded(language: str) -> tuple[Language, ...]:
     """
     found = _found(os.environ.get(VARIABLE, ""))
     own = found.get(base(language))
-    return tuple(data for data in found.values() if data.has("guards")) if own is None else (own,)
+    return (own,) if own else tuple(data for data in found.values() if data.file("guards"))
 
 
 def stop_words(language: str) -> frozenset[str]:
@@ -282,15 +256,14 @@ def stop_words(language: str) -> frozenset[str]:
     (True, frozenset())
     """
     data = language_data(language)
-    if data.has("stop_words"):
-        return data.read("stop_words", Words).words
+    if data.file("stop_words"):
+        return data.words("stop_words")
     from spacy.util import get_lang_class
 
     try:
-        found = get_lang_class(base(language)).Defaults.stop_words
+        return frozenset(word.casefold() for word in get_lang_class(base(language)).Defaults.stop_words)
     except ImportError:  # spaCy's own answer to a language that it does not have
         return frozenset()
-    return frozenset(word.casefold() for word in found)
 
 
 def add_folder(path: str | PathLike[str]) -> None:

@@ -27,7 +27,7 @@ _PERHAPS = re.compile(r"\d|\b(?:[a-z]|[ivx]+[abc]?)\b")  # what every text with 
 @cache
 def _words() -> frozenset[str]:
     """Single letters that are words."""
-    return frozenset().union(*(language_data(language).markers for language in MARKER_LANGUAGES))
+    return frozenset().union(*(language_data(language).words("markers") for language in MARKER_LANGUAGES))
 
 
 def markers(form: str) -> list[str]:

@@ -5,41 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
+from importlib import resources
+from pathlib import Path
 
 from medlink.errors import ConfigError
+from medlink.files.json import read_json
 
-# ISO 639-1, the two-letter primary subtags of BCP 47.
-_ISO_639_1 = frozenset(
-    re.findall(
-        "[a-z]{2}",
-        "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de "
-        "dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id "
-        "ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu "
-        "lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu "
-        "rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr "
-        "ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu",
-    )
-)
-# Three-letter codes met in releases: the UMLS language table (LAT) and their ISO 639-2 terminology forms.
-_THREE_LETTERS = {
-    "ara": "ar", "baq": "eu", "eus": "eu", "chi": "zh", "zho": "zh", "cze": "cs", "ces": "cs", "dan": "da",
-    "dut": "nl", "nld": "nl", "eng": "en", "est": "et", "fin": "fi", "fre": "fr", "fra": "fr", "ger": "de",
-    "deu": "de", "gre": "el", "ell": "el", "heb": "he", "hun": "hu", "ita": "it", "jpn": "ja", "kor": "ko",
-    "lav": "lv", "nor": "no", "pol": "pl", "por": "pt", "rus": "ru", "scr": "hr", "hrv": "hr", "spa": "es",
-    "swe": "sv", "tur": "tr", "ukr": "uk",
-}  # fmt: skip
+_CODES = read_json(Path(str(resources.files("medlink"))) / "resources" / "language_codes.json")
+_ISO_639_1, _THREE_LETTERS = frozenset(_CODES["iso_639_1"]["value"]), _CODES["three_letters"]["value"]
 _TAG = re.compile(r"[a-z]{2,3}(?:-[a-z0-9]{2,8})*")
 
 
 @lru_cache(maxsize=1024)
 def language_tag(code: str) -> str | None:
-    """The BCP 47 tag, in lower case, of a language code as releases write it.
+    """The BCP 47 tag, in lower case, of a language code as releases write it, ``None`` where it is no known language.
 
-    Args:
-        code: a BCP 47 tag in any case, with ``-`` or ``_``, or a three-letter code such as UMLS ``GER``.
-
-    Returns:
-        The tag, or ``None`` where the code names no known language.
+    Releases write BCP 47 in any case, with ``-`` or ``_``, or a three-letter code such as UMLS ``GER``.
 
     >>> language_tag("GER"), language_tag("es_MX"), language_tag("xx"), language_tag("")
     ('de', 'es-mx', None, None)
@@ -67,15 +48,13 @@ def language_filter(languages: Iterable[str] | None) -> frozenset[str] | None:
         return None
     if isinstance(languages, str):
         languages = languages.split(",")
-    tags: set[str] = set()
-    for code in languages:
-        tag = language_tag(code)
-        if tag is None:
-            raise ConfigError(f"unknown language {code!r}", remedy="give BCP 47 tags, such as en,de,es")
-        tags.add(tag)
+    tags = {code: language_tag(code) for code in languages}
+    if None in tags.values():
+        unknown = next(code for code, tag in tags.items() if tag is None)
+        raise ConfigError(f"unknown language {unknown!r}", remedy="give BCP 47 tags, such as en,de,es")
     if not tags:
         raise ConfigError("the language filter is empty", remedy="name at least one language, or leave it out")
-    return frozenset(tags)
+    return frozenset(filter(None, tags.values()))
 
 
 def base(language: str) -> str:

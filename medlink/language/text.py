@@ -1,25 +1,23 @@
 """The two forms under which names and mentions meet.
 
-``normalise`` is the *exact* form: the same words in another typography (case, accents, ß, hyphens,
-apostrophes, Greek letters, possessives) get the same string. ``match_form`` is the *inflected* form:
-a plural or another case of the same words, a roman numeral and a digit, also get the same string.
-Numbers survive both, so ``type 1`` never meets ``type 2``.
-
-The exact form does not depend on the language; the inflected form does, by ``forms.json`` and ``articles.json`` of
-:mod:`medlink.language.languages`. Nothing here remembers a text: who has many makes one :class:`Inflector`.
+``normalise`` is the *exact* form: the same words in another typography (case, accents, ß, hyphens, apostrophes, Greek
+letters, possessives) get the same string. ``match_form`` is the *inflected* form: a plural or another case of the same
+words, a roman numeral and a digit, also get the same string. Numbers survive both, so ``type 1`` never meets
+``type 2``. The exact form does not depend on the language, so that a name is found before its language is known; the
+inflected form does, by ``forms.json`` and ``articles.json``. Nothing here remembers a text but an :class:`Inflector`.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 import Stemmer
 
-from medlink.language.languages import Forms, Language, language_data, languages
+from medlink.language.languages import Language, any_of, language_data, languages
 
 _APOSTROPHE = "'\u2018\u2019\u201b\u02bc\u00b4\u0060\u2032\uff07"
 _APOSTROPHES = re.compile(f"[{_APOSTROPHE}]")
@@ -53,7 +51,7 @@ ROMAN = {
 
 
 class Token(NamedTuple):
-    """A word of a text with its character offsets; :func:`match_tokens` gives its inflected form as ``text``."""
+    """A word of a text with its character offsets; :meth:`Inflector.tokens` gives its inflected form as ``text``."""
 
     start: int
     end: int
@@ -63,14 +61,10 @@ class Token(NamedTuple):
 @cache
 def _greek_names() -> dict[int, str]:
     """Greek letters to their Latin names, taken from the Unicode names themselves."""
-    table: dict[int, str] = {}
-    for code in range(0x370, 0x400):
-        name = unicodedata.name(chr(code), "")
-        found = re.fullmatch(r"GREEK (?:SMALL|CAPITAL) LETTER (?:FINAL )?([A-Z]+)(?: WITH .*)?", name)
-        if found:
-            # Unicode spells lambda without its b, as ISO 10646 does.
-            table[code] = {"lamda": "lambda"}.get(found[1].lower(), found[1].lower())
-    return table
+    names = {code: unicodedata.name(chr(code), "") for code in range(0x370, 0x400)}
+    letter = re.compile(r"GREEK (?:SMALL|CAPITAL) LETTER (?:FINAL )?([A-Z]+)(?: WITH .*)?")
+    # Unicode spells lambda without its b, as ISO 10646 does.
+    return {c: found[1].lower().replace("lamda", "lambda") for c, n in names.items() if (found := letter.fullmatch(n))}
 
 
 @cache
@@ -90,8 +84,7 @@ def _strip_accents(text: str) -> str:
 def normalise(text: str) -> str:
     """The exact form of a name: NFKC, case folded, without accents, hyphens, apostrophes and possessives.
 
-    Greek letters become their names, ß becomes ss, a decimal comma becomes a point. The form does not
-    depend on the language, so that a name is found before its language is known.
+    Greek letters become their names, ß becomes ss, a decimal comma becomes a point.
 
     >>> normalise("Crohn’s disease"), normalise("Graves' Disease")
     ('crohn disease', 'graves disease')
@@ -113,18 +106,12 @@ def normalise(text: str) -> str:
     return _SPACE.sub(" ", text).strip().replace("\ue000", "+").replace("\ue001", ".")
 
 
-def words(text: str, language: str = "") -> list[Token]:
-    """Words of a running text with offsets; hyphens, slashes and punctuation part them.
+def _words(text: str, elided: re.Pattern[str] | None) -> list[Token]:
+    """Words of a running text with offsets, without what is elided; hyphens, slashes and punctuation part them.
 
-    Of a language with elision, what an apostrophe cuts off before a word is left out.
-
-    >>> [(t.start, t.text) for t in words("Typ-2-Diabetes, Crohn's")]
+    >>> [(t.start, t.text) for t in _words("Typ-2-Diabetes, Crohn's", None)]
     [(0, 'Typ'), (4, '2'), (6, 'Diabetes'), (16, "Crohn's")]
     """
-    return _words(text, _elided(language_data(language)))
-
-
-def _words(text: str, elided: re.Pattern[str] | None) -> list[Token]:
     if elided is None:
         return [Token(found.start(), found.end(), found[0]) for found in _WORD.finditer(text)]
     tokens = []
@@ -166,52 +153,44 @@ def _parts(word: str) -> Sequence[str]:
 class _Spelling:
     """Spelling and stems of one language; it remembers no word, and neither does its stemmer."""
 
-    def __init__(self, forms: Forms) -> None:
+    def __init__(self, data: Language) -> None:
+        forms = data.forms
         self._stemmer = Stemmer.Stemmer(forms.stemmer, 0) if forms.stemmer else None
-        self._transcriptions, self._endings = forms.transcriptions, forms.endings
-        self._other, self._ends = _any(forms.transcriptions), _any(forms.endings)
+        self._transcribe, self._mend = _replacer(forms.transcriptions), _replacer(forms.endings)
 
     def plain(self, word: str) -> str:
         """A word in one of the spellings its language has for it (German: ae for ä, z for c, f for ph)."""
         # LAE is no other spelling of LA
-        if self._other is not None and len(word) >= _SPELT and self._other.search(word):
-            for pattern, to in self._transcriptions:
-                word = pattern.sub(to, word)
-        return word
+        return self._transcribe(word) if len(word) >= _SPELT else word
 
     def stem(self, word: str) -> str:
         """The stem of a word in its exact form; short words and what is no word stay."""
         if self._stemmer is None or len(word) < _STEMMED or not word.isalpha():
             return word
-        word = self.plain(word)
-        if self._ends is not None and self._ends.search(word):
-            for pattern, to in self._endings:
+        return _strip_accents(str(self._stemmer.stemWord(self._mend(self.plain(word)))))
+
+
+def _replacer(pairs: Sequence[tuple[re.Pattern[str], str]]) -> Callable[[str], str]:
+    """What puts the second of each pair in place of the first, one after the other."""
+    some = any_of(pattern for pattern, _ in pairs)  # most words have nothing to mend
+
+    def replaced(word: str) -> str:
+        if some.search(word):
+            for pattern, to in pairs:
                 word = pattern.sub(to, word)
-        return _strip_accents(str(self._stemmer.stemWord(word)))
+        return word
+
+    return replaced
 
 
-def _any(pairs: Iterable[tuple[re.Pattern[str], str]]) -> re.Pattern[str] | None:
-    """A pattern that finds what any of them does: most words have nothing to mend."""
-    return re.compile("|".join(f"(?:{pattern.pattern})" for pattern, _ in pairs)) if pairs else None
-
-
-@lru_cache(maxsize=64)
-def _spelling(data: Language) -> _Spelling:
-    return _Spelling(data.forms)
+_spelling = lru_cache(maxsize=64)(_Spelling)
 
 
 class Inflector:
-    """Inflected forms of texts of one language.
+    """Inflected forms of texts of one language (BCP 47); one without a folder has the rules that all have in common.
 
     It remembers the stems of words for as long as it lives, so that texts of a clinic leave nothing behind once it is
     dropped.
-
-    Args:
-        language: BCP 47; a language without a folder has the rules that all have in common.
-
-    >>> inflector = Inflector("de")
-    >>> inflector.form("Nierenzysten"), inflector.form("Nierenzyste")
-    ('nierenzyst', 'nierenzyst')
     """
 
     def __init__(self, language: str) -> None:
@@ -222,7 +201,15 @@ class Inflector:
         self._known: dict[str, str] = {}
 
     def tokens(self, text: str) -> list[Token]:
-        """See :func:`match_tokens`."""
+        """The inflected form of a running text, word by word, with the offsets each comes from.
+
+        Letters and digits are parted (``T2`` is ``t 2``), roman numerals become digits: of two and more letters
+        everywhere, a single I, V or X only after a word such as *type* or *Stadium* (``numeral_cues``), because
+        vitamin C and factor X are names. Words of four and more letters are stemmed (Snowball).
+
+        >>> [(t.start, t.end, t.text) for t in Inflector("de").tokens("Typ-II-Diabetes")]
+        [(0, 3, 'typ'), (4, 6, '2'), (7, 15, 'diabet')]
+        """
         out: list[Token] = []
         known, cues, previous = self._known, self.numeral_cues, ""
         for start, end, word in _words(text, self._elided):
@@ -243,8 +230,8 @@ class Inflector:
         return [token.text for token in self.tokens(text)]
 
     def form(self, text: str) -> str:
-        """See :func:`match_form`."""
-        return " ".join(token.text for token in self.tokens(text))
+        """The inflected form of a text as one string."""
+        return " ".join(self.words(text))
 
     def gap(self, text: str, one: Token, other: Token) -> str:
         """What stands between two words of a text, without what elision left there."""
@@ -252,21 +239,8 @@ class Inflector:
         return found if self._elided is None else self._elided.sub("", found)
 
 
-def match_tokens(text: str, language: str) -> list[Token]:
-    """The inflected form of a running text, word by word, with the offsets each comes from.
-
-    Letters and digits are parted (``T2`` is ``t 2``), roman numerals become digits: of two and more letters
-    everywhere, a single I, V or X only after a word such as *type* or *Stadium* (``numeral_cues``), because
-    vitamin C and factor X are names. Words of four and more letters are stemmed (Snowball).
-
-    >>> [(t.start, t.end, t.text) for t in match_tokens("Typ-II-Diabetes", "de")]
-    [(0, 3, 'typ'), (4, 6, '2'), (7, 15, 'diabet')]
-    """
-    return Inflector(language).tokens(text)
-
-
 def match_form(text: str, language: str) -> str:
-    """The inflected form of a text as one string (:func:`match_tokens`).
+    """The inflected form of a single text as one string (:class:`Inflector` for many).
 
     >>> match_form("Infecciones respiratorias", "es") == match_form("infección respiratoria", "es")
     True
@@ -277,27 +251,22 @@ def match_form(text: str, language: str) -> str:
 
 
 def variants(text: str, language: str | None = None) -> list[str]:
-    """Exact forms under which a name may also be written (``transcriptions`` of the language).
-
-    The plain form comes first. With ``language=None`` the variants of every language are given.
+    """Exact forms under which a name may be written (``transcriptions`` of the language, or of all), the plain first.
 
     >>> variants("Krampfanfaelle", "de")
     ['krampfanfaelle', 'krampfanfalle']
     """
     plain = normalise(text)
-    found = [plain]
-    for tag in languages() if language is None else (language,):
-        spelling = _spelling(language_data(tag))
-        found.append(" ".join(spelling.plain(word) for word in plain.split()))
-    return list(dict.fromkeys(found))
+    spellings = [_spelling(language_data(tag)) for tag in (languages() if language is None else (language,))]
+    others = (" ".join(map(spelling.plain, plain.split())) for spelling in spellings)
+    return list(dict.fromkeys([plain, *others]))
 
 
 def is_inflection(one: str, other: str, language: str) -> bool:
     """Whether two strings with the same inflected form differ by inflection alone.
 
-    A stemmer also joins a noun with the adjectives and verbs made from it (*pain* and *painful*, *general* and
-    *generalized*). Here every pair of words must be the same up to an ending of the language's inflection
-    (``inflections``, compared without accents), or the same number.
+    A stemmer also joins a noun with the adjectives and verbs made from it (*pain* and *painful*). Here every pair of
+    words must be the same up to one of the ``inflections`` of the language (without accents), or the same number.
 
     >>> is_inflection("Nierenzysten", "Nierenzyste", "de"), is_inflection("painful", "pain", "en")
     (True, False)

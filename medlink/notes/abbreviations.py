@@ -30,9 +30,7 @@ _REACH = 400  # characters before a bracket in which its long form stands
 
 
 def detector(choice: str, vocab: Vocab) -> Callable[[Doc], LongForms] | None:
-    """What finds abbreviations: ``builtin``, ``scispacy`` or ``none``.
-
-    What a pipeline's own ``abbreviation_detector`` found before is used as it is.
+    """What finds abbreviations, unless a pipeline's own ``abbreviation_detector`` has found them: see the options.
 
     Raises:
         ConfigError: scispaCy is asked for and not installed.
@@ -41,10 +39,7 @@ def detector(choice: str, vocab: Vocab) -> Callable[[Doc], LongForms] | None:
         return None
     find = long_forms if choice == "builtin" else _scispacy(vocab)
 
-    def found(doc: Doc) -> LongForms:
-        return _upstream(doc) if Doc.has_extension("abbreviations") and doc._.abbreviations else find(doc)
-
-    return found
+    return lambda doc: _upstream(doc) if Doc.has_extension("abbreviations") and doc._.abbreviations else find(doc)
 
 
 def long_forms(doc: Doc) -> LongForms:
@@ -66,8 +61,7 @@ def long_forms(doc: Doc) -> LongForms:
     found: LongForms = {}
     for short, long in pairs.items():
         for place in re.finditer(rf"(?<!\w){re.escape(short)}(?!\w)", text):
-            span = doc.char_span(place.start(), place.end())
-            if span is not None:
+            if (span := doc.char_span(*place.span())) is not None:
                 found[span.start, span.end] = long
     return found
 
@@ -98,9 +92,9 @@ def best_long_form(short: str, words: str) -> str | None:
     for i, letter in reversed(list(enumerate(_plain(short)))):
         if not letter.isalnum():
             continue
-        at -= 1
-        while at >= 0 and (plain[at] != letter or (i == 0 and at > 0 and plain[at - 1].isalnum())):
-            at -= 1
+        at = plain.rfind(letter, 0, at)
+        while i == 0 and at > 0 and plain[at - 1].isalnum():
+            at = plain.rfind(letter, 0, at)
         if at < 0:
             return None
     long = words[words.rfind(" ", 0, at) + 1 :]
@@ -124,15 +118,10 @@ def plausible(short: str, long: str) -> bool:
     >>> plausible("ALT", "AST) 17 Uli; GPT"), plausible("PEEP", "positiva al final de la espiración")
     (False, True)
     """
-    letters = sum(map(str.isalpha, short))
-    phrase = normalise(long)
-    return (
-        sum(map(str.isupper, short)) >= 2
-        and not _NO_PHRASE.search(long)
-        and len(long.split()) <= 2 * letters + 1
-        and bool(phrase)
-        and phrase[0] == normalise(short)[:1]
-    )
+    if sum(map(str.isupper, short)) < 2 or _NO_PHRASE.search(long):
+        return False
+    first = normalise(long)[:1]
+    return len(long.split()) <= 2 * sum(map(str.isalpha, short)) + 1 and first != "" and normalise(short)[:1] == first
 
 
 def _upstream(doc: Doc) -> LongForms:
@@ -143,8 +132,7 @@ def _upstream(doc: Doc) -> LongForms:
             place, text, long = (short["short_start"], short["short_end"]), short["short_text"], short["long_text"]
         else:
             form: Any = short._.long_form
-            place, text = (short.start, short.end), short.text
-            long = form if isinstance(form, str) else form.text
+            place, text, long = (short.start, short.end), short.text, getattr(form, "text", form)
         if plausible(text, long):
             found[place] = long
     return found
@@ -163,8 +151,4 @@ def _scispacy(vocab: Vocab) -> Callable[[Doc], LongForms]:
     # spaCy warns of a matcher without patterns, which this one is in every note without an abbreviation; no token
     # is two words.
     scispacy.global_matcher.add("no token", [[{"ORTH": "no token"}]])
-
-    def found(doc: Doc) -> LongForms:
-        return _upstream(scispacy(doc))
-
-    return found
+    return lambda doc: _upstream(scispacy(doc))

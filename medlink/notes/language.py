@@ -10,9 +10,10 @@ from spacy.language import Language
 from spacy.tokenizer import Tokenizer
 from spacy.util import compile_infix_regex, compile_prefix_regex
 
-from medlink.errors import ConfigError, InputError, MedlinkError
+from medlink.errors import ConfigError
 from medlink.language.languages import languages
-from medlink.language.tags import base, language_tag
+from medlink.language.tags import base
+from medlink.linking.options import known_tag
 from medlink.notes.reading import Note
 
 _GLUED = r"(?<=[^\W\d])[.,:;/()\-–]+(?=\w)|(?<=\w)[.,:;/()\-–]+(?=[^\W\d])|(?<=[.,:;])(?=[^\W\d])"
@@ -23,12 +24,8 @@ _ENOUGH = 10_000  # characters that tell a language
 class NoteLanguages:
     """Tells the language of each note: the one given for all, else the one the note names, else the likeliest.
 
-    The likeliest is one of the languages of the bundle, regions counted as their language. Names without a language
-    may belong to any: with them every language that medlink has rules for is looked at too.
-
-    Args:
-        tags: languages of the bundle's names.
-        given: language of all notes.
+    The likeliest is one of the languages of the bundle's names (``tags``), regions counted as their language. Names
+    without a language may belong to any: with them every language that medlink has rules for is looked at too.
 
     Raises:
         ConfigError: the given language is unknown.
@@ -37,18 +34,16 @@ class NoteLanguages:
     def __init__(self, tags: Iterable[str], given: str | None = None) -> None:
         bases = {base(tag) for tag in tags}
         self.candidates = sorted((bases | set(languages()) if "" in bases else bases) - {""})
-        self.given = None if given is None else _known(given, ConfigError)
+        self.given = base(known_tag(given) or "") or None
         self._detector: Any = None
 
     def of(self, note: Note) -> str:
         """A note's language, without a region.
 
         Raises:
-            InputError: the note names a language that is unknown.
+            ConfigError: the note names a language that is unknown.
         """
-        if self.given is not None:
-            return self.given
-        return _known(note.language, InputError) if note.language else self._found_out(note.text)
+        return self.given or base(known_tag(note.language) or "") or self._found_out(note.text)
 
     def _found_out(self, text: str) -> str:
         """The likeliest language; the first of them for no words at all."""
@@ -57,9 +52,7 @@ class NoteLanguages:
         if self._detector is None:
             from lingua import IsoCode639_1, LanguageDetectorBuilder
 
-            codes = [
-                getattr(IsoCode639_1, tag.upper()) for tag in self.candidates if hasattr(IsoCode639_1, tag.upper())
-            ]
+            codes = [code for tag in self.candidates if (code := getattr(IsoCode639_1, tag.upper(), None))]
             if len(codes) < 2:
                 return self.candidates[0]
             self._detector = LanguageDetectorBuilder.from_iso_codes_639_1(*codes).build()
@@ -67,21 +60,11 @@ class NoteLanguages:
         return found.iso_code_639_1.name.lower() if found else self.candidates[0]
 
 
-def _known(language: str, kind: type[MedlinkError]) -> str:
-    tag = language_tag(language)
-    if tag is None:
-        raise kind(f"unknown language {language!r}", remedy="give a BCP 47 tag such as de, en or es")
-    return base(tag)
-
-
 def blank(language: str) -> Language:
     """spaCy's blank pipeline of a language, with its tokeniser parting glued words too.
 
     Notes lose blanks behind punctuation ("dose.,ALLERGIES") and put marks before words ("-Nierenzyste"); a mention must
     not take the marks with it.
-
-    Args:
-        language: two-letter code.
 
     Raises:
         ConfigError: spaCy has no rule-based tokeniser for it.

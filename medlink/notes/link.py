@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from medlink.errors import ConfigError, InputError
 from medlink.index import Bundle
-from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
+from medlink.notes.pipeline import NotePipeline, link_all
 from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, read_notes
 from medlink.notes.writers import Job, JsonLinesWriter, Writer
 
@@ -23,23 +23,15 @@ _COMMIT = 64  # notes after which what is written is made safe
 
 @dataclass(slots=True)
 class Report:
-    """What a run did: notes that were read, mentions in them, those that were linked, and notes with a problem.
+    """What a run did: notes read, mentions in them, those that were linked, and the notes that were not (``problems``).
 
-    ``problems`` are the notes that were not linked, without their text; each says why.
+    The latter come without their text; each says why.
     """
 
     notes: int = 0
     mentions: int = 0
     linked: int = 0
     problems: list[Note] = field(default_factory=list)
-
-    def add(self, linked: LinkedNote) -> None:
-        """Count a note."""
-        self.notes += 1
-        self.mentions += len(linked.mentions)
-        self.linked += sum(not mention.link.nil for mention in linked.mentions)
-        if linked.note.problem is not None:
-            self.problems.append(linked.note)
 
 
 def link_notes(
@@ -58,8 +50,7 @@ def link_notes(
     Args:
         bundle: an opened bundle, or its folder.
         inputs: text files, JSONL files, folders with them, ``-`` for standard input, or notes.
-        out: a file for JSON lines, a writer of another format, or ``None`` for standard output. A file appears when it
-            is whole.
+        out: a file for JSON lines, which appears whole, a writer of another format, or ``None`` for standard output.
         processes: worker processes; they change nothing but the speed.
         resume: go on where a killed run with the same inputs, options and bundle stopped.
         fields: names of the JSONL fields.
@@ -77,17 +68,20 @@ def link_notes(
     source = _Source(inputs, fields or Fields())
     pipeline = NotePipeline(bundle, **options)
     writer = JsonLinesWriter(out) if out is None or isinstance(out, str | Path) else out
-    facts = [source.state(resume), pipeline.options.to_dict(), pipeline.bundle.versions, asdict(source.fields)]
+    versions = pipeline.bundle.versions
+    facts = [source.state(resume), pipeline.options.to_dict(), versions, asdict(source.fields)]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    reads = (*source.reads(), pipeline.bundle.folder)
-    done = writer.open(Job(key, reads, pipeline.bundle.versions, resume))
+    done = writer.open(Job(key, (*source.reads(), pipeline.bundle.folder), versions, resume))
     report = Report()
     try:
         notes = source.notes()
         kept = skipped = sum(1 for _ in islice(notes, done))
         for batch in link_all(pipeline, notes, processes):
+            report.notes += len(batch)
+            report.problems += [linked.note for linked in batch if linked.note.problem is not None]
             for linked in batch:
-                report.add(linked)
+                report.mentions += len(linked.mentions)
+                report.linked += sum(not mention.link.nil for mention in linked.mentions)
                 if linked.note.problem is None:
                     writer.write(linked.note, linked.language, linked.mentions)
             done = skipped + report.notes
@@ -108,7 +102,7 @@ def link_notes(
 
 
 class _Source:
-    """Where notes come from: files, standard input, or objects of the caller."""
+    """Where notes come from: files, standard input, or objects of the caller (``_notes``)."""
 
     def __init__(self, inputs: str | Path | Iterable[str | Path] | Iterable[Note], fields: Fields) -> None:
         self.fields = fields
@@ -117,14 +111,14 @@ class _Source:
         self._notes: Iterable[Note] | None = None
         given = iter([inputs] if isinstance(inputs, str | Path) else inputs)
         first = next(given, None)
+        whole = () if first is None else chain([first], given)
         if isinstance(first, Note):
-            self._notes = cast("Iterable[Note]", chain([first], given))
-        elif first is not None:
-            self._named = [str(one) for one in chain([first], given)]
+            self._notes = cast("Iterable[Note]", whole)
+        else:
+            self._named = [str(one) for one in whole]
             self.paths = find_inputs(self._named)
 
     def notes(self) -> Iterator[Note]:
-        """The notes, one at a time."""
         return read_notes(self.paths, self.fields) if self._notes is None else iter(self._notes)
 
     def reads(self) -> list[str | int | Path]:
@@ -142,8 +136,5 @@ class _Source:
         if resume and (self._notes is not None or STANDARD_INPUT in self.paths):
             what = "standard input" if self._notes is None else "a run on notes that are no files"
             raise ConfigError(f"{what} cannot be resumed", remedy="put the notes into a file")
-        facts = []
-        for path in self.paths:
-            status = None if path == STANDARD_INPUT else Path(path).stat()
-            facts.append((path, status.st_size, status.st_mtime_ns) if status else (path, 0, 0))
-        return facts
+        found = [(path, Path(path).stat()) for path in self.paths if path != STANDARD_INPUT]
+        return [(path, status.st_size, status.st_mtime_ns) for path, status in found]

@@ -9,15 +9,9 @@ from pydantic import BeforeValidator, Field
 from medlink.linking.options import LinkOptions
 from medlink.settings import Settings
 
-
-def _detector(value: Any) -> Any:
-    """``True`` and ``False`` as the words they stand for."""
-    return {True: "builtin", False: "none"}[value] if isinstance(value, bool) else value
-
-
 Detector = Annotated[
     Literal["builtin", "scispacy", "none"],
-    BeforeValidator(_detector),
+    BeforeValidator(lambda value: ("none", "builtin")[value] if isinstance(value, bool) else value),
     Field(
         description="Who finds the abbreviations that a note explains: medlink's own detector, scispaCy's, which comes "
         "with medlink[scispacy], or none."
@@ -43,19 +37,14 @@ class FinderOptions(Settings):
     abbreviations: Detector = "builtin"
 
 
+def for_linker(options: LinkOptions, language: str | None) -> dict[str, Any]:
+    """What of some options :class:`medlink.Linker` is told, with the language of mentions that name none."""
+    return {name: getattr(options, name) for name in LinkOptions.model_fields} | {"language": language}
+
+
 class NoteOptions(LinkOptions, FinderOptions):
     """What :func:`medlink.link_notes` can be told about finding and linking."""
 
     language: Annotated[str | None, Field(description="Language of all notes  [default: found out for each note]")] = (
         None
     )
-
-    @property
-    def finder(self) -> FinderOptions:
-        """The part that the finder needs."""
-        return FinderOptions(**{name: getattr(self, name) for name in FinderOptions.model_fields})
-
-    @property
-    def linker(self) -> dict[str, Any]:
-        """The part that the linker needs; each mention names its language."""
-        return {name: getattr(self, name) for name in LinkOptions.model_fields if name != "language"}

@@ -13,14 +13,14 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from medlink.errors import MedlinkError
+from medlink.errors import InputError, MedlinkError
 from medlink.index import Bundle
 from medlink.language.languages import stop_words
 from medlink.linking import Linker
 from medlink.notes.abbreviations import detector
 from medlink.notes.finder import Described, MentionFinder, describe
 from medlink.notes.language import NoteLanguages, blank
-from medlink.notes.options import NoteOptions
+from medlink.notes.options import NoteOptions, for_linker
 from medlink.notes.reading import Note
 from medlink.notes.writers.protocol import LinkedMention
 
@@ -44,27 +44,20 @@ class _Reader:
 
     def __init__(self, bundle: Bundle, language: str, options: NoteOptions) -> None:
         nlp = blank(language)
-        self.tokenizer = nlp.tokenizer
-        self.finder = MentionFinder(bundle.index, language, stop_words(language), options.finder)
-        self.long_forms = detector(options.abbreviations, nlp.vocab)
-        self._language = language
+        self._tokenizer, self._language = nlp.tokenizer, language
+        self._finder = MentionFinder(bundle.index, language, stop_words(language), options)
+        self._long_forms = detector(options.abbreviations, nlp.vocab)
 
     def read(self, text: str) -> list[Described]:
         """The mentions of a text, ready for the linker."""
-        doc = self.tokenizer(text)
-        long_forms = {} if self.long_forms is None else self.long_forms(doc)
-        found = self.finder.find(doc, long_forms)
-        return [
-            describe(doc, text, place, self._language, long_forms.get(place), match) for place, match in found.items()
-        ]
+        doc = self._tokenizer(text)
+        long_forms = {} if self._long_forms is None else self._long_forms(doc)
+        found = self._finder.find(doc, long_forms).items()
+        return [describe(doc, text, place, self._language, long_forms.get(place), match) for place, match in found]
 
 
 class NotePipeline:
-    """Find the mentions of notes and link them.
-
-    Args:
-        bundle: an opened bundle, or its folder.
-        options: fields of :class:`~medlink.notes.options.NoteOptions`.
+    """Find the mentions of notes and link them; options are the fields of :class:`~medlink.notes.options.NoteOptions`.
 
     Raises:
         ConfigError: an option is unknown, out of range, or names what the bundle does not have.
@@ -73,7 +66,7 @@ class NotePipeline:
     def __init__(self, bundle: Bundle | str | Path, **options: Any) -> None:
         self.options = NoteOptions(**options)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
-        self._linker = Linker(self.bundle, **self.options.linker)
+        self._linker = Linker(self.bundle, **for_linker(self.options, None))
         self._languages = NoteLanguages(self.bundle.index.languages, self.options.language)
         self._readers: dict[str, _Reader] = {}
         if self._languages.given is not None:
@@ -90,16 +83,15 @@ class NotePipeline:
         ]
 
     def _read(self, note: Note) -> tuple[LinkedNote, list[Described]]:
-        problem = note.problem
-        if len(note.text) > MAX_LENGTH:
-            problem = f"{len(note.text):,} characters, {MAX_LENGTH:,} at most"
-        if problem is None:
-            try:
-                language = self._languages.of(note)
-                return LinkedNote(note, language), self._reader(language).read(note.text)
-            except MedlinkError as error:
-                problem = error.message
-        return LinkedNote(replace(note, text="", problem=problem)), []
+        try:
+            if note.problem is not None:
+                raise InputError(note.problem)
+            if len(note.text) > MAX_LENGTH:
+                raise InputError(f"{len(note.text):,} characters, {MAX_LENGTH:,} at most")
+            language = self._languages.of(note)
+            return LinkedNote(note, language), self._reader(language).read(note.text)
+        except MedlinkError as error:
+            return LinkedNote(replace(note, text="", problem=error.message)), []
 
     def _reader(self, language: str) -> _Reader:
         if language not in self._readers:
@@ -108,13 +100,7 @@ class NotePipeline:
 
 
 def link_all(pipeline: NotePipeline, notes: Iterable[Note], processes: int = 1) -> Iterator[list[LinkedNote]]:
-    """Link notes batch by batch, in their order whatever the number of processes.
-
-    Args:
-        pipeline: what links; each process has its own.
-        notes: notes, read as they are needed.
-        processes: worker processes, which live as long as the run.
-    """
+    """Link notes batch by batch, in their order; each of the processes has a pipeline for as long as the run lasts."""
     source = iter(notes)
     batches = iter(lambda: list(islice(source, _BATCH)), [])
     if processes == 1:

@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from io import BytesIO
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
 from medlink.errors import InputError
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
 
 STANDARD_INPUT = "-"
 _TEXT, _LINES = {".txt", ".text"}, {".jsonl", ".ndjson"}
+_LONGEST = 1 << 28  # bytes of a line: the longest note that is linked, each character escaped
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +52,11 @@ def find_inputs(paths: Sequence[str]) -> list[str]:
         if given == STANDARD_INPUT or path.is_file():
             found.append(given)
         elif path.is_dir():
-            inside = sorted(str(p) for p in path.rglob("*") if p.suffix.lower() in _TEXT | _LINES and p.is_file())
+            files = [p for p in path.rglob("*") if p.is_file()]
+            inside = sorted(str(p) for p in files if p.suffix.lower() in _TEXT | _LINES)
             if not inside:
-                kinds = sorted({p.suffix or "no ending" for p in path.rglob("*") if p.is_file()})
-                raise InputError(
-                    f"no notes: looked for {', '.join(sorted(_TEXT | _LINES))}, found {', '.join(kinds) or 'no file'}",
-                    path=path,
-                )
+                kinds = ", ".join(sorted({p.suffix or "no ending" for p in files})) or "no file"
+                raise InputError(f"no notes: looked for {', '.join(sorted(_TEXT | _LINES))}, found {kinds}", path=path)
             found += inside
         elif path.exists():
             raise InputError("is a pipe or a device", path=given, remedy="give its notes to standard input, and name -")
@@ -66,72 +70,81 @@ def read_notes(inputs: Sequence[str], fields: Fields | None = None) -> Iterator[
 
     A JSONL file holds one note a line. Standard input is JSONL when its first line is a JSON object, else one note.
     """
-    fields = fields or Fields()
     for given in inputs:
-        if given == STANDARD_INPUT:
-            yield from _standard_input(sys.stdin.buffer, fields)
-        elif Path(given).suffix.lower() in _LINES:
-            try:
-                with open(given, "rb") as file:
-                    yield from _lines(file, given, fields)
-            except OSError as error:
-                yield Note(given, problem=error.strerror or "cannot be read")
-        else:
-            try:
-                yield _whole(Path(given).read_bytes(), given)
-            except OSError as error:
-                yield Note(given, problem=error.strerror or "cannot be read")
+        first = _first_line(sys.stdin.buffer) if given == STANDARD_INPUT else None
+        file = _Input(given, first)
+        try:
+            if Path(given).suffix.lower() in _LINES if first is None else _is_object(first):
+                yield from file.notes(fields or Fields())
+            else:
+                yield Note(given, file.text())
+        except InputError as error:
+            cause = error.__cause__
+            said = cause.strerror if isinstance(cause, OSError) else _not_utf8(cause)
+            yield Note(given, problem=said or error.message)
 
 
-def _whole(raw: bytes, note_id: str) -> Note:
-    try:
-        return Note(note_id, raw.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        return Note(note_id, problem=f"not UTF-8 at byte {error.start}")
-
-
-def _standard_input(stream: BinaryIO, fields: Fields) -> Iterator[Note]:
+def _first_line(stream: BinaryIO) -> bytes:
+    """A stream up to the end of its first line that is not empty."""
     first = b""
     for line in stream:
         first += line
         if line.strip():
             break
+    return first
+
+
+def _is_object(line: bytes) -> bool:
+    with suppress(ValueError, RecursionError):
+        return isinstance(json.loads(line.decode("utf-8-sig")), dict)
+    return False
+
+
+def _not_utf8(error: BaseException | None) -> str:
+    return f"not UTF-8 at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
+
+
+class _StandardInput(BytesIO):
+    """Standard input, whose first line was read before."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The first line, then some bytes at a time."""
+        return super().read(size) or sys.stdin.buffer.read(-1 if size is None else size)
+
+
+class _Input(LineFile):
+    """One input; what is bad about a line is given as a note in its place."""
+
+    def __init__(self, given: str, first: bytes | None) -> None:
+        stream = None if first is None else _StandardInput(first)
+        super().__init__(given, Problems(1), stream=stream, may_be_empty=True, longest=_LONGEST)
+        self._named = given
+        self._bad: list[Note] = []
+
+    def bad(self, kind: str, line: int, detail: str = "") -> None:
+        """Keep a bad line."""
+        self._bad.append(Note(f"{self._named}:{line}", problem=_not_utf8(sys.exception()) or kind))
+
+    def notes(self, fields: Fields) -> Iterator[Note]:
+        """The notes of JSON lines."""
+        for number, line in chain(self, [(0, "")]):
+            while self._bad:
+                yield self._bad.pop(0)
+            if line.strip():
+                yield _note(line, f"{self._named}:{number}", fields)
+
+
+def _note(line: str, place: str, fields: Fields) -> Note:
+    """The note of one line."""
     try:
-        is_lines = isinstance(json.loads(first.decode("utf-8-sig")), dict)
+        row = json.loads(line)
     except (ValueError, RecursionError):
-        is_lines = False
-    if is_lines:
-        yield from _lines(_chain(first, stream), STANDARD_INPUT, fields)
-    else:
-        yield _whole(first + stream.read(), STANDARD_INPUT)
-
-
-def _chain(first: bytes, rest: BinaryIO) -> Iterator[bytes]:
-    yield from first.splitlines(keepends=True)
-    yield from rest
-
-
-def _lines(lines: Iterator[bytes] | BinaryIO, source: str, fields: Fields) -> Iterator[Note]:
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        place = f"{source}:{number}"
-        try:
-            row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except UnicodeDecodeError as error:
-            yield Note(place, problem=f"not UTF-8 at byte {error.start}")
-            continue
-        except (ValueError, RecursionError):
-            yield Note(place, problem="not JSON")
-            continue
-        if not isinstance(row, dict) or not isinstance(row.get(fields.text), str):
-            yield Note(place, problem=f"no field {fields.text!r} with a text")
-            continue
-        language = row.get(fields.language)
-        note_id = str(row.get(fields.note_id, place))
-        try:
-            row[fields.text].encode("utf-8")
-        except UnicodeEncodeError as error:
-            yield Note(note_id, problem=f"half a surrogate pair at character {error.start}")
-            continue
-        yield Note(note_id, row[fields.text], language if isinstance(language, str) else None)
+        return Note(place, problem="not JSON")
+    if not isinstance(row, dict) or not isinstance(row.get(fields.text), str):
+        return Note(place, problem=f"no field {fields.text!r} with a text")
+    note_id, text, language = str(row.get(fields.note_id, place)), row[fields.text], row.get(fields.language)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        return Note(note_id, problem=f"half a surrogate pair at character {error.start}")
+    return Note(note_id, text, language if isinstance(language, str) else None)

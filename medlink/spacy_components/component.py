@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -63,17 +64,10 @@ def open_bundle(name: str, bundle: str | None) -> Bundle:
     return opened
 
 
-def _restore(kind: type[Component], vocab: Vocab, name: str, settings: dict[str, Any]) -> Component:
-    return kind(vocab, name, **settings)
-
-
 class Component:
     """Base of both components: a bundle opened by path, saved and pickled by reference and checked when it comes back.
 
-    Args:
-        vocab: vocabulary of the pipeline.
-        name: name of the component in it.
-        options: its configuration.
+    ``name`` is that of the component in a pipeline with the vocabulary ``vocab``.
     """
 
     def __init__(self, vocab: Vocab, name: str, options: MentionsOptions | LinkerOptions) -> None:
@@ -86,16 +80,11 @@ class Component:
         self.settings = options.to_dict() | {"bundle": str(self.bundle.folder)}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (type(self), self.vocab, self.name, self.settings)
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What results depend on: the contents of the bundle, not its place."""
-        return self.bundle.versions
+        return partial(type(self), self.vocab, self.name, **self.settings), ()
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
-        """The identity of the bundle; the configuration is spaCy's to save."""
-        return json.dumps(self.identity, sort_keys=True).encode("utf-8")
+        """The versions of the bundle, its contents and not its place; the configuration is spaCy's to save."""
+        return json.dumps(self.bundle.versions, sort_keys=True).encode("utf-8")
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:
         """Check that the bundle at hand is the one the pipeline was saved with.
@@ -105,7 +94,7 @@ class Component:
         """
         saved = json.loads(data)
         for part in ("kb", "encoder"):
-            if saved.get(part) != self.identity[part]:
+            if saved.get(part) != self.bundle.versions[part]:
                 raise BundleError(
                     f"{self.name} was saved with another bundle: its {part} differs",
                     path=self.bundle.folder,
@@ -114,7 +103,7 @@ class Component:
         return self
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
-        """Write the identity of the bundle into the component's folder."""
+        """Write what :meth:`to_bytes` gives into the component's folder."""
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _FILE).write_bytes(self.to_bytes())

@@ -20,15 +20,9 @@ from medlink.spacy_components.options import LinkerOptions, MentionsOptions
 
 
 def _factory(name: str, component: str, options: type[Settings], **meta: Any) -> Callable[..., Any]:
-    """Register a factory whose arguments are the fields of its options.
+    """Register a factory of a component (module and class) whose arguments are the fields of its options.
 
     spaCy checks a configuration against the factory's signature, and refuses what is no argument of it.
-
-    Args:
-        name: name of the factory.
-        component: module and class of what it makes.
-        options: its configuration.
-        meta: what it requires and assigns.
     """
     module, _, kind = component.rpartition(".")
 

@@ -11,9 +11,9 @@ from spacy.vocab import Vocab
 
 from medlink.errors import ConfigError
 from medlink.linking import Linker
-from medlink.linking.options import LinkOptions
 from medlink.notes.abbreviations import LongForms, Place, detector
 from medlink.notes.finder import Described, Mentions, describe
+from medlink.notes.options import for_linker
 from medlink.records import Link
 from medlink.spacy_components.component import HANDED, Component
 from medlink.spacy_components.options import SPANS_KEY, LinkerOptions
@@ -26,12 +26,8 @@ class BiolordLinker(Component):
     """Link entities and spans to concepts.
 
     Sets ``kb_id_`` of every linked span, ``span._.kb_ents`` (id and score of the candidates that reach the threshold,
-    as scispaCy's linker does) and ``span._.medlink`` (the whole :class:`~medlink.records.Link` as plain data).
-
-    Args:
-        vocab: vocabulary of the pipeline.
-        name: name of the component.
-        options: fields of :class:`~medlink.spacy_components.options.LinkerOptions`.
+    as scispaCy's linker does) and ``span._.medlink`` (the whole :class:`~medlink.records.Link` as plain data). Options
+    are the fields of :class:`~medlink.spacy_components.options.LinkerOptions`.
 
     Raises:
         ConfigError: an option is unknown or out of range, or names what the bundle does not have.
@@ -40,8 +36,7 @@ class BiolordLinker(Component):
     def __init__(self, vocab: Vocab, name: str = "biolord_linker", **options: Any) -> None:
         self.options = LinkerOptions(**options)
         super().__init__(vocab, name, self.options)
-        wanted = {option: getattr(self.options, option) for option in LinkOptions.model_fields}
-        self.linker = Linker(self.bundle, **wanted | {"language": self.language})
+        self.linker = Linker(self.bundle, **for_linker(self.options, self.language))
         self._long_forms = detector(self.options.abbreviations, vocab)
         for extension in ("kb_ents", "medlink"):
             if not Span.has_extension(extension):
@@ -109,7 +104,6 @@ class BiolordLinker(Component):
     def _linked(self, span: Span, links: dict[Place, Link]) -> Span:
         link = links[span.start, span.end]
         out = Span(span.doc, span.start, span.end, label=span.label, kb_id=link.concept_id or NIL, span_id=span.id)
-        reached: list[Any] = [(c.concept_id, c.score) for c in link.candidates if c.score >= self.options.threshold]
-        out._.kb_ents = reached
+        out._.kb_ents = [(c.concept_id, c.score) for c in link.candidates if c.score >= self.options.threshold]
         out._.medlink = link.to_dict()
         return out

@@ -8,8 +8,8 @@ from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
 from medlink.language.languages import stop_words
-from medlink.notes.abbreviations import LongForms, detector
-from medlink.notes.finder import MentionFinder, Mentions
+from medlink.notes.abbreviations import detector
+from medlink.notes.finder import MentionFinder
 from medlink.spacy_components.component import HANDED, Component, Handed
 from medlink.spacy_components.options import MentionsOptions
 
@@ -17,14 +17,10 @@ LABEL = "MENTION"
 
 
 class MedlinkMentions(Component):
-    """Find the names of a bundle in running text, inflected forms included.
+    """Find the names of a bundle in running text, inflected forms included; any pipeline with a tokeniser will do.
 
     Writes ``doc.spans[spans_key]`` and, when ``doc.ents`` is empty, ``doc.ents``. At each place the longest name wins.
-
-    Args:
-        vocab: vocabulary of the pipeline; any pipeline with a tokeniser will do.
-        name: name of the component.
-        options: fields of :class:`~medlink.spacy_components.options.MentionsOptions`.
+    Options are the fields of :class:`~medlink.spacy_components.options.MentionsOptions`.
 
     Raises:
         ConfigError: an option is unknown or out of range, or names what the bundle does not have.
@@ -37,18 +33,11 @@ class MedlinkMentions(Component):
         self._long_forms = detector(self.options.abbreviations, vocab)
 
     def __call__(self, doc: Doc) -> Doc:
-        self.set_annotations(doc, *self.predict(doc))
-        return doc
-
-    def predict(self, doc: Doc) -> tuple[Mentions, LongForms | None]:
-        """Mentions of a document with the rows they name, and its abbreviations where they were looked for."""
         long_forms = None if self._long_forms is None else self._long_forms(doc)
-        return self._finder.find(doc, long_forms or ()), long_forms
-
-    def set_annotations(self, doc: Doc, found: Mentions, long_forms: LongForms | None = None) -> None:
-        """Write the mentions."""
+        found = self._finder.find(doc, long_forms or ())
         spans = [Span(doc, start, end, label=LABEL) for start, end in found]
         doc.spans[self.options.spans_key] = spans
         if not doc.ents:
             doc.set_ents(spans)
         HANDED[doc] = Handed(self.bundle, self.language, found, long_forms)
+        return doc

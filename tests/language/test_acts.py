@@ -6,11 +6,11 @@ from itertools import product
 
 import pytest
 
-from medlink.language.acts import ActReader, acts_part
+from medlink.language.guard_words import GuardReader
 from medlink.language.languages import language_data, languages
 from medlink.language.text import normalise
 
-acts_of = ActReader().read
+acts_of = GuardReader().acts
 
 
 @pytest.mark.parametrize(
@@ -43,19 +43,19 @@ def test_without_a_language_the_rules_of_all_are_read() -> None:
     assert acts_of("Nierenbiopsie").named == acts_of("biopsia renal").named == {"biopsy"}
     assert {rest.partition(" ")[0] for rest in acts_of("liver").rests} == {*languages()}
     # the rest of a term in another language is another word
-    assert not acts_part(acts_of("liver", "en"), acts_of("Leberbiopsie", "de"))
+    assert not acts_of("liver", "en").part(acts_of("Leberbiopsie", "de"))
 
 
 def test_general_acts_may_be_any_other() -> None:
     removal, surgery, biopsy, plain = (
         acts_of(f"{act} gallbladder".strip()) for act in ("removal", "surgery", "biopsy", "")
     )
-    assert not acts_part(removal, surgery)
-    assert not acts_part(surgery, biopsy)
-    assert acts_part(removal, biopsy)
-    assert acts_part(surgery, plain)
-    assert acts_part(plain, surgery)
-    assert not acts_part(plain, plain)
+    assert not removal.part(surgery)
+    assert not surgery.part(biopsy)
+    assert removal.part(biopsy)
+    assert surgery.part(plain)
+    assert plain.part(surgery)
+    assert not plain.part(plain)
 
 
 def test_a_word_at_a_time_finds_what_the_whole_term_has() -> None:

@@ -66,4 +66,4 @@ def test_every_language_has_the_same_kinds_and_values() -> None:
         assert data.acts.acts.keys() == english.acts.acts.keys()
         assert data.guards.company.keys() == {"anaesthesia"}
         assert data.articles.small_words
-        assert data.persons
+        assert data.words("persons")

@@ -12,14 +12,13 @@ from medlink.language.languages import languages
 from medlink.language.text import (
     Inflector,
     _parts,
+    _words,
     is_inflection,
     match_form,
-    match_tokens,
     normalise,
     numerals,
     same_letters,
     variants,
-    words,
 )
 
 
@@ -133,7 +132,7 @@ def test_a_language_without_a_folder_has_the_common_rules() -> None:
 
 def parts(text: str) -> list[str]:
     """Exact forms of all words, letters and digits parted."""
-    return [part for word in words(text) for part in _parts(word.text)]
+    return [part for word in _words(text, None) for part in _parts(word.text)]
 
 
 def slowly(word: str) -> list[str]:
@@ -150,9 +149,9 @@ def test_any_text_has_forms(text: str, language: str) -> None:
     norm = normalise(text)
     assert norm == norm.strip()
     assert "  " not in norm
-    assert match_form(text, language) == " ".join(t.text for t in match_tokens(text, language))
-    assert " ".join(parts(text)) == " ".join(part for word in words(text) for part in slowly(word.text))
-    for token in words(text):
+    assert match_form(text, language) == " ".join(t.text for t in Inflector(language).tokens(text))
+    assert " ".join(parts(text)) == " ".join(part for word in _words(text, None) for part in slowly(word.text))
+    for token in _words(text, None):
         assert text[token.start : token.end] == token.text
     assert is_inflection(text, text, language)
 
@@ -164,7 +163,7 @@ def test_normalise_is_stable(text: str) -> None:
 
 @given(st.text(alphabet=st.characters(categories=("L",), max_codepoint=0x24F), max_size=20))
 def test_words_of_latin_letters_take_the_short_way_to_the_same_form(word: str) -> None:
-    assert parts(word) == [part for token in words(word) for part in slowly(token.text)]
+    assert parts(word) == [part for token in _words(word, None) for part in slowly(token.text)]
 
 
 def test_an_inflector_gives_what_the_functions_give(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,4 +171,4 @@ def test_an_inflector_gives_what_the_functions_give(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("medlink.language.text._MOST", 2)
     inflector = Inflector("de")
     for text in ("Nierenzysten links", "Zysten der Nieren", "Stadium I", "Nierenzysten"):
-        assert inflector.tokens(text) == match_tokens(text, "de")
+        assert inflector.tokens(text) == Inflector("de").tokens(text)

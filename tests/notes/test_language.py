@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medlink.errors import ConfigError, InputError
+from medlink.errors import ConfigError
 from medlink.index import build_bundle
 from medlink.kb import Input, build_kb
 from medlink.notes.language import NoteLanguages, blank
@@ -78,7 +78,7 @@ def test_a_given_language_holds_for_all_notes(demo_path: Path) -> None:
         NotePipeline(demo_path, language="Klingon")
     with pytest.raises(ConfigError, match="no tokeniser for the language 'ja'"):
         NotePipeline(demo_path, language="ja")
-    with pytest.raises(InputError, match="unknown language 'Klingon'"):
+    with pytest.raises(ConfigError, match="unknown language 'Klingon'"):
         NoteLanguages(["en"]).of(Note("n", "x", "Klingon"))
 
 

@@ -35,17 +35,10 @@ class Job:
 
 
 class Writer(Protocol):
-    """An output for the links of notes.
-
-    The pipeline calls ``open`` once, then ``write`` for each note in the order in which they are read and, now and
-    then, ``commit``, and at last ``close``.
-    """
+    """An output for the links of notes: ``open``, ``write`` for each note with some ``commit`` between, ``close``."""
 
     def open(self, job: Job) -> int:
-        """Begin, or go on where a run of the same job stopped.
-
-        Returns:
-            How many notes are written already; they are not linked again.
+        """Begin, or go on where a run of the same job stopped, and say how many notes are written already.
 
         Raises:
             ConfigError: the output cannot be written, would be written over an input, or cannot be resumed.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from medlink.errors import ConfigError
+from medlink.files.json import read_json, write_json
 from medlink.files.whole import check_targets, is_replaced, one_error, put_in_place, standard_output, whole_text
 from medlink.notes.reading import Note
 from medlink.notes.writers.protocol import Job, LinkedMention
@@ -43,21 +43,21 @@ class TextWriter:
         """Begin or go on."""
         self.versions = job.versions
         with ExitStack() as stack:  # what fails here ends what was begun here
-            if self.out is None or not is_replaced(self.out):
-                if job.resume:
-                    raise ConfigError(
-                        "only a file can be resumed", path=self.out, remedy="leave resume out, or name a file"
-                    )
-                if self.out is not None:
-                    check_targets({"the output": self.out}, job.reads)
-                self._file = stack.enter_context(
-                    standard_output("name a file with -o") if self.out is None else whole_text(self.out)
+            replaced = self.out is not None and is_replaced(self.out)
+            if job.resume and not replaced:
+                raise ConfigError(
+                    "only a file can be resumed", path=self.out, remedy="leave resume out, or name a file"
                 )
+            if self.out is None:
+                opened = standard_output("name a file with -o")
             else:
                 check_targets({"the output": self.out}, job.reads)
-                self._unfinished = _Unfinished(self.out, job)
-                stack.enter_context(one_error(self.out, "the output"))
-                self._file = stack.enter_context(self._unfinished.open())
+                opened = whole_text(self.out)
+                if replaced:
+                    self._unfinished = _Unfinished(self.out, job)
+                    stack.enter_context(one_error(self.out, "the output"))
+                    opened = self._unfinished.open()
+            self._file = stack.enter_context(opened)
             done = 0 if self._unfinished is None else self._unfinished.notes
             if self.header and not done:
                 self._file.write(f"{self.header}\n")
@@ -90,35 +90,29 @@ class _Unfinished:
         self.part, self.state = (target.with_name(target.name + end) for end in (".part", ".part.json"))
         check_targets({"the unfinished output": self.part, "the state of the output": self.state}, job.reads)
         self._key = job.key
-        held = self._read()
+        held, self.notes, self.size = self._read()
         if not job.resume or held is None:
-            held = {"job": job.key, "notes": 0, "bytes": 0}
-        elif held["job"] != job.key:
+            self.notes = self.size = 0
+        elif held != job.key:
             raise ConfigError(
                 "the unfinished run had other inputs, options or another bundle",
                 path=self.part,
                 remedy="run without resume to start anew",
             )
-        self.notes: int = held["notes"]
-        self.size: int = held["bytes"]
 
-    def _read(self) -> dict[str, Any] | None:
-        """The state that is there, ``None`` where there is none."""
-        begun = self.part.exists()
+    def _read(self) -> tuple[str | None, int, int]:
+        """Job, notes and bytes of the state that is there, ``None`` and zeros where there is none."""
+        begun, remedy = self.part.exists(), "move it away, or name another output"
         if not self.state.exists():
             if begun:
-                raise ConfigError(
-                    "is no unfinished output of medlink", path=self.part, remedy="move it away, or name another output"
-                )
-            return None
+                raise ConfigError("is no unfinished output of medlink", path=self.part, remedy=remedy)
+            return None, 0, 0
         try:
-            held = json.loads(self.state.read_text("utf-8"))
+            held = read_json(self.state)
             notes, size = (int(held[name]) if begun else 0 for name in ("notes", "bytes"))
-            return {"job": str(held["job"]), "notes": notes, "bytes": size}
+            return str(held["job"]), notes, size
         except (OSError, ValueError, TypeError, KeyError) as error:
-            raise ConfigError(
-                "is no state of an unfinished output", path=self.state, remedy="move it away, or name another output"
-            ) from error
+            raise ConfigError("is no state of an unfinished output", path=self.state, remedy=remedy) from error
 
     @contextmanager
     def open(self) -> Iterator[TextIO]:
@@ -147,8 +141,7 @@ class _Unfinished:
         self._save()
 
     def _save(self) -> None:
-        with whole_text(self.state, "the state of the output") as file:
-            json.dump({"job": self._key, "notes": self.notes, "bytes": self.size}, file)
+        write_json(self.state, {"job": self._key, "notes": self.notes, "bytes": self.size}, "the state of the output")
 
     def _drop(self) -> None:
         self.part.unlink(missing_ok=True)
