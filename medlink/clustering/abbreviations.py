@@ -80,13 +80,8 @@ def join_abbreviations(
 ) -> list[tuple[int, int]]:
     """Pairs of terms to join: an abbreviation and its long form, or two ways to write the long form.
 
-    Args:
-        texts: n terms.
-        group: ``(n,)`` cluster of each.
-        languages: n languages, BCP 47 or ``""``; none is named without them.
-
-    Returns:
-        Pairs of places; the first of each joins the cluster of the second.
+    Pairs are of places; the first of each joins the cluster of the second. ``group (n,)`` is the cluster of each term,
+    ``languages`` are n tags, BCP 47 or ``""``; none is named without them.
 
     >>> join_abbreviations(["COPD", "chronic obstructive pulmonary disease", "asthma"], np.array([0, 1, 2]))
     [(0, 1)]

@@ -46,6 +46,7 @@ CONCEPT = "concept"
 KINDS = ("", *COMPARED, NEGATION, ACT, CONCEPT)
 """Names of what :meth:`Guards.apart` returns: the place in this tuple, 0 for nothing."""
 
+_Places = NDArray[np.int64]
 _PAIRS = 1 << 18  # pairs compared at a time
 _STEP = 4096  # terms between two calls of progress
 _WORDS = 262_144  # words whose codes are remembered at a time
@@ -131,7 +132,7 @@ class Guards:
         self._named = _shared(named, named, len(terms))[0]
         self._numbers = _shared(numbers, numbers, len(terms))[0]
 
-    def apart(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def apart(self, rows: _Places, cols: _Places) -> NDArray[np.uint8]:
         """``(p,)`` place in :data:`KINDS` of the first guard that parts the terms of each pair, 0 for none."""
         found = np.zeros(len(rows), dtype=np.uint8)
         for start in range(0, len(rows), _PAIRS):
@@ -142,19 +143,20 @@ class Guards:
                     found[part][self.parted_by(kind, rows[part], cols[part])] = place
         return found
 
-    def parted_by(self, kind: str, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def parted_by(self, kind: str, rows: _Places, cols: _Places) -> NDArray[np.bool_]:
         """``(p,)`` whether one kind of guard parts the terms of each pair."""
         if kind == CONCEPT:
             common, fewer = _in_common(self._named, self._named, rows, cols)
-            return (fewer > 0) & (common == 0)
+            return np.asarray((fewer > 0) & (common == 0))
         if kind == NEGATION:
             return _meet(self._negated, self._said, rows, cols)
         if kind == ACT:
             one, other = self._acts[rows], self._acts[cols]
-            return _meet(self._acting, self._plain, rows, cols) | ((one != 0) & (other != 0) & (one & other == 0))
+            apart = (one != 0) & (other != 0) & (one & other == 0)
+            return np.asarray(apart | _meet(self._acting, self._plain, rows, cols))
         if COMPARED[kind] == NESTED:
             common, fewer = _in_common(self._numbers, self._numbers, rows, cols)
-            return common < fewer
+            return np.asarray(common < fewer)
         codes, way = self._codes[list(COMPARED).index(kind)], COMPARED[kind]
         one, other = codes[rows], codes[cols]
         differ = one != other
@@ -165,18 +167,18 @@ class Guards:
         return np.asarray(differ)
 
 
-def _meet(one: Any, other: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _meet(one: Any, other: Any, rows: _Places, cols: _Places) -> NDArray[np.bool_]:
     """``(p,)`` whether one of two terms has a column of one matrix that the other term has in the other matrix."""
     return (_in_common(one, other, rows, cols)[0] > 0) | (_in_common(one, other, cols, rows)[0] > 0)
 
 
-def _in_common(one: Any, other: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``(2, p)`` how many columns rows of two sparse matrices have in common, and how many the one with fewer has."""
-    fewer = np.minimum(np.diff(one.indptr)[rows], np.diff(other.indptr)[cols])
+def _in_common(one: Any, other: Any, rows: _Places, cols: _Places) -> tuple[_Places, _Places]:
+    """``(p,)`` how many columns rows of two sparse matrices have in common, and how many the one with fewer has."""
+    fewer: _Places = np.minimum(np.diff(one.indptr)[rows], np.diff(other.indptr)[cols])
     common = np.zeros(len(rows), dtype=np.int64)
     if len(some := np.flatnonzero(fewer)):
         common[some] = one[rows[some]].multiply(other[cols[some]]).sum(axis=1)
-    return np.stack([common, fewer])
+    return common, fewer
 
 
 class _Entries:

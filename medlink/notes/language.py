@@ -38,11 +38,7 @@ class NoteLanguages:
         self._detector: Any = None
 
     def of(self, note: Note) -> str:
-        """A note's language, without a region.
-
-        Raises:
-            ConfigError: the note names a language that is unknown.
-        """
+        """A note's language, without a region; ConfigError where the note names one that is unknown."""
         return self.given or base(known_tag(note.language) or "") or self._found_out(note.text)
 
     def _found_out(self, text: str) -> str:

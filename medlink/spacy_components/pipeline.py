@@ -12,12 +12,9 @@ from medlink.notes.pipeline import MAX_LENGTH
 
 
 def build_pipeline(bundle: str | Path, language: str, **linker: Any) -> Language:
-    """A blank pipeline for ``language`` with ``medlink_mentions`` and ``biolord_linker``.
+    """A blank pipeline for a language that spaCy has a tokeniser for, with ``medlink_mentions`` and ``biolord_linker``.
 
-    Args:
-        bundle: folder of the bundle.
-        language: ``de``, ``en``, ``es`` or any other language that spaCy has a tokeniser for.
-        linker: configuration of ``biolord_linker``; ``semantic_types`` also holds for the mentions.
+    ``linker`` is the configuration of the latter; its ``semantic_types`` also hold for the mentions.
     """
     nlp = blank(language)
     nlp.max_length = MAX_LENGTH  # spaCy's own limit is meant for parsers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -20,7 +21,7 @@ from medlink.errors import ConfigError, InputError, MedlinkError
 from medlink.index import Bundle
 from medlink.linking.demo import demo_notes
 from medlink.notes.pipeline import LinkedNote, NotePipeline
-from medlink.notes.reading import Note
+from medlink.notes.reading import Note, read_notes
 
 
 def run(*args: object, text: str | bytes | None = None) -> Result:
@@ -230,6 +231,25 @@ def test_byte_order_marks_and_deep_brackets(demo_path: Path, tmp_path: Path) -> 
         result = run(demo_path, source, "--language", "en", text=given)
         assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == ["fever", "cough"]
         assert "1 notes could not be read" in result.stderr
+
+
+def test_bad_lines_stay_in_their_place_and_long_ones_are_read(tmp_path: Path) -> None:
+    long = json.dumps({"id": "long", "text": "fever " * 300_000})
+    rows = b'{"text": "a"}\n{"text": "\xff"}\n\n{"broken"\n' + long.encode() + b"\n\xe4"
+    (tmp_path / "n.jsonl").write_bytes(rows)
+    (tmp_path / "packed.jsonl").write_bytes(gzip.compress(rows))
+    (tmp_path / "cut.jsonl").write_bytes(gzip.compress(rows)[:-9])
+    for name in ("n", "packed"):
+        found = list(read_notes([str(tmp_path / f"{name}.jsonl")]))
+        ids = [note.note_id.rpartition("jsonl:")[2] for note in found]
+        assert [(at, note.problem) for at, note in zip(ids, found, strict=True)] == [
+            ("1", None),
+            ("2", "not UTF-8 at byte 10"),
+            ("4", "not JSON"),
+            ("long", None),
+            ("6", "not UTF-8 at byte 0"),
+        ]
+    assert "cut off" in str(list(read_notes([str(tmp_path / "cut.jsonl")]))[-1].problem)
 
 
 def test_outputs_that_would_lose_something(demo_path: Path, notes: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,9 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run(folder, "demo", "-o", "demo")
     assert done.returncode == 0, done.stderr
     assert (folder / "demo" / "notes.html").stat().st_size > 1000
+    shutil.copytree(folder / "demo" / "bundle", folder / "transformer")
+    shutil.rmtree(folder / "transformer" / "encoder")
+    shutil.copytree(folder / "encoder", folder / "transformer" / "encoder")
     return folder
 
 
@@ -121,6 +125,7 @@ print([(span.text, span.kb_id_) for span in nlp("Z. n. Herzinfarkt").ents])
         (["train", "biolord", "soup", "one", "two", "-o", "out"], "train"),
         (["train", "coderpp", "demo/bundle", "-o", "out"], "train"),
         (["index", "build", "demo/bundle", "--encoder", "encoder"], "transformers"),
+        (["cluster", "terms.txt", "--bundle", "transformer"], "transformers"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
