@@ -82,12 +82,9 @@ class RoundSampler:
     def anchors(self, number: int) -> Ids:
         """Anchors of a batch: the terms in a new random order each epoch, one epoch after the other."""
         places = number * self._recipe.anchors + np.arange(self._recipe.anchors)
-        epochs = places // len(self._terms)
-        drawn = [
-            _order(self._recipe.seed, int(epoch), len(self._terms))[places[epochs == epoch] % len(self._terms)]
-            for epoch in np.unique(epochs)
-        ]
-        return np.concatenate(drawn)
+        epochs = places // self.terms
+        orders = {epoch: _order(self._recipe.seed, epoch, self.terms) for epoch in np.unique(epochs).tolist()}
+        return np.concatenate([order[places[epochs == epoch] % self.terms] for epoch, order in orders.items()])
 
     def compose(self, number: int) -> Ids:
         """Terms of a batch, ascending: its anchors, ``positives`` of each, and their nearest, each once."""
