@@ -76,7 +76,7 @@ def write(folder: Path, old: str, new: str) -> Path:
         (
             "runs = 2",
             "patience = 2",
-            r"in \[distill\], patience is 2 and there is no dev\. Remedy: name rated pairs in dev, or leave pati",
+            r"in \[distill\], patience is 2 and there is no dev\. Remedy: name rated pairs as dev, or leave pati",
         ),
         ("runs = 2", 'evaluate_steps = "epoch"', r"in \[distill\], evaluate_steps is 'epoch' and there is no dev"),
         (

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from medlink.training.common.length_batches import embed
+from medlink.training.common.cached_loss import embed
 
 ALPHA = 2.0
 BETA = 50.0
