@@ -49,7 +49,7 @@ class RunSection(Settings):
 
 
 class PhaseSection(PhaseRecipe):
-    """The section of a phase: its recipe, and the table that it is measured by."""
+    """The section of a phase: the table that it is measured by; beside its recipe, whose defaults go first."""
 
     dev: str | None = None
 
@@ -63,23 +63,23 @@ class PhaseSection(PhaseRecipe):
         return kind(**{name: value for name, value in self if name in kind.model_fields})
 
 
-class StsSection(PhaseSection, StsRecipe):
+class StsSection(StsRecipe, PhaseSection):
     """``[sts]`` and ``[sts-again]``."""
 
     tables: Names
 
 
-class ContrastiveSection(PhaseSection, ContrastiveRecipe):
+class ContrastiveSection(ContrastiveRecipe, PhaseSection):
     """``[contrastive]``; ``pairs`` has been made a recipe of the values in it."""
 
     pairs: PairRecipe = PairRecipe()
 
 
-class DistillationSection(PhaseSection, DistillationRecipe):
+class DistillationSection(DistillationRecipe, PhaseSection):
     """``[distill]``."""
 
 
-class MultilingualSection(PhaseSection, MultilingualRecipe):
+class MultilingualSection(MultilingualRecipe, PhaseSection):
     """``[multilingual]``."""
 
     student: str

@@ -72,7 +72,7 @@ def teach(
 
     def make(path: Path) -> dict[str, Any]:
         assert teacher is not None
-        run.progress(f"embedding {len(store)} texts by the teacher")
+        run.progress(f"embedding the texts of {store.rows} targets by the teacher")
         said = {"teacher": f"`{teacher.fingerprint}`", "width": teacher.dimension}
         if components is None:
             sum_embeddings(store, teacher.encode, teacher.dimension, path)
