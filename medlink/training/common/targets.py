@@ -39,6 +39,7 @@ def sum_embeddings(
         OSError: the disk is full.
 
     >>> import tempfile
+    >>> from medlink.training.data.text_store import Entry
     >>> folder = Path(tempfile.mkdtemp())
     >>> store = TextStore.build(folder / "a.sqlite", [Entry("x", 0, 0.5), Entry("xyz", 0, 0.5), Entry("x", 1)])
     >>> sum_embeddings(store, lambda texts: np.array([[len(t)] for t in texts], np.float32), 1, folder / "a.npy")[:, 0]
