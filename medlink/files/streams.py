@@ -28,9 +28,7 @@ _PLAIN = b'azAZ09\t,;"\r\n'
 def existing_file(path: str | PathLike[str], *, pipes: bool = False) -> Path:
     """``path`` if it is a file, plain or with ``.gz`` behind its name.
 
-    Args:
-        path: the file.
-        pipes: whether a pipe or a device will do, which can be read once and from its beginning only.
+    Where ``pipes`` are allowed a pipe or a device will do, which can be read once and from its beginning only.
 
     Raises:
         InputError: there is no such file.
@@ -104,8 +102,9 @@ class LineFile:
         grew: whether the file grew while it was read.
 
     Raises:
-        InputError: there is no such file.
         ConfigError: see :func:`text_encoding`.
+        InputError: there is no such file. While it is read: it cannot be read, is empty, is cut off inside its
+            compression, is UTF-16 and not said to be, or too much of it is bad.
     """
 
     def __init__(
@@ -132,12 +131,7 @@ class LineFile:
         self.problems.bad_row(kind, self.path, line, detail, self.rows - self.header)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Line numbers, from 1, and lines.
-
-        Raises:
-            InputError: the file cannot be read, is empty, is cut off inside its compression, is UTF-16 and not said to
-                be, or too much of it is bad.
-        """
+        """Line numbers, from 1, and lines; errors as the class says."""
         with self._open() as stream:
             yield from self._texts(stream)
         self._check_empty(not self.rows)
@@ -147,11 +141,7 @@ class LineFile:
         self.problems.judge(self.path, self.rows - self.header)
 
     def text(self) -> str:
-        """The whole file as one text, which memory must hold.
-
-        Raises:
-            InputError: the file cannot be read, is empty, is cut off inside its compression, or is not in its encoding.
-        """
+        """The whole file as one text, which memory must hold; errors as the class says."""
         with self._open() as stream:
             raw = b"".join(self._blocks(stream))
         self._check_empty(not raw.strip())

@@ -87,11 +87,7 @@ def found_columns(header: Sequence[str]) -> str:
 
 
 def first_line(path: StrPath) -> str:
-    """The first line of a file, ``""`` where it cannot be decoded.
-
-    Raises:
-        InputError: there is no such file, or it is empty or cannot be read.
-    """
+    """The first line of a file, ``""`` where it cannot be decoded."""
     return next(iter(LineFile(path, Problems(1.0))), (0, ""))[1]
 
 
@@ -111,8 +107,8 @@ def open_table(
         quoted_with: a column whose name says that cells are quoted all the same.
 
     Raises:
-        InputError: the file cannot be read, or its first line is no CSV. While rows are read: a quoted cell does not
-            end, the last line is cut off, or too many rows are bad.
+        InputError: the first line is no CSV. While rows are read: a quoted cell does not end, or the last line is cut
+            off; see also :class:`~medlink.files.streams.LineFile`.
     """
     lines = given if isinstance(given, LineFile) else LineFile(given, problems or Problems())
     numbered = iter(lines)
@@ -136,14 +132,8 @@ def open_table(
 def read_rows(lines: LineFile, columns: int, separator: str, *, closed: bool = False) -> Rows:
     """Line numbers and cells of a file without header and quoting.
 
-    Args:
-        lines: the file.
-        columns: cells in each row.
-        separator: the mark between cells.
-        closed: each row also ends with the mark (RRF).
-
-    Yields:
-        Line number and cells; rows of another width are counted as ``column count`` and left out.
+    A row of another number of cells than ``columns`` is counted as ``column count`` and left out. Where rows are
+    ``closed`` each also ends with the separator (RRF).
 
     Raises:
         InputError: the last line is cut off, or too many rows are bad.

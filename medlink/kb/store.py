@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import Table
@@ -76,9 +76,7 @@ class KnowledgeBase:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __contains__(self, concept_id: object) -> bool:
@@ -111,8 +109,7 @@ class KnowledgeBase:
 
     @cached_property
     def _counts(self) -> list[dict[str, Any]]:
-        counts: list[dict[str, Any]] = json.loads(self._meta["counts"])
-        return counts
+        return list(json.loads(self._meta["counts"]))
 
     def sources(self) -> list[Source]:
         """The sources, in the order in which they were loaded, each with the languages of its names."""
@@ -133,10 +130,9 @@ class KnowledgeBase:
         """
         kinds = ("concepts", "definitions", "semantic_types", "relations", "mappings")
         total: dict[str, Any] = {kind: sum(entry[kind] for entry in self._counts) for kind in kinds}
-        by_language: dict[str, int] = {}
+        by_language: Counter[str] = Counter()
         for entry in self._counts:
-            for language, count in entry["names"].items():
-                by_language[language] = by_language.get(language, 0) + count
+            by_language.update(entry["names"])
         total["names"] = sum(by_language.values())
         total["names_by_language"] = dict(sorted(by_language.items()))
         total["sources"] = {
@@ -166,16 +162,8 @@ class KnowledgeBase:
         return [_name(row) for row in self._reader.rows(queries.NAMES, concept_id=concept_id)]
 
     def preferred_name(self, concept_id: str, language: str | None = None) -> str | None:
-        """The name to show for a concept.
-
-        Args:
-            concept_id: its id.
-            language: the language wished for.
-
-        Returns:
-            The preferred name in ``language``, else in the same language without or with another region, else
-            in English, else in the first other language by tag; ``None`` where there is no such concept.
-        """
+        """The name to show for a concept: the preferred one in ``language``, else in the same language without or with
+        another region, else in English, else in the first other language by tag; ``None`` for an unknown id."""
         return self.preferred_names([concept_id], language).get(concept_id)
 
     def preferred_names(self, concept_ids: Iterable[str], language: str | None = None) -> dict[str, str]:
@@ -192,14 +180,7 @@ class KnowledgeBase:
         """Names that are written like ``name`` but for case, accents, hyphens and the like.
 
         Compared is ``medlink.language.text.normalise``, and German transcriptions (ae for ä) by
-        ``medlink.language.text.variants``.
-
-        Args:
-            name: what was written.
-            language: the language of names to look among.
-
-        Returns:
-            The names, those of the plain form first, then by concept, language and text.
+        ``medlink.language.text.variants``. Names of the plain form come first, then by concept, language and text.
 
         >>> kb.lookup("krampfanfaelle", "de")  # doctest: +SKIP
         [Name(concept_id='HP:0001250', text='Krampfanfälle', language='de', ...)]
@@ -214,22 +195,16 @@ class KnowledgeBase:
     def search(self, text: str, limit: int = 10, language: str | None = None) -> list[Name]:
         """Names that contain all words of ``text``, as found while it is typed: the last word may be a beginning.
 
-        Args:
-            text: what was typed; no character of it has a special meaning.
-            limit: how many names at most.
-            language: the language of names to look among.
-
-        Returns:
-            Names: those equal to the text, then those beginning with it, then those that contain its words;
-            shorter before longer.
+        Those equal to the text come first, then those beginning with it, then those that contain its words; shorter
+        before longer. No character of ``text`` has a special meaning; ``limit`` is how many names at most.
         """
         plain = normalise(text)
         if not plain or limit < 1:
             return []
-        queries_by_form = [_full_text(form) for form in variants(text, _tag(language) or None)]
+        forms = (_full_text(form) for form in variants(text, _tag(language) or None))
         rows = self._reader.rows(
             queries.SEARCH,
-            query=" OR ".join(dict.fromkeys(f"({query})" for query in queries_by_form)),
+            query=" OR ".join(dict.fromkeys(f"({form})" for form in forms)),
             plain=plain,
             end=plain + "\U0010ffff",
             language=_tag(language),
@@ -246,17 +221,13 @@ class KnowledgeBase:
         return [row[0] for row in self._reader.rows(queries.CHILDREN, concept_id=concept_id)]
 
     def ancestors(self, concept_id: str, max_depth: int = 64) -> list[tuple[str, int]]:
-        """Ids of all concepts above this one with their distance, nearest first.
+        """Ids of all concepts above this one with the number of steps on the shortest way, nearest first.
 
-        Args:
-            concept_id: where to begin; it is not part of the result, also where the source has a cycle.
-            max_depth: how many steps up at most.
-
-        Returns:
-            Pairs of id and number of steps on the shortest way.
+        At most ``max_depth`` steps are taken; the concept itself is no part of it, also where the source has a cycle.
         """
-        rows = self._reader.rows(queries.ANCESTORS, concept_id=concept_id, limit=max_depth)
-        return [(row[0], row[1]) for row in rows]
+        return [
+            (row[0], row[1]) for row in self._reader.rows(queries.ANCESTORS, concept_id=concept_id, limit=max_depth)
+        ]
 
     def definitions(self, concept_id: str) -> list[Definition]:
         """Definitions of a concept."""
@@ -292,7 +263,7 @@ class KnowledgeBase:
             languages: those that pass this filter only.
             sources: of these sources only.
             semantic_types: of concepts with one of these semantic types (name or code) only.
-            after: those of higher row number only (see :func:`~medlink.kb.extend.extend_kb`).
+            after: those of higher row number only (see :func:`~medlink.kb.extend_kb`).
         """
         found = self._every(
             schema.name, languages=_tags(languages), sources=sources, semantic_types=semantic_types, after=after
@@ -360,11 +331,8 @@ def _choose(by_language: MappingType[str, str], language: str | None) -> str | N
     def distance(tag: str) -> tuple[int, str]:
         """How far a tag is from the language that is wished for."""
         base = tag.partition("-")[0]
-        if language is not None and tag == language:
-            return 0, tag
-        if language is not None and base == language.partition("-")[0]:
-            return 1, tag
-        return (2 if tag == "en" else 3 if base == "en" else 4), tag
+        near = (tag == language, language is not None and base == language.partition("-")[0], tag == "en", base == "en")
+        return (*near, True).index(True), tag
 
     best = min(by_language, key=distance, default=None)
     return None if best is None else by_language[best]

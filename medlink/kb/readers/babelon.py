@@ -18,8 +18,7 @@ from os import PathLike
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.tables import Table, open_table
-from medlink.kb.readers.common import Format, deprecated
-from medlink.kb.readers.table import stem
+from medlink.kb.readers.common import Format, deprecated, stem
 from medlink.language.tags import language_tag
 from medlink.records import Definition, Name, Record, Source
 
@@ -43,7 +42,7 @@ def read_babelon(
     brings, and counts the rest as skipped. Memory does not grow with the file.
 
     Args:
-        path: the file, plain or ``.gz``.
+        path: the translations, of any of the layouts.
         source: name of the source; the file's name without endings when left out.
         version: version of the source.
         problems: where bad rows are counted. Rows without a translation, rows of other predicates and
@@ -51,9 +50,6 @@ def read_babelon(
 
     Yields:
         The source, then preferred names (``rdfs:label``), synonyms and definitions (``IAO:0000115``).
-
-    Raises:
-        InputError: the file cannot be read, is of none of the layouts, or too many rows are bad.
     """
     problems = problems or Problems()
     name = source or stem(path)
