@@ -126,21 +126,12 @@ class Terms:
         >>> list(Terms.of([("b", 1, "", ""), ("a", 1, "", "")]).ordered().texts)
         ['a', 'b']
         """
-        tags = sorted(self.languages[1:])
-        place = np.array([0, *(1 + tags.index(tag) for tag in self.languages[1:])], dtype=np.int16)
-        language = place[self.language]
-        named = len(self.ids) > 0
-        order = sorted(
-            range(len(self)), key=lambda row: (self.texts[row], language[row], self.ids[row] if named else "")
-        )
-        return Terms(
-            Texts(self.texts[row] for row in order),
-            self.frequency[order],
-            language[order],
-            ("", *tags),
-            Texts(self.ids[row] for row in order) if named else Texts(),
-            self.notes,
-        )
+        tags = ("", *sorted(self.languages[1:]))
+        language = np.array([tags.index(tag) for tag in self.languages], dtype=np.int16)[self.language]
+        ids = self.ids or [""] * len(self)
+        order = sorted(range(len(self)), key=lambda row: (self.texts[row], language[row], ids[row]))
+        texts, named = Texts(self.texts[row] for row in order), Texts(ids[row] for row in order if self.ids)
+        return Terms(texts, self.frequency[order], language[order], tags, named, self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +160,8 @@ def read_terms(
 
     A file whose name ends in ``.tsv`` or ``.csv`` is a table, as is any input for which a column is named (see
     :func:`~medlink.files.tables.open_table`). A line that cannot be used is left out and noted by its number.
-    Compressed files, line ends and files that grow are treated as :class:`~medlink.files.streams.LineFile` says.
-
-    Args:
-        path: the file, or what to call ``stream``.
-        stream: where to read instead of opening ``path``.
-        columns: names of the columns.
-        encoding: of the text.
-        progress: called with the bytes taken in since the last call.
-
-    Returns:
-        Distinct terms.
+    Files, ``stream`` and ``encoding`` are treated as :class:`~medlink.files.streams.LineFile` says; ``progress`` is
+    told the bytes taken in since the last call.
 
     Raises:
         InputError: the file cannot be read, has no usable line, lacks a column or has it twice, or a quoted cell of
@@ -200,10 +182,7 @@ def read_terms(
     problems = lines.problems
     rows = _table(lines, columns) if table else ((number, text, 1, "", "") for number, text in lines)
     terms = Terms.of(_usable(rows, lines))
-    terms.notes = (
-        *(_note(lines, reason, count) for reason, count in sorted(problems.bad.items())),
-        *problems.notes,
-    )
+    terms.notes = (*(_note(lines, reason, count) for reason, count in sorted(problems.bad.items())), *problems.notes)
     if not len(terms):
         most = min(problems.bad, key=lambda reason: (-problems.bad[reason], reason), default="")
         remedy = next((remedy for part, remedy in _REMEDIES.items() if part in most), "mend the lines that are named")
@@ -218,11 +197,8 @@ def read_terms(
 def _note(lines: LineFile, reason: str, count: int) -> str:
     """What a reader is told of lines that were left out: how many, why, and the numbers of the first few."""
     shown = lines.problems.lines[reason]
-    return (
-        f"{lines.path}: lines left out: {count}, {reason} (line {', '.join(map(str, shown))}"
-        + " ..." * (count > len(shown))
-        + ")"
-    )
+    more = " ..." * (count > len(shown))
+    return f"{lines.path}: lines left out: {count}, {reason} (line {', '.join(map(str, shown))}{more})"
 
 
 def _usable(rows: Iterable[_Row], lines: LineFile) -> Iterator[tuple[str, int, str, str]]:

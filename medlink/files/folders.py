@@ -35,12 +35,6 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
     The folder of ``path`` is made when it is not there; ``what`` names the new one in the :class:`ConfigError` that
     says that it cannot be written.
 
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as top:
-    ...     with whole_folder(Path(top, "a")) as draft:
-    ...         early = Path(top, "a").exists(), draft.joinpath("one").write_text("1")
-    ...     early, os.listdir(top), os.listdir(Path(top, "a"))
-    ((False, 1), ['a'], ['one'])
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_dir():

@@ -78,11 +78,7 @@ class Table:
 
 
 def found_columns(header: Sequence[str]) -> str:
-    """What the first line of a table holds, without a word of it: where the header is missing, it is content.
-
-    >>> found_columns(["Erika Mustermann", "3"]), found_columns([""])
-    ('2 columns', 'no header')
-    """
+    """What the first line of a table holds, without a word of it: where the header is missing, it is content."""
     return f"{len(header)} column{'s' * (len(header) != 1)}" if any(header) else "no header"
 
 
@@ -124,26 +120,29 @@ def open_table(
         cells, rows = _quoted(lines, chain([(number, first)], numbered), separator)
     else:
         cells = first.split(separator)
-        rows = _split(lines, numbered, len(cells), separator, False)
+        rows = read_rows(lines, len(cells), separator, numbered=numbered)
     written = tuple(cell.strip() for cell in cells)
     return Table(lines, tuple(cell.lower() for cell in written), written, rows)
 
 
-def read_rows(lines: LineFile, columns: int, separator: str, *, closed: bool = False) -> Rows:
+def read_rows(
+    lines: LineFile,
+    columns: int,
+    separator: str,
+    *,
+    closed: bool = False,
+    numbered: Iterator[tuple[int, str]] | None = None,
+) -> Rows:
     """Line numbers and cells of a file without header and quoting.
 
     A row of another number of cells than ``columns`` is counted as ``column count`` and left out. Where rows are
-    ``closed`` each also ends with the separator (RRF).
+    ``closed`` each also ends with the separator (RRF). ``numbered`` are those lines of the file that are left.
 
     Raises:
         InputError: the last line is cut off, or too many rows are bad.
     """
-    yield from _split(lines, iter(lines), columns, separator, closed)
-
-
-def _split(lines: LineFile, numbered: Iterator[tuple[int, str]], columns: int, separator: str, closed: bool) -> Rows:
     width = columns + closed
-    for number, text in numbered:
+    for number, text in lines if numbered is None else numbered:
         cells = text.split(separator)
         if len(cells) == width:
             yield number, cells

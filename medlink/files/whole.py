@@ -28,13 +28,6 @@ def whole_file(path: StrPath, what: str = "the output") -> Iterator[BinaryIO]:
 
     Raises:
         ConfigError: the file, which ``what`` names, cannot be written.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with whole_file(Path(folder, "a")) as file:
-    ...         early = Path(folder, "a").exists(), file.write(b"one")
-    ...     early, Path(folder, "a").read_bytes(), len(os.listdir(folder))
-    ((False, 3), b'one', 1)
     """
     with one_error(path, what):
         if not is_replaced(path):
@@ -117,9 +110,8 @@ def standard_output(remedy: str) -> Iterator[TextIO]:
 def check_targets(targets: Mapping[str, StrPath | None], inputs: Iterable[StrPath | int]) -> None:
     """Refuse before the work what could not be written in the end, or would be written over what is read.
 
-    Args:
-        targets: what is written (``the output``) to where; ``None`` is left alone.
-        inputs: files and folders that are read, or numbers of open files.
+    ``targets`` are places by what is written there (``the output``), ``None`` for what is left alone; ``inputs`` are
+    files and folders that are read, or numbers of open files.
 
     Raises:
         ConfigError: a target is a folder, lies in none, is an input or lies in one, or two are one file.

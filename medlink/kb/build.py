@@ -21,7 +21,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, create_engine, delete, event, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Table, create_engine, delete, func, insert, select
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
@@ -52,9 +52,8 @@ def build_kb(
 ) -> BuildReport:
     """Build a knowledge base from release files.
 
-    The file is built in a hidden folder beside ``out`` and renamed when it is complete: until then, and
-    whatever happens, ``out`` stays as it was. A build that was killed leaves its folder behind; the next build
-    of the same ``out`` removes it. Memory does not grow with the input, except for what a reader says of itself.
+    ``out`` stays as it was until the new file is complete. Memory does not grow with the input, except for what a
+    reader says of itself.
 
     Where two inputs disagree on a concept's preferred name or source, the earlier one wins. Translations,
     relations and the like of concepts that no input brings are left out and counted.
@@ -79,11 +78,7 @@ def build_kb(
 
 
 def extend_kb(
-    path: str | PathLike[str],
-    out: str | PathLike[str],
-    inputs: Sequence[Input],
-    *,
-    max_bad_share: float = 0.01,
+    path: str | PathLike[str], out: str | PathLike[str], inputs: Sequence[Input], *, max_bad_share: float = 0.01
 ) -> ExtendReport:
     """Add concepts, and what further names and the like the inputs bring for known concepts, to a knowledge base.
 
@@ -173,21 +168,21 @@ def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Ite
     known = [name for name in taken if name not in ("problems", "languages")]
     for option in given.options:
         if option not in known:
-            raise ConfigError(
-                f"format {given.format} has no option {option!r}", remedy=f"use one of {', '.join(known)}"
-            )
+            remedy = f"use one of {', '.join(known)}"
+            raise ConfigError(f"format {given.format} has no option {option!r}", remedy=remedy)
     filters = {"languages": languages} if "languages" in taken else {}
     return partial(reader, given.path, **given.options, **filters)
 
 
 def _check_target(target: Path) -> None:
     """Refuse to write over anything else than a knowledge base."""
-    if target.is_dir():
-        raise KnowledgeBaseError("is a folder", path=target, remedy="name a file, such as kb.sqlite in it")
     if not target.exists():
         return
     if not target.is_file():
-        raise KnowledgeBaseError("is a pipe or a device, a knowledge base is a file", path=target, remedy="name a file")
+        found = "folder" if target.is_dir() else "pipe or a device"
+        raise KnowledgeBaseError(
+            f"is a {found}, a knowledge base is a file", path=target, remedy="name a file, such as kb.sqlite"
+        )
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{target.as_uri()}?mode=ro", uri=True)) as connection:
         row = connection.execute("SELECT value FROM meta WHERE key = 'application'").fetchone()
         if row and row[0] == schema.APPLICATION:
@@ -201,22 +196,19 @@ def _check_target(target: Path) -> None:
 
 @contextmanager
 def _connect(new: Path, staging: Path) -> Iterator[Connection]:
-    engine = create_engine(f"sqlite:///{new}", poolclass=NullPool)
+    """A connection to a new file with the second file attached, both set up for one writer."""
 
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _: Any) -> None:
-        """Attach the second file and set both up for one writer."""
-        # Nothing here needs to survive a crash: the file counts only once it is renamed.
+    def connect() -> sqlite3.Connection:
+        """Nothing here needs to survive a crash: the file counts only once it is renamed."""
+        connection = sqlite3.connect(new)
         connection.execute("ATTACH DATABASE ? AS staging", (str(staging),))
         for name in ("main", "staging"):
             for setting in ("journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE", "cache_size=-65536"):
                 connection.execute(f"PRAGMA {name}.{setting}")
+        return connection
 
-    try:
-        with engine.begin() as connection:
-            yield connection
-    finally:
-        engine.dispose()
+    with create_engine("sqlite://", creator=connect, poolclass=NullPool).begin() as connection:
+        yield connection
 
 
 def _count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts, ...]:

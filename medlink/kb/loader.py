@@ -126,13 +126,7 @@ class Loader:
             self.marks[table.name] = self.connection.execute(select(func.max(table.c.id))).scalar() or 0
 
     def take(self, records: Iterable[Record], number: int, problems: Problems) -> None:
-        """Take in the records of one input.
-
-        Args:
-            records: what a reader yields.
-            number: the place of the input, from 0; earlier inputs win where two disagree.
-            problems: where left-out records are counted.
-        """
+        """Take in the records of the input in a place, from 0; earlier inputs win where two disagree."""
         self._input = number
         self._skipped = problems.skipped
         for record in records:
@@ -186,12 +180,8 @@ class Loader:
     def finish(self, skipped: list[Counter[str]], step: Callable[[str], object]) -> str:
         """Sort everything into the final tables and index them.
 
-        Args:
-            skipped: one counter for each input, for rows that are left out now.
-            step: told the name of each step as it begins.
-
-        Returns:
-            The content hash: SHA-256 over the names and semantic types in stored order, which is what an index holds.
+        ``skipped`` counts the rows of each input that are left out now; ``step`` is told the name of each step. Gives
+        the content hash: SHA-256 over the names and semantic types in stored order, which is what an index holds.
         """
         step("sorting names")
         hashed = self._finish_names(skipped)

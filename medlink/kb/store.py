@@ -101,10 +101,7 @@ class KnowledgeBase:
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 over all names with their concepts, languages, types and sources, and the semantic types.
-
-        The same for the same content, built at once or extended by the same steps.
-        """
+        """SHA-256 over names and semantic types; the same for the same content, built or extended by the same steps."""
         return self._meta["content_hash"]
 
     @cached_property
@@ -123,11 +120,8 @@ class KnowledgeBase:
         return sorted(self.counts()["names_by_language"])
 
     def counts(self) -> dict[str, Any]:
-        """Numbers of ``concepts``, ``names``, ``definitions``, ``semantic_types``, ``relations`` and ``mappings``.
-
-        ``names_by_language`` holds the names of each language; ``sources`` the same counts for each source, where
-        ``names`` is by language. They were counted when the file was built.
-        """
+        """Numbers of ``concepts``, ``names``, ``definitions``, ``semantic_types``, ``relations`` and ``mappings``, of
+        ``names_by_language``, and of all these (``names`` by language) for each of ``sources``, as counted once."""
         kinds = ("concepts", "definitions", "semantic_types", "relations", "mappings")
         total: dict[str, Any] = {kind: sum(entry[kind] for entry in self._counts) for kind in kinds}
         by_language: Counter[str] = Counter()
@@ -143,10 +137,9 @@ class KnowledgeBase:
 
     def get(self, concept_id: str) -> ConceptView | None:
         """All about one concept, ``None`` where there is no such id."""
-        rows = self._reader.rows(queries.CONCEPT, concept_id=concept_id)
+        rows, names = self._reader.rows(queries.CONCEPT, concept_id=concept_id), tuple(self.names(concept_id))
         if not rows:
             return None
-        names = tuple(self.names(concept_id))
         return ConceptView(
             concept_id,
             rows[0][1],
@@ -259,11 +252,8 @@ class KnowledgeBase:
     ) -> Iterator[Name]:
         """Names, lazily, by (concept_id, language, not preferred, text).
 
-        Args:
-            languages: those that pass this filter only.
-            sources: of these sources only.
-            semantic_types: of concepts with one of these semantic types (name or code) only.
-            after: those of higher row number only (see :func:`~medlink.kb.extend_kb`).
+        Given only of these ``languages``, ``sources``, and concepts with one of ``semantic_types`` (name or code), and
+        of row numbers above ``after`` (see :func:`~medlink.kb.extend_kb`).
         """
         found = self._every(
             schema.name, languages=_tags(languages), sources=sources, semantic_types=semantic_types, after=after

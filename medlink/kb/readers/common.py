@@ -29,13 +29,9 @@ _SYNONYM_TYPES = {"layperson": "lay", "abbreviation": "abbreviation", "OMO:00030
 class Format:
     """A foreign format that a knowledge base takes in.
 
-    Attributes:
-        name: what :class:`medlink.kb.Input` calls it.
-        read: its reader, as :mod:`medlink.kb.readers` describes it.
-        option: its option of ``medlink kb build``.
-        help: what the option takes.
-        order: the command line reads formats in ascending order; where inputs disagree the earlier one wins.
-        further: the argument of ``read`` that takes all paths but the first, where they are read as one.
+    ``option`` and ``help`` are those of ``medlink kb build``, which reads formats in ascending ``order``: where inputs
+    disagree the earlier one wins. ``further`` is the argument of the reader that takes all paths but the first, where
+    they are read as one.
     """
 
     name: str
@@ -67,11 +63,7 @@ def nothing_found(folder: StrPath, wanted: str, names: Iterable[str], remedy: st
 
 
 def existing_folder(folder: StrPath, remedy: str) -> Path:
-    """``folder`` if it is one.
-
-    Raises:
-        InputError: there is no such folder.
-    """
+    """``folder`` if it is one; otherwise an :class:`InputError` is raised."""
     top = Path(folder)
     if not top.is_dir():
         raise InputError("is no folder" if top.exists() else "no such folder", path=folder, remedy=remedy)
@@ -102,11 +94,7 @@ def is_id(text: str) -> bool:
 
 
 def known_language(language: str) -> str:
-    """The tag of a language that the user named, ``""`` for none.
-
-    Raises:
-        ConfigError: it is no language.
-    """
+    """The tag of a language that the user named, ``""`` for none; raises :class:`ConfigError` for what is no tag."""
     tag = language_tag(language) if language else ""
     if tag is None:
         raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as de")

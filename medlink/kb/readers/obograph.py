@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from os import PathLike
 from typing import Any
 
@@ -188,18 +189,14 @@ def _concept(ontology: Ontology, concept_id: str, node: dict[str, Any]) -> Itera
 def _semantic_types(
     own: dict[str, dict[str, Any]], parents: dict[str, list[str]], source: str
 ) -> Iterator[SemanticType]:
-    named = False
-    for url, node in own.items():
-        for namespace in dict.fromkeys(_values(node, _NAMESPACES)):
-            named = True
-            yield SemanticType(compact(url), namespace, "", source)
-    if named:
+    named = {url: dict.fromkeys(_values(node, _NAMESPACES)) for url, node in own.items()}
+    yield from (SemanticType(compact(url), space, "", source) for url, spaces in named.items() for space in spaces)
+    if any(named.values()):
         return
-    with_children = {parent for listed in parents.values() for parent in listed}
-    roots = [url for url in own if url not in parents and url in with_children]
-    tops = set(roots)
-    if len(roots) == 1:
-        tops = {url for url, listed in parents.items() if roots[0] in listed}
+    with_children = set(chain.from_iterable(parents.values()))
+    tops = {url for url in own if url not in parents and url in with_children}
+    if len(tops) == 1:
+        tops = {url for url, listed in parents.items() if tops.issubset(listed)}
     for url in own:
         above, queue = {url}, [url]
         while queue:

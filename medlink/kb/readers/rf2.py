@@ -21,7 +21,9 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
@@ -76,7 +78,8 @@ def read_rf2(
         problems: where bad and left-out rows are counted.
     """
     problems = problems or Problems()
-    snapshot = _Snapshot([folder, *extensions], problems, language_filter(languages), language_refsets)
+    files, asked = _find([folder, *extensions]), language_filter(languages)
+    snapshot = _Snapshot(files, problems, problems.skipped, asked, [*language_refsets, _US, _GB])
     yield from snapshot.concepts()
     for kind in ("Description", "TextDefinition"):
         yield from snapshot.descriptions(kind)
@@ -84,21 +87,15 @@ def read_rf2(
     yield from snapshot.maps()
 
 
+@dataclass(slots=True)
 class _Snapshot:
-    def __init__(
-        self,
-        folders: Sequence[str | PathLike[str]],
-        problems: Problems,
-        languages: frozenset[str] | None,
-        language_refsets: Sequence[str],
-    ) -> None:
-        self.problems = problems
-        self.skipped = problems.skipped
-        self.languages = languages
-        self.files = _find(folders)
-        self.refset_order = [*language_refsets, _US, _GB]
-        self.inactive: set[str] = set()
-        self.names: dict[str, str] = {}
+    files: dict[str, list[Path]]
+    problems: Problems
+    skipped: Counter[str]
+    languages: frozenset[str] | None
+    refset_order: list[str]
+    inactive: set[str] = field(default_factory=set)
+    names: dict[str, str] = field(default_factory=dict)
 
     def active(self, kind: str, columns: Sequence[str]) -> Iterator[tuple[LineFile, int, list[str]]]:
         """Active rows of all files of a kind: the file, the line, and the asked columns."""
