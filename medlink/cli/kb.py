@@ -153,11 +153,13 @@ def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: 
         found = opened.search(text, limit, language)
         preferred = opened.preferred_names([name.concept_id for name in found], language)
         if as_json:
-            rows = (
-                {"concept_id": name.concept_id, "name": name.text, **_fields([name], "language", "type", "source")[0]}
+            rows = [
+                {"concept_id": name.concept_id, "name": name.text}
+                | _fields([name], "language", "type", "source")[0]
+                | {"preferred_name": preferred[name.concept_id]}
                 for name in found
-            )
-            click.echo(_json([{**row, "preferred_name": preferred[row["concept_id"]]} for row in rows]))
+            ]
+            click.echo(_json(rows))
             return
         if not found:
             click.echo(f"no name matches {text!r}", err=True)
@@ -241,12 +243,10 @@ def _concept(opened: KnowledgeBase, view: ConceptView, language: str | None, dep
     ancestors = opened.ancestors(view.concept_id, depth) if depth else []
     shown = opened.preferred_names([concept_id for concept_id, _ in ancestors], language)
     return {
-        "concept_id": view.concept_id,
-        "source": view.source,
+        **_fields([view], "concept_id", "source")[0],
         "preferred_name": opened.preferred_name(view.concept_id, language),
         "ancestors": [
-            {"concept_id": concept_id, "depth": level, "preferred_name": shown.get(concept_id)}
-            for concept_id, level in ancestors
+            {"concept_id": above, "depth": level, "preferred_name": shown.get(above)} for above, level in ancestors
         ],
         "names": _fields(view.names, "text", "language", "type", "preferred"),
         "definitions": _fields(view.definitions, "text", "language"),

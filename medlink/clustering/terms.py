@@ -37,11 +37,7 @@ _Row = tuple[int, str, int, str, str]  # line, text, frequency, language, id
 
 
 class Texts(Sequence[str]):
-    """Texts in one block of bytes: some 30 bytes for a term where a ``str`` takes 80 and its place in a list 8.
-
-    >>> list(Texts(["Fieber", "fiebre"])), Texts(["a", "b"])[1]
-    (['Fieber', 'fiebre'], 'b')
-    """
+    """Texts in one block of bytes: some 30 bytes for a term where a ``str`` takes 80 and its place in a list 8."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._block = bytearray()
@@ -121,11 +117,7 @@ class Terms:
         )
 
     def ordered(self) -> Terms:
-        """The same rows by text, language and id, so that nothing made from them depends on the order of the list.
-
-        >>> list(Terms.of([("b", 1, "", ""), ("a", 1, "", "")]).ordered().texts)
-        ['a', 'b']
-        """
+        """The same rows by text, language and id, so that nothing made from them depends on the order of the list."""
         tags = ("", *sorted(self.languages[1:]))
         language = np.array([tags.index(tag) for tag in self.languages], dtype=np.int16)[self.language]
         ids = self.ids or [""] * len(self)
@@ -247,10 +239,6 @@ def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
 def _place(table: Table, wanted: str | None, usual: Sequence[str]) -> int | None:
     """Place of a column; one that was asked for by name must be there."""
     name = next((one for one in usual if one in table.header), None) if wanted is None else wanted.strip().lower()
-    if name is None:
-        return None
-    if name not in table.header:
-        raise table.error(
-            f"no column {wanted!r}; found {found_columns(table.header)}", "name a column of the first line"
-        )
-    return table.places([name])[0]
+    if name is None or name in table.header:
+        return None if name is None else table.places([name])[0]
+    raise table.error(f"no column {wanted!r}; found {found_columns(table.header)}", "name a column of the first line")

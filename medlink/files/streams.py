@@ -71,8 +71,8 @@ def text_encoding(encoding: str) -> str:
     except (LookupError, ValueError) as error:
         raise ConfigError(f"unknown encoding {encoding!r}", remedy="give one such as utf-8 or latin-1") from error
     with suppress(LookupError, ValueError):
-        plain = not name.replace("_", "-").startswith(_NO_LINES) and _PLAIN.decode(name) == _PLAIN.decode("ascii")
-        if plain or name.startswith(_WIDE):
+        lined = not name.replace("_", "-").startswith(_NO_LINES)
+        if name.startswith(_WIDE) or (lined and _PLAIN.decode(name) == _PLAIN.decode("ascii")):
             return name
     raise ConfigError(f"encoding {encoding!r} cannot be read line by line", remedy="convert the file to UTF-8")
 

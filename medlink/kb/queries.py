@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import (
     BindParameter,
+    Boolean,
     Column,
     ColumnElement,
     Select,
@@ -18,6 +19,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    type_coerce,
     union_all,
 )
 
@@ -56,8 +58,8 @@ def in_order(table: Table) -> tuple[ColumnElement[Any], ...]:
 
 def _columns(table: Table) -> list[ColumnElement[Any]]:
     """The columns of a table as its record has them: with the name of the source."""
-    shown = (column for column in table.c if column.name not in ("id", "normal"))
-    return [source.c.name if column is table.c.source_id else column for column in shown]
+    as_record = {"source_id": source.c.name, "preferred": type_coerce(name.c.preferred, Boolean)}
+    return [as_record.get(column.name, column) for column in table.c if column.name not in ("id", "normal")]
 
 
 _NAME = _columns(name)
@@ -159,8 +161,8 @@ SEARCH = _search()
 
 def every(
     table: Table,
+    extended: bool,
     *,
-    extended: bool = False,
     after: int = 0,
     languages: Collection[str] | None = None,
     sources: Iterable[str] | None = None,
@@ -197,12 +199,12 @@ def every(
 
 
 def _of_concept(table: Table) -> Select[Any]:
-    return every(table, extended=True).where(table.c.concept_id == bindparam("concept_id"))
+    return every(table, True).where(table.c.concept_id == bindparam("concept_id"))
 
 
 CONCEPT, NAMES, DEFINITIONS, SEMANTIC_TYPES, MAPPINGS = map(
     _of_concept, (concept, name, definition, semantic_type, mapping)
 )
-RELATIONS = every(relation, extended=True).where(
+RELATIONS = every(relation, True).where(
     or_(relation.c.head == bindparam("concept_id"), relation.c.tail == bindparam("concept_id"))
 )

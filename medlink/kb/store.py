@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import starmap
 from os import PathLike
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Table
 
@@ -21,6 +22,8 @@ from medlink.kb.schema import APPLICATION, SCHEMA_VERSION
 from medlink.language.tags import language_tag
 from medlink.language.text import normalise, variants
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +140,10 @@ class KnowledgeBase:
 
     def get(self, concept_id: str) -> ConceptView | None:
         """All about one concept, ``None`` where there is no such id."""
-        rows, names = self._reader.rows(queries.CONCEPT, concept_id=concept_id), tuple(self.names(concept_id))
+        rows = self._reader.rows(queries.CONCEPT, concept_id=concept_id)
         if not rows:
             return None
+        names = tuple(self.names(concept_id))
         return ConceptView(
             concept_id,
             rows[0][1],
@@ -152,7 +156,7 @@ class KnowledgeBase:
 
     def names(self, concept_id: str) -> list[Name]:
         """Names of a concept by language, the preferred one of each language first."""
-        return [_name(row) for row in self._reader.rows(queries.NAMES, concept_id=concept_id)]
+        return list(starmap(Name, self._reader.rows(queries.NAMES, concept_id=concept_id)))
 
     def preferred_name(self, concept_id: str, language: str | None = None) -> str | None:
         """The name to show for a concept: the preferred one in ``language``, else in the same language without or with
@@ -183,7 +187,7 @@ class KnowledgeBase:
         if not forms:
             return []
         rows = self._reader.rows(queries.LOOKUP, forms=json.dumps(forms), plain=forms[0], language=tag)
-        return [_name(row) for row in rows]
+        return list(starmap(Name, rows))
 
     def search(self, text: str, limit: int = 10, language: str | None = None) -> list[Name]:
         """Names that contain all words of ``text``, as found while it is typed: the last word may be a beginning.
@@ -203,7 +207,7 @@ class KnowledgeBase:
             language=_tag(language),
             limit=limit,
         )
-        return [_name(row) for row in rows]
+        return list(starmap(Name, rows))
 
     def parents(self, concept_id: str) -> list[str]:
         """Ids of the concepts that this one is a kind of."""
@@ -218,21 +222,20 @@ class KnowledgeBase:
 
         At most ``max_depth`` steps are taken; the concept itself is no part of it, also where the source has a cycle.
         """
-        return [
-            (row[0], row[1]) for row in self._reader.rows(queries.ANCESTORS, concept_id=concept_id, limit=max_depth)
-        ]
+        rows = self._reader.rows(queries.ANCESTORS, concept_id=concept_id, limit=max_depth)
+        return [(row[0], row[1]) for row in rows]
 
     def definitions(self, concept_id: str) -> list[Definition]:
         """Definitions of a concept."""
-        return [Definition(*row) for row in self._reader.rows(queries.DEFINITIONS, concept_id=concept_id)]
+        return list(starmap(Definition, self._reader.rows(queries.DEFINITIONS, concept_id=concept_id)))
 
     def semantic_types(self, concept_id: str) -> list[SemanticType]:
         """Semantic types of a concept."""
-        return [SemanticType(*row) for row in self._reader.rows(queries.SEMANTIC_TYPES, concept_id=concept_id)]
+        return list(starmap(SemanticType, self._reader.rows(queries.SEMANTIC_TYPES, concept_id=concept_id)))
 
     def mappings(self, concept_id: str) -> list[Mapping]:
         """Codes of a concept in other systems."""
-        return [Mapping(*row) for row in self._reader.rows(queries.MAPPINGS, concept_id=concept_id)]
+        return list(starmap(Mapping, self._reader.rows(queries.MAPPINGS, concept_id=concept_id)))
 
     def mapped(self, system: str, code: str) -> list[str]:
         """Ids of the concepts that map to a code of another system."""
@@ -240,7 +243,7 @@ class KnowledgeBase:
 
     def relations(self, concept_id: str) -> list[Relation]:
         """Relations in which a concept is head or tail."""
-        return [Relation(*row) for row in self._reader.rows(queries.RELATIONS, concept_id=concept_id)]
+        return list(starmap(Relation, self._reader.rows(queries.RELATIONS, concept_id=concept_id)))
 
     def iter_names(
         self,
@@ -255,17 +258,14 @@ class KnowledgeBase:
         Given only of these ``languages``, ``sources``, and concepts with one of ``semantic_types`` (name or code), and
         of row numbers above ``after`` (see :func:`~medlink.kb.extend_kb`).
         """
-        found = self._every(
-            schema.name, languages=_tags(languages), sources=sources, semantic_types=semantic_types, after=after
-        )
-        return map(_name, found)
+        filters = {"languages": _tags(languages), "sources": sources, "semantic_types": semantic_types}
+        return self._every(Name, schema.name, after=after, **filters)
 
     def iter_concepts(
         self, *, sources: Iterable[str] | None = None, semantic_types: Iterable[str] | None = None
     ) -> Iterator[Concept]:
         """Concepts, lazily, by id; filters as for :meth:`iter_names`."""
-        found = self._every(schema.concept, sources=sources, semantic_types=semantic_types)
-        return (Concept(*row) for row in found)
+        return self._every(Concept, schema.concept, sources=sources, semantic_types=semantic_types)
 
     def iter_relations(
         self,
@@ -275,35 +275,31 @@ class KnowledgeBase:
         semantic_types: Iterable[str] | None = None,
     ) -> Iterator[Relation]:
         """Relations, lazily, by (head, type, tail); ``semantic_types`` are those of the head."""
-        found = self._every(schema.relation, type=types, sources=sources, semantic_types=semantic_types)
-        return (Relation(*row) for row in found)
+        return self._every(Relation, schema.relation, type=types, sources=sources, semantic_types=semantic_types)
 
     def iter_definitions(
         self, *, languages: Iterable[str] | None = None, sources: Iterable[str] | None = None
     ) -> Iterator[Definition]:
         """Definitions, lazily, by concept; filters as for :meth:`iter_names`."""
-        found = self._every(schema.definition, languages=_tags(languages), sources=sources)
-        return (Definition(*row) for row in found)
+        return self._every(Definition, schema.definition, languages=_tags(languages), sources=sources)
 
     def iter_semantic_types(self, *, sources: Iterable[str] | None = None, after: int = 0) -> Iterator[SemanticType]:
         """Semantic types, lazily, by concept; ``after`` as for :meth:`iter_names`."""
-        return (SemanticType(*row) for row in self._every(schema.semantic_type, sources=sources, after=after))
+        return self._every(SemanticType, schema.semantic_type, sources=sources, after=after)
 
     def iter_mappings(self, *, systems: Iterable[str] | None = None) -> Iterator[Mapping]:
         """Mappings, lazily, by concept."""
-        return (Mapping(*row) for row in self._every(schema.mapping, system=systems))
+        return self._every(Mapping, schema.mapping, system=systems)
 
-    def _every(self, table: Table, *, after: int = 0, **filters: Iterable[str] | None) -> Iterator[Any]:
-        """Rows of a table; a filter that is a single string is one value, not its letters."""
+    def _every(
+        self, record: Callable[..., T], table: Table, *, after: int = 0, **filters: Iterable[str] | None
+    ) -> Iterator[T]:
+        """Records of a table; a filter that is a single string is one value, not its letters."""
         listed = {
             key: None if value is None else [value] if isinstance(value, str) else list(value)
             for key, value in filters.items()
         }
-        return self._reader.stream(queries.every(table, extended=self.extended, after=after, **listed))
-
-
-def _name(row: Any) -> Name:
-    return Name(row[0], row[1], row[2], row[3], row[4], bool(row[5]))
+        return starmap(record, self._reader.stream(queries.every(table, self.extended, after=after, **listed)))
 
 
 def _tag(language: str | None) -> str:

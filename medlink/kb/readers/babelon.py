@@ -41,12 +41,8 @@ def read_babelon(
     Only names and definitions come out, no concepts: a knowledge base keeps those whose concept another input
     brings, and counts the rest as skipped. Memory does not grow with the file.
 
-    Args:
-        path: the translations, of any of the layouts.
-        source: name of the source; the file's name without endings when left out.
-        version: version of the source.
-        problems: where bad rows are counted. Rows without a translation, rows of other predicates and
-            translations that say that they are obsolete are counted as skipped.
+    Without ``source`` it is named as the file without its endings. Rows without a translation, rows of other predicates
+    and translations that say that they are obsolete are counted as skipped.
 
     Yields:
         The source, then preferred names (``rdfs:label``), synonyms and definitions (``IAO:0000115``).

@@ -59,12 +59,8 @@ def read_obo(
 
     The file is read twice (first for prefixes and relation names); memory does not grow with it.
 
-    Args:
-        path: the ontology.
-        source: name of the source; the dominant prefix, such as ``DOID``, when left out.
-        version: version of the source; the date or number in ``data-version`` when left out.
-        language: language of names and definitions, English by custom.
-        problems: where bad and left-out terms are counted.
+    Without ``source`` it is named by the dominant prefix, such as ``DOID``; without ``version`` that is the date or
+    number in ``data-version``.
     """
     problems = problems or Problems()
     prefixes: Counter[str] = Counter()

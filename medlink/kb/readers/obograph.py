@@ -53,12 +53,8 @@ def read_obograph(
 
     The file is taken into memory as a whole (about ten times its unpacked size).
 
-    Args:
-        path: the ontology.
-        source: name of the source; the dominant prefix, such as ``HP``, when left out.
-        version: version of the source; what the file says when left out.
-        language: language of names and definitions, English by custom.
-        problems: where left-out and malformed nodes are counted.
+    Without ``source`` it is named by the dominant prefix, such as ``HP``; ``version`` is what the file says when left
+    out.
     """
     problems = problems or Problems()
     lines = LineFile(path, problems)

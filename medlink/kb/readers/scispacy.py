@@ -31,12 +31,7 @@ def read_scispacy(
     ``canonical_name`` is the preferred name, ``aliases`` are synonyms. A type is a semantic type by its code, since
     the file has no names of types. Memory grows with one concept.
 
-    Args:
-        path: the file.
-        source: name of the source; the file's name without endings when left out.
-        version: version of the source.
-        language: language of names and definitions, English in all that scispaCy offers.
-        problems: where bad and left-out lines are counted.
+    Without ``source`` it is named as the file without its endings.
     """
     problems = problems or Problems()
     tag = known_language(language)

@@ -39,13 +39,8 @@ def read_table(
 
     Memory grows with the number of distinct ids (each is announced once), not with the rows.
 
-    Args:
-        path: the table.
-        source: name of the source; when left out ``decisions``, or for other tables the file's name without endings.
-        version: version of the source.
-        title: title of the source.
-        language: language of rows that name none.
-        problems: where bad rows are counted.
+    Without ``source`` it is named ``decisions``, or for other tables as the file without its endings; ``language`` is
+    that of rows that name none.
     """
     problems = problems or Problems()
     default, table = known_language(language), open_table(path, problems)
