@@ -39,9 +39,7 @@ _TERMS = ("representative", "term", "joined_to")
 def write_report(
     path: str | PathLike[str], clusters: Iterable[Mapping[str, Any]], *, title: str, summary: Mapping[str, Any]
 ) -> None:
-    """Write the page; it appears under its name when it is complete.
-
-    Memory does not grow with the clusters.
+    """Write the page; it appears under its name when it is complete. Memory does not grow with the clusters.
 
     Args:
         path: the HTML file to write; an existing one is replaced.
@@ -94,10 +92,7 @@ def _data(clusters: Iterable[Mapping[str, Any]], summary: Mapping[str, Any]) -> 
         row["nearest"] = [_row("nearest", one) for one in cluster["nearest"]]
         row["neighbours"] = [_row("neighbour", one) for one in cluster["neighbours"]]
         row["members"] = [
-            _row(
-                "member",
-                {**one, "language": language_tag(one["language"]) or "", "hash": term_hash(one["term"])},
-            )
+            _row("member", {**one, "language": language_tag(one["language"]) or "", "hash": term_hash(one["term"])})
             for one in cluster["members"]
         ]
         yield separator + _json(_row("cluster", row))

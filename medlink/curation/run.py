@@ -52,8 +52,7 @@ def cluster_list(
         bundle: where the known concepts are.
         decisions: a file that was saved on the page; see :func:`medlink.curation.apply`.
         add_to: a bundle that takes in what the decisions accept.
-        out: file for the clusters.
-        shape: how they are written, see :meth:`medlink.clustering.Clustering.lines`.
+        out, shape: file for the clusters, and how they are written, see :meth:`medlink.clustering.Clustering.lines`.
         report: file for the page to look through the clusters and decide.
         say: called with each line that a reader should see, such as the summary.
         progress: called with step, done and whole.
