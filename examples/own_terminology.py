@@ -6,8 +6,7 @@ python examples/own_terminology.py
 import tempfile
 from pathlib import Path
 
-from medlink import build_bundle, build_kb, load
-from medlink.kb import Input
+from medlink import Input, build_bundle, build_kb, load
 
 OWN_TABLE = """\
 concept_id\tname\tlanguage\ttype\tparent\tsemantic_type

@@ -11,17 +11,7 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models.static.encoder import StaticEncoder, is_static
-from medlink.models.transformer import TransformerEncoder, fingerprint_of
-
-__all__ = [
-    "BUILTIN",
-    "Encoder",
-    "TransformerEncoder",
-    "builtin_folder",
-    "check_folder",
-    "fingerprint_of",
-    "load_encoder",
-]
+from medlink.models.transformer import TransformerEncoder
 
 BUILTIN = "builtin"
 _ROOT = Path(__file__).resolve().parent.parent

@@ -16,7 +16,6 @@ PACKAGE = Path(medlink.__file__).parent
 ROOT = PACKAGE.parent
 # Modules that are imported only where training or a transformer was asked for.
 BEHIND_AN_EXTRA = (
-    "cli/biolord_",
     "training/",
     "models/static/module.py",
     "models/static/net.py",
@@ -94,7 +93,7 @@ def test_base_imports_are_required() -> None:
 def test_requirements_are_imported() -> None:
     imported = set().union(*(DISTRIBUTIONS[library] for _, library, _ in libraries()))
     assert requirements()[""] <= imported
-    assert {"sentence-transformers", "scispacy", "filelock", "matplotlib"} <= imported
+    assert {"sentence-transformers", "scispacy", "matplotlib"} <= imported
 
 
 def test_imports_of_extras_are_in_the_extra_that_is_named() -> None:

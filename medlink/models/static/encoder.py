@@ -212,8 +212,8 @@ class StaticEncoder:
         """Write a model folder that this class and sentence-transformers both load; returns it."""
         folder = Path(folder)
         self.save_weights(folder)
-        write_json(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": MODULE_PATH}])
-        write_json(
+        _write_json(folder / "modules.json", [{"idx": 0, "name": "0", "path": "", "type": MODULE_PATH}])
+        _write_json(
             folder / "config_sentence_transformers.json",
             {"model_type": "SentenceTransformer", "similarity_fn_name": "cosine", "prompts": {}},
         )
@@ -227,7 +227,7 @@ class StaticEncoder:
         # written here: the library's own save_file makes a file that only its owner can read
         weights = save({k: np.ascontiguousarray(v) for k, v in self.tensors.items()})
         (folder / WEIGHTS_FILE).write_bytes(weights)
-        write_json(folder / CONFIG_FILE, self.config.to_dict())
+        _write_json(folder / CONFIG_FILE, self.config.to_dict())
 
     @classmethod
     def load(cls, folder: str | Path) -> StaticEncoder:
@@ -270,6 +270,6 @@ def _weights_folder(folder: Path) -> Path:
     return folder / _modules(folder)[0][1] if is_static(folder) else folder
 
 
-def write_json(path: Path, data: Any) -> None:
+def _write_json(path: Path, data: Any) -> None:
     """Write JSON into a folder that is itself a draft."""
     path.write_text(json_text(data), encoding="utf-8")

@@ -19,7 +19,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.models.encoders import fingerprint_of
+from medlink.models.transformer import fingerprint_of
 from medlink.training.biolord.contrastive import InfoNceLoss, no_negatives
 from medlink.training.common import checkpoint
 from medlink.training.common.batch_trainer import Figures, _Collator
