@@ -93,23 +93,15 @@ class Decisions:
         for row in rows:
             first = self._exact.setdefault((row.term, row.language), row)
             if (first.concept_id, first.decision) != (row.concept_id, row.decision):
-                raise InputError(
-                    f"this term is decided otherwise in line {first.line}",
-                    path=path,
-                    line=row.line,
-                    remedy="keep one of the two rows",
-                )
+                problem = f"this term is decided otherwise in line {first.line}"
+                raise self._refused(row, problem, "keep one of the two rows")
             if first is row:
                 self._by_term[row.term].append(row)
             if row.preferred:
                 other = preferred.setdefault((row.concept_id, row.language), row)
                 if other.term != row.term:
-                    raise InputError(
-                        f"the preferred term of this id and language is in line {other.line}",
-                        path=path,
-                        line=row.line,
-                        remedy="make one of the two a synonym",
-                    )
+                    problem = f"the preferred term of this id and language is in line {other.line}"
+                    raise self._refused(row, problem, "make one of the two a synonym")
                 self._names.setdefault(row.concept_id, row.term)
             if row.parent:
                 self._parents.setdefault(row.concept_id, row.parent)
@@ -139,14 +131,15 @@ class Decisions:
         """
         new_or_known = cache(lambda one: one.startswith(NEW_ID) or is_known(one))
         for row in self._accepted_rows:
-            problem = ""
             if not new_or_known(row.concept_id):
-                problem = "the bundle has no concept with this id"
                 remedy = f"write the id of a concept that it has, or one that begins with {NEW_ID}"
-            elif _is_quoted(row.term):
-                problem, remedy = "the name stands in quotes", "save the file as TSV without quotes, or take them off"
-            if problem:
-                raise InputError(problem, path=self.path, line=row.line, remedy=remedy)
+                raise self._refused(row, "the bundle has no concept with this id", remedy)
+            if _is_quoted(row.term):
+                remedy = "save the file as TSV without quotes, or take them off"
+                raise self._refused(row, "the name stands in quotes", remedy)
+
+    def _refused(self, row: Decision, problem: str, remedy: str) -> InputError:
+        return InputError(problem, path=self.path, line=row.line, remedy=remedy)
 
     def name(self, concept_id: str) -> str:
         """The preferred name that the file gives to a concept, ``""`` for none."""
