@@ -99,8 +99,7 @@ class Guards:
     """Guard values of n terms as numbers, to compare millions of pairs.
 
     Args:
-        terms: n terms.
-        languages: n languages, BCP 47 or ``""``.
+        terms, languages: n terms and their languages, BCP 47 or ``""``.
         progress: called with the number of terms done.
         concepts: n sets of the known concepts that each term is a name of; two terms with sets that share nothing are
             parted by ``concept``. Without them that kind parts nothing.

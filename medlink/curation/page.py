@@ -44,8 +44,7 @@ def write_report(
     Args:
         path: the HTML file to write; an existing one is replaced.
         clusters: clusters as ``Cluster.to_dict`` gives them.
-        title: heading of the page.
-        summary: counts and settings to show, by name.
+        title, summary: heading of the page, and counts and settings to show, by name.
 
     Raises:
         ConfigError: the file cannot be written.

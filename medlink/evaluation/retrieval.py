@@ -62,15 +62,11 @@ def retrieve(
     rank_by: RankBy = "concepts",
     progress: Progress | None = None,
 ) -> list[Answer]:
-    """Look every query up among the names of a dictionary; each distinct text is embedded once.
+    """An answer for each query from the names of a dictionary, in their order; each distinct text is embedded once.
 
-    Args:
-        encode: embeds n texts as ``(n, d)`` float32 unit vectors.
-        depth, rank_by: see :func:`medlink.evaluation.ranking.rank_gold`.
-        progress: called with step, done and whole; the parts of a composite query are ranked each.
-
-    Returns:
-        An answer for each query, in their order.
+    ``encode`` gives n texts as ``(n, d)`` float32 unit vectors; for ``depth`` and ``rank_by`` see
+    :func:`medlink.evaluation.ranking.rank_gold`. ``progress`` is called with step, done and whole; the parts of a
+    composite query are ranked each.
 
     Raises:
         ConfigError: the dictionary has no name, or an option is outside its range.
