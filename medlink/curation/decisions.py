@@ -25,7 +25,7 @@ from os import PathLike, fspath
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.tables import Table, open_table
-from medlink.kb.readers.table import is_id
+from medlink.kb.readers.common import is_id
 from medlink.language.tags import language_tag
 
 ACCEPT, GROUP, REJECT = "accept", "group", "reject"
