@@ -18,8 +18,7 @@ from os import PathLike
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.tables import Table, open_table
-from medlink.kb.readers.common import Format, deprecated
-from medlink.kb.readers.table import stem
+from medlink.kb.readers.common import Format, deprecated, stem
 from medlink.language.tags import language_tag
 from medlink.records import Definition, Name, Record, Source
 
@@ -42,18 +41,11 @@ def read_babelon(
     Only names and definitions come out, no concepts: a knowledge base keeps those whose concept another input
     brings, and counts the rest as skipped. Memory does not grow with the file.
 
-    Args:
-        path: the file, plain or ``.gz``.
-        source: name of the source; the file's name without endings when left out.
-        version: version of the source.
-        problems: where bad rows are counted. Rows without a translation, rows of other predicates and
-            translations that say that they are obsolete are counted as skipped.
+    Without ``source`` it is named as the file without its endings. Rows without a translation, rows of other predicates
+    and translations that say that they are obsolete are counted as skipped.
 
     Yields:
         The source, then preferred names (``rdfs:label``), synonyms and definitions (``IAO:0000115``).
-
-    Raises:
-        InputError: the file cannot be read, is of none of the layouts, or too many rows are bad.
     """
     problems = problems or Problems()
     name = source or stem(path)
@@ -84,9 +76,9 @@ def _rows(table: Table) -> Iterator[tuple[int, str, str, str, str]]:
     """Line, id, predicate, language and text of each translation, whatever the layout."""
     for columns in _LAYOUTS:
         if table.has(columns):
-            places = table.places(columns)
+            at = table.places(columns)
             for line, cells in table.rows:
-                concept_id, predicate, language, text = (cells[place].strip() for place in places)
+                concept_id, predicate, language, text = (cells[place].strip() for place in at)
                 yield line, concept_id, predicate, language, text
             return
     if not table.has(_TEMPLATE):
@@ -98,17 +90,12 @@ def _rows(table: Table) -> Iterator[tuple[int, str, str, str, str]]:
     line, second = next(table.rows, (2, []))
     found = _DIRECTIVE.match(second[value]) if second else None
     if found is None:
-        raise InputError(
-            "looked for a second header row with a directive such as 'AL oboInOwl:hasExactSynonym@de SPLIT=|'; "
-            f"found {second[value][:80]!r}"
-            if second
-            else "there is no second header row",
-            path=table.lines.path,
-            line=line,
-            remedy="give a Babelon TSV, or a ROBOT template with a language",
-        )
+        wanted = "looked for a second header row with a directive such as 'AL oboInOwl:hasExactSynonym@de SPLIT=|'"
+        message = f"{wanted}; found {second[value][:80]!r}" if second else "there is no second header row"
+        remedy = "give a Babelon TSV, or a ROBOT template with a language"
+        raise InputError(message, path=table.lines.path, line=line, remedy=remedy)
     table.lines.header = 2
-    predicate, language, separator = found[1], found[2], found[3]
+    predicate, language, separator = found.groups()
     for line, cells in table.rows:
         for text in cells[value].split(separator) if separator else [cells[value]]:
             yield line, cells[subject].strip(), predicate, language, text.strip()

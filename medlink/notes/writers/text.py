@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from medlink.errors import ConfigError
+from medlink.files.folders import one_error
 from medlink.files.json import read_json, write_json
-from medlink.files.whole import check_targets, is_replaced, one_error, put_in_place, standard_output, whole_text
+from medlink.files.whole import check_targets, is_replaced, put_in_place, standard_output, whole_text
 from medlink.notes.reading import Note
 from medlink.notes.writers.protocol import Job, LinkedMention
 
