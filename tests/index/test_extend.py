@@ -478,7 +478,7 @@ def test_damage_to_the_added_part_is_named(bundle: Path) -> None:
     with pytest.raises(BundleError, match=r"near\.npy: a file of the index is missing"):
         Bundle(bundle)
     shutil.rmtree(added)
-    with pytest.raises(BundleError, match=r"added-[0-9a-f]{16}: no index here\. Remedy: build the index again"):
+    with pytest.raises(BundleError, match=r"added-[0-9a-f]{16}: the index is incomplete: it has no index\.json"):
         Bundle(bundle)
 
 
