@@ -326,12 +326,8 @@ class ConceptIndex:
     def near(self, names: Keys, k: int, selection: Selections | None = None) -> tuple[Positions, Keys]:
         """The nearest other names of names, by embedding: ``position (m,)`` in ``names`` and name ``(m,)``.
 
-        Those that a part keeps of its names where they are enough, else what a search finds, the name itself included.
-
-        Args:
-            names: ``(n,)`` names.
-            k: names wanted for each, from each part.
-            selection: names that may come back.
+        Each part gives k for each name: those that it keeps of its names where they are enough, else what a search
+        among the selection finds, the name itself included.
         """
         positions, found = [], []
         for part, selected in self._with(selection):

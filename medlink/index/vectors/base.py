@@ -37,12 +37,9 @@ class VectorIndex(Protocol):
         """Add vectors ``(n, dimension)``; rows are numbered on."""
 
     def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
-        """Rows with the largest inner product.
+        """The k rows with the largest inner product with each of the vectors ``(n, dimension)``.
 
-        Args:
-            vectors: ``(n, dimension)``.
-            k: rows wanted for each.
-            allowed: ``(rows,)`` which rows may come back; the others are skipped while it searches.
+        ``allowed (rows,)`` says which rows may come back; the others are skipped while it searches.
 
         Returns:
             ``(n, k)`` rows, best first, -1 where there are fewer, and ``(n, k)`` inner products. There are as many
