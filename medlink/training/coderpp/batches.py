@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from torch import Tensor
 from medlink.index.selfjoin import nearest
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Ids, Terms
+from medlink.training.data.batches import order
 
 _AT_ONCE = 8192
 
@@ -79,15 +79,12 @@ class RoundSampler:
         first = self.round * self._batches
         return (self.compose(number).tolist() for number in range(first, first + self._batches))
 
-    def anchors(self, number: int) -> Ids:
+    def anchors(self, number: int) -> NDArray[np.int32]:
         """Anchors of a batch: the terms in a new random order each epoch, one epoch after the other."""
         places = number * self._recipe.anchors + np.arange(self._recipe.anchors)
-        epochs = places // len(self._terms)
-        drawn = [
-            _order(self._recipe.seed, int(epoch), len(self._terms))[places[epochs == epoch] % len(self._terms)]
-            for epoch in np.unique(epochs)
-        ]
-        return np.concatenate(drawn)
+        epochs = places // self.terms
+        orders = {epoch: order(self._recipe.seed, 0, epoch, self.terms) for epoch in np.unique(epochs).tolist()}
+        return np.concatenate([order[places[epochs == epoch] % self.terms] for epoch, order in orders.items()])
 
     def compose(self, number: int) -> Ids:
         """Terms of a batch, ascending: its anchors, ``positives`` of each, and their nearest, each once."""
@@ -97,13 +94,6 @@ class RoundSampler:
         near = self.neighbours[anchors].reshape(-1)
         batch: Ids = np.unique(np.concatenate([anchors, *positives, near[near >= 0]]))
         return batch
-
-
-@lru_cache(maxsize=2)
-def _order(seed: int, epoch: int, count: int) -> Ids:
-    """The order of the anchors in an epoch."""
-    order: Ids = np.random.default_rng([seed, 0, epoch]).permutation(count)
-    return order
 
 
 class Collator:

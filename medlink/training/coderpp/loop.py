@@ -69,7 +69,9 @@ class CoderPlusPlusLoop(ResumableTrainer):
         self.recipe, self._part = recipe, part
         self._rounds = RoundSampler(terms, recipe, self.round_steps * per_step)
         self._found: int | None = None
-        self._ms_loss = MultiSimilarityLoss(part.model, recipe.alpha, recipe.beta, recipe.threshold, recipe.epsilon)
+        self._ms_loss = MultiSimilarityLoss(
+            part.model, alpha=recipe.alpha, beta=recipe.beta, threshold=recipe.threshold, epsilon=recipe.epsilon
+        )
         super().__init__(
             part.model,
             self._ms_loss,

@@ -16,13 +16,8 @@ from torch.nn import functional
 
 from medlink.training.common.length_batches import embed
 
-ALPHA = 2.0
-BETA = 50.0
-THRESHOLD = 0.5
-EPSILON = 0.1
 
-
-def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = EPSILON) -> tuple[Tensor, Tensor]:
+def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = 0.1) -> tuple[Tensor, Tensor]:
     """Positive and negative pairs that still teach something.
 
     Zeng et al. 2022, section 4.2, N_i and P_i: a negative counts if it is more similar than the least similar positive
@@ -55,9 +50,9 @@ def pair_loss(
     similarities: Tensor,
     positive: Tensor,
     negative: Tensor,
-    alpha: float = ALPHA,
-    beta: float = BETA,
-    threshold: float = THRESHOLD,
+    alpha: float = 2.0,
+    beta: float = 50.0,
+    threshold: float = 0.5,
 ) -> Tensor:
     """The loss of chosen pairs: L of Zeng et al. 2022, section 4.2, given P_i and N_i.
 
@@ -65,9 +60,7 @@ def pair_loss(
         similarities: ``(n, n)`` cosines.
         positive: ``(n, n)`` bool, P_i in row i.
         negative: ``(n, n)`` bool, N_i in row i; no pair is in both.
-        alpha: sharpness of the positive part, per unit of cosine.
-        beta: sharpness of the negative part, per unit of cosine.
-        threshold: the lambda of the paper, a cosine.
+        alpha, beta, threshold: see :func:`multi_similarity`.
 
     Returns:
         The mean over all n terms, a scalar; 0 for n = 0.
@@ -97,10 +90,10 @@ def multi_similarity(
     embeddings: Tensor,
     same: Tensor,
     *,
-    alpha: float = ALPHA,
-    beta: float = BETA,
-    threshold: float = THRESHOLD,
-    epsilon: float = EPSILON,
+    alpha: float = 2.0,
+    beta: float = 50.0,
+    threshold: float = 0.5,
+    epsilon: float = 0.1,
 ) -> Tensor:
     """Multi-similarity loss of a batch of terms, mined as Zeng et al. 2022, section 4.2, say.
 
@@ -133,10 +126,14 @@ def multi_similarity(
     n = len(embeddings)
     if same.shape != (n, n):
         raise ValueError(f"a relation of shape {tuple(same.shape)}, {(n, n)} expected")
+    return pair_loss(*_mined(embeddings, same, epsilon), alpha, beta, threshold)
+
+
+def _mined(embeddings: Tensor, same: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Cosines of terms, and the informative pairs among them."""
     unit = functional.normalize(embeddings, dim=-1)
     similarities = unit @ unit.T
-    positive, negative = informative_pairs(similarities.detach(), same, epsilon)
-    return pair_loss(similarities, positive, negative, alpha, beta, threshold)
+    return similarities, *informative_pairs(similarities.detach(), same, epsilon)
 
 
 class MultiSimilarityLoss(torch.nn.Module):
@@ -147,29 +144,19 @@ class MultiSimilarityLoss(torch.nn.Module):
         alpha, beta, threshold, epsilon: see :func:`multi_similarity`.
     """
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        alpha: float = ALPHA,
-        beta: float = BETA,
-        threshold: float = THRESHOLD,
-        epsilon: float = EPSILON,
-    ) -> None:
+    def __init__(self, model: torch.nn.Module, *, alpha: float, beta: float, threshold: float, epsilon: float) -> None:
         super().__init__()
         self.model = model
         self.alpha, self.beta, self.threshold, self.epsilon = alpha, beta, threshold, epsilon
         self._informative = torch.zeros((), dtype=torch.int64)
-        self._pairs = 0
-        self._terms = 0
+        self._pairs = self._terms = 0
 
     def forward(self, sentence_features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
         """Loss of the one column's embeddings under ``labels``, the ``(n, n)`` relation."""
         embeddings = embed(self.model, sentence_features[0])
         # sums of up to exp(beta): 16-bit numbers of a mixed-precision forward pass do not hold them
         with torch.autocast(embeddings.device.type, enabled=False):
-            unit = functional.normalize(embeddings.float(), dim=-1)
-            similarities = unit @ unit.T
-            positive, negative = informative_pairs(similarities.detach(), labels, self.epsilon)
+            similarities, positive, negative = _mined(embeddings.float(), labels, self.epsilon)
             n = len(labels)
             self._informative = self._informative.to(positive.device) + (positive | negative).sum()
             self._pairs += n * (n - 1)

@@ -6,15 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from medlink.training.common.recipes import (
-    LARGEST,
-    SMALLEST,
-    Epochs,
-    FeatureDropout,
-    LearningRate,
-    Recipe,
-    Warmup,
-)
+from medlink.training.common.recipes import LARGEST, SMALLEST, Epochs, FeatureDropout, LearningRate, Recipe, Warmup
 
 
 class CoderPlusPlusRecipe(Recipe):

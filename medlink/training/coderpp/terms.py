@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,67 +37,57 @@ class Terms:
     """
 
     def __init__(self, names: Iterable[Name]) -> None:
+        from scipy.sparse import csr_matrix
+
         given = sorted({(name.concept_id, name.text) for name in names})
         pairs = sorted((form, concept, text) for concept, text in given if (form := normalise(text)))
-        forms: dict[str, int] = {}
         self.text: list[str] = []
-        for form, _, text in pairs:
-            if forms.setdefault(form, len(forms)) == len(self.text):
-                self.text.append(text)
-            elif text < self.text[-1]:
-                self.text[-1] = text
+        forms: dict[str, int] = {}
+        for form, same in groupby(pairs, key=itemgetter(0)):
+            forms[form] = len(forms)
+            self.text.append(min(text for _, _, text in same))
         self.concept_ids = sorted({concept for _, concept, _ in pairs})
         number = {concept: i for i, concept in enumerate(self.concept_ids)}
-        links = np.array(sorted({(forms[form], number[concept]) for form, concept, _ in pairs}), dtype=np.int64)
-        links = links.reshape(-1, 2)
+        links = sorted({(forms[form], number[concept]) for form, concept, _ in pairs})
+        rows, columns = zip(*links, strict=True) if links else ((), ())
         self.names = len(given)
-        self._concepts, self._concept_ends = links[:, 1], _ends(links[:, 0], len(self.text))
-        by_concept = links[np.lexsort((links[:, 0], links[:, 1]))]
-        self._members, self._member_ends = by_concept[:, 0], _ends(by_concept[:, 1], len(self.concept_ids))
+        shape = (len(self.text), len(self.concept_ids))
+        # a row for each term, and its transpose, a row for each concept; columns ascend in both
+        self._concepts = csr_matrix((np.ones(len(links), np.int32), (rows, columns)), shape=shape)
+        self._members = self._concepts.T.tocsr()
         self.digest = hashlib.sha256("".join(f"{c}\t{t}\n" for c, t in given).encode()).hexdigest()
         if len(self.concept_ids) < 2:
             raise ConfigError(
                 "the names belong to fewer than two concepts", remedy="train on a terminology of several concepts"
             )
-        if np.diff(self._member_ends).max() < 2:
+        if np.diff(self._members.indptr).max() < 2:
             raise ConfigError("no concept has two names", remedy="train on a source that has synonyms or translations")
 
     def __len__(self) -> int:
         return len(self.text)
 
     def concepts_of(self, term: int) -> Ids:
-        """Numbers of the concepts that a term belongs to, ascending."""
-        concepts: Ids = self._concepts[self._concept_ends[term] : self._concept_ends[term + 1]]
-        return concepts
+        """Numbers of the concepts of a term, ascending."""
+        return _row(self._concepts, term)
 
     def members_of(self, concept: int) -> Ids:
         """Terms of a concept, ascending."""
-        members: Ids = self._members[self._member_ends[concept] : self._member_ends[concept + 1]]
-        return members
+        return _row(self._members, concept)
 
     def positives(self, term: int, count: int, rng: np.random.Generator) -> Ids:
         """Up to ``count`` other terms that share a concept with a term, drawn without replacement."""
-        concepts = self.concepts_of(term)
-        found = self.members_of(int(concepts[0]))
-        if len(concepts) > 1:
-            found = np.unique(np.concatenate([self.members_of(int(concept)) for concept in concepts]))
-        others = found[found != term]
+        found = [self.members_of(int(concept)) for concept in self.concepts_of(term)]
+        members = np.unique(np.concatenate(found)) if len(found) > 1 else found[0]
+        others = members[members != term]
         return others if len(others) <= count else rng.choice(others, count, replace=False, shuffle=False)
 
     def same(self, terms: Ids) -> NDArray[np.bool_]:
         """Whether each two of n terms share a concept: ``(n, n)``, true on the diagonal."""
-        from scipy.sparse import csr_matrix
-
-        lengths = self._concept_ends[terms + 1] - self._concept_ends[terms]
-        starts = np.repeat(self._concept_ends[terms] - np.cumsum(lengths) + lengths, lengths)
-        used, local = np.unique(self._concepts[starts + np.arange(len(starts))], return_inverse=True)
-        ends = np.concatenate([[0], np.cumsum(lengths)])
-        belongs = csr_matrix((np.ones(len(local), np.int32), local, ends), shape=(len(terms), max(1, len(used))))
-        shared = np.zeros((len(terms), len(terms)), dtype=np.bool_)
-        shared[(belongs @ belongs.T).nonzero()] = True
+        belongs = self._concepts[terms]
+        shared: NDArray[np.bool_] = (belongs @ belongs.T).toarray() > 0
         return shared
 
 
-def _ends(rows: Ids, count: int) -> Ids:
-    """Where the values of each of ``count`` rows begin and end, of rows in ascending order."""
-    return np.searchsorted(rows, np.arange(count + 1)).astype(np.int64)
+def _row(matrix: Any, row: int) -> Ids:
+    columns: Ids = matrix.indices[matrix.indptr[row] : matrix.indptr[row + 1]].astype(np.int64)
+    return columns

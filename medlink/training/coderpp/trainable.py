@@ -32,7 +32,7 @@ class Trainable:
     model: SentenceTransformer
     encode: Callable[[Ids], dict[str, Any]]
     embed: Callable[[], NDArray[np.float32]]
-    save: Callable[[Path], None]
+    save: Callable[[Path], Any]
 
 
 def trainable(start: Encoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> Trainable:
@@ -44,23 +44,10 @@ def trainable(start: Encoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> 
         recipe: ``feature_dropout`` of a static encoder, ``max_tokens`` of a transformer.
     """
     if isinstance(start, StaticEncoder):
-        return _static(start, texts, recipe)
+        module, bags = StaticEmbedding.of(start, recipe.feature_dropout), Bags(texts, start.config)
+        model = SentenceTransformer(modules=[module])
+        return Trainable(model, bags, lambda: bags.embedded(module), lambda folder: module.encoder().save(folder))
     assert isinstance(start, TransformerEncoder)
-    return _transformer(start, texts, recipe)
-
-
-def _static(start: StaticEncoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> Trainable:
-    module = StaticEmbedding.of(start, recipe.feature_dropout)
-    bags = Bags(texts, start.config)
-
-    def save(folder: Path) -> None:
-        """Write the static encoder."""
-        module.encoder().save(folder)
-
-    return Trainable(SentenceTransformer(modules=[module]), bags, lambda: bags.embedded(module), save)
-
-
-def _transformer(start: TransformerEncoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> Trainable:
     # weights kept in 16 bits would not feel small steps
     model = start.model.float()
     model.max_seq_length = min(recipe.max_tokens, model.max_seq_length or recipe.max_tokens)

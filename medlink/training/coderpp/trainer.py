@@ -5,7 +5,7 @@ What is imported here needs neither torch nor sentence-transformers; training im
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from medlink.errors import ConfigError, needs_extra
@@ -38,10 +38,7 @@ class CoderPlusPlusTrainer:
     """
 
     def __init__(
-        self,
-        names: Iterable[Name],
-        start: str | Path = BUILTIN,
-        recipe: CoderPlusPlusRecipe | None = None,
+        self, names: Iterable[Name], start: str | Path = BUILTIN, recipe: CoderPlusPlusRecipe | None = None
     ) -> None:
         self.terms = Terms(names)
         self._start = start
@@ -65,16 +62,12 @@ class CoderPlusPlusTrainer:
         short and resumed.
 
         Args:
-            out: folder of the encoder; the checkpoints lie in a folder of that name with ``.checkpoints`` until the run
-                is complete.
+            out: folder of the encoder; checkpoints lie beside it, in a folder of that name with ``.checkpoints``.
             resume: go on from the newest checkpoint.
             checkpoint_steps: steps between two checkpoints.
-            workers: processes that turn batches into tensors while the model is busy: some for a transformer on a GPU,
-                0 on a CPU. They do not change the weights.
+            workers: processes that prepare batches: some for a transformer on a GPU, 0 on a CPU. They do not change the
+                weights.
             progress: called with one line now and then.
-
-        Returns:
-            The trained encoder, opened from ``out``.
 
         Raises:
             ConfigError: a folder is in use or holds checkpoints of another run, this machine lacks the precision, or
@@ -96,6 +89,7 @@ class CoderPlusPlusTrainer:
             part = trainable(load_encoder(self._start), self.terms.text, self.recipe)
             loop = CoderPlusPlusLoop(part, self.terms, self.recipe, options, work=run.folder, log=run.progress)
             loop.run(run.newest())
+            last = loop.figures
             run.write(
                 part.save,
                 title="Encoder trained by CODER++",
@@ -110,16 +104,10 @@ class CoderPlusPlusTrainer:
                     "SHA-256 of the names with their concepts": f"`{self.terms.digest}`",
                 },
                 recipe=self.recipe,
-                figures={"steps": loop.state.global_step, **_last(loop.figures)},
+                figures={
+                    "steps": loop.state.global_step,
+                    "loss over the last of them": f"{last['loss']:.4f}" if last else None,
+                    "informative pairs among them": f"{last['informative']:.2%}" if last else None,
+                },
             )
         return load_encoder(out)
-
-
-def _last(figures: Mapping[str, float]) -> dict[str, str]:
-    """What the last line of progress said; nothing where there was none."""
-    if not figures:
-        return {}
-    return {
-        "loss over the last of them": f"{figures['loss']:.4f}",
-        "informative pairs among them": f"{figures['informative']:.2%}",
-    }

@@ -6,9 +6,13 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, islice
 from multiprocessing import get_context
 from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from medlink.errors import EncoderError
 
@@ -16,6 +20,27 @@ T = TypeVar("T")
 
 _made_by: list[Callable[..., Any]] = []
 """What a worker makes things with: inherited by the fork, as it may hold hundreds of megabytes."""
+
+
+def in_parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Lists of ``size`` items, the last of which may be shorter.
+
+    >>> list(in_parts("abc", 2))
+    [['a', 'b'], ['c']]
+    """
+    source = iter(items)
+    while part := list(islice(source, size)):
+        yield part
+
+
+@lru_cache(maxsize=6)  # two cycles of each of three streams may be in use at a time
+def order(seed: int, stream: int, cycle: int, count: int) -> NDArray[np.int32]:
+    """The order in which one cycle goes through ``count`` things: another one for each seed, stream and cycle.
+
+    >>> order(1, 0, 0, 5).tolist() == order(1, 0, 0, 5).tolist() != order(1, 0, 1, 5).tolist()
+    True
+    """
+    return np.random.default_rng([seed, stream, cycle]).permutation(count).astype(np.int32)
 
 
 def distinct_batches(candidates: Iterable[tuple[frozenset[Hashable], T]], size: int, count: int) -> Iterator[list[T]]:

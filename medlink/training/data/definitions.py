@@ -10,7 +10,6 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from os import PathLike
 
 from sqlalchemy import bindparam, select
@@ -20,11 +19,12 @@ from medlink.files.problems import Problems
 from medlink.files.tables import Table, found_columns, open_table
 from medlink.kb import schema
 from medlink.kb.queries import given
-from medlink.kb.readers.table import stem
+from medlink.kb.readers.common import stem
 from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import language_tag
 from medlink.records import Definition
+from medlink.training.data.batches import in_parts
 
 _COLUMNS = {"concept": ("concept_id", "id"), "text": ("definition", "text"), "language": ("language",)}
 _PART = 10_000
@@ -99,7 +99,7 @@ def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], sy
     Raises:
         ConfigError: the knowledge base has no code of that system.
     """
-    reader, source = Reader(kb.path), iter(definitions)
+    reader = Reader(kb.path)
     some = select(schema.mapping.c.id).where(schema.mapping.c.system == bindparam("system")).limit(1)
     if not reader.rows(some, system=system):
         raise ConfigError(
@@ -107,7 +107,7 @@ def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], sy
             path=kb.path,
             remedy="name the system as the mappings of the knowledge base do, such as SNOMEDCT_US",
         )
-    while part := list(islice(source, _PART)):
+    for part in in_parts(definitions, _PART):
         concepts: dict[str, list[str]] = defaultdict(list)
         codes = json.dumps(sorted({record.concept_id for record in part}))
         for code, concept_id in reader.rows(_MAPPED, system=system, codes=codes):

@@ -88,15 +88,6 @@ def draw_ancestors(parents: Runs, start: Numbers, rng: np.random.Generator) -> N
     return drawn
 
 
-def order(seed: int, stream: int, cycle: int, count: int) -> Numbers:
-    """The order in which one cycle goes through ``count`` things: another one for each seed, stream and cycle.
-
-    >>> order(1, 0, 0, 5).tolist() == order(1, 0, 0, 5).tolist() != order(1, 0, 1, 5).tolist()
-    True
-    """
-    return np.random.default_rng([seed, stream, cycle]).permutation(count).astype(np.int32)
-
-
 def upto(share: float, place: int) -> int:
     """How many of the first ``place`` pairs are of a kind that has ``share`` of them, spread evenly.
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
 from medlink.language.text import normalise
-from medlink.training.data.batches import distinct_batches, run_ahead
-from medlink.training.data.graph import Material, counts_of, draw_ancestors, draw_places, draw_values, order, upto
+from medlink.training.data.batches import distinct_batches, order, run_ahead
+from medlink.training.data.graph import Material, counts_of, draw_ancestors, draw_places, draw_values, upto
 from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.relations import describe, relation_words
 from medlink.training.data.view import Numbers, TrainingView
@@ -31,7 +31,26 @@ KINDS = ("definition", "description", "name")
 _CHUNK = 16_384  # pairs whose texts are read at once: a few dozen megabytes
 _BATCHES = 16  # at least, so that few pairs wait for a next batch that is of another chunk
 _SPARE = 8  # further lots of pairs that a chunk may draw to fill its batches
-_ORDERS = 6  # orders that are kept: two cycles of each kind may meet in a chunk
+# why there is no pair of a kind, and what to do about it
+_NOTHING = {
+    "definition": (
+        "the knowledge base has no definitions, {:g} of the pairs need one",
+        "add a table of definitions, or set the share of definitions to 0",
+    ),
+    "name": (
+        "no concept of the knowledge base has two names",
+        "build it with a source that has synonyms, or set the share of pairs of names to 0",
+    ),
+    "relation": (
+        "the knowledge base has no relations, {:g} of the pairs need one",
+        "build it with a source that has relations, or set the share of definitions to 1",
+    ),
+    "description": (
+        "no relation of the knowledge base can be put into words: descriptions are English and the concepts at its end "
+        "have no English names here",
+        "add en to the languages or a source with English names, or set the share of definitions to 1",
+    ),
+}
 _Candidate = tuple[frozenset[Hashable], "Pair"]
 
 
@@ -96,7 +115,6 @@ class KnowledgeBasePairs:
         self._first_names = np.random.default_rng([self.recipe.seed, 3]).random(definitions)
         said = json.dumps([self.recipe.to_dict(), self._material.phrases, relation_words().template, _CHUNK, _BATCHES])
         self.digest = hashlib.sha256(f"{graph.digest}\n{said}".encode()).hexdigest()
-        self._orders: dict[tuple[str, int], Numbers] = {}
 
     def counts(self) -> dict[str, int]:
         """What pairs are drawn from: ``definitions``, and ``concepts`` with a relation and with two names."""
@@ -149,16 +167,12 @@ class KnowledgeBasePairs:
 
     def _chunk(self, epoch: int, size: int, first: int, count: int) -> list[list[Pair]]:
         """``count`` batches of an epoch from number ``first`` on."""
-        candidates = self._candidates(epoch, first * size, count * size, size)
-        return list(distinct_batches(candidates, size, count))
+        return list(distinct_batches(self._candidates(epoch, first * size, count * size, size), size, count))
 
     def _concepts(self) -> int:
         """Number of concepts that pairs can be made of."""
-        used = [np.unique(self._owners(kind)) for kind in KINDS if self._shares[kind]]
-        return len(np.unique(np.concatenate(used)))
-
-    def _owners(self, kind: str) -> Numbers:
-        return self._material.defined if kind == "definition" else self._streams[kind]
+        owners = {**self._streams, "definition": self._material.defined}
+        return len(np.unique(np.concatenate([owners[kind] for kind in KINDS if self._shares[kind]])))
 
     def _natural_count(self) -> int:
         definitions = len(self._material.defined)
@@ -169,41 +183,12 @@ class KnowledgeBasePairs:
         return len(self._graph.names[1])
 
     def _check(self) -> None:
-        missing = [kind for kind in KINDS if self._shares[kind] and not len(self._streams[kind])]
-        if not missing:
-            return
-        kind, path = missing[0], self._graph.path
-        if kind == "definition":
-            raise ConfigError(
-                f"the knowledge base has no definitions, {self._shares[kind]:g} of the pairs need one",
-                path=path,
-                remedy="add a table of definitions, or set the share of definitions to 0",
-            )
-        if kind == "name":
-            raise ConfigError(
-                "no concept of the knowledge base has two names",
-                path=path,
-                remedy="build it with a source that has synonyms, or set the share of pairs of names to 0",
-            )
-        if not len(self._graph.relations[1]):
-            raise ConfigError(
-                f"the knowledge base has no relations, {self._shares[kind]:g} of the pairs need one",
-                path=path,
-                remedy="build it with a source that has relations, or set the share of definitions to 1",
-            )
-        raise ConfigError(
-            "no relation of the knowledge base can be put into words: descriptions are English and the concepts at "
-            "its end have no English names here",
-            path=path,
-            remedy="add en to the languages or a source with English names, or set the share of definitions to 1",
-        )
-
-    def _order(self, kind: str, cycle: int) -> Numbers:
-        if (kind, cycle) not in self._orders:
-            if len(self._orders) >= _ORDERS:
-                self._orders.clear()
-            self._orders[kind, cycle] = order(self.recipe.seed, KINDS.index(kind), cycle, len(self._streams[kind]))
-        return self._orders[kind, cycle]
+        """Refuse a kind of pairs that there is nothing for."""
+        for kind in KINDS:
+            if self._shares[kind] and not len(self._streams[kind]):
+                related = kind != "description" or len(self._graph.relations[1])
+                message, remedy = _NOTHING[kind if related else "relation"]
+                raise ConfigError(message.format(self._shares[kind]), path=self._graph.path, remedy=remedy)
 
     def _candidates(self, epoch: int, first: int, count: int, size: int) -> Iterator[_Candidate]:
         """So many pairs of an epoch, in random order, and spare ones for as long as they are read."""
@@ -230,7 +215,7 @@ class KnowledgeBasePairs:
         taken = np.empty(len(places), dtype=np.int32)
         for cycle in np.unique(cycles).tolist():
             here = cycles == cycle
-            taken[here] = stream[self._order(kind, cycle)[within[here]]]
+            taken[here] = stream[order(self.recipe.seed, KINDS.index(kind), cycle, len(stream))[within[here]]]
         return taken, cycles
 
     def _make(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from os import PathLike
 from typing import TypeVar
 
 from medlink.errors import InputError
+from medlink.files.json import read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import Table, first_line, open_table
+from medlink.files.tables import Rows, Table, first_line, open_table
 
 StrPath = str | PathLike[str]
 Item = TypeVar("Item")
@@ -22,11 +23,8 @@ Item = TypeVar("Item")
 class RatedPair:
     """Two texts and what people said of them.
 
-    Attributes:
-        one, other: the texts.
-        rating: their rating, higher for nearer; the scale is that of the file.
-        ids: ids of the two concepts, ``""`` where the file has none.
-        row: line number.
+    ``rating`` is higher for nearer, on the scale of the file. ``ids`` are those of the two concepts, ``""`` where the
+    file has none; ``row`` is the line number.
     """
 
     one: str
@@ -46,27 +44,20 @@ class Triplet:
     row: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """Columns of a published layout; a rating in several columns is their mean."""
-
-    texts: tuple[str, str]
-    ratings: tuple[str, ...]
-    ids: tuple[str, str]
-
-
-# EHR-Rel-A and -B; MayoSRS and UMNSRS; MiniMayoSRS; GLUE STS-B; SICK; plain
+# EHR-Rel; MayoSRS and UMNSRS; MiniMayoSRS; GLUE STS-B; SICK; plain. Columns of the texts, of the ratings, whose
+# mean counts, and of the ids
 _LAYOUTS = (
-    _Layout(("snomed_label_1", "snomed_label_2"), ("mean_rating",), ("snomed_id_1", "snomed_id_2")),
-    _Layout(("term1", "term2"), ("mean",), ("cui1", "cui2")),
-    _Layout(("term1", "term2"), ("physicians", "coders"), ("cui1", "cui2")),
-    _Layout(("sentence1", "sentence2"), ("score",), ("id1", "id2")),
-    _Layout(("sentence_a", "sentence_b"), ("relatedness_score",), ("id_a", "id_b")),
-    _Layout(("text_1", "text_2"), ("score",), ("id_1", "id_2")),
+    (("snomed_label_1", "snomed_label_2"), ("mean_rating",), ("snomed_id_1", "snomed_id_2")),
+    (("term1", "term2"), ("mean",), ("cui1", "cui2")),
+    (("term1", "term2"), ("physicians", "coders"), ("cui1", "cui2")),
+    (("sentence1", "sentence2"), ("score",), ("id1", "id2")),
+    (("sentence_a", "sentence_b"), ("relatedness_score",), ("id_a", "id_b")),
+    (("text_1", "text_2"), ("score",), ("id_1", "id_2")),
 )
 _TRIPLET = ("premise", "entailed", "contradicted")
 _NLI = ("sentence1", "sentence2", "gold_label")
-_LABELS = ("entailment", "contradiction")
+Labelled = tuple[int, str, str, str]
+"""Line, premise, hypothesis and label."""
 
 
 def read_pairs(path: StrPath, problems: Problems) -> list[RatedPair]:
@@ -86,32 +77,23 @@ def read_pairs(path: StrPath, problems: Problems) -> list[RatedPair]:
         InputError: the file cannot be read, has none of these layouts, has no good row, or too many rows are bad.
     """
     table = open_table(path, problems)
-    layout = next((one for one in _LAYOUTS if table.has((*one.texts, *one.ratings))), None)
-    if layout is not None:
-        texts, ratings = table.places(layout.texts), table.places(layout.ratings)
-        ids = table.places(layout.ids) if table.has(layout.ids) else []
-        rows = table.rows
-    elif len(table.first) == 3 and _number(table.first[2]) is not None:
-        texts, ratings, ids, rows = [0, 1], [2], [], table.with_first()
-    else:
-        raise table.unknown("the columns of rated pairs")
-    return _filled(_pairs(table, rows, texts, ratings, ids), table.lines)
+    for texts, ratings, ids in _LAYOUTS:
+        if table.has((*texts, *ratings)):
+            places = [table.places(columns) if table.has(columns) else [] for columns in (texts, ratings, ids)]
+            return _filled(_pairs(table, table.rows, *places), table.lines)
+    if len(table.first) == 3 and math.isfinite(_number(table.first[2])):
+        return _filled(_pairs(table, table.with_first(), [0, 1], [2], []), table.lines)
+    raise table.unknown("the columns of rated pairs")
 
 
-def _pairs(
-    table: Table, rows: Iterable[tuple[int, list[str]]], texts: list[int], ratings: list[int], ids: list[int]
-) -> Iterator[RatedPair]:
-    for line, cells in rows:
-        one, other = (" ".join(cells[at].split()) for at in texts)
-        numbers = [_number(cells[at]) for at in ratings]
-        known = [number for number in numbers if number is not None]
-        if not one or not other:
-            table.lines.bad("empty text", line)
-        elif len(known) < len(numbers):
-            table.lines.bad("rating that is not a number", line)
-        else:
+def _pairs(table: Table, rows: Rows, texts: list[int], ratings: list[int], ids: list[int]) -> Iterator[RatedPair]:
+    for line, cells, (one, other) in _with_texts(table, rows, texts):
+        rating = sum(_number(cells[at]) for at in ratings) / len(ratings)
+        if math.isfinite(rating):
             first, second = (cells[at].strip() for at in ids) if ids else ("", "")
-            yield RatedPair(one, other, sum(known) / len(known), (first, second), line)
+            yield RatedPair(one, other, rating, (first, second), line)
+        else:
+            table.lines.bad("rating that is not a number", line)
 
 
 def has_triplets(path: StrPath) -> bool:
@@ -145,62 +127,45 @@ def read_triplets(path: StrPath, problems: Problems) -> list[Triplet]:
         return _filled(_joined(_labelled_json(lines)), lines)
     table = open_table(path, problems)
     if table.has(_TRIPLET):
-        return _filled(_triplets(table), table.lines)
+        read = _with_texts(table, table.rows, table.places(_TRIPLET))
+        return _filled((Triplet(texts[0], texts[1], texts[2], line) for line, _, texts in read), table.lines)
     if not table.has(_NLI):
         raise table.unknown("the columns of triplets")
-    return _filled(_joined(_labelled_rows(table)), table.lines)
+    *places, label = table.places(_NLI)
+    read = _with_texts(table, table.rows, places)
+    labelled = ((line, texts[0], texts[1], cells[label].strip()) for line, cells, texts in read)
+    return _filled(_joined(labelled), table.lines)
 
 
-def _triplets(table: Table) -> Iterator[Triplet]:
-    places = table.places(_TRIPLET)
-    for line, cells in table.rows:
+def _with_texts(table: Table, rows: Rows, places: list[int]) -> Iterator[tuple[int, list[str], list[str]]]:
+    """Line, cells and the texts at some places; rows that lack one of the texts are counted."""
+    for line, cells in rows:
         texts = [" ".join(cells[at].split()) for at in places]
         if all(texts):
-            yield Triplet(texts[0], texts[1], texts[2], line)
-        else:
-            table.lines.bad("empty text", line)
-
-
-Labelled = tuple[int, str, str, str]
-
-
-def _labelled_rows(table: Table) -> Iterator[Labelled]:
-    places = table.places(_NLI)
-    for line, cells in table.rows:
-        premise, hypothesis, label = (" ".join(cells[at].split()) for at in places)
-        if premise and hypothesis:
-            yield line, premise, hypothesis, label
+            yield line, cells, texts
         else:
             table.lines.bad("empty text", line)
 
 
 def _labelled_json(lines: LineFile) -> Iterator[Labelled]:
-    for line, text in lines:
-        if not text.strip():
-            continue
-        try:
-            row = json.loads(text)
-        except ValueError:
-            row = None
-        values = [row.get(column) for column in _NLI] if isinstance(row, dict) else []
-        cells = [" ".join(value.split()) for value in values if isinstance(value, str)]
-        if len(cells) == len(_NLI) and all(cells):
-            yield line, cells[0], cells[1], cells[2]
+    for line, row in read_json_lines(lines):
+        values = [" ".join(value.split()) for column in _NLI if isinstance(value := row.get(column), str)]
+        if len(values) == len(_NLI) and all(values):
+            yield line, values[0], values[1], values[2]
         else:
-            lines.bad(f"no JSON with {', '.join(_NLI)}", line)
+            lines.bad(f"no text under {', '.join(_NLI)}", line)
 
 
 def _joined(labelled: Iterable[Labelled]) -> Iterator[Triplet]:
     """Every entailed hypothesis of a premise with every contradicted one."""
     premises: dict[str, tuple[int, dict[str, list[str]]]] = {}
     for line, premise, hypothesis, label in labelled:
-        _, found = premises.setdefault(premise, (line, {label: [] for label in _LABELS}))
+        _, found = premises.setdefault(premise, (line, {"entailment": [], "contradiction": []}))
         if label in found:
             found[label].append(hypothesis)
     for premise, (line, found) in premises.items():
-        for entailed in found["entailment"]:
-            for contradicted in found["contradiction"]:
-                yield Triplet(premise, entailed, contradicted, line)
+        for entailed, contradicted in product(found["entailment"], found["contradiction"]):
+            yield Triplet(premise, entailed, contradicted, line)
 
 
 def _filled(items: Iterator[Item], lines: LineFile) -> list[Item]:
@@ -211,10 +176,9 @@ def _filled(items: Iterator[Item], lines: LineFile) -> list[Item]:
     return found
 
 
-def _number(text: str) -> float | None:
-    """A finite number, ``None`` for anything else."""
+def _number(text: str) -> float:
+    """A number, NaN for anything else."""
     try:
-        value = float(text)
+        return float(text)
     except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+        return math.nan

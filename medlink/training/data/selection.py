@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from itertools import islice
 
 from sqlalchemy import select
 
@@ -17,6 +16,7 @@ from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import base, language_filter, wanted
 from medlink.records import Definition, Name
+from medlink.training.data.batches import in_parts
 
 FULLY_SPECIFIED = "fsn"
 OTHER_LANGUAGE = "definition in another language"
@@ -91,10 +91,9 @@ class Selection:
         Raises:
             ConfigError: in the end, when there were some, and all of them in other languages or of no concept.
         """
-        source = iter(definitions)
         read = here = known = 0
         with closing(Reader(self.path)) as reader:
-            while part := list(islice(source, _PART)):
+            for part in in_parts(definitions, _PART):
                 asked = [one for one in part if wanted(one.language, self.languages)]
                 concepts = _concepts(reader, {one.concept_id for one in asked})
                 found = [one for one in asked if one.concept_id in concepts]

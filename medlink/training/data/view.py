@@ -13,25 +13,25 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import LargeBinary, Select, Table, bindparam, cast, create_engine, func, insert, select
+from sqlalchemy import LargeBinary, Select, cast, create_engine, func, insert, select
 from sqlalchemy.exc import DatabaseError
 
 from medlink.errors import ConfigError, KnowledgeBaseError
 from medlink.files.problems import Problems
 from medlink.kb import schema
-from medlink.kb.queries import HIERARCHY
+from medlink.kb.queries import HIERARCHY, given
 from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import wanted
 from medlink.records import Definition
+from medlink.training.data.batches import in_parts
 from medlink.training.data.selection import FULLY_SPECIFIED, UNKNOWN, Selection
 
 Numbers = NDArray[np.int32]
@@ -42,14 +42,8 @@ _PART = 50_000
 _NAME, _DEFINITION = schema.name.c, schema.definition.c
 
 
-def _by_row(table: Table, *columns: Any) -> Select[Any]:
-    """Columns of the rows whose numbers come as a JSON list."""
-    asked = func.json_each(bindparam("rows")).table_valued("value")
-    return select(table.c.id, *columns).select_from(asked.join(table, table.c.id == asked.c.value))
-
-
-_NAMES_AT = _by_row(schema.name, _NAME.text, _NAME.normal)
-_DEFINITIONS_AT = _by_row(schema.definition, _DEFINITION.text)
+_NAMES_AT = select(_NAME.id, _NAME.text, _NAME.normal).where(_NAME.id.in_(given("rows")))
+_DEFINITIONS_AT = select(_DEFINITION.id, _DEFINITION.text).where(_DEFINITION.id.in_(given("rows")))
 _ID_WIDTH = select(func.max(func.length(cast(schema.concept.c.concept_id, LargeBinary))))
 _IDS = select(schema.concept.c.concept_id).order_by(schema.concept.c.concept_id)
 # a name without a letter or digit has an empty form
@@ -171,26 +165,23 @@ class TrainingView:
 
     def _numbers(self, concept_ids: Iterable[str]) -> Numbers:
         """Numbers of concepts, -1 where there is no such concept."""
-        given = np.array([concept.encode() for concept in concept_ids], dtype=np.bytes_)
-        places = np.minimum(np.searchsorted(self._ids, given), max(0, self.concepts - 1))
-        known = self._ids[places] == given if self.concepts else np.zeros(len(given), dtype=np.bool_)
+        asked = np.array([concept.encode() for concept in concept_ids], dtype=np.bytes_)
+        places = np.minimum(np.searchsorted(self._ids, asked), max(0, self.concepts - 1))
+        known = self._ids[places] == asked if self.concepts else np.zeros(len(asked), dtype=np.bool_)
         return np.where(known, places, -1).astype(np.int32)
 
+    def _columns(self, statement: Select[Any], *columns: Callable[[Sequence[Any]], Any]) -> list[NDArray[Any]]:
+        """Columns of a table, each made into an array by its function, part by part and never as one list."""
+        parts = in_parts(self._reader.stream(statement), _PART)
+        made = [[make(values) for make, values in zip(columns, zip(*part, strict=True), strict=True)] for part in parts]
+        return [np.concatenate(column) for column in zip(*(made or [[make([]) for make in columns]]), strict=True)]
+
     def _read_names(self) -> None:
-        owners, rows, tags, forms = [], [], [], []
-        languages: dict[str, int] = {}
-        for part in _parts(self._reader.stream(_NAMES)):
-            ids, numbers, languages_of, normals = zip(*part, strict=True)
-            owners.append(self._numbers(ids))
-            rows.append(np.array(numbers, dtype=np.int32))
-            tags.append(np.array([languages.setdefault(tag, len(languages)) for tag in languages_of], dtype=np.int16))
-            # The names of a release have hundreds of millions of letters, their hashes 8 bytes each; should two forms
-            # ever share one, their concepts are merely never negatives of each other.
-            hashed = b"".join(blake2b(normal.encode(), digest_size=8).digest() for normal in normals)
-            forms.append(np.frombuffer(hashed, dtype=np.int64))
+        languages = _Numbering()
+        owner, row, tag, hashed = self._columns(_NAMES, self._numbers, _rows, languages.of, _hashes)
         self.languages = tuple(languages)
-        owner, row, tag = _joined(owners), _joined(rows), _joined(tags, np.int16)
-        form = np.unique(_joined(forms, np.int64), return_inverse=True)[1].astype(np.int32)
+        tag = tag.astype(np.int16)
+        form = np.unique(hashed, return_inverse=True)[1].astype(np.int32)
         allowed = np.array([wanted(language, self._filter) for language in languages], dtype=np.bool_)
         keep = np.flatnonzero(self._usable(owner) & (allowed[tag] if len(allowed) else False))
         # each form of a language once, and that the first of its rows
@@ -203,26 +194,28 @@ class TrainingView:
 
     def _read_definitions(self, more: Iterable[Definition], digest: Any) -> None:
         owners, rows = [], []
-        for part in _parts(self._reader.stream(_DEFINITIONS)):
+        for part in in_parts(self._reader.stream(_DEFINITIONS), _PART):
             kept = [(concept, row, text) for concept, row, tag, text in part if wanted(tag, self._filter)]
             owners.append(self._numbers(concept for concept, _, _ in kept))
-            rows.append(np.array([row for _, row, _ in kept], dtype=np.int32))
+            rows.append(_rows([row for _, row, _ in kept]))
             digest.update("\n".join(text for _, _, text in kept).encode())
         self._added: Reader | None = None
-        given = 0
-        for texts, numbers in self._store(more):
-            digest.update("\n".join(texts).encode())
-            owners.append(numbers)
-            rows.append(-np.arange(given + 1, given + 1 + len(numbers), dtype=np.int32))
-            given += len(numbers)
-        owner, row = _joined(owners), _joined(rows)
+        for first, part in self._store(more):
+            digest.update("\n".join(one.text for one in part).encode())
+            owners.append(self._numbers(one.concept_id for one in part))
+            rows.append(-np.arange(first, first + len(part), dtype=np.int32))
+        owner, row = (np.concatenate([np.zeros(0, np.int32), *parts]) for parts in (owners, rows))
         usable = self._usable(owner)
         self.definitions = by_owner(owner[usable], row[usable], self.concepts)
 
-    def _store(self, more: Iterable[Definition]) -> Iterator[tuple[list[str], Numbers]]:
-        """Write added definitions into a file that goes with this view, and give them part by part."""
-        engine, given = None, 0
-        for part in _parts(more):
+    def _store(self, more: Iterable[Definition]) -> Iterator[tuple[int, list[Definition]]]:
+        """Write added definitions into a file that goes with this view, and give them with the number of the first."""
+        engine, first = None, 1
+        for part in in_parts(more, _PART):
+            values = [
+                {"id": i, "concept_id": one.concept_id, "text": one.text, "language": one.language, "source_id": 0}
+                for i, one in enumerate(part, start=first)
+            ]
             try:
                 if engine is None:
                     folder = tempfile.mkdtemp(prefix="medlink-definitions-")
@@ -230,13 +223,8 @@ class TrainingView:
                     self._added = Reader(Path(folder, "definitions.sqlite"))
                     engine = create_engine(f"sqlite:///{self._added.path}")
                     schema.definition.create(engine)
-                numbered = enumerate(part, start=given + 1)
-                values = [
-                    {"id": number, "concept_id": one.concept_id, "text": one.text, "language": one.language}
-                    for number, one in numbered
-                ]
                 with engine.begin() as connection:
-                    connection.execute(insert(schema.definition), [{**value, "source_id": 0} for value in values])
+                    connection.execute(insert(schema.definition), values)
             except (DatabaseError, OSError) as error:
                 reason = getattr(error, "orig", None) or error
                 raise KnowledgeBaseError(
@@ -244,38 +232,27 @@ class TrainingView:
                     path=tempfile.gettempdir(),
                     remedy="make room there, or name another folder in TMPDIR",
                 ) from error
-            given += len(part)
-            yield [one.text for one in part], self._numbers(one.concept_id for one in part)
+            yield first, part
+            first += len(part)
         if engine is not None:
             engine.dispose()
 
     def _read_relations(self) -> None:
-        heads, tails, kinds = [], [], []
-        types: dict[str, int] = {}
-        for part in _parts(self._reader.stream(_RELATIONS)):
-            head, tail, kind = zip(*part, strict=True)
-            heads.append(self._numbers(head))
-            tails.append(self._numbers(tail))
-            kinds.append(np.array([types.setdefault(name, len(types)) for name in kind], dtype=np.int32))
+        types = _Numbering()
+        head, tail, kind = self._columns(_RELATIONS, self._numbers, self._numbers, types.of)
         self.types = tuple(types)
-        head_of, tail_of, kind_of = _joined(heads), _joined(tails), _joined(kinds)
-        known = (head_of >= 0) & (tail_of >= 0) & (head_of != tail_of)
-        up = known & np.isin(kind_of, [number for name, number in types.items() if name in HIERARCHY])
-        self.parents = by_owner(head_of[up], tail_of[up], self.concepts)
-        chosen = np.flatnonzero(known & self._usable(head_of) & self._usable(tail_of))
-        chosen = chosen[np.argsort(head_of[chosen], kind="stable")]
-        self.relations = by_owner(head_of[chosen], tail_of[chosen], self.concepts)
-        self.relation_types = kind_of[chosen]
+        known = (head >= 0) & (tail >= 0) & (head != tail)
+        up = known & np.isin(kind, [number for name, number in types.items() if name in HIERARCHY])
+        self.parents = by_owner(head[up], tail[up], self.concepts)
+        chosen = np.flatnonzero(known & self._usable(head) & self._usable(tail))
+        chosen = chosen[np.argsort(head[chosen], kind="stable")]
+        self.relations = by_owner(head[chosen], tail[chosen], self.concepts)
+        self.relation_types = kind[chosen]
 
     def _read_semantic_types(self) -> None:
-        owners, kinds = [], []
-        texts: dict[str, int] = {}
-        for part in _parts(self._reader.stream(_TYPES)):
-            ids, names = zip(*part, strict=True)
-            owners.append(self._numbers(ids))
-            kinds.append(np.array([texts.setdefault(name, len(texts)) for name in names], dtype=np.int32))
+        texts = _Numbering()
+        owner, kind = self._columns(_TYPES, self._numbers, texts.of)
         self.semantic_type_texts = tuple(texts)
-        owner, kind = _joined(owners), _joined(kinds)
         usable = self._usable(owner)
         self.semantic_types = by_owner(owner[usable], kind[usable], self.concepts)
 
@@ -292,12 +269,22 @@ def _remove(folder: str, process: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _joined(parts: list[Any], dtype: Any = np.int32) -> Any:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
+class _Numbering(dict[str, int]):
+    """Texts with their numbers, in the order in which they come first."""
+
+    def of(self, texts: Iterable[str]) -> Numbers:
+        """Their numbers."""
+        return _rows([self.setdefault(text, len(self)) for text in texts])
 
 
-def _parts(rows: Iterable[Any]) -> Iterator[list[Any]]:
-    """Rows in lists, so that they become arrays without ever being one list."""
-    iterator = iter(rows)
-    while part := list(islice(iterator, _PART)):
-        yield part
+def _rows(numbers: Sequence[int]) -> Numbers:
+    return np.array(numbers, dtype=np.int32)
+
+
+def _hashes(forms: Iterable[str]) -> NDArray[np.int64]:
+    """Hashes of names, 8 bytes each: those of a release have hundreds of millions of letters.
+
+    Should two forms ever share a hash, their concepts are merely never negatives of each other.
+    """
+    hashed = b"".join(blake2b(form.encode(), digest_size=8).digest() for form in forms)
+    return np.frombuffer(hashed, dtype=np.int64)

@@ -32,22 +32,16 @@ class Bags:
     def __init__(self, texts: Sequence[str], config: StaticConfig) -> None:
         chunks = [features(texts[i : i + _CHUNK], config) for i in range(0, len(texts), _CHUNK)]
         chunks = chunks or [features([], config)]
-        # four bytes do for a row: a table of two thousand million would not fit into memory
-        self._rows = np.concatenate([chunk.rows for chunk in chunks]).astype(np.int32)
-        self._ends = _joined([chunk.indptr for chunk in chunks])
-        self._marker_rows = np.concatenate([chunk.marker_rows for chunk in chunks]).astype(np.int32)
-        self._marker_ends = _joined([chunk.marker_indptr for chunk in chunks])
+        self._rows = _joined([(chunk.indptr, chunk.rows) for chunk in chunks], config.rows)
+        self._markers = _joined([(chunk.marker_indptr, chunk.marker_rows) for chunk in chunks], config.rows)
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return int(self._rows.shape[0])
 
     def take(self, texts: NDArray[np.int64]) -> Features:
         """Features of the given texts, one after the other; their rows are 32-bit numbers."""
-        indptr, places = _places(self._ends, texts)
-        marker_indptr, marker_places = _places(self._marker_ends, texts)
-        rows: Any = self._rows[places]
-        marker_rows: Any = self._marker_rows[marker_places]
-        return Features(indptr, rows, marker_indptr, marker_rows)
+        rows, markers = self._rows[texts], self._markers[texts]
+        return Features(rows.indptr.astype(np.int64), rows.indices, markers.indptr.astype(np.int64), markers.indices)
 
     def __call__(self, texts: NDArray[np.int64]) -> dict[str, Tensor]:
         """The same as the tensors that :class:`~medlink.models.static.module.StaticEmbedding` reads."""
@@ -67,16 +61,14 @@ class Bags:
         return out
 
 
-def _joined(indptrs: list[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Where the values of each text begin and end, when those of all chunks stand one after the other."""
-    lengths = np.concatenate([np.diff(indptr) for indptr in indptrs])
-    return np.cumsum(np.append(0, lengths), dtype=np.int64)
+def _joined(chunks: list[tuple[NDArray[np.int64], NDArray[np.int64]]], width: int) -> Any:
+    """A sparse matrix with a row for each text of all chunks; its columns are rows of the table, its values no matter.
 
+    Columns may come twice, and in any order: it is sliced and never computed with.
+    """
+    from scipy.sparse import csr_matrix
 
-def _places(ends: NDArray[np.int64], texts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the values of the given texts begin and end when taken out, and where they stand."""
-    lengths = ends[texts + 1] - ends[texts]
-    indptr = np.cumsum(np.append(0, lengths), dtype=np.int64)
-    places = np.arange(int(indptr[-1]), dtype=np.int64)
-    places += np.repeat(ends[texts] - indptr[:-1], lengths)
-    return indptr, places
+    lengths = np.concatenate([np.diff(indptr) for indptr, _ in chunks])
+    columns = np.concatenate([rows.astype(np.int32) for _, rows in chunks])
+    indptr = np.cumsum(np.append(0, lengths))
+    return csr_matrix((np.zeros(len(columns), np.int8), columns, indptr), shape=(len(lengths), width))

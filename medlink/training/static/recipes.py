@@ -7,14 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from medlink.settings import Settings
-from medlink.training.common.recipes import (
-    BatchSize,
-    Epochs,
-    FeatureDropout,
-    LearningRate,
-    PhaseRecipe,
-    WeightDecay,
-)
+from medlink.training.common.recipes import BatchSize, Epochs, FeatureDropout, LearningRate, PhaseRecipe, WeightDecay
 
 _HARD_EPOCHS = 3
 

@@ -123,7 +123,7 @@ def test_bad_json_is_counted(tmp_path: Path) -> None:
     lines = [json.dumps(row) for row in LABELLED] + ["{", "[1]", '{"sentence1": 1}', '{"sentence1": "a"}', ""]
     path = write(tmp_path, "\n".join(lines) + "\n", "mli.jsonl")
     assert read_triplets(path, problems) == TRIPLETS
-    assert problems.bad == {"no JSON with sentence1, sentence2, gold_label": 4}
+    assert problems.bad == {"no JSON object": 2, "no text under sentence1, sentence2, gold_label": 2}
 
 
 def test_empty_cells_of_labelled_pairs_are_counted(tmp_path: Path) -> None:
