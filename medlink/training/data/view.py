@@ -82,10 +82,8 @@ class TrainingView:
 
     Args:
         kb: the knowledge base; it may be closed afterwards.
-        languages: names and definitions of these languages only, regions included; ``None`` takes all. Those without
-            a language are always in.
-        without: ids of concepts to leave out, with their names, definitions and relations: held out for a benchmark.
-            They are still walked through on the way to an ancestor.
+        languages, without: see :class:`~medlink.training.data.selection.Selection`. Concepts left out are still walked
+            through on the way to an ancestor.
         definitions: more definitions than the knowledge base has, see :mod:`medlink.training.data.definitions`.
 
     Attributes:
@@ -101,8 +99,7 @@ class TrainingView:
         digest: SHA-256 of all of this and of the texts.
 
     Raises:
-        ConfigError: a language is unknown or missing, no id of ``without`` is a concept, none of ``definitions`` is in
-            the languages or belongs to a concept, or fewer than two concepts are left.
+        ConfigError: as a selection and its :meth:`~Selection.added` say, or fewer than two concepts are left.
         KnowledgeBaseError: the file is damaged, or there is no room for the definitions.
     """
 
