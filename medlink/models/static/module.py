@@ -23,9 +23,8 @@ from medlink.models.static.encoder import CONFIG_FILE, Features, StaticConfig, S
 def as_tensors(found: Features) -> dict[str, Tensor]:
     """What :class:`StaticEmbedding` reads of n texts.
 
-    Returns:
-        ``input_ids (total,)``, the table rows of the n-grams of all texts one after the other, and ``lengths (n,)`` of
-        each; ``marker_ids`` and ``marker_lengths`` alike.
+    That is ``input_ids (total,)``, the table rows of the n-grams of all texts one after the other, and ``lengths (n,)``
+    of each; ``marker_ids`` and ``marker_lengths`` alike.
     """
     return {
         "input_ids": torch.from_numpy(found.rows),
@@ -70,12 +69,10 @@ class StaticEmbedding(Module):
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``sentence_embedding (n, d)`` to the features."""
-        shares = (self.dropout, self.dropout / 2) if self.training else (0.0, 0.0)
-        weights = [
-            self._kept(len(features[name]), share)
-            for name, share in zip(("input_ids", "marker_ids"), shares, strict=True)
-        ]
-        features["sentence_embedding"] = self.compose(self.table.weight, features, *weights)
+        dropout = self.dropout if self.training else 0.0
+        kept = self._kept(len(features["input_ids"]), dropout)
+        markers = self._kept(len(features["marker_ids"]), dropout / 2)
+        features["sentence_embedding"] = self.compose(self.table.weight, features, kept, markers)
         return features
 
     def _kept(self, count: int, dropout: float) -> Tensor:
