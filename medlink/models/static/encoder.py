@@ -167,7 +167,7 @@ class StaticEncoder:
         return digest.hexdigest()[:32]
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed n texts: ``(n, dimension)`` float32 unit vectors, the zero vector for one without letters and digits."""
+        """Embed n texts: ``(n, dimension)`` float32 unit vectors, zeros for a text without a letter or digit."""
         out = np.empty((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), _CHUNK):
             out[start : start + _CHUNK] = self._encode_chunk(texts[start : start + _CHUNK])

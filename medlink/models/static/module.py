@@ -86,14 +86,9 @@ class StaticEmbedding(Module):
     def compose(self, table: Tensor, features: dict[str, Tensor], weights: Tensor, marker_weights: Tensor) -> Tensor:
         """The formula of :mod:`medlink.models.static.encoder`, for every trainer and for inference.
 
-        Args:
-            table: ``(rows, d)``, the whole table or those of its rows that the ids number.
-            features: from :func:`as_tensors`.
-            weights: ``(total,)`` what each row of an n-gram counts.
-            marker_weights: the same for the markers.
-
-        Returns:
-            ``(n, d)`` unit vectors; the zero vector for a text without n-grams.
+        ``table`` ``(rows, d)`` is the whole table or those of its rows that the ids of the features number; ``weights``
+        ``(total,)`` are what each row of an n-gram counts, ``marker_weights`` those of the markers. Gives ``(n, d)``
+        unit vectors, the zero vector for a text without n-grams.
         """
         lengths = features["lengths"]
         x = _sums(table, features["input_ids"], lengths, weights)

@@ -84,12 +84,10 @@ def read_definitions(
 
 
 def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], system: str) -> Iterator[Definition]:
-    """The same definitions under the ids of the concepts to which codes of another system lead.
+    """The same definitions under the ids of the concepts to which their codes of another system lead.
 
-    Args:
-        kb: the knowledge base, whose mappings are used.
-        definitions: definitions whose ids are codes of ``system``; a code without a mapping is given as it is.
-        system: such as ``SNOMEDCT_US`` in a knowledge base made of UMLS.
+    The system is one of the mappings of ``kb``, such as ``SNOMEDCT_US`` in a knowledge base made of UMLS. A code
+    without a mapping is given as it is.
 
     Raises:
         ConfigError: the knowledge base has no code of that system.

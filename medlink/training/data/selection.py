@@ -84,9 +84,7 @@ class Selection:
     def added(self, definitions: Iterable[Definition], problems: Problems | None = None) -> Iterator[Definition]:
         """Those of further definitions that are trained on, in their order.
 
-        Args:
-            definitions: such as :func:`~medlink.training.data.definitions.read_definitions` reads.
-            problems: where those in other languages (``OTHER_LANGUAGE``) and of no concept (``UNKNOWN``) are counted.
+        Those in other languages (``OTHER_LANGUAGE``) and of no concept (``UNKNOWN``) are counted in ``problems``.
 
         Raises:
             ConfigError: in the end, when there were some, and all of them in other languages or of no concept.
