@@ -31,7 +31,6 @@ def draw() -> str:
     lines = text.split("\n")
     starts = [0, *(i + 1 for i, letter in enumerate(text) if letter == "\n"), len(text) + 1]
     ends: dict[tuple[int, int], float] = {}
-    page = int(2 * _LEFT + _WIDE * (max(map(len, lines)) + 12))
     drawn = []
     for span in doc.ents:
         row = max(i for i, start in enumerate(starts) if start <= span.start_char)
@@ -52,6 +51,7 @@ def draw() -> str:
             f'<text x="{_LEFT}" y="{_TOP + _HIGH * row}" textLength="{_WIDE * len(line):.1f}" '
             f'xml:space="preserve">{escape(line)}</text>'
         )
+    page = int(_LEFT + max(*ends.values(), _WIDE * max(map(len, lines)) + _LEFT))
     height = _TOP + _HIGH * len(lines) - 14
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{page}" height="{height}" '

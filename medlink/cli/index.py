@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from medlink.cli.kb import max_bad_share
 from medlink.errors import InputError
 
 
@@ -63,19 +64,17 @@ def build(bundle: Path, kb: Path | None, encoder: str, kind: str | None, threads
     type=click.Path(path_type=Path),
     help="Table of your own to take in, as for 'medlink kb build'. May be repeated.",
 )
-@click.option(
-    "--max-bad-share",
-    type=float,
-    default=0.01,
-    show_default=True,
-    help="Stop when a larger share of a file's rows cannot be used; 0 stops at the first.",
-)
+@max_bad_share
 def add(bundle: Path, tables: tuple[Path, ...], max_bad_share: float) -> None:
     """Add concepts, and further names of known ones, to BUNDLE; what is there is not built again."""
     from medlink.index import extend_bundle
     from medlink.kb import Input
 
-    _check_tables(tables)
+    for table in tables:
+        # what can be read only once will not do: a table is opened for its header, and again for its rows
+        if (table.exists() or str(table) == "-") and not (table.is_file() or table.is_dir()):
+            where = "standard input" if str(table) == "-" else table
+            raise InputError("a table is read from a file alone", path=where, remedy="save it in a file and name that")
     inputs = [Input("table", table) for table in tables]
     with _embedding() as show:
         report = extend_bundle(bundle, inputs, max_bad_share=max_bad_share, progress=show)
@@ -86,14 +85,6 @@ def add(bundle: Path, tables: tuple[Path, ...], max_bad_share: float) -> None:
         f"{report.path}: {report.kb.names:,} names and {report.kb.concepts:,} concepts added; "
         f"the index has {report.names:,} names, {report.added:,} of them since it was built"
     )
-
-
-def _check_tables(tables: tuple[Path, ...]) -> None:
-    """Refuse what can be read only once: a table is opened for its header, and again for its rows."""
-    for table in tables:
-        if (table.exists() or str(table) == "-") and not (table.is_file() or table.is_dir()):
-            where = "standard input" if str(table) == "-" else table
-            raise InputError("a table is read from a file alone", path=where, remedy="save it in a file and name that")
 
 
 @contextmanager

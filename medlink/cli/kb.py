@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,10 +14,20 @@ from medlink.kb.readers import formats
 
 if TYPE_CHECKING:
     from medlink.kb import BuildReport, ConceptView, KnowledgeBase
+    from medlink.records import Source
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+_file = click.Path(path_type=Path)
+_kb = click.argument("kb_path", metavar="KB", type=_file)
+max_bad_share = click.option(
+    "--max-bad-share",
+    type=float,
+    default=0.01,
+    show_default=True,
+    help="Stop when a larger share of a file's rows cannot be used; 0 stops at the first.",
+)
 _language = click.option("--language", metavar="TAG", help="Language of the names, such as de; all when left out.")
 
 
@@ -37,13 +47,13 @@ def kb() -> None:
 def _releases(command: F) -> F:
     """An option for each format that can be read."""
     for found in reversed(formats().values()):
-        text, kind = f"{found.help} May be repeated.", click.Path(path_type=Path)
-        command = click.option(found.option, found.name, multiple=True, type=kind, help=text)(command)
+        text = f"{found.help} May be repeated."
+        command = click.option(found.option, found.name, multiple=True, type=_file, help=text)(command)
     return command
 
 
 @kb.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", type=_file)
 @_releases
 @click.option("--languages", callback=_listed, metavar="TAGS", help="Keep these languages only, such as en,de,es.")
 @click.option(
@@ -53,13 +63,7 @@ def _releases(command: F) -> F:
     "--term-types", callback=_listed, metavar="TTYS", help="UMLS: keep names of these types only, such as PT,SY."
 )
 @click.option("--include-suppressed", is_flag=True, help="UMLS: take in suppressed rows too.")
-@click.option(
-    "--max-bad-share",
-    type=float,
-    default=0.01,
-    show_default=True,
-    help="Stop when a larger share of a file's rows cannot be used; 0 stops at the first.",
-)
+@max_bad_share
 @click.option("--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only.")
 @_as_json
 def build(
@@ -81,10 +85,12 @@ def build(
     """
     from medlink.kb import Input, build_kb
 
-    options: dict[str, Any] = {"sources": sources, "term_types": term_types}
-    options = {key: value for key, value in options.items() if value is not None}
-    if include_suppressed:
-        options["include_suppressed"] = True
+    umls: dict[str, Any] = {
+        "sources": sources,
+        "term_types": term_types,
+        "include_suppressed": include_suppressed or None,
+    }
+    options: dict[str, Any] = {key: value for key, value in umls.items() if value is not None}
     if options and not releases["rrf"]:
         names = ", ".join("--" + key.replace("_", "-") for key in options)
         raise ConfigError(f"{names} is for UMLS, and there is no --umls", remedy="add --umls META or leave it out")
@@ -102,7 +108,7 @@ def build(
 
 
 @kb.command()
-@click.argument("kb_path", metavar="KB", type=click.Path(path_type=Path))
+@_kb
 @_as_json
 def info(kb_path: Path, as_json: bool) -> None:
     """Describe the knowledge base KB: sources, versions, languages, counts."""
@@ -112,18 +118,13 @@ def info(kb_path: Path, as_json: bool) -> None:
         counts = opened.counts()
         sources = opened.sources()
         if as_json:
-            about = {"path": str(opened.path), "schema_version": opened.schema_version}
+            about = _fields([opened], "path", "schema_version", "content_hash")[0]
             listed = [
-                {
-                    "name": source.name,
-                    "version": source.version,
-                    "title": source.title,
-                    **counts["sources"][source.name],
-                }
-                for source in sources
+                shown | counts["sources"][shown["name"]] for shown in _fields(sources, "name", "version", "title")
             ]
+            # the counts of each source stand behind all the others
             total = {key: value for key, value in counts.items() if key != "sources"}
-            click.echo(_json({**about, "content_hash": opened.content_hash, **total, "sources": listed}))
+            click.echo(_json({**about, **total, "sources": listed}))
             return
         click.echo(f"{opened.path}\nschema {opened.schema_version}, content {opened.content_hash[:16]}")
         click.echo(
@@ -135,12 +136,11 @@ def info(kb_path: Path, as_json: bool) -> None:
         click.echo("names by language: " + _by_language(counts["names_by_language"]))
         for source in sources:
             held = counts["sources"][source.name]
-            version = f" {source.version}" if source.version else ""
-            click.echo(f"  {source.name}{version}: {held['concepts']:,} concepts, names {_by_language(held['names'])}")
+            click.echo(f"  {_release(source)}: {held['concepts']:,} concepts, names {_by_language(held['names'])}")
 
 
 @kb.command()
-@click.argument("kb_path", metavar="KB", type=click.Path(path_type=Path))
+@_kb
 @click.argument("text")
 @_language
 @click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="How many names at most.")
@@ -154,14 +154,9 @@ def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: 
         preferred = opened.preferred_names([name.concept_id for name in found], language)
         if as_json:
             rows = [
-                {
-                    "concept_id": name.concept_id,
-                    "name": name.text,
-                    "language": name.language,
-                    "type": name.type,
-                    "source": name.source,
-                    "preferred_name": preferred[name.concept_id],
-                }
+                {"concept_id": name.concept_id, "name": name.text}
+                | _fields([name], "language", "type", "source")[0]
+                | {"preferred_name": preferred[name.concept_id]}
                 for name in found
             ]
             click.echo(_json(rows))
@@ -175,7 +170,7 @@ def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: 
 
 
 @kb.command()
-@click.argument("kb_path", metavar="KB", type=click.Path(path_type=Path))
+@_kb
 @click.argument("concept_id", metavar="ID")
 @click.option("--language", metavar="TAG", help="Language in which concepts are named where they have a name in it.")
 @click.option("--depth", type=click.IntRange(0), default=8, show_default=True, help="Levels of parents shown.")
@@ -199,7 +194,17 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
 
 def _json(value: Any) -> str:
     """A value as readable JSON."""
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def _fields(records: Iterable[object], *names: str) -> list[dict[str, Any]]:
+    """Some fields of each record."""
+    return [{name: getattr(record, name) for name in names} for record in records]
+
+
+def _release(source: Source) -> str:
+    """A source with its version, where it has one."""
+    return f"{source.name} {source.version}".rstrip()
 
 
 def _by_language(names: dict[str, int]) -> str:
@@ -212,9 +217,8 @@ def _report(report: BuildReport) -> Iterator[str]:
     for given in report.inputs:
         yield from given.lines()
     for entry in report.sources:
-        version = f" {entry.source.version}" if entry.source.version else ""
         yield (
-            f"{entry.source.name}{version}: {entry.concepts:,} concepts, names {_by_language(entry.names)}, "
+            f"{_release(entry.source)}: {entry.concepts:,} concepts, names {_by_language(entry.names)}, "
             f"{entry.definitions:,} definitions, {entry.semantic_types:,} semantic types, "
             f"{entry.relations:,} relations, {entry.mappings:,} mappings"
         )
@@ -239,20 +243,15 @@ def _concept(opened: KnowledgeBase, view: ConceptView, language: str | None, dep
     ancestors = opened.ancestors(view.concept_id, depth) if depth else []
     shown = opened.preferred_names([concept_id for concept_id, _ in ancestors], language)
     return {
-        "concept_id": view.concept_id,
-        "source": view.source,
+        **_fields([view], "concept_id", "source")[0],
         "preferred_name": opened.preferred_name(view.concept_id, language),
         "ancestors": [
-            {"concept_id": concept_id, "depth": level, "preferred_name": shown.get(concept_id)}
-            for concept_id, level in ancestors
+            {"concept_id": above, "depth": level, "preferred_name": shown.get(above)} for above, level in ancestors
         ],
-        "names": [
-            {"text": name.text, "language": name.language, "type": name.type, "preferred": name.preferred}
-            for name in view.names
-        ],
-        "definitions": [{"text": item.text, "language": item.language} for item in view.definitions],
-        "semantic_types": [{"semantic_type": item.semantic_type, "code": item.code} for item in view.semantic_types],
-        "mappings": [{"system": item.system, "code": item.code, "type": item.type} for item in view.mappings],
+        "names": _fields(view.names, "text", "language", "type", "preferred"),
+        "definitions": _fields(view.definitions, "text", "language"),
+        "semantic_types": _fields(view.semantic_types, "semantic_type", "code"),
+        "mappings": _fields(view.mappings, "system", "code", "type"),
     }
 
 

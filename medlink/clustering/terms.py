@@ -37,11 +37,7 @@ _Row = tuple[int, str, int, str, str]  # line, text, frequency, language, id
 
 
 class Texts(Sequence[str]):
-    """Texts in one block of bytes: some 30 bytes for a term where a ``str`` takes 80 and its place in a list 8.
-
-    >>> list(Texts(["Fieber", "fiebre"])), Texts(["a", "b"])[1]
-    (['Fieber', 'fiebre'], 'b')
-    """
+    """Texts in one block of bytes: some 30 bytes for a term where a ``str`` takes 80 and its place in a list 8."""
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._block = bytearray()
@@ -121,26 +117,13 @@ class Terms:
         )
 
     def ordered(self) -> Terms:
-        """The same rows by text, language and id, so that nothing made from them depends on the order of the list.
-
-        >>> list(Terms.of([("b", 1, "", ""), ("a", 1, "", "")]).ordered().texts)
-        ['a', 'b']
-        """
-        tags = sorted(self.languages[1:])
-        place = np.array([0, *(1 + tags.index(tag) for tag in self.languages[1:])], dtype=np.int16)
-        language = place[self.language]
-        named = len(self.ids) > 0
-        order = sorted(
-            range(len(self)), key=lambda row: (self.texts[row], language[row], self.ids[row] if named else "")
-        )
-        return Terms(
-            Texts(self.texts[row] for row in order),
-            self.frequency[order],
-            language[order],
-            ("", *tags),
-            Texts(self.ids[row] for row in order) if named else Texts(),
-            self.notes,
-        )
+        """The same rows by text, language and id, so that nothing made from them depends on the order of the list."""
+        tags = ("", *sorted(self.languages[1:]))
+        language = np.array([tags.index(tag) for tag in self.languages], dtype=np.int16)[self.language]
+        ids = self.ids or [""] * len(self)
+        order = sorted(range(len(self)), key=lambda row: (self.texts[row], language[row], ids[row]))
+        texts, named = Texts(self.texts[row] for row in order), Texts(ids[row] for row in order if self.ids)
+        return Terms(texts, self.frequency[order], language[order], tags, named, self.notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +152,8 @@ def read_terms(
 
     A file whose name ends in ``.tsv`` or ``.csv`` is a table, as is any input for which a column is named (see
     :func:`~medlink.files.tables.open_table`). A line that cannot be used is left out and noted by its number.
-    Compressed files, line ends and files that grow are treated as :class:`~medlink.files.streams.LineFile` says.
-
-    Args:
-        path: the file, or what to call ``stream``.
-        stream: where to read instead of opening ``path``.
-        columns: names of the columns.
-        encoding: of the text.
-        progress: called with the bytes taken in since the last call.
-
-    Returns:
-        Distinct terms.
+    Files, ``stream`` and ``encoding`` are treated as :class:`~medlink.files.streams.LineFile` says; ``progress`` is
+    told the bytes taken in since the last call.
 
     Raises:
         InputError: the file cannot be read, has no usable line, lacks a column or has it twice, or a quoted cell of
@@ -200,10 +174,7 @@ def read_terms(
     problems = lines.problems
     rows = _table(lines, columns) if table else ((number, text, 1, "", "") for number, text in lines)
     terms = Terms.of(_usable(rows, lines))
-    terms.notes = (
-        *(_note(lines, reason, count) for reason, count in sorted(problems.bad.items())),
-        *problems.notes,
-    )
+    terms.notes = (*(_note(lines, reason, count) for reason, count in sorted(problems.bad.items())), *problems.notes)
     if not len(terms):
         most = min(problems.bad, key=lambda reason: (-problems.bad[reason], reason), default="")
         remedy = next((remedy for part, remedy in _REMEDIES.items() if part in most), "mend the lines that are named")
@@ -218,11 +189,8 @@ def read_terms(
 def _note(lines: LineFile, reason: str, count: int) -> str:
     """What a reader is told of lines that were left out: how many, why, and the numbers of the first few."""
     shown = lines.problems.lines[reason]
-    return (
-        f"{lines.path}: lines left out: {count}, {reason} (line {', '.join(map(str, shown))}"
-        + " ..." * (count > len(shown))
-        + ")"
-    )
+    more = " ..." * (count > len(shown))
+    return f"{lines.path}: lines left out: {count}, {reason} (line {', '.join(map(str, shown))}{more})"
 
 
 def _usable(rows: Iterable[_Row], lines: LineFile) -> Iterator[tuple[str, int, str, str]]:
@@ -271,10 +239,6 @@ def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
 def _place(table: Table, wanted: str | None, usual: Sequence[str]) -> int | None:
     """Place of a column; one that was asked for by name must be there."""
     name = next((one for one in usual if one in table.header), None) if wanted is None else wanted.strip().lower()
-    if name is None:
-        return None
-    if name not in table.header:
-        raise table.error(
-            f"no column {wanted!r}; found {found_columns(table.header)}", "name a column of the first line"
-        )
-    return table.places([name])[0]
+    if name is None or name in table.header:
+        return None if name is None else table.places([name])[0]
+    raise table.error(f"no column {wanted!r}; found {found_columns(table.header)}", "name a column of the first line")

@@ -27,7 +27,7 @@ from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import open_table
-from medlink.kb.readers.table import is_id
+from medlink.kb.readers.common import is_id
 from medlink.language.tags import language_tag
 
 ACCEPT, GROUP, REJECT = "accept", "group", "reject"

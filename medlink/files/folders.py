@@ -32,19 +32,9 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
     one whole; between the two renames it leaves none, and the next call puts the old one back. Of two processes that
     write one folder at the same time the last to end wins.
 
-    Args:
-        path: where the folder is to be; its folder is made when it is not there.
-        what: what the folder is, for the error.
+    The folder of ``path`` is made when it is not there; ``what`` names the new one in the :class:`ConfigError` that
+    says that it cannot be written.
 
-    Raises:
-        ConfigError: the folder cannot be written.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as top:
-    ...     with whole_folder(Path(top, "a")) as draft:
-    ...         early = Path(top, "a").exists(), draft.joinpath("one").write_text("1")
-    ...     early, os.listdir(top), os.listdir(Path(top, "a"))
-    ((False, 1), ['a'], ['one'])
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_dir():
@@ -68,15 +58,11 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
 def scratch_folder(target: StrPath, what: str = "the folder") -> Iterator[Path]:
     """A new folder beside a file or folder that is being made, on the same disk; removed with all that is in it.
 
-    What killed processes left beside the same target is removed first. Nobody else can look into the folder.
-
-    Args:
-        target: what is being made; its folder is made when it is not there.
-        what: what the target is, for the error.
+    What killed processes left beside the same target is removed first. Nobody else can look into the folder. The folder
+    of ``target``, which ``what`` names in errors, is made when it is not there.
 
     Raises:
-        ConfigError: the folder of ``target`` cannot be made or written to, or what is done in the block fails for want
-            of room or rights.
+        ConfigError: it cannot be made or written to, or what is done in the block fails for want of room or rights.
     """
     target = Path(os.path.realpath(target))
     with one_error(target, what, _FOLDER):
@@ -107,13 +93,9 @@ def hidden_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def locked(path: StrPath, what: str = "the folder") -> Iterator[None]:
-    """A file locked by this process as long as the block lasts; the file stays.
+    """A file, made when it is not there, locked by this process as long as the block lasts; the file stays.
 
-    Where the file system has no locks nothing is kept.
-
-    Args:
-        path: the file, made when it is not there.
-        what: what the lock keeps, for the error.
+    Where the file system has no locks nothing is kept. ``what`` names in errors what the lock keeps.
 
     Raises:
         ConfigError: another process has the lock, or the file cannot be made.
@@ -138,11 +120,7 @@ def remove(path: Path) -> None:
 
 @contextmanager
 def one_error(path: StrPath, what: str, remedy: str = _FILE) -> Iterator[None]:
-    """What the system refuses, as an error that says what could not be written.
-
-    Raises:
-        ConfigError: the block raised an :class:`OSError`.
-    """
+    """What the system refuses (an :class:`OSError` of the block), as a :class:`ConfigError` that names ``what``."""
     try:
         yield
     except OSError as error:

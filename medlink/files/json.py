@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import InputError
+from medlink.files.folders import StrPath
 from medlink.files.streams import LineFile
-from medlink.files.whole import StrPath, whole_text
+from medlink.files.whole import whole_text
 
 
 def json_text(data: Any) -> str:
@@ -22,22 +23,13 @@ def json_text(data: Any) -> str:
 
 
 def write_json(path: StrPath, data: Any, what: str = "the output") -> None:
-    """Write a JSON file that appears whole.
-
-    Raises:
-        ConfigError: the file cannot be written.
-    """
+    """Write a JSON file that appears whole, or raise :class:`ConfigError`."""
     with whole_text(path, what) as file:
         file.write(json_text(data))
 
 
 def read_json(path: StrPath) -> Any:
-    """Read a JSON file.
-
-    Raises:
-        OSError: the file cannot be read.
-        ValueError: it is no JSON in UTF-8.
-    """
+    """Read a JSON file; raises :class:`ValueError` where it is no JSON in UTF-8."""
     return json.loads(Path(path).read_text("utf-8"))
 
 

@@ -39,10 +39,9 @@ class Problems:
     """What went wrong, and what was left out on purpose, while one input was read.
 
     Args:
-        max_bad_share: share of bad rows in one file above which :class:`InputError` stops the load. Fewer
-            than ``GRACE`` bad rows do not stop it, except when the file has no good row at all or
-            the share is 0, which tolerates none. Files of ``EARLY`` rows and more are judged while reading. 1
-            tolerates everything, a last line that is cut off too.
+        max_bad_share: share of bad rows in one file above which :class:`InputError` stops the load. Fewer than
+            ``GRACE`` bad rows do not stop it, except when the file has no good row at all or the share is 0, which
+            tolerates none; 1 tolerates everything, a last line that is cut off too.
         adjustable: whether the user can set the share, which the remedy then says.
         progress: called with the number of bytes taken in from disk since the last call.
 
@@ -56,11 +55,7 @@ class Problems:
     """
 
     def __init__(
-        self,
-        max_bad_share: float = 0.01,
-        progress: Callable[[int], object] | None = None,
-        *,
-        adjustable: bool = True,
+        self, max_bad_share: float = 0.01, progress: Callable[[int], object] | None = None, *, adjustable: bool = True
     ) -> None:
         if not 0 <= max_bad_share <= 1:
             raise ConfigError(f"max_bad_share is {max_bad_share}", remedy="give a share between 0 and 1")
@@ -73,8 +68,8 @@ class Problems:
         self.lines: dict[str, list[int]] = {}
         self.notes: list[str] = []
         self.rows = 0
-        self._bad_in_file: dict[str, Counter[str]] = {}
-        self._first_in_file: dict[str, Problem] = {}
+        # by file: its bad rows by kind, and the first of them
+        self._in_file: dict[str, tuple[Counter[str], Problem]] = {}
 
     def bad_row(self, kind: str, path: str | PathLike[str], line: int, detail: str = "", rows: int = 0) -> None:
         """Count one bad row; ``rows`` is how many of its file were seen so far.
@@ -88,8 +83,7 @@ class Problems:
             self.examples.append(problem)
         if len(self.lines.setdefault(kind, [])) < EXAMPLES:
             self.lines[kind].append(line)
-        self._bad_in_file.setdefault(problem.path, Counter())[kind] += 1
-        self._first_in_file.setdefault(problem.path, problem)
+        self._in_file.setdefault(problem.path, (Counter(), problem))[0][kind] += 1
         if rows >= EARLY or self.max_bad_share == 0:
             self.judge(path, max(rows, 1))
 
@@ -99,14 +93,13 @@ class Problems:
         Raises:
             InputError: more than ``max_bad_share`` of the rows is bad.
         """
-        kinds = self._bad_in_file.get(str(path))
-        if not kinds:
+        if str(path) not in self._in_file:
             return
-        bad = sum(kinds.values())
+        kinds, first = self._in_file[str(path)]
+        bad = kinds.total()
         tolerated = bad < GRACE and bad < rows and self.max_bad_share > 0
         if tolerated or bad <= self.max_bad_share * rows:
             return
-        first = self._first_in_file[str(path)]
         parts = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
         remedy = "mend or fetch the file again" + (", or raise max_bad_share" if self.adjustable else "")
         if first.kind == "bad bytes":

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import stat
 import zlib
-from codecs import IncrementalDecoder, getincrementaldecoder, lookup
+from codecs import getincrementaldecoder, lookup
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
@@ -28,9 +29,7 @@ _PLAIN = b'azAZ09\t,;"\r\n'
 def existing_file(path: str | PathLike[str], *, pipes: bool = False) -> Path:
     """``path`` if it is a file, plain or with ``.gz`` behind its name.
 
-    Args:
-        path: the file.
-        pipes: whether a pipe or a device will do, which can be read once and from its beginning only.
+    Where ``pipes`` are allowed a pipe or a device will do, which can be read once and from its beginning only.
 
     Raises:
         InputError: there is no such file.
@@ -40,12 +39,14 @@ def existing_file(path: str | PathLike[str], *, pipes: bool = False) -> Path:
         if found.is_file():
             return found
     if plain.is_dir():
-        raise InputError("is a folder, a file is needed", path=path, remedy="name a file in it")
-    if plain.exists() and not pipes:
-        raise InputError("is a pipe or a device, a file is needed", path=path, remedy="write what it gives to a file")
-    if not plain.exists():
-        raise InputError("no such file", path=path, remedy="check the path")
-    return plain
+        message, remedy = "is a folder, a file is needed", "name a file in it"
+    elif not plain.exists():
+        message, remedy = "no such file", "check the path"
+    elif pipes:
+        return plain
+    else:
+        message, remedy = "is a pipe or a device, a file is needed", "write what it gives to a file"
+    raise InputError(message, path=path, remedy=remedy)
 
 
 def input_size(path: str | PathLike[str]) -> int:
@@ -69,15 +70,11 @@ def text_encoding(encoding: str) -> str:
         name = lookup(encoding).name
     except (LookupError, ValueError) as error:
         raise ConfigError(f"unknown encoding {encoding!r}", remedy="give one such as utf-8 or latin-1") from error
-    if name.startswith(_WIDE):
-        return name
-    try:
-        plain = not name.replace("_", "-").startswith(_NO_LINES) and _PLAIN.decode(name) == _PLAIN.decode("ascii")
-    except (LookupError, ValueError):
-        plain = False
-    if not plain:
-        raise ConfigError(f"encoding {encoding!r} cannot be read line by line", remedy="convert the file to UTF-8")
-    return name
+    with suppress(LookupError, ValueError):
+        lined = not name.replace("_", "-").startswith(_NO_LINES)
+        if name.startswith(_WIDE) or (lined and _PLAIN.decode(name) == _PLAIN.decode("ascii")):
+            return name
+    raise ConfigError(f"encoding {encoding!r} cannot be read line by line", remedy="convert the file to UTF-8")
 
 
 class LineFile:
@@ -104,8 +101,9 @@ class LineFile:
         grew: whether the file grew while it was read.
 
     Raises:
-        InputError: there is no such file.
         ConfigError: see :func:`text_encoding`.
+        InputError: there is no such file. While it is read: it cannot be read, is empty, is cut off inside its
+            compression, is UTF-16 and not said to be, or too much of it is bad.
     """
 
     def __init__(
@@ -132,12 +130,7 @@ class LineFile:
         self.problems.bad_row(kind, self.path, line, detail, self.rows - self.header)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Line numbers, from 1, and lines.
-
-        Raises:
-            InputError: the file cannot be read, is empty, is cut off inside its compression, is UTF-16 and not said to
-                be, or too much of it is bad.
-        """
+        """Line numbers, from 1, and lines; errors as the class says."""
         with self._open() as stream:
             yield from self._texts(stream)
         self._check_empty(not self.rows)
@@ -147,11 +140,7 @@ class LineFile:
         self.problems.judge(self.path, self.rows - self.header)
 
     def text(self) -> str:
-        """The whole file as one text, which memory must hold.
-
-        Raises:
-            InputError: the file cannot be read, is empty, is cut off inside its compression, or is not in its encoding.
-        """
+        """The whole file as one text, which memory must hold; errors as the class says."""
         with self._open() as stream:
             raw = b"".join(self._blocks(stream))
         self._check_empty(not raw.strip())
@@ -230,15 +219,21 @@ class LineFile:
         if first.startswith(_GZIP):
             blocks = _unpacked(first, blocks)
             first = next(blocks, b"")
-        decoder = getincrementaldecoder(self._encoding)() if self._wide else None
-        if decoder is None:
+        blocks = chain([first] if first else [], blocks)
+        if not self._wide:
             self._refuse_wide(first)
-        block = first
-        while block:
-            yield block if decoder is None else self._narrow(decoder, block)
-            block = next(blocks, b"")
-        if decoder is not None and not self.grew:
-            self._narrow(decoder, b"", final=True)
+            yield from blocks
+            return
+        decoder = getincrementaldecoder(self._encoding)()
+        try:
+            # half a character waits for the next block
+            yield from (decoder.decode(block).encode() for block in blocks)
+            if not self.grew:
+                decoder.decode(b"", True)
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"is not {self._encoding.upper()}", path=self.path, remedy="name its encoding with --encoding"
+            ) from error
 
     def _raw(self, stream: BinaryIO) -> Iterator[bytes]:
         """The bytes of the input as they are, up to where a file ended when it was opened."""
@@ -251,15 +246,6 @@ class LineFile:
                 self.problems.progress(len(block))
             self.grew = status is not None and os.fstat(stream.fileno()).st_size > status.st_size
             yield block
-
-    def _narrow(self, decoder: IncrementalDecoder, block: bytes, *, final: bool = False) -> bytes:
-        """A block as UTF-8; half a character waits for the next."""
-        try:
-            return decoder.decode(block, final).encode()
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"is not {self._encoding.upper()}", path=self.path, remedy="name its encoding with --encoding"
-            ) from error
 
     def _refuse_wide(self, block: bytes) -> None:
         """Refuse UTF-16 that is read as something else, with or without its mark."""

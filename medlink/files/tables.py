@@ -78,20 +78,12 @@ class Table:
 
 
 def found_columns(header: Sequence[str]) -> str:
-    """What the first line of a table holds, without a word of it: where the header is missing, it is content.
-
-    >>> found_columns(["Erika Mustermann", "3"]), found_columns([""])
-    ('2 columns', 'no header')
-    """
+    """What the first line of a table holds, without a word of it: where the header is missing, it is content."""
     return f"{len(header)} column{'s' * (len(header) != 1)}" if any(header) else "no header"
 
 
 def first_line(path: StrPath) -> str:
-    """The first line of a file, ``""`` where it cannot be decoded.
-
-    Raises:
-        InputError: there is no such file, or it is empty or cannot be read.
-    """
+    """The first line of a file, ``""`` where it cannot be decoded."""
     return next(iter(LineFile(path, Problems(1.0))), (0, ""))[1]
 
 
@@ -111,8 +103,8 @@ def open_table(
         quoted_with: a column whose name says that cells are quoted all the same.
 
     Raises:
-        InputError: the file cannot be read, or its first line is no CSV. While rows are read: a quoted cell does not
-            end, the last line is cut off, or too many rows are bad.
+        InputError: the first line is no CSV. While rows are read: a quoted cell does not end, or the last line is cut
+            off; see also :class:`~medlink.files.streams.LineFile`.
     """
     lines = given if isinstance(given, LineFile) else LineFile(given, problems or Problems())
     numbered = iter(lines)
@@ -128,32 +120,29 @@ def open_table(
         cells, rows = _quoted(lines, chain([(number, first)], numbered), separator)
     else:
         cells = first.split(separator)
-        rows = _split(lines, numbered, len(cells), separator, False)
+        rows = read_rows(lines, len(cells), separator, numbered=numbered)
     written = tuple(cell.strip() for cell in cells)
     return Table(lines, tuple(cell.lower() for cell in written), written, rows)
 
 
-def read_rows(lines: LineFile, columns: int, separator: str, *, closed: bool = False) -> Rows:
+def read_rows(
+    lines: LineFile,
+    columns: int,
+    separator: str,
+    *,
+    closed: bool = False,
+    numbered: Iterator[tuple[int, str]] | None = None,
+) -> Rows:
     """Line numbers and cells of a file without header and quoting.
 
-    Args:
-        lines: the file.
-        columns: cells in each row.
-        separator: the mark between cells.
-        closed: each row also ends with the mark (RRF).
-
-    Yields:
-        Line number and cells; rows of another width are counted as ``column count`` and left out.
+    A row of another number of cells than ``columns`` is counted as ``column count`` and left out. Where rows are
+    ``closed`` each also ends with the separator (RRF). ``numbered`` are those lines of the file that are left.
 
     Raises:
         InputError: the last line is cut off, or too many rows are bad.
     """
-    yield from _split(lines, iter(lines), columns, separator, closed)
-
-
-def _split(lines: LineFile, numbered: Iterator[tuple[int, str]], columns: int, separator: str, closed: bool) -> Rows:
     width = columns + closed
-    for number, text in numbered:
+    for number, text in lines if numbered is None else numbered:
         cells = text.split(separator)
         if len(cells) == width:
             yield number, cells

@@ -14,17 +14,6 @@ from typing import BinaryIO, TextIO
 from medlink.errors import ConfigError
 from medlink.files.folders import StrPath, hidden_folder, one_error
 
-__all__ = [
-    "StrPath",
-    "check_targets",
-    "is_replaced",
-    "one_error",
-    "put_in_place",
-    "standard_output",
-    "whole_file",
-    "whole_text",
-]
-
 _OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
 """What these name may be an open file of this process, such as /dev/stdout: a rename would not reach it."""
 
@@ -37,19 +26,8 @@ def whole_file(path: StrPath, what: str = "the output") -> Iterator[BinaryIO]:
     umask. What is no regular file (a device, a FIFO) is written to straight away. After an error the old file is there
     and nothing else; what a killed process left behind of the same file is removed first.
 
-    Args:
-        path: where the file is to be.
-        what: what the file is, for the error.
-
     Raises:
-        ConfigError: the file cannot be written.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with whole_file(Path(folder, "a")) as file:
-    ...         early = Path(folder, "a").exists(), file.write(b"one")
-    ...     early, Path(folder, "a").read_bytes(), len(os.listdir(folder))
-    ((False, 3), b'one', 1)
+        ConfigError: the file, which ``what`` names, cannot be written.
     """
     with one_error(path, what):
         if not is_replaced(path):
@@ -66,23 +44,7 @@ def whole_file(path: StrPath, what: str = "the output") -> Iterator[BinaryIO]:
 
 
 def put_in_place(draft: StrPath, path: StrPath, what: str = "the output") -> None:
-    """Let a file that is complete take the place of another, as :func:`whole_file` does.
-
-    Args:
-        draft: the file, in the folder of what ``path`` stands for.
-        path: where it is to be.
-        what: what the file is, for the error.
-
-    Raises:
-        ConfigError: it cannot take that place.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "a.part").write_text("one")
-    ...     put_in_place(Path(folder, "a.part"), Path(folder, "a"))
-    ...     os.listdir(folder)
-    ['a']
-    """
+    """Let a complete file, in the folder of what ``path`` stands for, take its place as :func:`whole_file` does."""
     with one_error(path, what):
         _take_place(Path(draft), Path(os.path.realpath(path)))
 
@@ -94,7 +56,7 @@ def is_replaced(path: StrPath) -> bool:
     (True, False, False)
     """
     status = _status(path)
-    return not os.fspath(path).startswith(_OPEN_FILES) and (status is None or _is_plain(status))
+    return not os.fspath(path).startswith(_OPEN_FILES) and (status is None or stat.S_ISREG(status.st_mode))
 
 
 def _take_place(draft: Path, target: Path) -> None:
@@ -107,22 +69,9 @@ def _take_place(draft: Path, target: Path) -> None:
 
 @contextmanager
 def whole_text(path: StrPath, what: str = "the output", *, errors: str = "strict") -> Iterator[TextIO]:
-    r"""As :func:`whole_file`, for text in UTF-8 whose line ends are left as they are.
+    """As :func:`whole_file`, for text in UTF-8 whose line ends are left as they are.
 
-    Args:
-        path: where the file is to be.
-        what: what the file is, for the error.
-        errors: what becomes of half a surrogate pair, as for :func:`open`.
-
-    Raises:
-        ConfigError: the file cannot be written.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with whole_text(Path(folder, "a")) as file:
-    ...         _ = file.write("Größe\n")
-    ...     Path(folder, "a").read_bytes()
-    b'Gr\xc3\xb6\xc3\x9fe\n'
+    ``errors`` says what becomes of half a surrogate pair, as for :func:`open`.
     """
     with whole_file(path, what) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", errors=errors, newline="")
@@ -139,11 +88,8 @@ def whole_text(path: StrPath, what: str = "the output", *, errors: str = "strict
 def standard_output(remedy: str) -> Iterator[TextIO]:
     """Standard output, flushed at the end; a reader that went away is not caught, the command line ends in silence.
 
-    Args:
-        remedy: what to do where it is closed or full.
-
     Raises:
-        ConfigError: standard output is closed or cannot be written.
+        ConfigError: standard output is closed or cannot be written, with ``remedy``.
         BrokenPipeError: nobody reads it any more.
     """
     out: TextIO | None = sys.stdout  # None where it was closed before Python began
@@ -155,26 +101,17 @@ def standard_output(remedy: str) -> Iterator[TextIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _discard(out)
+        # pointed at nothing, or what it holds fails again when Python ends
+        with suppress(OSError), open(os.devnull, "wb") as nothing:
+            os.dup2(nothing.fileno(), out.fileno())
         raise ConfigError(f"standard output cannot be written: {error.strerror or error}", remedy=remedy) from error
-
-
-def _discard(out: TextIO) -> None:
-    """Point a stream at nothing, or what it holds fails again when Python ends."""
-    with suppress(OSError):
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        try:
-            os.dup2(nothing, out.fileno())
-        finally:
-            os.close(nothing)
 
 
 def check_targets(targets: Mapping[str, StrPath | None], inputs: Iterable[StrPath | int]) -> None:
     """Refuse before the work what could not be written in the end, or would be written over what is read.
 
-    Args:
-        targets: what is written (``the output``) to where; ``None`` is left alone.
-        inputs: files and folders that are read, or numbers of open files.
+    ``targets`` are places by what is written there (``the output``), ``None`` for what is left alone; ``inputs`` are
+    files and folders that are read, or numbers of open files.
 
     Raises:
         ConfigError: a target is a folder, lies in none, is an input or lies in one, or two are one file.
@@ -184,12 +121,8 @@ def check_targets(targets: Mapping[str, StrPath | None], inputs: Iterable[StrPat
     for what, path in targets.items():
         if path is None:
             continue
-        try:
+        with one_error(path, what, "name another file"):
             where = _replaced(what, path, read)
-        except OSError as error:
-            raise ConfigError(
-                f"{what} cannot be written: {error.strerror or error}", path=path, remedy="name another file"
-            ) from error
         if where in taken:
             raise ConfigError(f"{what} and {taken[where]} are one file", path=path, remedy="name another file")
         if where is not None:
@@ -203,12 +136,18 @@ def _replaced(what: str, path: StrPath, read: Iterable[StrPath | int]) -> Path |
         raise ConfigError(f"{what} is a folder", path=path, remedy="name a file")
     if status is None and not where.parent.is_dir():
         raise ConfigError(f"the folder of {what} does not exist", path=path, remedy="make it, or name another file")
-    if status is not None and not _is_plain(status):
+    if status is not None and not stat.S_ISREG(status.st_mode):
         return None
-    if any(_is_same(where, status, other) for other in read):
-        raise ConfigError(f"{what} is the input", path=path, remedy="name another file")
-    if any(_is_within(where, other) for other in read):
-        raise ConfigError(f"{what} lies in a folder that is read", path=path, remedy="name a file elsewhere")
+    for other in read:
+        same = not isinstance(other, int) and Path(os.path.realpath(other)) == where
+        with suppress(OSError):
+            there = os.fstat(other) if isinstance(other, int) else Path(other).stat()
+            same = same or (status is not None and os.path.samestat(status, there))
+        if same:
+            raise ConfigError(f"{what} is the input", path=path, remedy="name another file")
+    for other in read:
+        if not isinstance(other, int) and Path(other).is_dir() and where.is_relative_to(os.path.realpath(other)):
+            raise ConfigError(f"{what} lies in a folder that is read", path=path, remedy="name a file elsewhere")
     return where
 
 
@@ -218,24 +157,3 @@ def _status(path: StrPath) -> os.stat_result | None:
         return Path(path).stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-
-
-def _is_plain(status: os.stat_result) -> bool:
-    """Whether a file can be replaced by another."""
-    return stat.S_ISREG(status.st_mode)
-
-
-def _is_same(where: Path, status: os.stat_result | None, other: StrPath | int) -> bool:
-    """Whether an input is the file at ``where``, under this or another name."""
-    if not isinstance(other, int) and Path(os.path.realpath(other)) == where:
-        return True
-    if status is None:
-        return False
-    with suppress(OSError):
-        return os.path.samestat(status, os.fstat(other) if isinstance(other, int) else Path(other).stat())
-    return False
-
-
-def _is_within(where: Path, other: StrPath | int) -> bool:
-    """Whether an input is a folder with ``where`` in it."""
-    return not isinstance(other, int) and Path(other).is_dir() and where.is_relative_to(os.path.realpath(other))

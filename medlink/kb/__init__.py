@@ -10,22 +10,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from medlink.kb.build import build_kb
-    from medlink.kb.extend import ExtendReport, extend_kb
-    from medlink.kb.report import BuildReport, Input, InputReport, SourceCounts
+    from medlink.kb.build import build_kb, extend_kb
+    from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
     from medlink.kb.store import ConceptView, KnowledgeBase
 
 # Imported when they are asked for: the readers alone, of which the command line lists the formats, need no SQLAlchemy.
 _PLACES = {
     "BuildReport": "report",
     "ConceptView": "store",
-    "ExtendReport": "extend",
+    "ExtendReport": "report",
     "Input": "report",
     "InputReport": "report",
     "KnowledgeBase": "store",
     "SourceCounts": "report",
     "build_kb": "build",
-    "extend_kb": "extend",
+    "extend_kb": "build",
 }
 __all__ = [
     "BuildReport",

@@ -1,4 +1,9 @@
-"""Building a knowledge base file from release files."""
+"""Building a knowledge base file from release files, and adding to one without building it again.
+
+Added rows are staged, sorted and moved as in any build (:mod:`medlink.kb.loader`), behind the rows of a copy of the
+file; its indexes and its search index take the new rows in and stay. The time grows with what is added, but for the
+copy.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,15 @@ import os
 import shutil
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, create_engine, delete, event, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Table, create_engine, delete, func, insert, select
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
@@ -29,11 +33,13 @@ from medlink.files.whole import put_in_place
 from medlink.kb import schema
 from medlink.kb.loader import MAX_INPUTS, Loader
 from medlink.kb.readers import formats
-from medlink.kb.report import BuildReport, Input, InputReport, SourceCounts
+from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
+from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import language_filter
-from medlink.records import Record
+from medlink.records import Record, Source
 
-T = TypeVar("T")
+_NOTHING = SourceCounts(Source(""), 0, {}, 0, 0, 0, 0)
+_KINDS = ("concepts", "definitions", "semantic_types", "relations", "mappings")
 
 
 def build_kb(
@@ -46,9 +52,8 @@ def build_kb(
 ) -> BuildReport:
     """Build a knowledge base from release files.
 
-    The file is built in a hidden folder beside ``out`` and renamed when it is complete: until then, and
-    whatever happens, ``out`` stays as it was. A build that was killed leaves its folder behind; the next build
-    of the same ``out`` removes it. Memory does not grow with the input, except for what a reader says of itself.
+    ``out`` stays as it was until the new file is complete. Memory does not grow with the input, except for what a
+    reader says of itself.
 
     Where two inputs disagree on a concept's preferred name or source, the earlier one wins. Translations,
     relations and the like of concepts that no input brings are left out and counted.
@@ -61,9 +66,6 @@ def build_kb(
         max_bad_share: share of bad rows in one file above which the load stops (see ``Problems``).
         progress: a progress bar on standard error: ``True`` always, ``False`` never, ``None`` on a terminal.
 
-    Returns:
-        Counts of each source and what became of each input.
-
     Raises:
         ConfigError: an option, a format or a language is unknown, or the folder of ``out`` cannot be written to.
         InputError: an input cannot be used.
@@ -71,47 +73,53 @@ def build_kb(
     """
     began = time.perf_counter()
     target = Path(out).absolute()
-
-    def finish(connection: Connection, loader: Loader, digest: str) -> tuple[str, tuple[SourceCounts, ...]]:
-        """Count what was loaded and refuse an empty knowledge base."""
-        counts = count_sources(connection, loader)
-        if not any(entry.concepts for entry in counts):
-            raise InputError("no concept with a name was found in the inputs", remedy="check the filters")
-        write_meta(connection, digest, counts)
-        return digest, counts
-
-    (digest, counts), reports = load(
-        target, inputs, finish, languages=languages, max_bad_share=max_bad_share, progress=progress
-    )
-    return BuildReport(str(target), digest, counts, reports, round(time.perf_counter() - began, 3))
+    digest, sources, reports, _ = _load(target, inputs, None, language_filter(languages), max_bad_share, progress)
+    return BuildReport(str(target), digest, sources, reports, round(time.perf_counter() - began, 3))
 
 
-def load(
-    target: Path,
-    inputs: Sequence[Input],
-    finish: Callable[[Connection, Loader, str], T],
-    *,
-    base: Path | None = None,
-    languages: Iterable[str] | None = None,
-    max_bad_share: float = 0.01,
-    progress: bool | None = False,
-) -> tuple[T, tuple[InputReport, ...]]:
-    """Load release files into a file beside ``target`` and rename it when it is complete.
+def extend_kb(
+    path: str | PathLike[str], out: str | PathLike[str], inputs: Sequence[Input], *, max_bad_share: float = 0.01
+) -> ExtendReport:
+    """Add concepts, and what further names and the like the inputs bring for known concepts, to a knowledge base.
+
+    What is there stays as it is: a preferred name, a source's version, the source of a concept. A name, definition,
+    semantic type, relation or mapping that is there already is counted as given more than once; what belongs to a
+    concept that is neither there nor in the inputs is left out and counted.
+
+    The content hash becomes one of the old hash and the added names and semantic types, in order, so that the same
+    steps give the same hash; it stays as it is where there are none.
 
     Args:
-        target: the file to write.
-        inputs, languages, max_bad_share, progress: see :func:`build_kb`.
-        finish: called with the connection, the loader and the content hash when everything is in its tables.
-        base: file to begin with, which is copied; a new one is begun when it is left out.
-
-    Returns:
-        What ``finish`` returned, and what became of each input.
+        path: the knowledge base, which is only read, or a folder with ``kb.sqlite``.
+        out: the file to write, complete or not at all; may be ``path``.
+        inputs, max_bad_share: as for :func:`build_kb`, whose errors are raised.
 
     Raises:
-        ConfigError, InputError, KnowledgeBaseError: see :func:`build_kb`.
+        KnowledgeBaseError: there is no knowledge base at ``path``.
     """
-    wanted = language_filter(languages)
-    records = [_reader(given, languages=wanted) for given in inputs]
+    began = time.perf_counter()
+    with KnowledgeBase(path) as opened:
+        base = opened.path
+    target = Path(out).absolute()
+    digest, added, reports, marks = _load(target, inputs, base, None, max_bad_share, False)
+    brought = tuple(entry for entry in added if replace(entry, source=_NOTHING.source) != _NOTHING)
+    return ExtendReport(str(target), digest, brought, reports, marks, round(time.perf_counter() - began, 3))
+
+
+def _load(
+    target: Path,
+    inputs: Sequence[Input],
+    base: Path | None,
+    languages: frozenset[str] | None,
+    max_bad_share: float,
+    progress: bool | None,
+) -> tuple[str, tuple[SourceCounts, ...], tuple[InputReport, ...], dict[str, int]]:
+    """Load into a file beside ``target``, a new one or a copy of ``base``, and rename it when it is complete.
+
+    Gives the content hash, what was brought of each source, what became of each input, and the highest row numbers of
+    before.
+    """
+    records = [_reader(given, languages) for given in inputs]
     if not inputs or len(inputs) > MAX_INPUTS:
         raise ConfigError(f"{len(inputs)} inputs", remedy=f"give between 1 and {MAX_INPUTS} release files")
     _check_target(target)
@@ -122,12 +130,13 @@ def load(
             if base is not None:
                 shutil.copyfile(base, new)
             with _connect(new, folder / "staging.sqlite") as connection:
-                loader = Loader(connection, wanted)
+                loader = Loader(connection, languages)
                 for number, (read, found) in enumerate(zip(records, problems, strict=True)):
                     step(f"reading {inputs[number].path}")
                     loader.take(read(problems=found), number, found)
-                skipped: list[Counter[str]] = [found.skipped for found in problems]
-                result = finish(connection, loader, loader.finish(skipped, step))
+                digest = loader.finish([found.skipped for found in problems], step)
+                brought = _count_sources(connection, loader)
+                digest = _write_meta(connection, loader, digest, brought)
             with open(new, "rb") as handle:
                 os.fsync(handle.fileno())
             put_in_place(new, target, "the knowledge base")
@@ -148,7 +157,7 @@ def load(
         )
         for given, found in zip(inputs, problems, strict=True)
     )
-    return result, reports
+    return digest, brought, reports, loader.marks
 
 
 def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record]]:
@@ -159,21 +168,21 @@ def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Ite
     known = [name for name in taken if name not in ("problems", "languages")]
     for option in given.options:
         if option not in known:
-            raise ConfigError(
-                f"format {given.format} has no option {option!r}", remedy=f"use one of {', '.join(known)}"
-            )
+            remedy = f"use one of {', '.join(known)}"
+            raise ConfigError(f"format {given.format} has no option {option!r}", remedy=remedy)
     filters = {"languages": languages} if "languages" in taken else {}
     return partial(reader, given.path, **given.options, **filters)
 
 
 def _check_target(target: Path) -> None:
     """Refuse to write over anything else than a knowledge base."""
-    if target.is_dir():
-        raise KnowledgeBaseError("is a folder", path=target, remedy="name a file, such as kb.sqlite in it")
     if not target.exists():
         return
     if not target.is_file():
-        raise KnowledgeBaseError("is a pipe or a device, a knowledge base is a file", path=target, remedy="name a file")
+        found = "folder" if target.is_dir() else "pipe or a device"
+        raise KnowledgeBaseError(
+            f"is a {found}, a knowledge base is a file", path=target, remedy="name a file, such as kb.sqlite"
+        )
     with suppress(sqlite3.Error), closing(sqlite3.connect(f"{target.as_uri()}?mode=ro", uri=True)) as connection:
         row = connection.execute("SELECT value FROM meta WHERE key = 'application'").fetchone()
         if row and row[0] == schema.APPLICATION:
@@ -187,25 +196,22 @@ def _check_target(target: Path) -> None:
 
 @contextmanager
 def _connect(new: Path, staging: Path) -> Iterator[Connection]:
-    engine = create_engine(f"sqlite:///{new}", poolclass=NullPool)
+    """A connection to a new file with the second file attached, both set up for one writer."""
 
-    @event.listens_for(engine, "connect")
-    def prepare(connection: Any, _: Any) -> None:
-        """Attach the second file and set both up for one writer."""
-        # Nothing here needs to survive a crash: the file counts only once it is renamed.
+    def connect() -> sqlite3.Connection:
+        """Nothing here needs to survive a crash: the file counts only once it is renamed."""
+        connection = sqlite3.connect(new)
         connection.execute("ATTACH DATABASE ? AS staging", (str(staging),))
         for name in ("main", "staging"):
             for setting in ("journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE", "cache_size=-65536"):
                 connection.execute(f"PRAGMA {name}.{setting}")
+        return connection
 
-    try:
-        with engine.begin() as connection:
-            yield connection
-    finally:
-        engine.dispose()
+    with create_engine("sqlite://", creator=connect, poolclass=NullPool).begin() as connection:
+        yield connection
 
 
-def count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts, ...]:
+def _count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts, ...]:
     """What a load brought of each source."""
 
     def counted(table: Table, *more: ColumnElement[str]) -> dict[int, dict[str, int]]:
@@ -228,8 +234,17 @@ def count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts,
     return tuple(counts)
 
 
-def write_meta(connection: Connection, digest: str, counts: Iterable[SourceCounts], **more: str) -> None:
-    """Write what a knowledge base says of itself, in place of what it said."""
+def _write_meta(connection: Connection, loader: Loader, digest: str, brought: Iterable[SourceCounts]) -> str:
+    """Write what a knowledge base says of itself, in place of what it said; gives its content hash."""
+    held = {entry["source"]["name"]: entry for entry in json.loads(loader.meta.get("counts", "[]"))}
+    counts = [_sum(held.get(new.source.name, asdict(_NOTHING)), new) for new in brought]
+    more = {}
+    if loader.meta:
+        more["extended"] = str(int(loader.meta.get("extended", 0)) + 1)
+        if not any(entry.names or entry.semantic_types for entry in brought):
+            digest = loader.meta["content_hash"]
+    elif not any(entry.concepts for entry in counts):
+        raise InputError("no concept with a name was found in the inputs", remedy="check the filters")
     values = {
         "application": schema.APPLICATION,
         "schema_version": str(schema.SCHEMA_VERSION),
@@ -240,6 +255,13 @@ def write_meta(connection: Connection, digest: str, counts: Iterable[SourceCount
     }
     connection.execute(delete(schema.meta))
     connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in values.items()])
+    return digest
+
+
+def _sum(old: dict[str, Any], new: SourceCounts) -> SourceCounts:
+    """Counts of a source: those of before and what was added."""
+    names = {tag: old["names"].get(tag, 0) + new.names.get(tag, 0) for tag in sorted({*old["names"], *new.names})}
+    return replace(new, names=names, **{kind: old[kind] + getattr(new, kind) for kind in _KINDS})
 
 
 @contextmanager

@@ -16,24 +16,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as MappingType
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from heapq import merge
 from itertools import groupby
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Select,
-    Table,
-    and_,
-    delete,
-    exists,
-    func,
-    insert,
-    inspect,
-    select,
-    union,
-)
+from sqlalchemy import Connection, Select, Table, and_, delete, exists, func, insert, inspect, select, union
 from sqlalchemy.schema import CreateTable
 
 from medlink.files.problems import Problems
@@ -51,6 +40,12 @@ _UNFLAGGED, _INPUT, _RANK = 62, 54, 36
 Row = tuple[Any, ...]
 Held = MappingType[str, AbstractSet[tuple[str, int]]]
 """Names that a concept has already, by language: text and number of the source."""
+_TABLES = {
+    Definition: schema.definition,
+    SemanticType: schema.semantic_type,
+    Relation: schema.relation,
+    Mapping: schema.mapping,
+}
 
 
 class _Batch:
@@ -64,13 +59,11 @@ class _Batch:
         self.rows: list[Row] = []
 
     def add(self, row: Row) -> None:
-        """Put a row on its way."""
         self.rows.append(row)
         if len(self.rows) >= BATCH:
             self.flush()
 
     def flush(self) -> None:
-        """Write the rows that wait."""
         if self.rows:
             self.connection.exec_driver_sql(self.sql, self.rows)
             self.rows.clear()
@@ -115,7 +108,11 @@ class Loader:
             connection.execute(schema.create_search)
         self._concepts = _Batch(connection, schema.staged_concept)
         self._names = _Batch(connection, schema.staged_name)
-        self._others = {name: _Batch(connection, table) for name, table in schema.staged.items()}
+        self._others = {kind: _Batch(connection, schema.staged[table.name]) for kind, table in _TABLES.items()}
+        self._cells = {
+            kind: attrgetter(*(column.name for column in table.columns if column.name not in ("id", "source_id")))
+            for kind, table in _TABLES.items()
+        }
 
     def _read_present(self) -> None:
         self.meta.update(map(tuple, self.connection.execute(select(schema.meta.c.key, schema.meta.c.value))))
@@ -129,33 +126,23 @@ class Loader:
             self.marks[table.name] = self.connection.execute(select(func.max(table.c.id))).scalar() or 0
 
     def take(self, records: Iterable[Record], number: int, problems: Problems) -> None:
-        """Take in the records of one input.
-
-        Args:
-            records: what a reader yields.
-            number: the place of the input, from 0; earlier inputs win where two disagree.
-            problems: where left-out records are counted.
-        """
+        """Take in the records of the input in a place, from 0; earlier inputs win where two disagree."""
         self._input = number
         self._skipped = problems.skipped
-        handlers: dict[type, Callable[[Any], None]] = {
-            Name: self._name,
-            RankedName: self._name,
-            Concept: self._concept,
-            Source: self._source,
-            Definition: self._definition,
-            SemanticType: self._semantic_type,
-            Relation: self._relation,
-            Mapping: self._mapping,
-        }
         for record in records:
-            handlers[type(record)](record)
+            if isinstance(record, Name):
+                self._name(record)
+            elif isinstance(record, Concept):
+                self._sequence += 1
+                sequence = self._input << _INPUT | self._sequence
+                self._concepts.add((sequence, record.concept_id, self._source_id(record.source)))
+            elif isinstance(record, Source):
+                self.sources.setdefault(record.name, record)
+                self._source_id(record.name)
+            else:
+                self._other(record)
         for batch in (self._concepts, self._names, *self._others.values()):
             batch.flush()
-
-    def _source(self, record: Source) -> None:
-        self.sources.setdefault(record.name, record)
-        self._source_id(record.name)
 
     def _source_id(self, name: str) -> int:
         number = self._source_ids.get(name)
@@ -163,11 +150,6 @@ class Loader:
             number = self._source_ids[name] = len(self._source_ids) + 1
             self.sources.setdefault(name, Source(name))
         return number
-
-    def _concept(self, record: Concept) -> None:
-        self._sequence += 1
-        sequence = self._input << _INPUT | self._sequence
-        self._concepts.add((sequence, record.concept_id, self._source_id(record.source)))
 
     def _name(self, record: Name) -> None:
         text = record.text.strip()
@@ -182,37 +164,24 @@ class Loader:
         key = (not record.preferred) << _UNFLAGGED | self._input << _INPUT | rank << _RANK | self._sequence
         self._names.add((record.concept_id, record.language, key, text, record.type, self._source_id(record.source)))
 
-    def _definition(self, record: Definition) -> None:
-        if wanted(record.language, self.languages):
-            self._stage("definition", record.concept_id, record.text.strip(), record.language, source=record.source)
-        else:
-            self._skipped["definition in another language"] += 1
-
-    def _semantic_type(self, record: SemanticType) -> None:
-        self._stage("semantic_type", record.concept_id, record.semantic_type, record.code, source=record.source)
-
-    def _relation(self, record: Relation) -> None:
-        if record.head == record.tail:
-            self._skipped["relation of a concept with itself"] += 1
-        else:
-            self._stage("relation", record.head, record.type, record.tail, source=record.source)
-
-    def _mapping(self, record: Mapping) -> None:
-        self._stage("mapping", record.concept_id, record.system, record.code, record.type, source=record.source)
-
-    def _stage(self, table: str, *cells: str, source: str) -> None:
+    def _other(self, record: Definition | SemanticType | Relation | Mapping) -> None:
         """Let a row wait until all inputs are in."""
-        self._others[table].add((self._input, *cells, self._source_id(source)))
+        if isinstance(record, Definition):
+            if not wanted(record.language, self.languages):
+                self._skipped["definition in another language"] += 1
+                return
+            record = replace(record, text=record.text.strip())
+        elif isinstance(record, Relation) and record.head == record.tail:
+            self._skipped["relation of a concept with itself"] += 1
+            return
+        kind = type(record)
+        self._others[kind].add((self._input, *self._cells[kind](record), self._source_id(record.source)))
 
     def finish(self, skipped: list[Counter[str]], step: Callable[[str], object]) -> str:
         """Sort everything into the final tables and index them.
 
-        Args:
-            skipped: one counter for each input, for rows that are left out now.
-            step: told the name of each step as it begins.
-
-        Returns:
-            The content hash: SHA-256 over the names and semantic types in stored order, which is what an index holds.
+        ``skipped`` counts the rows of each input that are left out now; ``step`` is told the name of each step. Gives
+        the content hash: SHA-256 over the names and semantic types in stored order, which is what an index holds.
         """
         step("sorting names")
         hashed = self._finish_names(skipped)
@@ -255,13 +224,6 @@ class Loader:
                 present.setdefault(concept_id, {}).setdefault(language, set()).add((text, source_id))
         return present
 
-    def _fresh(self, table: Table, waiting: Table) -> list[ColumnElement[bool]]:
-        """Conditions that keep waiting rows out that are in the table already."""
-        if not self.meta:
-            return []
-        same = and_(*(column == waiting.c[column.name] for column in table.columns if column.name != "id"))
-        return [~exists().where(same)]
-
     def _finish_names(self, skipped: list[Counter[str]]) -> Any:
         staged = schema.staged_name.c
         names = self.connection.execute(
@@ -270,42 +232,32 @@ class Loader:
             )
         )
         waiting = schema.staged_concept.c
-        concepts = iter(
-            self.connection.execute(
-                # SQLite takes source_id from the row that holds the minimum: the first one read.
-                select(waiting.concept_id, waiting.source_id, func.min(waiting.seq))
-                .group_by(waiting.concept_id)
-                .order_by(waiting.concept_id)
-            )
-        )
+        # SQLite takes source_id from the row that holds the minimum: the first one read.
+        announced = select(waiting.concept_id, waiting.source_id, func.min(waiting.seq)).group_by(waiting.concept_id)
+        concepts = self.connection.execute(announced.order_by(waiting.concept_id))
         into_concept, into_name = _Batch(self.connection, schema.concept), _Batch(self.connection, schema.name, ("id",))
         source_names = {number: name for name, number in self._source_ids.items()}
         hashed = hashlib.sha256(f"{self.meta['content_hash']}\n".encode() if self.meta else b"")
         present = self._present()
-        concept = next(concepts, None)
-        for concept_id, rows in groupby(_rows(names), itemgetter(0)):
-            while concept is not None and concept[0] < concept_id:
-                if concept[0] not in present:
-                    skipped[concept[2] >> _INPUT]["concept without a name"] += 1
-                concept = next(concepts, None)
-            announced = concept is not None and concept[0] == concept_id
-            if not announced and concept_id not in present:
+        # of one id the concept comes before its names
+        both = merge(_rows(concepts), _rows(names), key=itemgetter(0))
+        for concept_id, found in groupby(both, itemgetter(0)):
+            rows, held = list(found), present.get(concept_id)
+            concept = rows.pop(0) if len(rows[0]) == 3 else None
+            if held is None and concept is None:
                 for row in rows:
                     skipped[row[2] >> _INPUT & 0xFF]["name of a concept that is not loaded"] += 1
                 continue
-            if concept is not None and announced:
-                if concept_id not in present:
-                    into_concept.add((concept_id, concept[1]))
-                    self.concepts[concept[1]] += 1
-                concept = next(concepts, None)
-            for row in _tidy(rows, skipped, present.get(concept_id, {})):
+            if held is None and concept is not None:
+                if not rows:
+                    skipped[concept[2] >> _INPUT]["concept without a name"] += 1
+                    continue
+                into_concept.add((concept_id, concept[1]))
+                self.concepts[concept[1]] += 1
+            for row in _tidy(rows, skipped, held or {}):
                 into_name.add(row)
                 hashed.update("\x1f".join((*row[:2], row[3], row[4], source_names[row[5]], str(row[6]))).encode())
                 hashed.update(b"\n")
-        while concept is not None:
-            if concept[0] not in present:
-                skipped[concept[2] >> _INPUT]["concept without a name"] += 1
-            concept = next(concepts, None)
         into_concept.flush()
         into_name.flush()
         return hashed
@@ -315,7 +267,9 @@ class Loader:
         columns = [column for column in waiting.columns if column.name != "input"]
         ends = [column for column in columns if column.name in ("concept_id", "head", "tail")]
         known = and_(*(column.in_(select(schema.concept.c.concept_id)) for column in ends))
-        fresh = and_(known, *self._fresh(table, waiting))
+        fresh = known
+        if self.meta:
+            fresh = and_(known, ~exists().where(*(table.c[column.name] == column for column in columns)))
         label = table.name.replace("_", " ")
 
         def per_input(query: Select[Any]) -> Counter[int]:

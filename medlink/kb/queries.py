@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import (
     BindParameter,
+    Boolean,
     Column,
     ColumnElement,
     Select,
@@ -18,6 +19,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    type_coerce,
     union_all,
 )
 
@@ -56,8 +58,8 @@ def in_order(table: Table) -> tuple[ColumnElement[Any], ...]:
 
 def _columns(table: Table) -> list[ColumnElement[Any]]:
     """The columns of a table as its record has them: with the name of the source."""
-    hidden = ("id", "normal")
-    return [source.c.name if column is table.c.source_id else column for column in table.c if column.name not in hidden]
+    as_record = {"source_id": source.c.name, "preferred": type_coerce(name.c.preferred, Boolean)}
+    return [as_record.get(column.name, column) for column in table.c if column.name not in ("id", "normal")]
 
 
 _NAME = _columns(name)
@@ -157,16 +159,10 @@ def _search() -> Select[Any]:
 SEARCH = _search()
 
 
-def _kinds(column: ColumnElement[str], semantic_types: Iterable[str]) -> ColumnElement[bool]:
-    """Concepts with one of some semantic types, given by name or code."""
-    asked, kind = list(semantic_types), semantic_type.c
-    return column.in_(select(kind.concept_id).where(or_(kind.semantic_type.in_(asked), kind.code.in_(asked))))
-
-
 def every(
     table: Table,
+    extended: bool,
     *,
-    extended: bool = False,
     after: int = 0,
     languages: Collection[str] | None = None,
     sources: Iterable[str] | None = None,
@@ -179,9 +175,8 @@ def every(
         table: the table.
         extended: whether rows were added, so that the order is not that of the row numbers.
         after: rows of a higher number only.
-        languages: rows that pass this filter by language only.
-        sources: rows of these sources only.
-        semantic_types: rows of concepts with one of these semantic types only; of relations those of the head.
+        languages, sources: rows of these only, by the rule of :func:`in_language` and by name.
+        semantic_types: rows of concepts with one of these, by name or code; of relations those of the head.
         values: by column, its values.
     """
     column = table.c
@@ -191,10 +186,12 @@ def every(
     if sources is not None:
         found = found.where(column.source_id.in_(select(source.c.id).where(source.c.name.in_(list(sources)))))
     if semantic_types is not None:
-        found = found.where(_kinds(column.head if table is relation else column.concept_id, semantic_types))
-    for label, asked in values.items():
-        if asked is not None:
-            found = found.where(column[label].in_(list(asked)))
+        asked, kind = list(semantic_types), semantic_type.c
+        typed = select(kind.concept_id).where(or_(kind.semantic_type.in_(asked), kind.code.in_(asked)))
+        found = found.where((column.head if table is relation else column.concept_id).in_(typed))
+    for label, allowed in values.items():
+        if allowed is not None:
+            found = found.where(column[label].in_(list(allowed)))
     if after:
         found = found.where(column.id > after)
     # a built file is read in one pass by row number, an extended one has to be sorted
@@ -202,12 +199,12 @@ def every(
 
 
 def _of_concept(table: Table) -> Select[Any]:
-    return every(table, extended=True).where(table.c.concept_id == bindparam("concept_id"))
+    return every(table, True).where(table.c.concept_id == bindparam("concept_id"))
 
 
 CONCEPT, NAMES, DEFINITIONS, SEMANTIC_TYPES, MAPPINGS = map(
     _of_concept, (concept, name, definition, semantic_type, mapping)
 )
-RELATIONS = every(relation, extended=True).where(
+RELATIONS = every(relation, True).where(
     or_(relation.c.head == bindparam("concept_id"), relation.c.tail == bindparam("concept_id"))
 )

@@ -26,8 +26,9 @@ class Reader:
     Connections open on first use and belong to one thread of one process: after a fork, or in another thread,
     a new one is opened. Pickling keeps the path only.
 
-    Args:
-        path: the file.
+    Raises:
+        KnowledgeBaseError: the reader was closed, or the file cannot be opened, is damaged or no knowledge base, or was
+            replaced or closed while it was read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -47,9 +48,7 @@ class Reader:
     def connection(self) -> Connection:
         """The connection of this thread and process.
 
-        Raises:
-            KnowledgeBaseError: the reader was closed, the file cannot be opened, or it is another one than when this
-                reader first opened it: what goes with it, such as an index, belongs to the old one.
+        Another file than the one first opened is an error: what goes with it, such as an index, belongs to the old one.
         """
         if self._closed:
             raise KnowledgeBaseError("the knowledge base is closed", path=self.path, remedy="open it again")
@@ -75,32 +74,18 @@ class Reader:
         return connection
 
     def rows(self, statement: Executable, **values: Any) -> list[Any]:
-        """All rows of a statement.
-
-        Raises:
-            KnowledgeBaseError: the file is damaged or no knowledge base.
-        """
-        try:
-            return list(self.connection().execute(statement, values).all())
-        except (DatabaseError, sqlite3.Error) as error:
-            raise self.damaged(error) from error
+        """All rows of a statement."""
+        return list(self.stream(statement, **values))
 
     def stream(self, statement: Executable, **values: Any) -> Iterator[Any]:
-        """Rows of a statement, a few at a time.
-
-        Raises:
-            KnowledgeBaseError: the file is damaged, or was closed while rows were read.
-        """
+        """Rows of a statement, a few at a time."""
         try:
             for part in self.connection().execute(statement, values).partitions(_PART):
                 yield from part
         except (DatabaseError, sqlite3.Error, ResourceClosedError) as error:
-            raise self.damaged(error) from error
-
-    def damaged(self, error: Exception) -> KnowledgeBaseError:
-        """What to raise where SQLite cannot read the file."""
-        reason = str(getattr(error, "orig", None) or error)
-        return KnowledgeBaseError(f"cannot be read as a knowledge base: {reason}", path=self.path, remedy=REMEDY)
+            reason = str(getattr(error, "orig", None) or error)
+            message = f"cannot be read as a knowledge base: {reason}"
+            raise KnowledgeBaseError(message, path=self.path, remedy=REMEDY) from error
 
     def close(self) -> None:
         """Close the connections of this process."""

@@ -66,13 +66,43 @@ class InputReport:
 
 @dataclass(frozen=True, slots=True)
 class BuildReport:
-    """What :func:`build_kb` did."""
+    """What :func:`~medlink.kb.build_kb` did: the counts of each source, and what became of each input."""
 
     path: str
     content_hash: str
     sources: tuple[SourceCounts, ...]
     inputs: tuple[InputReport, ...]
     seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendReport:
+    """What :func:`~medlink.kb.extend_kb` did.
+
+    ``added`` are the counts of what is new, for each source that brought something; ``marks`` the highest row number
+    of each table before: :meth:`~medlink.kb.store.KnowledgeBase.iter_names` gives what lies above.
+    """
+
+    path: str
+    content_hash: str
+    added: tuple[SourceCounts, ...]
+    inputs: tuple[InputReport, ...]
+    marks: dict[str, int]
+    seconds: float
+
+    @property
+    def names(self) -> int:
+        """Number of new names."""
+        return sum(sum(entry.names.values()) for entry in self.added)
+
+    @property
+    def concepts(self) -> int:
+        """Number of new concepts."""
+        return sum(entry.concepts for entry in self.added)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""

@@ -7,6 +7,8 @@ file; rows that were added since the file was built stand behind them. Indexes a
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import DDL, Column, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
 SCHEMA_VERSION = 1
@@ -73,26 +75,14 @@ name_search = Table(
 staging = MetaData(schema="staging")
 """Tables of the second file, in which rows wait as read until they are sorted into the first one."""
 
+
+def _staged(name: str, *columns: Column[Any]) -> Table:
+    return Table(name, staging, *(Column(column.name, column.type) for column in columns))
+
+
 staged_concept = Table(
-    "concept",
-    staging,
-    Column("seq", Integer, primary_key=True),
-    Column("concept_id", Text),
-    Column("source_id", Integer),
+    "concept", staging, Column("seq", Integer, primary_key=True), *(Column(c.name, c.type) for c in concept.c)
 )
-staged_name = Table(
-    "name",
-    staging,
-    *(Column(label, Text) for label in ("concept_id", "language")),
-    Column("key", Integer),
-    *(Column(label, Text) for label in ("text", "type")),
-    Column("source_id", Integer),
-)
-
-
-def _staged(table: Table) -> Table:
-    columns = [Column(column.name, column.type) for column in table.columns if column.name != "id"]
-    return Table(table.name, staging, Column("input", Integer), *columns)
-
-
-staged = {table.name: _staged(table) for table in numbered[1:]}
+_key = Column("key", Integer)
+staged_name = _staged("name", name.c.concept_id, name.c.language, _key, name.c.text, name.c.type, name.c.source_id)
+staged = {table.name: _staged(table.name, Column("input", Integer), *list(table.c)[1:]) for table in numbered[1:]}

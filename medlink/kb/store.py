@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import starmap
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from sqlalchemy import Table
 
@@ -21,6 +22,8 @@ from medlink.kb.schema import APPLICATION, SCHEMA_VERSION
 from medlink.language.tags import language_tag
 from medlink.language.text import normalise, variants
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +79,7 @@ class KnowledgeBase:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __contains__(self, concept_id: object) -> bool:
@@ -103,16 +104,12 @@ class KnowledgeBase:
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 over all names with their concepts, languages, types and sources, and the semantic types.
-
-        The same for the same content, built at once or extended by the same steps.
-        """
+        """SHA-256 over names and semantic types; the same for the same content, built or extended by the same steps."""
         return self._meta["content_hash"]
 
     @cached_property
     def _counts(self) -> list[dict[str, Any]]:
-        counts: list[dict[str, Any]] = json.loads(self._meta["counts"])
-        return counts
+        return list(json.loads(self._meta["counts"]))
 
     def sources(self) -> list[Source]:
         """The sources, in the order in which they were loaded, each with the languages of its names."""
@@ -126,17 +123,13 @@ class KnowledgeBase:
         return sorted(self.counts()["names_by_language"])
 
     def counts(self) -> dict[str, Any]:
-        """Numbers of ``concepts``, ``names``, ``definitions``, ``semantic_types``, ``relations`` and ``mappings``.
-
-        ``names_by_language`` holds the names of each language; ``sources`` the same counts for each source, where
-        ``names`` is by language. They were counted when the file was built.
-        """
+        """Numbers of ``concepts``, ``names``, ``definitions``, ``semantic_types``, ``relations`` and ``mappings``, of
+        ``names_by_language``, and of all these (``names`` by language) for each of ``sources``, as counted once."""
         kinds = ("concepts", "definitions", "semantic_types", "relations", "mappings")
         total: dict[str, Any] = {kind: sum(entry[kind] for entry in self._counts) for kind in kinds}
-        by_language: dict[str, int] = {}
+        by_language: Counter[str] = Counter()
         for entry in self._counts:
-            for language, count in entry["names"].items():
-                by_language[language] = by_language.get(language, 0) + count
+            by_language.update(entry["names"])
         total["names"] = sum(by_language.values())
         total["names_by_language"] = dict(sorted(by_language.items()))
         total["sources"] = {
@@ -163,19 +156,11 @@ class KnowledgeBase:
 
     def names(self, concept_id: str) -> list[Name]:
         """Names of a concept by language, the preferred one of each language first."""
-        return [_name(row) for row in self._reader.rows(queries.NAMES, concept_id=concept_id)]
+        return list(starmap(Name, self._reader.rows(queries.NAMES, concept_id=concept_id)))
 
     def preferred_name(self, concept_id: str, language: str | None = None) -> str | None:
-        """The name to show for a concept.
-
-        Args:
-            concept_id: its id.
-            language: the language wished for.
-
-        Returns:
-            The preferred name in ``language``, else in the same language without or with another region, else
-            in English, else in the first other language by tag; ``None`` where there is no such concept.
-        """
+        """The name to show for a concept: the preferred one in ``language``, else in the same language without or with
+        another region, else in English, else in the first other language by tag; ``None`` for an unknown id."""
         return self.preferred_names([concept_id], language).get(concept_id)
 
     def preferred_names(self, concept_ids: Iterable[str], language: str | None = None) -> dict[str, str]:
@@ -192,14 +177,7 @@ class KnowledgeBase:
         """Names that are written like ``name`` but for case, accents, hyphens and the like.
 
         Compared is ``medlink.language.text.normalise``, and German transcriptions (ae for ä) by
-        ``medlink.language.text.variants``.
-
-        Args:
-            name: what was written.
-            language: the language of names to look among.
-
-        Returns:
-            The names, those of the plain form first, then by concept, language and text.
+        ``medlink.language.text.variants``. Names of the plain form come first, then by concept, language and text.
 
         >>> kb.lookup("krampfanfaelle", "de")  # doctest: +SKIP
         [Name(concept_id='HP:0001250', text='Krampfanfälle', language='de', ...)]
@@ -209,33 +187,27 @@ class KnowledgeBase:
         if not forms:
             return []
         rows = self._reader.rows(queries.LOOKUP, forms=json.dumps(forms), plain=forms[0], language=tag)
-        return [_name(row) for row in rows]
+        return list(starmap(Name, rows))
 
     def search(self, text: str, limit: int = 10, language: str | None = None) -> list[Name]:
         """Names that contain all words of ``text``, as found while it is typed: the last word may be a beginning.
 
-        Args:
-            text: what was typed; no character of it has a special meaning.
-            limit: how many names at most.
-            language: the language of names to look among.
-
-        Returns:
-            Names: those equal to the text, then those beginning with it, then those that contain its words;
-            shorter before longer.
+        Those equal to the text come first, then those beginning with it, then those that contain its words; shorter
+        before longer. No character of ``text`` has a special meaning; ``limit`` is how many names at most.
         """
         plain = normalise(text)
         if not plain or limit < 1:
             return []
-        queries_by_form = [_full_text(form) for form in variants(text, _tag(language) or None)]
+        forms = (_full_text(form) for form in variants(text, _tag(language) or None))
         rows = self._reader.rows(
             queries.SEARCH,
-            query=" OR ".join(dict.fromkeys(f"({query})" for query in queries_by_form)),
+            query=" OR ".join(dict.fromkeys(f"({form})" for form in forms)),
             plain=plain,
             end=plain + "\U0010ffff",
             language=_tag(language),
             limit=limit,
         )
-        return [_name(row) for row in rows]
+        return list(starmap(Name, rows))
 
     def parents(self, concept_id: str) -> list[str]:
         """Ids of the concepts that this one is a kind of."""
@@ -246,29 +218,24 @@ class KnowledgeBase:
         return [row[0] for row in self._reader.rows(queries.CHILDREN, concept_id=concept_id)]
 
     def ancestors(self, concept_id: str, max_depth: int = 64) -> list[tuple[str, int]]:
-        """Ids of all concepts above this one with their distance, nearest first.
+        """Ids of all concepts above this one with the number of steps on the shortest way, nearest first.
 
-        Args:
-            concept_id: where to begin; it is not part of the result, also where the source has a cycle.
-            max_depth: how many steps up at most.
-
-        Returns:
-            Pairs of id and number of steps on the shortest way.
+        At most ``max_depth`` steps are taken; the concept itself is no part of it, also where the source has a cycle.
         """
         rows = self._reader.rows(queries.ANCESTORS, concept_id=concept_id, limit=max_depth)
         return [(row[0], row[1]) for row in rows]
 
     def definitions(self, concept_id: str) -> list[Definition]:
         """Definitions of a concept."""
-        return [Definition(*row) for row in self._reader.rows(queries.DEFINITIONS, concept_id=concept_id)]
+        return list(starmap(Definition, self._reader.rows(queries.DEFINITIONS, concept_id=concept_id)))
 
     def semantic_types(self, concept_id: str) -> list[SemanticType]:
         """Semantic types of a concept."""
-        return [SemanticType(*row) for row in self._reader.rows(queries.SEMANTIC_TYPES, concept_id=concept_id)]
+        return list(starmap(SemanticType, self._reader.rows(queries.SEMANTIC_TYPES, concept_id=concept_id)))
 
     def mappings(self, concept_id: str) -> list[Mapping]:
         """Codes of a concept in other systems."""
-        return [Mapping(*row) for row in self._reader.rows(queries.MAPPINGS, concept_id=concept_id)]
+        return list(starmap(Mapping, self._reader.rows(queries.MAPPINGS, concept_id=concept_id)))
 
     def mapped(self, system: str, code: str) -> list[str]:
         """Ids of the concepts that map to a code of another system."""
@@ -276,7 +243,7 @@ class KnowledgeBase:
 
     def relations(self, concept_id: str) -> list[Relation]:
         """Relations in which a concept is head or tail."""
-        return [Relation(*row) for row in self._reader.rows(queries.RELATIONS, concept_id=concept_id)]
+        return list(starmap(Relation, self._reader.rows(queries.RELATIONS, concept_id=concept_id)))
 
     def iter_names(
         self,
@@ -288,23 +255,17 @@ class KnowledgeBase:
     ) -> Iterator[Name]:
         """Names, lazily, by (concept_id, language, not preferred, text).
 
-        Args:
-            languages: those that pass this filter only.
-            sources: of these sources only.
-            semantic_types: of concepts with one of these semantic types (name or code) only.
-            after: those of higher row number only (see :func:`~medlink.kb.extend.extend_kb`).
+        Given only of these ``languages``, ``sources``, and concepts with one of ``semantic_types`` (name or code), and
+        of row numbers above ``after`` (see :func:`~medlink.kb.extend_kb`).
         """
-        found = self._every(
-            schema.name, languages=_tags(languages), sources=sources, semantic_types=semantic_types, after=after
-        )
-        return map(_name, found)
+        filters = {"languages": _tags(languages), "sources": sources, "semantic_types": semantic_types}
+        return self._every(Name, schema.name, after=after, **filters)
 
     def iter_concepts(
         self, *, sources: Iterable[str] | None = None, semantic_types: Iterable[str] | None = None
     ) -> Iterator[Concept]:
         """Concepts, lazily, by id; filters as for :meth:`iter_names`."""
-        found = self._every(schema.concept, sources=sources, semantic_types=semantic_types)
-        return (Concept(*row) for row in found)
+        return self._every(Concept, schema.concept, sources=sources, semantic_types=semantic_types)
 
     def iter_relations(
         self,
@@ -314,35 +275,31 @@ class KnowledgeBase:
         semantic_types: Iterable[str] | None = None,
     ) -> Iterator[Relation]:
         """Relations, lazily, by (head, type, tail); ``semantic_types`` are those of the head."""
-        found = self._every(schema.relation, type=types, sources=sources, semantic_types=semantic_types)
-        return (Relation(*row) for row in found)
+        return self._every(Relation, schema.relation, type=types, sources=sources, semantic_types=semantic_types)
 
     def iter_definitions(
         self, *, languages: Iterable[str] | None = None, sources: Iterable[str] | None = None
     ) -> Iterator[Definition]:
         """Definitions, lazily, by concept; filters as for :meth:`iter_names`."""
-        found = self._every(schema.definition, languages=_tags(languages), sources=sources)
-        return (Definition(*row) for row in found)
+        return self._every(Definition, schema.definition, languages=_tags(languages), sources=sources)
 
     def iter_semantic_types(self, *, sources: Iterable[str] | None = None, after: int = 0) -> Iterator[SemanticType]:
         """Semantic types, lazily, by concept; ``after`` as for :meth:`iter_names`."""
-        return (SemanticType(*row) for row in self._every(schema.semantic_type, sources=sources, after=after))
+        return self._every(SemanticType, schema.semantic_type, sources=sources, after=after)
 
     def iter_mappings(self, *, systems: Iterable[str] | None = None) -> Iterator[Mapping]:
         """Mappings, lazily, by concept."""
-        return (Mapping(*row) for row in self._every(schema.mapping, system=systems))
+        return self._every(Mapping, schema.mapping, system=systems)
 
-    def _every(self, table: Table, *, after: int = 0, **filters: Iterable[str] | None) -> Iterator[Any]:
-        """Rows of a table; a filter that is a single string is one value, not its letters."""
+    def _every(
+        self, record: Callable[..., T], table: Table, *, after: int = 0, **filters: Iterable[str] | None
+    ) -> Iterator[T]:
+        """Records of a table; a filter that is a single string is one value, not its letters."""
         listed = {
             key: None if value is None else [value] if isinstance(value, str) else list(value)
             for key, value in filters.items()
         }
-        return self._reader.stream(queries.every(table, extended=self.extended, after=after, **listed))
-
-
-def _name(row: Any) -> Name:
-    return Name(row[0], row[1], row[2], row[3], row[4], bool(row[5]))
+        return starmap(record, self._reader.stream(queries.every(table, self.extended, after=after, **listed)))
 
 
 def _tag(language: str | None) -> str:
@@ -360,11 +317,8 @@ def _choose(by_language: MappingType[str, str], language: str | None) -> str | N
     def distance(tag: str) -> tuple[int, str]:
         """How far a tag is from the language that is wished for."""
         base = tag.partition("-")[0]
-        if language is not None and tag == language:
-            return 0, tag
-        if language is not None and base == language.partition("-")[0]:
-            return 1, tag
-        return (2 if tag == "en" else 3 if base == "en" else 4), tag
+        near = (tag == language, language is not None and base == language.partition("-")[0], tag == "en", base == "en")
+        return (*near, True).index(True), tag
 
     best = min(by_language, key=distance, default=None)
     return None if best is None else by_language[best]

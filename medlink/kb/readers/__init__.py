@@ -7,7 +7,10 @@ A reader for a new format is one file here, which nothing else names. It holds
   comes through :mod:`medlink.files` (``LineFile``, ``open_table``, ``read_json_lines``), so that gzip, encodings, bad
   rows and progress are as everywhere; a row that cannot be used goes to ``problems.bad_row``, one that is left out on
   purpose to ``problems.skipped``. An argument ``languages``, where there is one, is the filter of the build; all other
-  arguments are options of :class:`medlink.kb.Input`;
+  arguments are options of :class:`medlink.kb.Input`. In all readers alike ``path`` is a file, plain or ``.gz``,
+  ``source`` the name of the source, ``version`` its version, ``language`` that of names and definitions, and
+  ``problems`` where bad and left-out rows are counted. All raise ``InputError`` where the file cannot be read, is of
+  another format, or holds too many bad rows, and ``ConfigError`` where a language is unknown;
 * ``FORMAT = Format("x", read_x, "--x", "what it reads, for the help")``, by which :func:`formats` finds it. The
   command ``medlink kb build`` then has the option, and ``Input("x", path)`` works.
 

@@ -18,8 +18,7 @@ from os import PathLike
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.tables import Table, open_table
-from medlink.kb.readers.common import Format, deprecated
-from medlink.kb.readers.table import stem
+from medlink.kb.readers.common import Format, deprecated, stem
 from medlink.language.tags import language_tag
 from medlink.records import Definition, Name, Record, Source
 
@@ -42,18 +41,11 @@ def read_babelon(
     Only names and definitions come out, no concepts: a knowledge base keeps those whose concept another input
     brings, and counts the rest as skipped. Memory does not grow with the file.
 
-    Args:
-        path: the file, plain or ``.gz``.
-        source: name of the source; the file's name without endings when left out.
-        version: version of the source.
-        problems: where bad rows are counted. Rows without a translation, rows of other predicates and
-            translations that say that they are obsolete are counted as skipped.
+    Without ``source`` it is named as the file without its endings. Rows without a translation, rows of other predicates
+    and translations that say that they are obsolete are counted as skipped.
 
     Yields:
         The source, then preferred names (``rdfs:label``), synonyms and definitions (``IAO:0000115``).
-
-    Raises:
-        InputError: the file cannot be read, is of none of the layouts, or too many rows are bad.
     """
     problems = problems or Problems()
     name = source or stem(path)

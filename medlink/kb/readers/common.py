@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
-from medlink.errors import InputError
+from medlink.errors import ConfigError, InputError
 from medlink.files.folders import StrPath
-from medlink.records import Name, Record
+from medlink.language.tags import language_tag
+from medlink.records import Concept, Mapping, Name, Record
 
 MAX_RANK = (1 << 18) - 1
 _DEPRECATED = re.compile(r"\s*obsolete[\s_:]", re.IGNORECASE)
 _CULTURE = re.compile(r"\s*culture condition\s*:", re.IGNORECASE)
 _DEPRECATED_TYPE = re.compile(r"obsolete|deprecated", re.IGNORECASE)
+_NOT_SEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters without a look of their own
+_ENDINGS = (".gz", ".tsv", ".csv", ".txt", ".jsonl")
 # Types of synonyms that say more than their scope, by the last part of their id.
 _SYNONYM_TYPES = {"layperson": "lay", "abbreviation": "abbreviation", "OMO:0003012": "abbreviation"}
 
@@ -24,13 +29,9 @@ _SYNONYM_TYPES = {"layperson": "lay", "abbreviation": "abbreviation", "OMO:00030
 class Format:
     """A foreign format that a knowledge base takes in.
 
-    Attributes:
-        name: what :class:`medlink.kb.Input` calls it.
-        read: its reader, as :mod:`medlink.kb.readers` describes it.
-        option: its option of ``medlink kb build``.
-        help: what the option takes.
-        order: the command line reads formats in ascending order; where inputs disagree the earlier one wins.
-        further: the argument of ``read`` that takes all paths but the first, where they are read as one.
+    ``option`` and ``help`` are those of ``medlink kb build``, which reads formats in ascending ``order``: where inputs
+    disagree the earlier one wins. ``further`` is the argument of the reader that takes all paths but the first, where
+    they are read as one.
     """
 
     name: str
@@ -62,15 +63,42 @@ def nothing_found(folder: StrPath, wanted: str, names: Iterable[str], remedy: st
 
 
 def existing_folder(folder: StrPath, remedy: str) -> Path:
-    """``folder`` if it is one.
-
-    Raises:
-        InputError: there is no such folder.
-    """
+    """``folder`` if it is one; otherwise an :class:`InputError` is raised."""
     top = Path(folder)
     if not top.is_dir():
         raise InputError("is no folder" if top.exists() else "no such folder", path=folder, remedy=remedy)
     return top
+
+
+def stem(path: str | PathLike[str]) -> str:
+    """Name of a file without its folder and its endings.
+
+    >>> stem("lists/ward.tsv.gz")
+    'ward'
+    """
+    name = str(path).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
+    while any(name.lower().endswith(ending) and len(name) > len(ending) for ending in _ENDINGS):
+        name = name.rsplit(".", 1)[0]
+    return name
+
+
+def is_id(text: str) -> bool:
+    """Whether a text can be an id: it has no white space, no ``|``, which parts ids, and no invisible character.
+
+    >>> is_id("HP:0001945"), is_id("A b"), is_id("A|b"), is_id("A\\u202eb"), is_id("")
+    (True, False, False, False, False)
+    """
+    return bool(text) and not any(
+        mark == "|" or mark.isspace() or unicodedata.category(mark) in _NOT_SEEN for mark in text
+    )
+
+
+def known_language(language: str) -> str:
+    """The tag of a language that the user named, ``""`` for none; raises :class:`ConfigError` for what is no tag."""
+    tag = language_tag(language) if language else ""
+    if tag is None:
+        raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as de")
+    return tag
 
 
 def deprecated(label: str, skipped: Counter[str], what: str = "term") -> bool:
@@ -103,3 +131,47 @@ def synonym_type(scope: str, marked: str) -> str | None:
         return None
     kind = scope.lower() or "related"
     return _SYNONYM_TYPES.get(last, kind) if kind == "exact" else kind
+
+
+@dataclass(frozen=True, slots=True)
+class Ontology:
+    """What an ontology says of a term, as records of one source, whatever the syntax it was read from."""
+
+    source: str
+    language: str
+    skipped: Counter[str]
+
+    def term(self, concept_id: str, label: str) -> Iterator[Record]:
+        """The concept and its preferred name."""
+        yield Concept(concept_id, self.source)
+        yield Name(concept_id, label, self.language, "preferred", self.source, True)
+
+    def synonym(self, concept_id: str, text: str, scope: str, marked: str) -> Iterator[Record]:
+        """A synonym, unless it is obsolete; ``scope`` and ``marked`` as for :func:`synonym_type`."""
+        kind = synonym_type(scope, marked)
+        if kind is None:
+            self.skipped["obsolete synonym"] += 1
+        elif not deprecated(text, self.skipped, "synonym"):
+            yield Name(concept_id, text, self.language, kind, self.source)
+
+    def mapping(self, concept_id: str, reference: str) -> Iterator[Record]:
+        """A cross-reference such as ``UMLS:C0015967``; an address of the web is none."""
+        system, _, code = (part.strip() for part in reference.partition(":"))
+        if system and code and not code.startswith("//"):
+            yield Mapping(concept_id, system, code, "xref", self.source)
+        else:
+            self.skipped["cross-reference without a system"] += 1
+
+
+def own_prefix(counts: Counter[str]) -> str:
+    """The most frequent prefix; of two with the same count the first in the alphabet.
+
+    >>> own_prefix(Counter(["HP", "GO", "HP"]))
+    'HP'
+    """
+    return min(counts, key=lambda prefix: (-counts[prefix], prefix), default="")
+
+
+def parts_with_numbers(version: str) -> list[str]:
+    """The parts of a version that is a path or an address which may be a date or a number."""
+    return [part for part in version.split("/") if any(mark.isdigit() for mark in part)]

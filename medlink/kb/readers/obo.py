@@ -11,8 +11,8 @@ from os import PathLike
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.readers.common import Format, deprecated, synonym_type
-from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
+from medlink.kb.readers.common import Format, Ontology, deprecated, own_prefix, parts_with_numbers
+from medlink.records import Definition, Record, Relation, SemanticType, Source
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(\w+)?\s*([^\s\[{]+)?')
 _ESCAPE = re.compile(r"\\(.)")
@@ -59,18 +59,8 @@ def read_obo(
 
     The file is read twice (first for prefixes and relation names); memory does not grow with it.
 
-    Args:
-        path: the file, plain or ``.gz``.
-        source: name of the source; the dominant prefix, such as ``DOID``, when left out.
-        version: version of the source; the date or number in ``data-version`` when left out.
-        language: language of names and definitions, English by custom.
-        problems: where bad and left-out terms are counted.
-
-    Yields:
-        The source, then concepts, names, definitions, mappings, relations and semantic types.
-
-    Raises:
-        InputError: the file cannot be read, holds no terms, or too much of it is malformed.
+    Without ``source`` it is named by the dominant prefix, such as ``DOID``; without ``version`` that is the date or
+    number in ``data-version``.
     """
     problems = problems or Problems()
     prefixes: Counter[str] = Counter()
@@ -83,8 +73,7 @@ def read_obo(
             relations[_plain(stanza.value("id"))] = _text(stanza.value("name"))
         elif stanza.kind == "Term" and not stanza.obsolete:
             prefixes[_plain(stanza.value("id")).partition(":")[0]] += 1
-    lines = LineFile(path, problems)
-    prefix = min(prefixes, key=lambda key: (-prefixes[key], key), default="")
+    lines, prefix = LineFile(path, problems), own_prefix(prefixes)
     name = source or prefix
     if not prefixes:
         raise InputError(
@@ -94,6 +83,7 @@ def read_obo(
     found = _QUOTED.search(title)
     yield Source(name, _version(header) if version is None else version, _text(found[1]) if found else name)
     namespace = header.value("default-namespace")
+    ontology = Ontology(name, language, problems.skipped)
     for stanza in _stanzas(lines):
         if stanza.kind != "Term":
             continue
@@ -105,10 +95,16 @@ def read_obo(
         elif concept_id.partition(":")[0] != prefix:
             problems.skipped["term of another ontology"] += 1
         elif not deprecated(label, problems.skipped):
-            yield Concept(concept_id, name)
-            yield Name(concept_id, label, language, "preferred", name, True)
-            for entry in stanza.tags:
-                yield from _record(lines, concept_id, entry, source=name, language=language, relations=relations)
+            yield from ontology.term(concept_id, label)
+            for tag, value, line in stanza.tags:
+                if tag == "relationship":
+                    kind, _, tail = _plain(value).partition(" ")
+                    if tail.strip():
+                        yield Relation(concept_id, relations.get(kind, kind), tail.strip(), name)
+                    else:
+                        lines.bad("relationship without a target", line)
+                else:
+                    yield from _records(lines, ontology, concept_id, tag, value, line)
             if namespace and not stanza.values("namespace"):
                 yield SemanticType(concept_id, namespace, "", name)
 
@@ -131,45 +127,24 @@ def _stanzas(lines: LineFile) -> Iterator[_Stanza]:
     yield stanza
 
 
-def _record(
-    lines: LineFile,
-    concept_id: str,
-    entry: tuple[str, str, int],
-    *,
-    source: str,
-    language: str,
-    relations: dict[str, str],
-) -> Iterator[Record]:
-    tag, value, line = entry
+def _records(lines: LineFile, ontology: Ontology, concept_id: str, tag: str, value: str, line: int) -> Iterator[Record]:
+    """What a line says of a term."""
     if tag in ("synonym", "def"):
         found = _QUOTED.match(value)
         text = _text(found[1]) if found else ""
         if found is None or not text:
             lines.bad("broken quoting" if found is None else "empty text", line, tag)
         elif tag == "def":
-            yield Definition(concept_id, text, language, source)
+            yield Definition(concept_id, text, ontology.language, ontology.source)
         else:
-            kind = synonym_type(found[2] or "", found[3] or "")
-            if kind is None:
-                lines.problems.skipped["obsolete synonym"] += 1
-            elif not deprecated(text, lines.problems.skipped, "synonym"):
-                yield Name(concept_id, text, language, kind, source)
+            yield from ontology.synonym(concept_id, text, found[2] or "", found[3] or "")
     elif tag == "is_a":
-        yield Relation(concept_id, "isa", _plain(value), source)
-    elif tag == "relationship":
-        kind, _, tail = _plain(value).partition(" ")
-        if not tail.strip():
-            lines.bad("relationship without a target", line)
-        else:
-            yield Relation(concept_id, relations.get(kind, kind), tail.strip(), source)
+        yield Relation(concept_id, "isa", _plain(value), ontology.source)
     elif tag == "xref":
-        system, mark, code = _plain(value).partition(":")
-        if mark and system and code and not code.startswith("//") and " " not in system:
-            yield Mapping(concept_id, system, code, "xref", source)
-        else:
-            lines.problems.skipped["cross-reference without a system"] += 1
+        reference = _plain(value)
+        yield from ontology.mapping(concept_id, "" if " " in reference.partition(":")[0] else reference)
     elif tag == "namespace":
-        yield SemanticType(concept_id, _text(value), "", source)
+        yield SemanticType(concept_id, _text(value), "", ontology.source)
 
 
 def _text(value: str) -> str:
@@ -194,8 +169,7 @@ def _version(header: _Stanza) -> str:
     '2026-07-31'
     """
     value = header.value("data-version")
-    parts = [part for part in value.split("/") if any(c.isdigit() for c in part)]
-    return parts[0] if parts else value
+    return next(iter(parts_with_numbers(value)), value)
 
 
 FORMAT = Format("obo", read_obo, "--obo", "Ontology as an OBO text file.", 30)

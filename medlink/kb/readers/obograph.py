@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from os import PathLike
 from typing import Any
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.readers.common import Format, deprecated, synonym_type
-from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
+from medlink.kb.readers.common import Format, Ontology, deprecated, own_prefix, parts_with_numbers
+from medlink.records import Definition, Record, Relation, SemanticType, Source
 
 _NAMESPACES = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasOBONamespace", "oboInOwl:hasOBONamespace"})
 _VERSION_INFO = frozenset({"http://www.w3.org/2002/07/owl#versionInfo", "owl:versionInfo"})
@@ -52,27 +53,15 @@ def read_obograph(
 
     The file is taken into memory as a whole (about ten times its unpacked size).
 
-    Args:
-        path: the file, plain or ``.gz``.
-        source: name of the source; the dominant prefix, such as ``HP``, when left out.
-        version: version of the source; what the file says when left out.
-        language: language of names and definitions, English by custom.
-        problems: where left-out and malformed nodes are counted.
-
-    Yields:
-        The source, then concepts, names, definitions, mappings, relations and semantic types.
-
-    Raises:
-        InputError: the file cannot be read or is no OBO-graphs JSON.
+    Without ``source`` it is named by the dominant prefix, such as ``HP``; ``version`` is what the file says when left
+    out.
     """
     problems = problems or Problems()
     lines = LineFile(path, problems)
     graph, where = _load(lines), lines.path
     nodes = _good_nodes(graph["nodes"], problems, where)
     active = [node for node in nodes if node.get("type") == "CLASS" and not _meta(node).get("deprecated")]
-    prefixes = Counter(compact(node["id"]).partition(":")[0] for node in active)
-    # The most frequent prefix; of two with the same count the first in the alphabet.
-    prefix = min(prefixes, key=lambda key: (-prefixes[key], key), default="")
+    prefix = own_prefix(Counter(compact(node["id"]).partition(":")[0] for node in active))
     own: dict[str, dict[str, Any]] = {}
     for node in nodes:
         if node.get("type") != "CLASS":
@@ -94,7 +83,7 @@ def read_obograph(
     name = source or prefix
     yield Source(name, _version(graph) if version is None else version, _value(graph, _TITLE) or name)
     for url, node in own.items():
-        yield from _concept(compact(url), node, name, language, problems)
+        yield from _concept(Ontology(name, language, problems.skipped), compact(url), node)
     labels = {node["id"]: str(node["lbl"]) for node in nodes if node.get("lbl") and node.get("type") != "CLASS"}
     parents: dict[str, list[str]] = {}
     for edge in graph.get("edges") or []:
@@ -121,18 +110,14 @@ def _load(lines: LineFile) -> dict[str, Any]:
         raise InputError(
             f"is no JSON, or is cut off: {error.msg}", path=path, line=error.lineno, remedy="fetch it again"
         ) from error
-    graphs = data.get("graphs") if isinstance(data, dict) else None
-    if (
-        not isinstance(graphs, list)
-        or not graphs
-        or not isinstance(graphs[0], dict)
-        or not isinstance(graphs[0].get("nodes"), list)
-    ):
-        found = ", ".join(sorted(data)[:10]) if isinstance(data, dict) else type(data).__name__
-        raise InputError(
-            f"looked for graphs[0].nodes; found {found or 'nothing'}", path=path, remedy="give OBO-graphs JSON"
-        )
-    graph: dict[str, Any] = graphs[0]
+    match data:
+        case {"graphs": [{"nodes": list()} as first, *_]}:
+            graph: dict[str, Any] = first
+        case _:
+            found = ", ".join(sorted(data)[:10]) if isinstance(data, dict) else type(data).__name__
+            raise InputError(
+                f"looked for graphs[0].nodes; found {found or 'nothing'}", path=path, remedy="give OBO-graphs JSON"
+            )
     if not _is_meta(graph.get("meta")) or not isinstance(graph.get("edges") or [], list):
         raise InputError("graphs[0].meta or graphs[0].edges is malformed", path=path, remedy="give OBO-graphs JSON")
     return graph
@@ -176,54 +161,38 @@ def _value(holder: dict[str, Any], predicates: frozenset[str]) -> str:
 
 def _version(graph: dict[str, Any]) -> str:
     """``owl:versionInfo``, else the date or number in the version URL."""
-    info = _value(graph, _VERSION_INFO)
-    if info:
-        return info
-    parts = [part for part in str(_meta(graph).get("version") or "").split("/") if any(c.isdigit() for c in part)]
-    return parts[-1] if parts else ""
+    parts = parts_with_numbers(str(_meta(graph).get("version") or ""))
+    return _value(graph, _VERSION_INFO) or next(reversed(parts), "")
 
 
-def _concept(concept_id: str, node: dict[str, Any], source: str, language: str, problems: Problems) -> Iterator[Record]:
+def _concept(ontology: Ontology, concept_id: str, node: dict[str, Any]) -> Iterator[Record]:
     meta = _meta(node)
-    yield Concept(concept_id, source)
-    yield Name(concept_id, str(node["lbl"]).strip(), language, "preferred", source, True)
+    yield from ontology.term(concept_id, str(node["lbl"]).strip())
     for synonym in meta.get("synonyms") or []:
         text = str(synonym.get("val") or "").strip()
-        if not text:
-            problems.skipped["empty synonym"] += 1
-            continue
         scope = str(synonym.get("pred", "")).removeprefix("has").removesuffix("Synonym") or "synonym"
-        kind = synonym_type(scope, str(synonym.get("synonymType") or ""))
-        if kind is None:
-            problems.skipped["obsolete synonym"] += 1
-        elif not deprecated(text, problems.skipped, "synonym"):
-            yield Name(concept_id, text, language, kind, source)
+        if text:
+            yield from ontology.synonym(concept_id, text, scope, str(synonym.get("synonymType") or ""))
+        else:
+            ontology.skipped["empty synonym"] += 1
     definition = str((meta.get("definition") or {}).get("val") or "").strip()
     if definition:
-        yield Definition(concept_id, definition, language, source)
+        yield Definition(concept_id, definition, ontology.language, ontology.source)
     for xref in meta.get("xrefs") or []:
-        system, mark, code = str(xref.get("val", "")).partition(":")
-        if mark and system.strip() and code.strip() and not code.startswith("//"):
-            yield Mapping(concept_id, system.strip(), code.strip(), "xref", source)
-        else:
-            problems.skipped["cross-reference without a system"] += 1
+        yield from ontology.mapping(concept_id, str(xref.get("val", "")))
 
 
 def _semantic_types(
     own: dict[str, dict[str, Any]], parents: dict[str, list[str]], source: str
 ) -> Iterator[SemanticType]:
-    named = False
-    for url, node in own.items():
-        for namespace in dict.fromkeys(_values(node, _NAMESPACES)):
-            named = True
-            yield SemanticType(compact(url), namespace, "", source)
-    if named:
+    named = {url: dict.fromkeys(_values(node, _NAMESPACES)) for url, node in own.items()}
+    yield from (SemanticType(compact(url), space, "", source) for url, spaces in named.items() for space in spaces)
+    if any(named.values()):
         return
-    with_children = {parent for listed in parents.values() for parent in listed}
-    roots = [url for url in own if url not in parents and url in with_children]
-    tops = set(roots)
-    if len(roots) == 1:
-        tops = {url for url, listed in parents.items() if roots[0] in listed}
+    with_children = set(chain.from_iterable(parents.values()))
+    tops = {url for url in own if url not in parents and url in with_children}
+    if len(tops) == 1:
+        tops = {url for url, listed in parents.items() if tops.issubset(listed)}
     for url in own:
         above, queue = {url}, [url]
         while queue:

@@ -21,7 +21,9 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
@@ -36,30 +38,20 @@ SOURCE = "SNOMEDCT"
 _FSN, _DEFINITION, _PREFERRED = "900000000000003001", "900000000000550004", "900000000000548007"
 _IS_A, _INFERRED = "116680003", "900000000000011006"
 _US, _GB = "900000000000509007", "900000000000508004"
-_SYSTEMS = {
-    "447562003": "ICD-10",
-    "446608001": "ICD-O",
-    "900000000000497000": "CTV3",
-    "6011000124106": "ICD-10-CM",
-}
+_SYSTEMS = {"447562003": "ICD-10", "446608001": "ICD-O", "900000000000497000": "CTV3", "6011000124106": "ICD-10-CM"}
 _TAG = re.compile(r"\(([^()]+)\)\s*$")
 _NAMING = frozenset({"attribute", "foundation metadata concept"})
 
+_MAPS = {"SimpleMap": "simple_map", "ComplexMap": "complex_map", "ExtendedMap": "extended_map"}
+_COMPONENTS = ("Concept", "Description", "TextDefinition", "Relationship")
 # Kind of file -> its name.
 _PATTERNS = {
     kind: re.compile(rf"x?{name}\w*Snapshot[-_.].*\.txt(?:\.gz)?", re.IGNORECASE)
     for kind, name in {
-        "Concept": "sct2_Concept_",
-        "Description": "sct2_Description_",
-        "TextDefinition": "sct2_TextDefinition_",
-        "Relationship": "sct2_Relationship_",
-        "Language": r"der2_\w*Refset_Language",
-        "SimpleMap": r"der2_\w*Refset_SimpleMap",
-        "ComplexMap": r"der2_\w*Refset_ComplexMap",
-        "ExtendedMap": r"der2_\w*Refset_ExtendedMap",
+        **{kind: f"sct2_{kind}_" for kind in _COMPONENTS},
+        **{kind: rf"der2_\w*Refset_{kind}" for kind in ("Language", *_MAPS)},
     }.items()
 }
-_MAPS = {"SimpleMap": "simple_map", "ComplexMap": "complex_map", "ExtendedMap": "extended_map"}
 
 
 def read_rf2(
@@ -84,38 +76,26 @@ def read_rf2(
         language_refsets: ids of language refsets, the most trusted first, where several name different terms of a
             language preferred; by default US English, then British English, then by number.
         problems: where bad and left-out rows are counted.
-
-    Yields:
-        The source, then concepts, names, semantic types, definitions, relations and mappings.
-
-    Raises:
-        InputError: a folder holds no snapshot, or a file of it cannot be used.
-        ConfigError: a language is unknown.
     """
     problems = problems or Problems()
-    snapshot = _Snapshot([folder, *extensions], problems, language_filter(languages), language_refsets)
+    files, asked = _find([folder, *extensions]), language_filter(languages)
+    snapshot = _Snapshot(files, problems, problems.skipped, asked, [*language_refsets, _US, _GB])
     yield from snapshot.concepts()
-    yield from snapshot.descriptions("Description")
-    yield from snapshot.descriptions("TextDefinition")
+    for kind in ("Description", "TextDefinition"):
+        yield from snapshot.descriptions(kind)
     yield from snapshot.relations()
     yield from snapshot.maps()
 
 
+@dataclass(slots=True)
 class _Snapshot:
-    def __init__(
-        self,
-        folders: Sequence[str | PathLike[str]],
-        problems: Problems,
-        languages: frozenset[str] | None,
-        language_refsets: Sequence[str],
-    ) -> None:
-        self.problems = problems
-        self.skipped = problems.skipped
-        self.languages = languages
-        self.files = _find(folders)
-        self.refset_order = [*language_refsets, _US, _GB]
-        self.inactive: set[str] = set()
-        self.names: dict[str, str] = {}
+    files: dict[str, list[Path]]
+    problems: Problems
+    skipped: Counter[str]
+    languages: frozenset[str] | None
+    refset_order: list[str]
+    inactive: set[str] = field(default_factory=set)
+    names: dict[str, str] = field(default_factory=dict)
 
     def active(self, kind: str, columns: Sequence[str]) -> Iterator[tuple[LineFile, int, list[str]]]:
         """Active rows of all files of a kind: the file, the line, and the asked columns."""
@@ -241,13 +221,11 @@ def _find(folders: Sequence[str | PathLike[str]]) -> dict[str, list[Path]]:
     for folder in folders:
         top = existing_folder(folder, "name the folder of a SNOMED CT release")
         below = sorted(path for path in top.rglob("*") if path.is_file())
-        of_snapshot = [
-            (kind, path) for path in below for kind, pattern in _PATTERNS.items() if pattern.fullmatch(path.name)
-        ]
-        for kind, path in of_snapshot:
+        found = [(kind, path) for path in below for kind in _PATTERNS if _PATTERNS[kind].fullmatch(path.name)]
+        for kind, path in found:
             if path not in files[kind]:
                 files[kind].append(path)
-        if not of_snapshot:
+        if not found:
             raise nothing_found(
                 folder,
                 "sct2_Concept_*Snapshot*.txt, sct2_Description_*Snapshot*.txt and the like",

@@ -37,14 +37,7 @@ from medlink.language.tags import language_filter, language_tag, wanted
 from medlink.records import FSN, Concept, Definition, Mapping, Record, Relation, SemanticType, Source
 
 SOURCE = "UMLS"
-_COLUMNS = {
-    "MRCONSO.RRF": 18,
-    "MRSTY.RRF": 6,
-    "MRDEF.RRF": 8,
-    "MRREL.RRF": 16,
-    "MRSAB.RRF": 25,
-    "MRRANK.RRF": 4,
-}
+_COLUMNS = {"MRCONSO": 18, "MRSTY": 6, "MRDEF": 8, "MRREL": 16, "MRSAB": 25, "MRRANK": 4}
 
 _Row = tuple[int, str, str, str, str]  # rank, text, language, type, source
 _NO_NAME: _Row = (-1, "", "", "", "")
@@ -78,23 +71,11 @@ def read_rrf(
         term_types: names of these term types (TTY) only, also of types that are left out otherwise.
         include_suppressed: take in rows whose SUPPRESS is not ``N``.
         problems: where bad and left-out rows are counted.
-
-    Yields:
-        Sources, concepts, names, mappings, semantic types, definitions and relations.
-
-    Raises:
-        InputError: the folder is no release, or a file of it cannot be used.
-        ConfigError: a language is unknown.
     """
     problems = problems or Problems()
-    release = _Release(
-        _find(folder),
-        problems,
-        language_filter(languages),
-        None if sources is None else frozenset(sources),
-        None if term_types is None else frozenset(term_types),
-        include_suppressed,
-    )
+    release = _Release(_find(folder), problems, language_filter(languages), include_suppressed)
+    release.sources = None if sources is None else frozenset(sources)
+    release.term_types = None if term_types is None else frozenset(term_types)
     yield from release.names()
     yield from release.semantic_types()
     yield from release.definitions()
@@ -116,40 +97,35 @@ class _Release:
     folder: Path
     problems: Problems
     languages: frozenset[str] | None
-    sources: frozenset[str] | None
-    term_types: frozenset[str] | None
     suppressed: bool
+    sources: frozenset[str] | None = None
+    term_types: frozenset[str] | None = None
     source_language: dict[str, str] = field(default_factory=dict)
 
-    def lines(self, name: str) -> LineFile | None:
-        """Lines of a file, ``None`` where it is not part of the release."""
-        path = self.folder / name
-        if not path.is_file() and not path.with_name(name + ".gz").is_file():
-            self.problems.notes.append(f"{path}: is not there")
-            return None
-        # A subset made with MetamorphoSys may leave any file but MRCONSO empty.
-        return LineFile(path, self.problems, may_be_empty=name != "MRCONSO.RRF")
-
-    def rows(self, name: str) -> Iterator[tuple[int, list[str]]]:
+    def rows(self, name: str) -> Iterator[tuple[LineFile, int, list[str]]]:
         """Rows of a file with their line numbers, none where it is not part of the release."""
-        lines = self.lines(name)
-        return iter(()) if lines is None else read_rows(lines, _COLUMNS[name], "|", closed=True)
+        path = self.folder / f"{name}.RRF"
+        if not path.is_file() and not path.with_name(path.name + ".gz").is_file():
+            self.problems.notes.append(f"{path}: is not there")
+            return
+        # A subset made with MetamorphoSys may leave any file but MRCONSO empty.
+        lines = LineFile(path, self.problems, may_be_empty=name != "MRCONSO")
+        for line, cells in read_rows(lines, _COLUMNS[name], "|", closed=True):
+            yield lines, line, cells
 
     def kept(self, sab: str, suppress: str) -> bool:
         """Whether a row of a source is wanted and not suppressed."""
-        if suppress != "N" and not self.suppressed:
-            self.problems.skipped["suppressed row"] += 1
-            return False
-        if self.sources is not None and sab not in self.sources:
-            self.problems.skipped["row of another source"] += 1
-            return False
-        return True
+        suppressed = suppress != "N" and not self.suppressed
+        kept = not suppressed and (self.sources is None or sab in self.sources)
+        if not kept:
+            self.problems.skipped["suppressed row" if suppressed else "row of another source"] += 1
+        return kept
 
     def known_sources(self) -> dict[str, Source]:
         """Sources of MRSAB by their abbreviation."""
         known: dict[str, Source] = {}
         releases = [""]
-        for _, cells in self.rows("MRSAB.RRF"):
+        for _, _, cells in self.rows("MRSAB"):
             title, sab, version, first_in, current = cells[4], cells[3], cells[6], cells[9], cells[21]
             if current != "N":
                 known[sab] = Source(sab, version or cells[2].removeprefix(sab), title)
@@ -160,11 +136,8 @@ class _Release:
 
     def ranks(self) -> dict[tuple[str, str], int]:
         """Rank of each pair of source and term type; higher is preferred."""
-        ranks: dict[tuple[str, str], int] = {}
-        for _, (rank, sab, tty, *_rest) in self.rows("MRRANK.RRF"):
-            if rank.isdigit():
-                ranks[sab, tty] = int(rank)
-        return ranks
+        rows = (cells for _, _, cells in self.rows("MRRANK"))
+        return {(sab, tty): int(rank) for rank, sab, tty, *_ in rows if rank.isdigit()}
 
     def names(self) -> Iterator[Record]:
         """Sources, concepts and names of MRCONSO."""
@@ -190,9 +163,7 @@ class _Release:
         skipped, ranks, (full, no_names) = self.problems.skipped, self.ranks(), _term_types()
         top = max(ranks.values(), default=0) + 1
         tags: dict[str, str | None] = {}
-        lines = self.lines("MRCONSO.RRF")
-        assert lines is not None  # _find saw it
-        for line, cells in read_rows(lines, _COLUMNS["MRCONSO.RRF"], "|", closed=True):
+        for lines, line, cells in self.rows("MRCONSO"):
             cui, lat, ts, _, stt, _, ispref, _, _, _, _, sab, tty, code, text, _, suppress, _, _ = cells
             tag = tags.get(lat) or tags.setdefault(lat, language_tag(lat))
             if not cui or not text:
@@ -222,12 +193,12 @@ class _Release:
 
     def semantic_types(self) -> Iterator[Record]:
         """Semantic types of MRSTY."""
-        for _, (cui, tui, _, name, *_rest) in self.rows("MRSTY.RRF"):
+        for _, _, (cui, tui, _, name, *_rest) in self.rows("MRSTY"):
             yield SemanticType(cui, name, tui, SOURCE)
 
     def definitions(self) -> Iterator[Record]:
         """Definitions of MRDEF."""
-        for _, (cui, _, _, _, sab, text, suppress, *_rest) in self.rows("MRDEF.RRF"):
+        for _, _, (cui, _, _, _, sab, text, suppress, *_rest) in self.rows("MRDEF"):
             if self.kept(sab, suppress):
                 tag = self.source_language.get(sab, "")
                 if wanted(tag, self.languages):
@@ -237,17 +208,11 @@ class _Release:
 
     def relations(self) -> Iterator[Record]:
         """Relations of MRREL, turned to read from left to right."""
-        for _, cells in self.rows("MRREL.RRF"):
+        for _, _, cells in self.rows("MRREL"):
             cui1, rel, cui2, rela, sab, suppress = cells[0], cells[3], cells[4], cells[7], cells[10], cells[14]
-            if not self.kept(sab, suppress):
-                continue
-            kind = rela or rel
-            if kind == "inverse_isa":
-                yield Relation(cui1, "isa", cui2, sab)
-            elif kind == "PAR":
-                yield Relation(cui1, "CHD", cui2, sab)
-            else:
-                yield Relation(cui2, kind, cui1, sab)
+            if self.kept(sab, suppress):
+                kind = {"inverse_isa": "isa", "PAR": "CHD"}.get(rela or rel)
+                yield Relation(cui1, kind, cui2, sab) if kind else Relation(cui2, rela or rel, cui1, sab)
 
 
 @cache
@@ -262,19 +227,19 @@ def _term_types() -> tuple[frozenset[str], dict[str, str]]:
 
 def _concept(cui: str, run: list[_Row], codes: Iterable[tuple[str, str]]) -> Iterator[Record]:
     """Records of the rows of one concept that stood together."""
+    if not run:
+        return
     best: dict[str, int] = {}
     for place, (rank, _, tag, _, _) in enumerate(run):
         if 0 <= rank < MAX_RANK and (tag not in best or rank < run[best[tag]][0]):
             best[tag] = place
-    if run:
-        # Also for a concept whose names the filters left out, so that the knowledge base counts it.
-        yield Concept(cui, SOURCE)
+    # Also for a concept whose names the filters left out, so that the knowledge base counts it.
+    yield Concept(cui, SOURCE)
     for place, (rank, text, tag, tty, sab) in enumerate(run):
         if rank >= 0:
             yield RankedName(cui, text, tag, tty, sab, best.get(tag) == place, rank)
-    if run:
-        for sab, code in codes:
-            yield Mapping(cui, sab, code, "code", sab)
+    for sab, code in codes:
+        yield Mapping(cui, sab, code, "code", sab)
 
 
 FORMAT = Format("rrf", read_rrf, "--umls", "META folder of a UMLS release (RRF).", 10)

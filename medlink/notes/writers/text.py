@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from medlink.errors import ConfigError
-from medlink.files.whole import check_targets, is_replaced, one_error, put_in_place, standard_output, whole_text
+from medlink.files.folders import one_error
+from medlink.files.whole import check_targets, is_replaced, put_in_place, standard_output, whole_text
 from medlink.notes.reading import Note
 from medlink.notes.writers.protocol import Job, LinkedMention
 

@@ -19,7 +19,7 @@ from medlink.files.problems import Problems
 from medlink.files.tables import Table, found_columns, open_table
 from medlink.kb import schema
 from medlink.kb.queries import given
-from medlink.kb.readers.table import stem
+from medlink.kb.readers.common import stem
 from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import language_tag
