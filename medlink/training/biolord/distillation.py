@@ -86,19 +86,15 @@ def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[Entry]:
     """The texts of self-distillation: a row for each concept, half of it from its names, half from its definitions.
 
     BioLORD-2023, section "Self-distillation phase": the target of a concept's name and definition is the average of the
-    contrastive model's embeddings of the two. Where a concept has several of either, those share the half evenly;
-    where it has only one kind, that makes the whole.
+    contrastive model's embeddings of the two. Of several names or definitions each has an even share of the half; where
+    a concept has only one kind, that makes the whole.
 
     Raises:
         ConfigError: no concept has a definition, or none has a name.
 
     >>> concepts = [ConceptTexts("A", ("cold", "coryza"), ("An infection.",)), ConceptTexts("B", ("stroke",))]
-    >>> for entry in concept_entries(iter(concepts)):
-    ...     print(entry.row, entry.share, entry.text)
-    0 0.25 cold
-    0 0.25 coryza
-    0 0.5 An infection.
-    1 1.0 stroke
+    >>> [(entry.row, entry.share, entry.text) for entry in concept_entries(iter(concepts))]
+    [(0, 0.25, 'cold'), (0, 0.25, 'coryza'), (0, 0.5, 'An infection.'), (1, 1.0, 'stroke')]
     """
     names = definitions = 0
     for row, concept in enumerate(concepts):

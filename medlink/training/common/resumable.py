@@ -206,7 +206,6 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         return self.companions()
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: torch.nn.Module | None = None) -> None:
-        """The weights."""
         self._read(Path(resume_from_checkpoint))
 
     def _load_optimizer_and_scheduler(self, resume: str | None) -> None:

@@ -94,16 +94,11 @@ class Run:
     def fit(
         self, model: SentenceTransformer, batches: Batches, loss: torch.nn.Module, recipe: PhaseRecipe, name: str = ""
     ) -> Figures:
-        """Train a model in place.
+        """Train a model in place, to the weights of the end or the best by the development measure.
 
         Same model, batches, recipe and number of threads give the same weights on a CPU, whether or not the run was cut
-        short and resumed: those of the end, or the best by the development measure.
-
-        Args:
-            model, batches, recipe: what is trained, what on, and how.
-            loss: a loss of sentence-transformers with ``compute_loss_from_embeddings``. Weights that it has of its own
-                are trained and kept as well.
-            name: folder of the checkpoints within that of the run.
+        short and resumed. A ``loss`` of sentence-transformers with ``compute_loss_from_embeddings`` may have weights of
+        its own, which are trained and kept as well. The checkpoints lie in the folder ``name`` within that of the run.
 
         Raises:
             ConfigError: the data do not fill a batch.

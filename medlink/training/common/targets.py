@@ -58,9 +58,9 @@ def sum_embeddings(
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """A linear map from d to k numbers: ``(rows - mean) @ axes.T``.
+    """A linear map ``(rows - mean) @ axes.T`` from d to k numbers; ``axes`` ``(k, d)`` are orthonormal.
 
-    ``mean`` is ``(d,)``, ``axes`` ``(k, d)`` with orthonormal rows, ``kept`` the share of the variance that they keep.
+    ``mean`` is ``(d,)``, ``kept`` the share of the variance that the axes keep.
     """
 
     mean: NDArray[np.float64]

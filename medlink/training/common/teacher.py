@@ -97,15 +97,12 @@ def regress(run: Run, model: SentenceTransformer, store: TextStore, recipe: Phas
 
 
 def weighted_squared_error(embeddings: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-    """Mean squared error with a weight for each row.
+    """Mean squared error with a weight for each row, ``sum_i w_i |e_i - t_i|^2 / (n d)``.
 
     BioLORD-2023, section "Self-distillation phase" (all weights 1) and section "Cross-lingual distillation", after
     Reimers and Gurevych 2020. The paper leaves unaligned pairs out beforehand; here the error of a pair counts as much
-    as its sense aligns: ``sum_i w_i |e_i - t_i|^2 / (n d)``. The sum is divided by n and not by the sum of the weights,
-    so that a batch of doubtful pairs makes a small step.
-
-    Args:
-        embeddings, targets, weights: e and t, ``(n, d)``, and w, ``(n,)`` from 0 to 1.
+    as its sense aligns. The sum is divided by n and not by the sum of the weights, so that a batch of doubtful pairs
+    makes a small step. Embeddings and targets are ``(n, d)``, weights ``(n,)`` from 0 to 1.
 
     >>> import torch
     >>> e, t = torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([[1.0, 0.0], [0.0, 0.0]])
