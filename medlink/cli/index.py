@@ -37,15 +37,10 @@ def build(bundle: Path, kb: Path | None, encoder: str, kind: str | None, threads
     from medlink.index import build_bundle
     from medlink.linking.join import default_join
 
+    join = default_join().to_dict()
     with _embedding() as show:
         built = build_bundle(
-            bundle,
-            kb=kb,
-            encoder=encoder,
-            calibration=default_join().to_dict(),
-            kind=kind,
-            threads=threads,
-            progress=show,
+            bundle, kb=kb, encoder=encoder, calibration=join, kind=kind, threads=threads, progress=show
         )
     facts = built.index.manifest
     click.echo(

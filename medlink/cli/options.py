@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -20,12 +21,8 @@ def settings_options(
     """Add an option for each field: ``batch_size`` becomes ``--batch-size`` with the field's meaning as its help.
 
     The option is ``None`` (an empty tuple where it may be repeated) unless it was given, so that a command passes on
-    what the user typed and the settings keep their own defaults: see :func:`given`.
-
-    Args:
-        kind: the settings.
-        leave_out: fields that the command has under another name, or not at all.
-        defaults: what the help shows as default where it is not that of the field.
+    what the user typed and the settings keep their own defaults: see :func:`given`. Fields in ``leave_out`` get no
+    option; ``defaults`` has what the help shows as default where it is not that of the field.
     """
     shown = dict(defaults or {})
 
@@ -69,24 +66,17 @@ def _type(field: FieldInfo) -> dict[str, Any]:
     if origin in (Union, UnionType):
         kinds = [get_args(one)[0] if get_origin(one) is Annotated else one for one in get_args(kind)]
         kinds = [one for one in kinds if one is not NoneType]
-        return {"type": kinds[0] if len(kinds) == 1 else _Either(kinds)}
+        return {"type": kinds[0] if len(kinds) == 1 else _either(kinds)}
     return {"is_flag": True, "default": None} if kind is bool else {"type": kind}
 
 
-class _Either(click.ParamType[Any]):
-    """A number, or one of some words (``Union[int, Literal["epoch", "never"]]``)."""
+def _either(kinds: list[Any]) -> Callable[[str], Any]:
+    """Reads a number, or one of some words (``Union[int, Literal["epoch", "never"]]``)."""
 
-    name = "value"
+    def value(text: str) -> Any:
+        for kind in {int, float}.intersection(kinds):
+            with suppress(ValueError):
+                return kind(text)
+        return text
 
-    def __init__(self, kinds: list[Any]) -> None:
-        self._kinds = kinds
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number that a text says, else the text."""
-        for kind in self._kinds:
-            if kind in (int, float):
-                try:
-                    return kind(value)
-                except ValueError:
-                    continue
-        return value
+    return value

@@ -37,14 +37,7 @@ class Bars:
         self._close()
 
     def step(self, name: str, done: int, whole: int, unit: str = "it") -> None:
-        """Show how far a step is; the first call of a step opens its bar.
-
-        Args:
-            name: the step.
-            done: how much of it is done.
-            whole: how much it is, 0 where nobody knows.
-            unit: what is counted.
-        """
+        """Show how far a step is, in ``unit``; its first call opens the bar. Nobody knows a ``whole`` of 0."""
         if self._bar is None or self._bar.desc != name:
             from tqdm import tqdm
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from medlink.cli.options import given, settings_options
-from medlink.errors import ConfigError
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
-from medlink.training.common.recipes import OF_DEV, PhaseRecipe, RunOptions
+from medlink.training.common.recipes import PhaseRecipe, RunOptions, check_measured
 from medlink.training.data.recipes import PairRecipe
 from medlink.training.static.recipes import StaticStudentRecipe
 
 if TYPE_CHECKING:
-    from medlink.training.biolord.phases import Job
-    from medlink.training.biolord.sources import TrainingData
+    from medlink.training.biolord.phases import Job, TrainingData
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R", bound=PhaseRecipe)
@@ -25,14 +24,7 @@ R = TypeVar("R", bound=PhaseRecipe)
 
 def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
     """Several options as one decorator."""
-
-    def add(command: F) -> F:
-        """Add them in their order."""
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
+    return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
 
 
 _PATH = click.Path(path_type=Path)
@@ -65,19 +57,10 @@ def _recipe(kind: type[PhaseRecipe], **shown: str) -> Callable[[F], F]:
 
 
 def _read(kind: type[R], options: Mapping[str, Any]) -> R:
-    """The recipe, of the options that were given.
-
-    Raises:
-        ConfigError: one of them means nothing without a development measure, and there is none; or is out of range.
-    """
-    values = given(options, kind)
-    for name in OF_DEV:
-        if name in values and options["dev"] is None:
-            raise ConfigError(
-                f"--{name.replace('_', '-')} is given without --dev",
-                remedy="name rated pairs with --dev, or leave it out",
-            )
-    return kind(**values)
+    """The recipe, of the options that were given."""
+    recipe = kind(**given(options, kind))
+    check_measured(recipe, options["dev"])
+    return recipe
 
 
 def _say(line: str) -> None:
@@ -93,7 +76,7 @@ def _job(options: Mapping[str, Any]) -> Job:
 
 def _data(options: Mapping[str, Any]) -> TrainingData:
     """What of the knowledge base is trained on."""
-    from medlink.training.biolord.sources import TrainingData
+    from medlink.training.biolord.phases import TrainingData
 
     names = ("kb", "definitions", "system", "languages", "without")
     return TrainingData(**{name: options[name] for name in names if name in options}, progress=_say)
@@ -112,9 +95,9 @@ def biolord() -> None:
 def sts(tables: tuple[Path, ...], start: str, **options: Any) -> None:
     """Phase 1: fine-tune on TABLES of rated sentence pairs, before the contrastive phase and after it."""
     recipe = _read(StsRecipe, options)
-    from medlink.training.biolord import phases, sources
+    from medlink.training.biolord import phases
 
-    named = sources.rated_tables([str(table) for table in tables], Path())
+    named = phases.rated_tables([str(table) for table in tables], Path())
     click.echo(phases.run_sts(_job(options), named, start, recipe))
 
 

@@ -72,9 +72,7 @@ def both_forms(text: str) -> tuple[str, str] | None:
 def initials(text: str, language: str = "") -> set[str]:
     """First letters of the words of a long form, with and without its small words.
 
-    Args:
-        text: the long form.
-        language: BCP 47 or ``""``; names borrow small words of :data:`_BORROWED`, those of others are its own alone.
+    Names borrow small words of :data:`_BORROWED`; those of other languages (BCP 47) are their own alone.
 
     >>> sorted(initials("carcinoma of the breast"))
     ['cb', 'cotb']
@@ -92,9 +90,8 @@ def join_abbreviations(
     """Pairs of terms to join: an abbreviation and its long form, or two ways to write the long form.
 
     Args:
-        texts: n terms.
+        texts, languages: n terms and their languages, BCP 47 or ``""``; no languages are as many ``""``.
         group: ``(n,)`` cluster of each.
-        languages: n languages, BCP 47 or ``""``; none is named without them.
 
     Returns:
         Pairs of places; the first of each joins the cluster of the second.
@@ -141,12 +138,9 @@ def join_abbreviations(
 def keep_concepts_apart(
     pairs: Iterable[tuple[int, int]], group: NDArray[np.int64], concepts: Sequence[frozenset[str]]
 ) -> list[tuple[int, int]]:
-    """Pairs of :func:`join_abbreviations` that bring no names of two known concepts together.
+    """Those of :func:`join_abbreviations`, in their order, that bring no names of two known concepts together.
 
-    Args:
-        pairs: pairs of places, in the order in which they are joined.
-        group: ``(n,)`` cluster of each term.
-        concepts: n sets of the known concepts that each term is a name of.
+    ``concepts`` holds for each of n terms the ids of those that it is a name of, ``group (n,)`` its cluster.
 
     >>> named = [frozenset(["C1"]), frozenset(["C2"]), frozenset(["C1"])]
     >>> keep_concepts_apart([(0, 1), (0, 2)], np.array([0, 1, 2]), named)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import combinations
 from typing import Annotated, Any
@@ -24,7 +25,7 @@ from medlink.clustering.clusters import (
     Neighbour,
     Summary,
 )
-from medlink.clustering.concepts import ASKED, KNOWN_AT, Linking, Parents, Verdict, concepts_named, judge
+from medlink.clustering.concepts import ASKED, KNOWN_AT, Linking, Parents, concepts_named, judge
 from medlink.clustering.cut import average_cut, components, cut_apart
 from medlink.clustering.forms import Forms, find_forms
 from medlink.clustering.graph import NEIGHBOURS, SHARE, THRESHOLD, Graph, build_graph
@@ -87,11 +88,9 @@ class TermClusterer:
         self._progress = progress or (lambda step, done, whole: None)
 
     def cluster(self, terms: Terms | Sequence[str], *, near: int = 0) -> Clustering:
-        """Cluster a term list.
+        """Cluster a term list, or texts, of which equal ones count as frequency.
 
-        Args:
-            terms: what :func:`medlink.clustering.read_terms` gives, or texts; equal texts count as frequency.
-            near: terms of other clusters that are kept for each cluster, with the guard that kept them apart.
+        With ``near`` so many terms of other clusters are kept for each cluster, with the guard that kept them apart.
 
         Returns:
             Clusters, the most frequent first, and their counts. Records are made when they are asked for.
@@ -188,16 +187,6 @@ def _forbidden(
     return ends[clash, 0], ends[clash, 1]
 
 
-@dataclass(frozen=True, slots=True)
-class _Near:
-    """Terms of other clusters near each cluster: node, cosine, and the guard between them."""
-
-    starts: NDArray[np.int64]
-    node: NDArray[np.int64]
-    cosine: NDArray[np.float32]
-    apart: NDArray[np.uint8]
-
-
 class _Clusters(LazyClusters):
     """Clusters as arrays."""
 
@@ -223,16 +212,15 @@ class _Clusters(LazyClusters):
         self.cluster_of_node = np.argsort(by_weight)[group]
         sizes = np.diff(starts)[by_weight]
         self.starts = np.concatenate([[0], np.cumsum(sizes)])
+        super().__init__(count, self._record)
         offsets = np.repeat(starts[:-1][by_weight] - self.starts[:-1], sizes)
         self._rows = order[np.arange(len(order)) + offsets]
         of_edge = self.cluster_of_node[graph.one]
         self._edges = np.argsort(of_edge, kind="stable")
         self._edge_starts = np.searchsorted(of_edge[self._edges], np.arange(count + 1))
-        self.verdicts: list[Verdict] = []
-        self._near: _Near | None = None
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
+        self.verdicts: list[Cluster] = []
+        # of the nearest terms of other clusters: where those of each cluster begin, node, cosine, guard between
+        self._near: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32], NDArray[np.uint8]] | None = None
 
     def judge(self, links: Sequence[Link], known_at: float, parents: Parents | None) -> None:
         """Decide what each cluster is by the links of up to :data:`ASKED` forms of it, the representative first."""
@@ -257,24 +245,17 @@ class _Clusters(LazyClusters):
         begins = np.searchsorted(own[order], own[order])
         order = order[np.arange(len(order)) - begins < near]
         starts = np.searchsorted(own[order], np.arange(len(self) + 1))
-        self._near = _Near(starts, far[order], cosine[order], guards.apart(ends[order], far[order]))
+        self._near = starts, far[order], cosine[order], guards.apart(ends[order], far[order])
 
-    def at(self, index: int) -> Cluster:
+    def _record(self, index: int) -> Cluster:
         """The record of a cluster."""
         rows = self._rows[self.starts[index] : self.starts[index + 1]].tolist()
-        verdict = self.verdicts[index] if self.verdicts else Verdict()
-        return Cluster(
-            index + 1,
-            self.terms.texts[rows[0]],
-            self._members(index, rows),
-            verdict.concept_id,
-            verdict.concept_name,
-            verdict.score,
-            verdict.nearest,
-            verdict.parent_id,
-            verdict.parent_name,
-            verdict.doubtful,
-            self._neighbours(index),
+        return replace(
+            self.verdicts[index] if self.verdicts else Cluster(),
+            number=index + 1,
+            representative=self.terms.texts[rows[0]],
+            members=self._members(index, rows),
+            neighbours=self._neighbours(index),
         )
 
     def _members(self, index: int, rows: list[int]) -> tuple[Member, ...]:
@@ -309,18 +290,16 @@ class _Clusters(LazyClusters):
             (-float(graph.weight[e]), int(graph.one[e]), int(graph.other[e]), EMBEDDING, float(graph.cosine[e]))
             for e in edges
         ]
-        links += [
-            (0.0, one, long, ABBREVIATION, float(self._vectors[one] @ self._vectors[long]))
-            for one in nodes
-            if (long := self._abbreviations.get(one)) in inside
-        ]
-        by_end: dict[int, list[tuple[float, int, int, str, float]]] = {}
+        for one in nodes:
+            if (long := self._abbreviations.get(one)) in inside:
+                links.append((0.0, one, long, ABBREVIATION, float(self._vectors[one] @ self._vectors[long])))
+        by_end: defaultdict[int, list[tuple[float, int, int, str, float]]] = defaultdict(list)
         for weight, one, other, why, score in links:
-            by_end.setdefault(one, []).append((weight, one, other, why, score))
-            by_end.setdefault(other, []).append((weight, other, one, why, score))
+            by_end[one].append((weight, one, other, why, score))
+            by_end[other].append((weight, other, one, why, score))
         joined: dict[int, tuple[int, str, float]] = {}
         reached = {nodes[0]}
-        heap = list(by_end.get(nodes[0], []))
+        heap = list(by_end[nodes[0]])
         heapify(heap)
         while heap:
             _, near, far, why, score = heappop(heap)
@@ -328,20 +307,20 @@ class _Clusters(LazyClusters):
                 continue
             reached.add(far)
             joined[far] = (near, why, round(score, 4))
-            for link in by_end.get(far, []):
+            for link in by_end[far]:
                 heappush(heap, link)
         return joined
 
     def _neighbours(self, index: int) -> tuple[Neighbour, ...]:
-        near = self._near
-        if near is None:
+        if self._near is None:
             return ()
+        starts, node, cosine, apart = self._near
         return tuple(
             Neighbour(
-                self.terms.texts[int(self.forms.row[near.node[at]])],
-                int(self.cluster_of_node[near.node[at]]) + 1,
-                round(float(near.cosine[at]), 4),
-                KINDS[near.apart[at]],
+                self.terms.texts[int(self.forms.row[node[at]])],
+                int(self.cluster_of_node[node[at]]) + 1,
+                round(float(cosine[at]), 4),
+                KINDS[apart[at]],
             )
-            for at in range(near.starts[index], near.starts[index + 1])
+            for at in range(starts[index], starts[index + 1])
         )

@@ -1,13 +1,13 @@
 """The records of a clustering: what is printed, written as JSON, and shown to a reader who decides.
 
-Plain data: each record gives a dictionary for JSON, and nothing here computes a cluster. ``score`` and
-``similarity`` are higher for better; ``cluster`` numbers begin at 1.
+Plain data: nothing here computes a cluster. ``score`` and ``similarity`` are higher for better; ``cluster`` numbers
+begin at 1.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, overload
 
@@ -24,10 +24,14 @@ COLUMNS = (
     "frequency", "language", "id", "similarity", "joined_to", "joined_by", "joined_score",
 )  # fmt: skip
 """Columns of the TSV."""
+_KEYS = (
+    "cluster", "representative", "status", "concept_id", "concept_name", "score", "doubtful", "parent_id",
+    "parent_name", "nearest", "members", "neighbours",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class Record:
     """Base of records whose fields are plain values."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -36,7 +40,7 @@ class _Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Member(_Record):
+class Member(Record):
     """One term of a cluster.
 
     ``similarity`` is its cosine to the representative, in [-1, 1]. ``joined_to`` is the term that it was joined to
@@ -58,7 +62,7 @@ class Member(_Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour(_Record):
+class Neighbour(Record):
     """A term of another cluster that lies near this one.
 
     ``apart`` is the kind of guard that kept the two apart (``laterality``, ``number`` ...), ``""`` where the cut did.
@@ -86,9 +90,9 @@ class Cluster:
     ('new', None)
     """
 
-    number: int
-    representative: str
-    members: tuple[Member, ...]
+    number: int = 0
+    representative: str = ""
+    members: tuple[Member, ...] = ()
     concept_id: str | None = None
     concept_name: str = ""
     score: float | None = None
@@ -105,26 +109,14 @@ class Cluster:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return {
-            "cluster": self.number,
-            "representative": self.representative,
-            "status": self.status,
-            "concept_id": self.concept_id,
-            "concept_name": self.concept_name,
-            "score": self.score,
-            "doubtful": self.doubtful,
-            "parent_id": self.parent_id,
-            "parent_name": self.parent_name,
-            "nearest": [
-                {"concept_id": c.concept_id, "preferred_name": c.preferred_name, "score": c.score} for c in self.nearest
-            ],
-            "members": [member.to_dict() for member in self.members],
-            "neighbours": [neighbour.to_dict() for neighbour in self.neighbours],
-        }
+        near = [{key: getattr(c, key) for key in ("concept_id", "preferred_name", "score")} for c in self.nearest]
+        row: dict[str, Any] = {"cluster": self.number, "nearest": near}
+        row |= {key: [one.to_dict() for one in getattr(self, key)] for key in ("members", "neighbours")}
+        return {key: row[key] if key in row else getattr(self, key) for key in _KEYS}
 
 
 @dataclass(frozen=True, slots=True)
-class Summary(_Record):
+class Summary(Record):
     """Counts over a clustering.
 
     ``terms`` are distinct rows, ``forms`` what is left of them after case, accents, hyphens and inflection. ``known``,
@@ -146,19 +138,21 @@ class Summary(_Record):
 
 
 class LazyClusters(Sequence[Cluster]):
-    """Clusters that are made when they are asked for; a subclass has ``__len__`` and :meth:`at`."""
+    """So many clusters that ``at`` makes, by index from 0, when they are asked for."""
 
-    def at(self, index: int) -> Cluster:
-        """The cluster at an index from 0 to the length."""
-        raise NotImplementedError
+    def __init__(self, count: int, at: Callable[[int], Cluster]) -> None:
+        self._count, self._at = count, at
+
+    def __len__(self) -> int:
+        return self._count
 
     @overload
     def __getitem__(self, index: int) -> Cluster: ...
     @overload
     def __getitem__(self, index: slice) -> list[Cluster]: ...
     def __getitem__(self, index: int | slice) -> Cluster | list[Cluster]:
-        places = range(len(self))[index]
-        return self.at(places) if isinstance(places, int) else [self.at(place) for place in places]
+        places = range(self._count)[index]
+        return self._at(places) if isinstance(places, int) else [self._at(place) for place in places]
 
 
 @dataclass(frozen=True, slots=True)

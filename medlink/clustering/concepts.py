@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from medlink.clustering.clusters import Cluster
 from medlink.clustering.guards import LATERALITY, parting_kinds
 from medlink.language.guard_words import NEGATION, GuardReader
 from medlink.language.text import normalise
@@ -38,19 +38,6 @@ class Linking(Protocol):
 
 Parents = Callable[[str], Sequence[tuple[str, str]]]
 """Id and name of each parent of a concept, by id."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a cluster is: a known concept, or a new one below a parent."""
-
-    concept_id: str | None = None
-    concept_name: str = ""
-    score: float | None = None
-    nearest: tuple[Candidate, ...] = ()
-    parent_id: str | None = None
-    parent_name: str = ""
-    doubtful: bool = False
 
 
 def believed(link: Link) -> tuple[Candidate, ...]:
@@ -96,28 +83,28 @@ def judge(
     parents: Parents | None = None,
     language: str = "",
     reader: GuardReader | None = None,
-) -> Verdict:
-    """Decide what a cluster is from the links of its members.
+) -> Cluster:
+    """Decide what a cluster is from the links of its members, at least one, the representative's first.
 
     A concept's score is what the members give it on average, 0 for those that do not have it among their candidates.
     Where a member is a name of it, to the letter or in another inflection, the best such member and the average of all
     others are two witnesses, and the score is the probability that one of them is right, were they independent.
 
     A concept that the representative names comes first, then the one that most members name, then the one of the
-    highest score. A concept whose name a guard parts from the representative may be near, but is not the cluster's. One
-    that neither the representative alone is linked to, with :data:`UNPLACED` or more, nor two members name, is
-    doubtful.
+    highest score, then of the lowest id. A concept whose name a guard parts from the representative may be near, but is
+    not the cluster's. One that neither the representative alone is linked to, with :data:`UNPLACED` or more, nor two
+    members name, is doubtful. No parent is proposed where no near concept reaches :data:`UNPLACED`, nor for what the
+    nearest concept negates.
 
     Args:
-        links: those of the members that were asked, at least one, the representative's first.
+        links: those of the members that were asked.
         known_at: score that a known concept needs, in [0, 1].
         parents: id and name of each parent of a concept.
         language: of the representative, BCP 47 or ``""``.
-        reader: what reads terms for the guards; with one for many clusters each term is read once.
+        reader: with one for many clusters each term is read once.
 
     Returns:
-        The verdict; ties go to the lower concept id. No parent is proposed where no near concept reaches
-        :data:`UNPLACED`, nor for what the nearest concept negates.
+        A cluster without number and members.
 
     >>> fever = Candidate("HP:1", "Fever", 0.9, "Fever", "en", "exact")
     >>> verdict = judge([Link("fever", (fever,), False), Link("Fieber", (fever,), False), Link("febris", ())])
@@ -136,7 +123,7 @@ def judge(
             if candidate.concept_id not in best or candidate.score > best[candidate.concept_id].score:
                 best[candidate.concept_id] = candidate
     if not scores:
-        return Verdict()
+        return Cluster()
     total = {c: round(_together(given, named.get(c), len(links)), 6) for c, given in scores.items()}
     nearest = tuple(
         Candidate(c, best[c].preferred_name, total[c], best[c].name, best[c].language, best[c].route)
@@ -159,12 +146,20 @@ def judge(
         told = max((c.score for c in believed(links[0]) if c.concept_id == first), default=0.0)
         # readers found most of these wrong: what one other member is a name of says little of the representative
         alone = told < UNPLACED and votes[first] < 2
-        return Verdict(first, best[first].preferred_name, score, nearest, doubtful=doubtful or rival or alone)
+        return Cluster(
+            concept_id=first,
+            concept_name=best[first].preferred_name,
+            score=score,
+            nearest=nearest,
+            doubtful=doubtful or rival or alone,
+        )
     # "no ataxia" has no place below ataxia; a sister finding is near its parent all the same
     denied = NEGATION in parting_kinds(term, nearest[0].name, language, nearest[0].language, reader)
     placed = nearest[0].score >= UNPLACED and not denied
     parent = propose_parent([link.mention for link in links], nearest, parents) if parents and placed else ("", "")
-    return Verdict(None, "", nearest[0].score, nearest, parent[0] or None, parent[1], doubtful)
+    return Cluster(
+        score=nearest[0].score, nearest=nearest, parent_id=parent[0] or None, parent_name=parent[1], doubtful=doubtful
+    )
 
 
 def _together(given: Sequence[float], named: float | None, members: int) -> float:
@@ -179,13 +174,8 @@ def propose_parent(terms: Sequence[str], nearest: Sequence[Candidate], parents: 
     """Id and name of a likely parent of a new concept, ``("", "")`` where nothing speaks for one.
 
     Each near concept votes with its score for each of its parents, with half of it for itself, and with one and a half
-    of it for itself where its name is part of a term. Of what was tried this put most new concepts of HPO below their
-    parent (``docs/clustering.md``).
-
-    Args:
-        terms: names of the new concept.
-        nearest: near concepts, best first.
-        parents: id and name of each parent of a concept.
+    of it for itself where its name is part of one of the terms. Of what was tried this put most new concepts of HPO
+    below their parent (``docs/clustering.md``).
 
     >>> near = [Candidate("HP:1", "Fever", 0.4, "fever", "en", "dense")]
     >>> propose_parent(["dengue fever"], near, lambda concept: [("HP:0", "Finding")])

@@ -20,14 +20,7 @@ SCALE = 1 << 20
 
 
 def components(count: int, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Connected components of an undirected graph (SciPy).
-
-    Args:
-        count: n nodes.
-        rows, cols: ``(e,)`` the ends of each edge.
-
-    Returns:
-        ``(n,)`` component of each node, numbered by their first node.
+    """``(n,)`` connected component of each of n nodes, numbered by their first node; ``rows, cols (e,)`` are edges.
 
     >>> components(4, np.array([0, 3]), np.array([2, 1])).tolist()
     [0, 1, 0, 1]
@@ -52,11 +45,7 @@ def numbered(labels: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def average_cut(
-    count: int,
-    rows: NDArray[np.int64],
-    cols: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    share: float,
+    count: int, rows: NDArray[np.int64], cols: NDArray[np.int64], weights: NDArray[np.float64], share: float
 ) -> NDArray[np.int64]:
     """Join groups by average linkage on a graph while their link is at least ``share``.
 
@@ -64,8 +53,8 @@ def average_cut(
 
     Args:
         count: n nodes.
-        rows, cols: ``(e,)`` the ends of each edge, each undirected edge once and no loops.
-        weights: ``(e,)`` weight of each edge, at most 1; below 0 for a pair that speaks against joining.
+        rows, cols, weights: ``(e,)`` ends and weight of each edge, each undirected edge once and no loops; a weight is
+            at most 1, and below 0 for a pair that speaks against joining.
         share: average weight that two groups need, above 0.
 
     Returns:
@@ -120,17 +109,9 @@ def cut_apart(
 ) -> NDArray[np.int64]:
     """Cut the groups that hold a forbidden pair anew, so that none does.
 
-    Each such group is cut by :func:`average_cut` with its own edges and its forbidden pairs, whose weight is below
-    minus the number of edges of any group: a link that has one of them is below any share.
-
-    Args:
-        group: ``(n,)`` group of each node.
-        rows, cols, weights: ``(e,)`` edges as for :func:`average_cut`.
-        forbidden: two ``(f,)`` arrays, the ends of all forbidden pairs within the groups.
-        share: average weight that two groups need, above 0.
-
-    Returns:
-        ``(n,)`` group of each node, numbered by their first node.
+    Each such group is cut by :func:`average_cut`, with its own edges and its forbidden pairs, whose weight is below
+    minus the number of edges of any group: a link that has one of them is below any share. ``group (n,)`` is that of
+    each node; ``forbidden`` holds the ends of all forbidden pairs within the groups.
 
     >>> one, other = np.array([0, 1]), np.array([1, 2])
     >>> cut_apart(np.zeros(3, int), one, other, np.array([0.9, 0.8]), (np.array([0]), np.array([2])), 0.1).tolist()

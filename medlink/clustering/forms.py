@@ -35,17 +35,11 @@ class Forms:
 
 
 def find_forms(terms: Terms, progress: Callable[[int], object] | None = None) -> Forms:
-    """Group the rows of a term list by exact form, then by inflection.
+    """Group the rows of a term list by exact form, then by inflection; nodes are numbered by their first row.
 
     Two forms are joined as inflections where they are in one language (any that has a folder, where a row names none)
-    and :func:`medlink.language.text.is_inflection` and :func:`medlink.language.text.same_letters` hold.
-
-    Args:
-        terms: n rows.
-        progress: called with the number of rows done.
-
-    Returns:
-        Nodes, numbered by their first row.
+    and :func:`medlink.language.text.is_inflection` and :func:`medlink.language.text.same_letters` hold. ``progress`` is
+    called with the number of rows done.
 
     >>> find_forms(Terms.of([(t, 1, "", "") for t in ("Niere", "Zyste", "Zysten", "NIERE")])).node.tolist()
     [0, 1, 1, 0]

@@ -44,16 +44,11 @@ class Graph:
 
 
 def crowding(cosines: NDArray[np.float32]) -> NDArray[np.float64]:
-    """How near the sixth to the twenty-fifth neighbour of each term are, on average.
+    """``(n,)`` how near the sixth to the twenty-fifth neighbour of each term are, on average.
 
-    The local scaling of Conneau et al. 2018 ("Word translation without parallel data") with later ranks,
-    since the first are synonyms here. Neighbours that are missing count as a usual neighbourhood, 0.45.
-
-    Args:
-        cosines: ``(n, k)`` cosines to the nearest terms, best first, below 0 where there is none.
-
-    Returns:
-        ``(n,)`` means.
+    The local scaling of Conneau et al. 2018 ("Word translation without parallel data") with later ranks, since the
+    first are synonyms here. ``cosines (n, k)`` are those to the nearest terms, best first, below 0 where there is none;
+    neighbours that are missing count as a usual neighbourhood, 0.45.
 
     >>> crowding(np.full((1, 30), 0.6, dtype=np.float32)).round(3).tolist()
     [0.6]
@@ -74,19 +69,15 @@ def pair_weights(
     two_concepts: NDArray[np.bool_],
     threshold: float,
 ) -> NDArray[np.float64]:
-    """How much pairs of near terms speak for one concept.
+    """``(p,)`` weights in [-1, 1]: how much pairs of near terms speak for one concept.
 
     A logistic curve over the cosine, less what a crowded neighbourhood takes off.
 
     Args:
         cosine: ``(p,)``.
         crowded: ``(p,)`` sum of the :func:`crowding` of both terms.
-        apart: ``(p,)`` whether a guard parts them.
-        two_concepts: ``(p,)`` whether they are names of two known concepts.
+        apart, two_concepts: ``(p,)`` whether a guard parts them, and whether they are names of two known concepts.
         threshold: cosine of weight 0.5 in a usual neighbourhood.
-
-    Returns:
-        ``(p,)`` weights in [-1, 1].
 
     >>> no, yes = np.array([False, False]), np.array([False, True])
     >>> pair_weights(np.array([0.7, 0.7]), np.array([0.9, 0.9]), yes, no, 0.7).tolist()
@@ -100,14 +91,10 @@ def pair_weights(
 def near_pairs(
     rows: NDArray[np.integer[Any]], cosines: NDArray[np.float32], least: float = -1.0
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """Every pair of which one is among the neighbours of the other, once.
+    """Pairs of which one is a neighbour of the other, once: lower row, higher row, and cosine, ``(p,)`` each.
 
-    Args:
-        rows, cosines: ``(n, k)`` neighbours as :func:`medlink.index.selfjoin.nearest` gives them, -1 for none.
-        least: pairs with a lower cosine are left out.
-
-    Returns:
-        ``(p,)`` lower row, higher row, and cosine of each pair, sorted by both rows.
+    ``rows`` and ``cosines`` are those of :func:`medlink.index.selfjoin.nearest`; pairs are sorted by both rows, and
+    those with a cosine below ``least`` are left out.
 
     >>> [ends.tolist() for ends in near_pairs(np.array([[1], [0], [1]]), np.array([[0.5], [0.5], [0.25]]))]
     [[0, 1], [1, 2], [0.5, 0.25]]
@@ -122,15 +109,10 @@ def near_pairs(
 def build_graph(
     rows: NDArray[np.int64], cosines: NDArray[np.float32], guards: Guards, threshold: float = THRESHOLD
 ) -> Graph:
-    """Edges between near terms.
+    """Edges between near terms whose weight is not next to nothing.
 
-    Args:
-        rows, cosines: ``(n, k)`` neighbours of each term as :func:`medlink.index.selfjoin.nearest` gives them.
-        guards: of the same n terms.
-        threshold: see :func:`pair_weights`.
-
-    Returns:
-        The edges whose weight is not next to nothing.
+    ``rows`` and ``cosines`` are those of :func:`medlink.index.selfjoin.nearest` for the terms of ``guards``; for
+    ``threshold`` see :func:`pair_weights`.
     """
     around = crowding(cosines)
     # no pair below can have a weight: an empty neighbourhood adds 2 * 0.2 * 0.45 at most

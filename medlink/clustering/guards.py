@@ -52,6 +52,10 @@ _STEP = 4096  # terms between two calls of progress
 _WORDS = 262_144  # words whose codes are remembered at a time
 
 
+_Entries = tuple["array[int]", "array[int]"]
+"""Rows, and the code of a word (or concept id) of each."""
+
+
 def _code(text: str) -> int:
     """63 bits of a text, above 0."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little") >> 1 | 1
@@ -69,10 +73,7 @@ def parting_kinds(
 ) -> frozenset[str]:
     """Kinds of guards that part two terms; :class:`Guards` gives the first of them for millions of pairs.
 
-    Args:
-        one, other: the terms.
-        language, second: their languages, BCP 47 or ``""``.
-        reader: what reads them; with one for many pairs each term is read once.
+    Languages are BCP 47 or ``""``; with a ``reader`` for many pairs each term is read once.
 
     >>> sorted(parting_kinds("no acute pain", "chronic pain", "en", "en"))
     ['course', 'negation']
@@ -98,8 +99,7 @@ class Guards:
     """Guard values of n terms as numbers, to compare millions of pairs.
 
     Args:
-        terms: n terms.
-        languages: n languages, BCP 47 or ``""``.
+        terms, languages: n terms and their languages, BCP 47 or ``""``.
         progress: called with the number of terms done.
         concepts: n sets of the known concepts that each term is a name of; two terms with sets that share nothing are
             parted by ``concept``. Without them that kind parts nothing.
@@ -121,64 +121,60 @@ class Guards:
         self._codes = np.zeros((len(places), len(terms)), dtype=np.int64)
         self._acts = np.zeros(len(terms), dtype=np.int64)
         reader, code = GuardReader(), lru_cache(_WORDS)(_code)
-        negated, said, named, acting, plain, numbers = (_Entries(code) for _ in range(6))
+        negated, said, named, acting, plain, numbers = ((array("q"), array("q")) for _ in range(6))
+
+        def add(entries: _Entries, row: int, words: Iterable[str]) -> None:
+            for word in sorted(words):
+                entries[0].append(row)
+                entries[1].append(code(word))
+
         for row, (term, language) in enumerate(zip(terms, languages, strict=True)):
             read = reader.read(term, language)
             for kind, values in read.values.items():
                 if kind == NUMBER:
-                    numbers.add(row, values)
+                    add(numbers, row, values)
                 elif kind == LETTER:
                     self._codes[places[kind], row] = code("".join(sorted(values)))
                 else:
                     self._codes[places[kind], row] = sum(bits[kind, value] for value in values)
-            negated.add(row, read.negated)
-            said.add(row, read.said)
+            add(negated, row, read.negated)
+            add(said, row, read.said)
             self._acts[row] = sum(bits[ACT, act] for act in read.acts.named)
-            (acting if read.acts.any else plain).add(row, read.acts.rests)
+            add(acting if read.acts.any else plain, row, read.acts.rests)
             if progress and (row + 1) % _STEP == 0:
                 progress(row + 1)
         self._negated, self._said = _shared(negated, said, len(terms))
         self._acting, self._plain = _shared(acting, plain, len(terms))
         for row, ids in enumerate(concepts):
-            named.add(row, ids)
+            add(named, row, ids)
         self._named = _shared(named, named, len(terms))[0]
         self._numbers = _shared(numbers, numbers, len(terms))[0]
 
     def apart(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.uint8]:
-        """Which guard parts the terms of each pair.
-
-        Args:
-            rows, cols: ``(p,)`` places of the terms of each pair.
-
-        Returns:
-            ``(p,)`` place in :data:`KINDS` of the first guard that parts them, 0 for none.
-        """
+        """``(p,)`` place in :data:`KINDS` of the first guard that parts the terms of each pair, 0 for none."""
         found = np.zeros(len(rows), dtype=np.uint8)
         for start in range(0, len(rows), _PAIRS):
             part = slice(start, start + _PAIRS)
-            found[part] = self._apart(rows[part], cols[part])
-        return found
-
-    def _apart(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.uint8]:
-        found = np.zeros(len(rows), dtype=np.uint8)
-        # the first kind is written last and stays
-        for place, kind in reversed(list(enumerate(KINDS))):
-            if kind:
-                found[self.parted_by(kind, rows, cols)] = place
+            # the first kind is written last and stays
+            for place in range(len(KINDS) - 1, 0, -1):
+                found[part][self.parted_by(KINDS[place], rows[part], cols[part])] = place
         return found
 
     def parted_by(self, kind: str, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
         """``(p,)`` whether one kind of guard parts the terms of each pair."""
         if kind == CONCEPT:
-            return self._two_concepts(rows, cols)
+            fewer, common = _common(self._named, self._named, rows, cols)
+            return np.asarray((fewer > 0) & (common == 0))
         if kind == NEGATION:
-            return _meet(self._negated, self._said, rows, cols) | _meet(self._negated, self._said, cols, rows)
+            return _meet(self._negated, self._said, rows, cols)
         if kind == ACT:
-            one_acts = _meet(self._acting, self._plain, rows, cols) | _meet(self._acting, self._plain, cols, rows)
+            one_acts = _meet(self._acting, self._plain, rows, cols)
             one, other = self._acts[rows], self._acts[cols]
             return np.asarray(one_acts | ((one != 0) & (other != 0) & (one & other == 0)))
         if COMPARED[kind] == NESTED:
-            return self._crossed(rows, cols)
+            # each of both terms names a number that the other does not
+            fewer, common = _common(self._numbers, self._numbers, rows, cols)
+            return np.asarray(common < fewer)
         codes, way = self._codes[list(COMPARED).index(kind)], COMPARED[kind]
         one, other = codes[rows], codes[cols]
         differ = one != other
@@ -188,63 +184,33 @@ class Guards:
             differ &= (one & other) == 0
         return np.asarray(differ)
 
-    def _crossed(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """``(p,)`` whether each of both terms names a number that the other does not."""
-        counts = np.diff(self._numbers.indptr)
-        fewer = np.minimum(counts[rows], counts[cols])
-        crossed = np.zeros(len(rows), dtype=bool)
-        some = np.flatnonzero(fewer)
-        crossed[some] = _in_common(self._numbers, self._numbers, rows[some], cols[some]) < fewer[some]
-        return crossed
-
-    def _two_concepts(self, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether both terms of each pair are names of known concepts, and of none in common."""
-        counts = np.diff(self._named.indptr)
-        clash = np.zeros(len(rows), dtype=bool)
-        some = np.flatnonzero((counts[rows] > 0) & (counts[cols] > 0))
-        clash[some] = _in_common(self._named, self._named, rows[some], cols[some]) == 0
-        return clash
-
 
 def _meet(one: Any, other: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """``(p,)`` whether rows of two sparse matrices have a column in common."""
-    met = np.zeros(len(rows), dtype=bool)
-    some = np.flatnonzero((np.diff(one.indptr)[rows] > 0) & (np.diff(other.indptr)[cols] > 0))
-    met[some] = _in_common(one, other, rows[some], cols[some]) > 0
-    return met
+    """``(p,)`` whether a row of one sparse matrix has a column in common with a row of the other, either way round."""
+    return np.asarray((_common(one, other, rows, cols)[1] > 0) | (_common(one, other, cols, rows)[1] > 0))
 
 
-def _in_common(one: Any, other: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]) -> NDArray[np.int64]:
-    """``(p,)`` how many columns rows of two sparse matrices have in common."""
-    if not len(rows):
-        return np.zeros(0, dtype=np.int64)
-    return np.asarray(one[rows].multiply(other[cols]).sum(axis=1), dtype=np.int64).ravel()
+def _common(
+    one: Any, other: Any, rows: NDArray[np.int64], cols: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """``(p,)`` columns of the row that has fewer, and how many the two rows have in common."""
+    fewer = np.minimum(np.diff(one.indptr)[rows], np.diff(other.indptr)[cols])
+    common = np.zeros(len(rows), dtype=np.int64)
+    some = np.flatnonzero(fewer)
+    if len(some):
+        common[some] = one[rows[some]].multiply(other[cols[some]]).sum(axis=1)
+    return fewer, common
 
 
-class _Entries:
-    """Words (or concept ids) of rows as two flat arrays, by the codes of the words."""
-
-    def __init__(self, code: Callable[[str], int]) -> None:
-        self._code = code
-        self.rows, self.words = array("q"), array("q")
-
-    def add(self, row: int, words: Iterable[str]) -> None:
-        """Add the words of a row."""
-        for word in sorted(words):
-            self.rows.append(row)
-            self.words.append(self._code(word))
-
-
-def _shared(negated: _Entries, said: _Entries, count: int) -> tuple[Any, Any]:
-    """Sparse matrices ``(n, v)`` of the words that some term negates and another says."""
+def _shared(one: _Entries, other: _Entries, count: int) -> list[Any]:
+    """Sparse matrices ``(n, v)`` of the words that both have."""
     from scipy.sparse import csr_array
 
-    tables = [(np.asarray(e.rows, dtype=np.int64), np.asarray(e.words, dtype=np.int64)) for e in (negated, said)]
+    tables = [[np.asarray(column, dtype=np.int64) for column in entries] for entries in (one, other)]
     words = np.intersect1d(tables[0][1], tables[1][1])
     matrices = []
     for rows, codes in tables:
         kept = np.isin(codes, words)
-        places = np.searchsorted(words, codes[kept])
-        ones = np.ones(int(kept.sum()), dtype=np.int32)
-        matrices.append(csr_array((ones, (rows[kept], places)), shape=(count, len(words))))
-    return matrices[0], matrices[1]
+        ends = rows[kept], np.searchsorted(words, codes[kept])
+        matrices.append(csr_array((np.ones(len(ends[0]), dtype=np.int32), ends), shape=(count, len(words))))
+    return matrices

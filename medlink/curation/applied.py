@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from medlink.clustering.clusters import DECIDED, Cluster, Clustering, LazyCluste
 from medlink.curation.decisions import NEW_ID, REJECT, Decisions, clean
 from medlink.models import Encoder
 
+_COUNTED = ("clusters", "single", "largest", "known", "new", "doubtful")
 _ENCODE_AT_ONCE = 1_000
 """Clusters whose terms are embedded together: enough to be quick, few enough to be small."""
 
@@ -37,20 +39,13 @@ _Piece = tuple[Cluster, tuple[Member, ...]]
 
 
 def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> Applied:
-    """Bring clusters in line with what a reader decided.
+    """Bring clusters in line with what a reader decided; clusters that no decision touches are not copied.
 
     Terms of one id are one cluster, whatever the clusterer says, and terms of two ids are in two. An accepted id is
     the concept of its cluster. Rejected terms are left out. A term without a decision stays with the term it was
     joined to; where that leads to no decided term, with the id that most terms of its cluster have. A cluster made of
-    several has the lowest of their numbers that is free. Clusters that no decision touches are not copied.
-
-    Args:
-        clustering: what the clusterer made.
-        decisions: what was decided.
-        encoder: for the likeness of members to a representative that is new to them.
-
-    Returns:
-        The clustering, with its summary counted anew, and counts.
+    several has the lowest of their numbers that is free. The encoder gives the likeness of members to a representative
+    that is new to them.
 
     >>> from medlink.clustering import Summary
     >>> from medlink.curation.decisions import Decision
@@ -61,6 +56,7 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
     >>> result.rejected, [member.term for member in result.clustering.clusters[0].members]
     (1, ['cyst'])
     """
+    # positions in the clustering, and the number of a made cluster as a negative
     order = array("q")
     touched: list[Cluster] = []
     counts: Counter[str] = Counter()
@@ -89,59 +85,36 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
     rows = [decisions.of(member.term, member.language) for cluster in touched for member in cluster.members]
     rejected = sum(row is not None and row.decision == REJECT for row in rows)
     before = clustering.summary
-    summary = replace(
-        before,
-        terms=before.terms - rejected,
-        clusters=counts["clusters"],
-        single=counts["single"],
-        largest=counts["largest"],
-        known=counts["known"],
+    if not (before.known or before.new):
         # without a terminology nobody asked whether a cluster is new
-        new=counts["new"] if before.known or before.new else 0,
-        doubtful=counts["doubtful"],
-    )
+        counts["new"] = 0
+    counted: dict[str, Any] = {name: counts[name] for name in _COUNTED}
+    summary = replace(before, terms=before.terms - rejected, **counted)
+
+    def at(index: int) -> Cluster:
+        """The cluster that an entry of the order stands for; none is made before it is asked for, nor kept."""
+        place = order[index]
+        cluster = clustering.clusters[place] if place >= 0 else made[-place]
+        neighbours = tuple(_neighbours(cluster, moved))
+        return cluster if neighbours == cluster.neighbours else replace(cluster, neighbours=neighbours)
+
     here = {clean(member.term) for cluster in touched for member in cluster.members}
     return Applied(
-        replace(clustering, clusters=_View(clustering.clusters, order, made, moved), summary=summary),
+        replace(clustering, clusters=LazyClusters(len(order), at), summary=summary),
         sum(row is not None for row in rows),
         rejected,
         len(decisions.terms - here),
     )
 
 
-class _View(LazyClusters):
-    """Clusters of the clusterer and made ones; neither is made before it is asked for, nor kept.
-
-    ``order`` holds positions in ``base``, and the number of a made cluster as a negative.
-    """
-
-    def __init__(
-        self,
-        base: Sequence[Cluster],
-        order: array[int],
-        made: Mapping[int, Cluster],
-        moved: Mapping[tuple[int, str], int | None],
-    ) -> None:
-        self._base, self._order, self._made, self._moved = base, order, made, moved
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    def at(self, index: int) -> Cluster:
-        """The cluster that an entry of ``order`` stands for."""
-        at = self._order[index]
-        cluster = self._base[at] if at >= 0 else self._made[-at]
-        neighbours = list(self._neighbours(cluster))
-        return cluster if neighbours == list(cluster.neighbours) else replace(cluster, neighbours=tuple(neighbours))
-
-    def _neighbours(self, cluster: Cluster) -> Iterator[Neighbour]:
-        """Neighbours where they are now, nearest first, without rejected terms and those that are members now."""
-        seen = {member.term for member in cluster.members}
-        for neighbour in sorted(cluster.neighbours, key=lambda one: -one.similarity):
-            number = self._moved.get((neighbour.cluster, neighbour.term), neighbour.cluster)
-            if number is not None and neighbour.term not in seen:
-                seen.add(neighbour.term)
-                yield replace(neighbour, cluster=number)
+def _neighbours(cluster: Cluster, moved: Mapping[tuple[int, str], int | None]) -> Iterator[Neighbour]:
+    """Neighbours where they are now, nearest first, without rejected terms and those that are members now."""
+    seen = {member.term for member in cluster.members}
+    for neighbour in sorted(cluster.neighbours, key=lambda one: -one.similarity):
+        number = moved.get((neighbour.cluster, neighbour.term), neighbour.cluster)
+        if number is not None and neighbour.term not in seen:
+            seen.add(neighbour.term)
+            yield replace(neighbour, cluster=number)
 
 
 def _count(counts: Counter[str], cluster: Cluster) -> None:
@@ -179,16 +152,14 @@ def _parted(cluster: Cluster, decisions: Decisions) -> dict[str, list[Member]]:
     majority = min(most, key=lambda one: (-most[one], one), default="")
     parts: defaultdict[str, list[Member]] = defaultdict(list)
     for member, row in rows:
-        if row and row.decision == REJECT:
-            continue
-        if row:
+        if row is None:
+            at, seen = member.term, {""}
+            while at not in seen and at not in ids:
+                seen.add(at)
+                at = joined.get(at, "")
+            parts[ids.get(at, majority)].append(member)
+        elif row.decision != REJECT:
             parts[row.concept_id].append(member)
-            continue
-        at, seen = member.term, {""}
-        while at not in seen and at not in ids:
-            seen.add(at)
-            at = joined.get(at, "")
-        parts[ids.get(at, majority)].append(member)
     return parts
 
 

@@ -1,17 +1,15 @@
-"""What a reader decided about clusters: the file, and a clustering with its decisions applied.
+"""What a reader decided about clusters: the file that the page of :mod:`medlink.curation.page` writes.
 
-The file is a TSV that the page of :mod:`medlink.curation.page` writes and a person can edit. Each row is one term:
-``id``, ``name``, ``language``, ``type`` (``preferred`` or ``synonym``), ``parent`` and ``decision``:
+It is a TSV that a person can edit. Each row is one term: ``id``, ``name``, ``language``, ``type`` (``preferred`` or
+``synonym``), ``parent`` and ``decision``:
 
 - ``accept``: the term is a name of the concept ``id``;
 - ``group``: the terms of this ``id`` belong together, and nobody has said yet that they are a concept;
 - ``reject``: the term is no name of any concept; ``id`` is empty.
 
-``medlink kb build --table`` reads the same file and takes in the accepted rows.
-
-Decisions are applied after the clusterer and not given to it as links it must or must not make: what a person decided
-holds for exactly these terms, so nothing the clusterer computes can change it, and a list of a million terms with a few
-decisions costs no more than without them.
+``medlink kb build --table`` reads the same file and takes in the accepted rows. Decisions are applied after the
+clusterer and not given to it as links it must or must not make: what a person decided holds for exactly these terms,
+and a list of a million terms with a few decisions costs no more than without them.
 """
 
 from __future__ import annotations
@@ -21,12 +19,12 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from os import PathLike, fspath
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
-from medlink.files.streams import LineFile
-from medlink.files.tables import open_table
+from medlink.files.tables import Table, open_table
 from medlink.kb.readers.common import is_id
 from medlink.language.tags import language_tag
 
@@ -73,11 +71,7 @@ class Decision:
 
 
 class Decisions:
-    """The rows of a decisions file, found by term.
-
-    Args:
-        path: the file they are of, for errors.
-        rows: its rows; equal ones count once.
+    """The rows of a decisions file, found by term; equal ones count once. ``path`` is the file, for errors.
 
     Raises:
         InputError: a term is decided in two ways, or an id has two preferred terms of one language.
@@ -99,23 +93,15 @@ class Decisions:
         for row in rows:
             first = self._exact.setdefault((row.term, row.language), row)
             if (first.concept_id, first.decision) != (row.concept_id, row.decision):
-                raise InputError(
-                    f"this term is decided otherwise in line {first.line}",
-                    path=path,
-                    line=row.line,
-                    remedy="keep one of the two rows",
-                )
+                problem = f"this term is decided otherwise in line {first.line}"
+                raise self._refused(row, problem, "keep one of the two rows")
             if first is row:
                 self._by_term[row.term].append(row)
             if row.preferred:
                 other = preferred.setdefault((row.concept_id, row.language), row)
                 if other.term != row.term:
-                    raise InputError(
-                        f"the preferred term of this id and language is in line {other.line}",
-                        path=path,
-                        line=row.line,
-                        remedy="make one of the two a synonym",
-                    )
+                    problem = f"the preferred term of this id and language is in line {other.line}"
+                    raise self._refused(row, problem, "make one of the two a synonym")
                 self._names.setdefault(row.concept_id, row.term)
             if row.parent:
                 self._parents.setdefault(row.concept_id, row.parent)
@@ -134,33 +120,26 @@ class Decisions:
         found = self._by_term.get(clean(term))
         if found is None:
             return None
-        exact = self._exact.get((clean(term), language_tag(language) or ""))
-        if exact is not None:
-            return exact
-        return found[0] if len({(row.concept_id, row.decision) for row in found}) == 1 else None
+        one = found[0] if len({(row.concept_id, row.decision) for row in found}) == 1 else None
+        return self._exact.get((clean(term), language_tag(language) or ""), one)
 
     def check_accepted(self, is_known: Callable[[str], bool]) -> None:
         """Refuse what would make wrong names in a terminology.
 
-        Args:
-            is_known: whether an id is one of a concept that is there.
-
         Raises:
             InputError: an accepted id is neither new nor known, or a name stands in the quotes of a spreadsheet.
         """
-        known: dict[str, bool] = {}
+        new_or_known = cache(lambda one: one.startswith(NEW_ID) or is_known(one))
         for row in self._accepted_rows:
-            new = row.concept_id.startswith(NEW_ID)
-            if not new and row.concept_id not in known:
-                known[row.concept_id] = is_known(row.concept_id)
-            problem = ""
-            if not new and not known[row.concept_id]:
-                problem = "the bundle has no concept with this id"
+            if not new_or_known(row.concept_id):
                 remedy = f"write the id of a concept that it has, or one that begins with {NEW_ID}"
-            elif _is_quoted(row.term):
-                problem, remedy = "the name stands in quotes", "save the file as TSV without quotes, or take them off"
-            if problem:
-                raise InputError(problem, path=self.path, line=row.line, remedy=remedy)
+                raise self._refused(row, "the bundle has no concept with this id", remedy)
+            if _is_quoted(row.term):
+                remedy = "save the file as TSV without quotes, or take them off"
+                raise self._refused(row, "the name stands in quotes", remedy)
+
+    def _refused(self, row: Decision, problem: str, remedy: str) -> InputError:
+        return InputError(problem, path=self.path, line=row.line, remedy=remedy)
 
     def name(self, concept_id: str) -> str:
         """The preferred name that the file gives to a concept, ``""`` for none."""
@@ -177,13 +156,7 @@ def _is_quoted(term: str) -> bool:
 
 
 def read_decisions(path: str | PathLike[str]) -> Decisions:
-    """Read a decisions file.
-
-    Args:
-        path: the file, plain or ``.gz``.
-
-    Returns:
-        Its rows; a row may stand in it twice.
+    """Read a decisions file, plain or ``.gz``; a row may stand in it twice.
 
     Raises:
         InputError: the file cannot be read, is not UTF-8, lacks a column or has one twice; a row has no name, no usable
@@ -199,17 +172,15 @@ def read_decisions(path: str | PathLike[str]) -> Decisions:
     """
     # A decision that is lost without a word is worse than a file that must be mended, so no bad row is let through.
     table = open_table(path, Problems(0, adjustable=False), separator="\t")
-    lines, at = table.lines, table.places(COLUMNS)
-    if "concept_id" in table.header:
-        raise InputError(
-            "there are the columns id and concept_id", path=lines.path, line=1, remedy="leave id and take off the other"
-        )
-    return Decisions(lines.path, list(_read(lines, table.rows, at)))
+    if "concept_id" in table.header and table.places(COLUMNS):
+        raise table.error("there are the columns id and concept_id", "leave id and take off the other")
+    return Decisions(table.lines.path, list(_read(table)))
 
 
-def _read(lines: LineFile, rows: Iterator[tuple[int, list[str]]], at: list[int]) -> Iterator[Decision]:
-    """The decisions of a file; ``at`` is where the columns stand."""
-    for line, cells in rows:
+def _read(table: Table) -> Iterator[Decision]:
+    """The decisions of a file."""
+    at = table.places(COLUMNS)
+    for line, cells in table.rows:
         concept_id, name, language, kind, parent, decision = (cells[index].strip() for index in at)
         tag = language_tag(language) if language else ""
         problem = ""
@@ -229,7 +200,7 @@ def _read(lines: LineFile, rows: Iterator[tuple[int, list[str]]], at: list[int])
         elif tag is None:
             problem, remedy = "unknown language", "give a BCP 47 tag, such as de, or leave it empty"
         if problem:
-            raise InputError(problem, path=lines.path, line=line, remedy=remedy)
+            raise InputError(problem, path=table.lines.path, line=line, remedy=remedy)
         if decision == REJECT:
             concept_id = kind = parent = ""
         yield Decision(concept_id, clean(name), tag or "", kind == "preferred", parent, decision, line)

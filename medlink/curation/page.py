@@ -39,15 +39,12 @@ _TERMS = ("representative", "term", "joined_to")
 def write_report(
     path: str | PathLike[str], clusters: Iterable[Mapping[str, Any]], *, title: str, summary: Mapping[str, Any]
 ) -> None:
-    """Write the page; it appears under its name when it is complete.
-
-    Memory does not grow with the clusters.
+    """Write the page; it appears under its name when it is complete. Memory does not grow with the clusters.
 
     Args:
         path: the HTML file to write; an existing one is replaced.
         clusters: clusters as ``Cluster.to_dict`` gives them.
-        title: heading of the page.
-        summary: counts and settings to show, by name.
+        title, summary: heading of the page, and counts and settings to show, by name.
 
     Raises:
         ConfigError: the file cannot be written.
@@ -94,10 +91,7 @@ def _data(clusters: Iterable[Mapping[str, Any]], summary: Mapping[str, Any]) -> 
         row["nearest"] = [_row("nearest", one) for one in cluster["nearest"]]
         row["neighbours"] = [_row("neighbour", one) for one in cluster["neighbours"]]
         row["members"] = [
-            _row(
-                "member",
-                {**one, "language": language_tag(one["language"]) or "", "hash": term_hash(one["term"])},
-            )
+            _row("member", {**one, "language": language_tag(one["language"]) or "", "hash": term_hash(one["term"])})
             for one in cluster["members"]
         ]
         yield separator + _json(_row("cluster", row))

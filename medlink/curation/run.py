@@ -52,8 +52,7 @@ def cluster_list(
         bundle: where the known concepts are.
         decisions: a file that was saved on the page; see :func:`medlink.curation.apply`.
         add_to: a bundle that takes in what the decisions accept.
-        out: file for the clusters.
-        shape: how they are written, see :meth:`medlink.clustering.Clustering.lines`.
+        out, shape: file for the clusters, and how they are written, see :meth:`medlink.clustering.Clustering.lines`.
         report: file for the page to look through the clusters and decide.
         say: called with each line that a reader should see, such as the summary.
         progress: called with step, done and whole.
@@ -67,6 +66,7 @@ def cluster_list(
         InputError: the list or the decisions cannot be read, or the bundle cannot take the decisions in.
         BundleError: a bundle is missing or broken.
     """
+    from medlink.index import Bundle
     from medlink.models import load_encoder
 
     settings = ClusterOptions(**options)
@@ -81,7 +81,10 @@ def cluster_list(
         raise ConfigError("without a bundle no concept is known", remedy="name a bundle, or leave known_at out")
     decided = read_decisions(decisions) if decisions is not None else None
     if add_to is not None and decided is not None:
-        _check_added(decided, add_to)
+        target = Bundle(add_to)
+        # it is needed in the end, and may be missing
+        _ = target.encoder
+        decided.check_accepted(lambda concept_id: target.kb.get(concept_id) is not None)
     known, bundled = ({}, None) if bundle is None else _known(bundle)
     used = load_encoder(encoder or "builtin") if encoder is not None or bundled is None else bundled
     read = _read(terms, stream, columns, encoding, progress)
@@ -142,16 +145,6 @@ def _known(bundle: StrPath) -> tuple[dict[str, Any], Any]:
         return [(parent, names.get(parent, parent)) for parent in ids]
 
     return {"linker": linker, "parents": parents}, linker.bundle.encoder
-
-
-def _check_added(decided: Decisions, folder: StrPath) -> None:
-    """Refuse before the work a bundle that cannot take anything in, and decisions that do not fit it."""
-    from medlink.index import Bundle
-
-    bundle = Bundle(folder)
-    # it is needed in the end, and may be missing
-    _ = bundle.encoder
-    decided.check_accepted(lambda concept_id: bundle.kb.get(concept_id) is not None)
 
 
 def _add(decided: Decisions, bundle: StrPath, say: Callable[[str], object]) -> None:

@@ -2,9 +2,10 @@
 
 from medlink.evaluation.clustering import Sweep, sweep
 from medlink.evaluation.leaf_to_parent import Leaves, read_leaves
+from medlink.evaluation.names import Dictionary
 from medlink.evaluation.partition import PartitionMeasures, measure_partition
 from medlink.evaluation.ranking import RankMeasures, measure_ranks
-from medlink.evaluation.retrieval import Answer, Dictionary, Query, measure_answers, retrieve
+from medlink.evaluation.retrieval import Answer, Query, measure_answers, retrieve
 from medlink.evaluation.similarity import Estimate, correlate, pair_cosines, triplet_accuracy
 from medlink.evaluation.task import Report, Task
 from medlink.evaluation.tasks import TASKS

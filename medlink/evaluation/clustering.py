@@ -7,20 +7,21 @@ names belong to one concept. A true pair that is in neither list is therefore mi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from medlink.clustering.graph import near_pairs
 from medlink.errors import ConfigError
-from medlink.evaluation.names import read_names
-from medlink.evaluation.pairs import harmonic, incidence, related, share, share_of
+from medlink.evaluation.names import read_dictionary
+from medlink.evaluation.pairs import Groups, harmonic, incidence, related, share, share_of
 from medlink.evaluation.task import Report, Run, Sampled, step
+from medlink.files.problems import Problems
 from medlink.index.selfjoin import nearest
 
 NEIGHBOURS = 50
@@ -34,17 +35,9 @@ THRESHOLDS = tuple(round(0.30 + 0.01 * i, 2) for i in range(70))
 class Sweep:
     """Counts of pairs at each threshold.
 
-    Attributes:
-        names: how many names.
-        neighbours: neighbours of each that were looked at.
-        true_pairs: pairs that share a concept.
-        listed_true_pairs: those of them in which one name is among the neighbours of the other: no threshold finds
-            more.
-        thresholds: ``(t,)`` cosines, ascending.
-        tp: ``(t,)`` predicted pairs that are true.
-        fp: ``(t,)`` predicted pairs that are not.
-        fn: ``(t,)`` true pairs that are not predicted.
-        tn: ``(t,)`` all other pairs.
+    ``true_pairs`` share a concept; in ``listed_true_pairs`` of them one name is among the ``neighbours`` of the other,
+    and no threshold finds more. At each of the ascending ``thresholds (t,)``, cosines, ``tp`` and ``fp (t,)`` are the
+    predicted pairs that are true and that are not, ``fn`` and ``tn (t,)`` those that are not predicted.
     """
 
     names: int
@@ -79,14 +72,14 @@ class Sweep:
 
     def to_dicts(self) -> list[dict[str, float | int]]:
         """One plain row for each threshold."""
-        names = ("precision", "recall", "f1", "tp", "fp", "fn", "tn")
-        columns = (self.thresholds, *(getattr(self, name) for name in names))
-        values = zip(*(column.tolist() for column in columns), strict=True)
-        return [dict(zip(("threshold", *names), row, strict=True)) for row in values]
+        columns = {"threshold": self.thresholds}
+        columns |= {name: getattr(self, name) for name in ("precision", "recall", "f1", "tp", "fp", "fn", "tn")}
+        values = zip(*(column.tolist() for column in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in values]
 
 
 def sweep(
-    concepts: Sequence[str | Collection[str]],
+    concepts: Groups,
     embeddings: NDArray[np.float32],
     *,
     neighbours: int = NEIGHBOURS,
@@ -105,15 +98,12 @@ def sweep(
         embeddings: ``(n, d)`` float32 unit vectors of the names; a zero vector has no neighbour.
         neighbours: m, how many nearest names are looked at for each.
         thresholds: ``(t,)`` cosines, ascending; a pair is predicted above, not at, the threshold.
-        kind: how neighbours are found, see :func:`medlink.index.selfjoin.nearest`.
-        progress: called with the number of distinct vectors done and their total.
-
-    Returns:
-        The counts at each threshold.
+        kind, progress: see :func:`medlink.index.selfjoin.nearest`.
 
     Raises:
         ConfigError: lengths differ, no two names share a concept, thresholds are not ascending cosines, or the vectors
-            are not of length 1.
+        are
+            not of length 1.
 
     >>> x = np.array([[1, 0], [0.8, 0.6], [0, 1]], dtype=np.float32)
     >>> found = sweep(["A", "A", "B"], x, neighbours=1, thresholds=[0.5, 0.7])
@@ -122,36 +112,22 @@ def sweep(
     """
     if len(concepts) != len(embeddings):
         raise ConfigError(f"{len(concepts)} names and {len(embeddings)} embeddings, as many of both expected")
-    limits = _checked(thresholds)
+    limits = np.asarray(thresholds, dtype=np.float64)
+    # Written so that NaN is refused as well.
+    if limits.ndim != 1 or not len(limits) or not ((np.diff(limits) > 0).all() and (np.abs(limits) <= 1).all()):
+        raise ConfigError("thresholds must be cosines between -1 and 1, ascending, each once")
     matrix = incidence(concepts)
     rows, cosines = nearest(embeddings, neighbours, kind=kind, progress=progress)
     return count_pairs(matrix, rows, cosines, limits)
 
 
-def _checked(thresholds: ArrayLike) -> NDArray[np.float64]:
-    limits = np.asarray(thresholds, dtype=np.float64)
-    # Written so that NaN is refused as well.
-    if limits.ndim != 1 or not len(limits) or not ((np.diff(limits) > 0).all() and (np.abs(limits) <= 1).all()):
-        raise ConfigError("thresholds must be cosines between -1 and 1, ascending, each once")
-    return limits
-
-
 def count_pairs(
     matrix: Any, rows: NDArray[np.integer[Any]], cosines: NDArray[np.float32], thresholds: NDArray[np.float64]
 ) -> Sweep:
-    """Count pairs at each threshold from lists of neighbours.
+    """Count pairs at each of the ``thresholds (t,)`` from ``rows, cosines (n, m)``, the lists of neighbours.
 
-    CODER++, section 3.2. Time is linear in the number of neighbours; true pairs are counted from the sizes of
-    concepts (:func:`medlink.evaluation.pairs.related`), not visited.
-
-    Args:
-        matrix: ``(n, concepts)`` from :func:`medlink.evaluation.pairs.incidence`.
-        rows: ``(n, m)`` neighbours of each name, -1 for none; a name is not its own, and none is there twice.
-        cosines: ``(n, m)`` their cosines, the same in both directions.
-        thresholds: ``(t,)`` ascending.
-
-    Returns:
-        The counts.
+    Time is linear in the number of neighbours; true pairs are counted from the sizes of concepts in the incidence
+    ``matrix`` (:func:`medlink.evaluation.pairs.related`), not visited.
 
     Raises:
         ConfigError: no two names share a concept.
@@ -187,27 +163,22 @@ class ClusteringTask(Sampled):
     inputs: ClassVar = ("names",)
     draws: ClassVar[bool] = True
 
-    sample: Annotated[int | None, Field(ge=2, description="Only so many names, or a few more, of whole concepts.")] = (
+    sample: Annotated[int | None, Field(ge=2, description="Only so many names or a few more, of whole concepts.")] = (
         None
     )
     neighbours: Annotated[int, Field(ge=1, description="Nearest names that are looked at for each name.")] = NEIGHBOURS
     thresholds: Annotated[
-        str, Field(description="Cosines above which a pair is predicted, as START:STOP:STEP, both ends included.")
+        str,
+        Field(description="Cosines above which a pair is predicted, as START:STOP:STEP, both ends included."),
+        AfterValidator(lambda text: threshold_range(text) and text),
     ] = "0.30:0.99:0.01"
 
-    @field_validator("thresholds")
-    @classmethod
-    def _is_range(cls, value: str) -> str:
-        threshold_range(value)
-        return value
-
     def measure(self, run: Run) -> Report:
-        """See :meth:`medlink.evaluation.task.Task.measure`."""
-        names = read_names(run.paths[0])
+        names = read_dictionary(run.paths[0], Problems(adjustable=False))
         if self.sample is not None:
             names = names.sample(self.sample, self.seed)
         found = sweep(
-            names.concepts,
+            names.owners,
             run.embed(names.texts),
             neighbours=self.neighbours,
             thresholds=threshold_range(self.thresholds),
@@ -216,7 +187,7 @@ class ClusteringTask(Sampled):
         items = found.to_dicts()
         best = items[found.best]
         head = (
-            f"{found.names} names of {names.concept_count} concepts, {found.true_pairs} true pairs, "
+            f"{found.names} names of {len(set().union(*names.owners))} concepts, {found.true_pairs} true pairs, "
             f"{found.listed_true_pairs / found.true_pairs:.1%} of them among the {self.neighbours} nearest"
         )
         short = {"P": "precision", "R": "recall", "F1": "f1", "TP": "tp", "FP": "fp", "FN": "fn", "TN": "tn"}
@@ -225,10 +196,7 @@ class ClusteringTask(Sampled):
 
 
 def threshold_range(text: str) -> list[float]:
-    """The thresholds of ``START:STOP:STEP``, both ends included.
-
-    Raises:
-        ValueError: the text says no such range, or more than 1,000 thresholds.
+    """The thresholds of ``START:STOP:STEP``, both ends included, up to 1,000; ``ValueError`` for any other text.
 
     >>> threshold_range("0.5:0.7:0.1")
     [0.5, 0.6, 0.7]

@@ -13,9 +13,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from medlink.errors import InputError
-from medlink.evaluation.names import usable
+from medlink.evaluation.names import Dictionary, of_languages, plain, usable
 from medlink.evaluation.ranking import RankBy
-from medlink.evaluation.retrieval import Dictionary, Query, RankedTask
+from medlink.evaluation.retrieval import Query, RankedTask
 from medlink.evaluation.task import Report, Run
 from medlink.kb import KnowledgeBase
 from medlink.kb.queries import HIERARCHY
@@ -24,12 +24,9 @@ from medlink.language.tags import language_filter
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """What is looked up, and where.
+    """Names of the concepts that have children, and a query for each name of a leaf, whose gold are its parents.
 
-    Attributes:
-        dictionary: names of the concepts that have children.
-        queries: a query for each name of a leaf, whose gold are its parents; ``source`` is the leaf.
-        nameless: leaves left out because they have no name.
+    The ``source`` of a query is the leaf; ``nameless`` counts leaves left out because they have no name.
     """
 
     dictionary: Dictionary
@@ -38,18 +35,11 @@ class Leaves:
 
 
 def read_leaves(store: KnowledgeBase, *, languages: frozenset[str] | None = None) -> Leaves:
-    """Leaves and their parents from the hierarchy of a knowledge base.
+    """Leaves and their parents from the hierarchy of a knowledge base (BioLORD 2022, section 4.2 and appendix A.3).
 
-    BioLORD 2022, section 4.2 and appendix A.3. A leaf has a parent and no child; every name of it is a query, and the
-    gold are its direct parents. The dictionary is all names of all concepts with a child. Fully specified names (type
-    ``fsn``) are left out, as the index does.
-
-    Args:
-        store: the knowledge base.
-        languages: names of these languages only, on both sides; a name without a language stays.
-
-    Returns:
-        The task.
+    A leaf has a parent and no child; every name of it is a query, and the gold are its direct parents. The dictionary
+    is all names of all concepts with a child. Fully specified names (type ``fsn``) are left out, as the index does.
+    With ``languages`` both sides have only names of these, and those without a language.
 
     Raises:
         InputError: no relation leads from a leaf to a parent, or there is no name on one of the two sides.
@@ -66,21 +56,21 @@ def read_leaves(store: KnowledgeBase, *, languages: frozenset[str] | None = None
             remedy="build it from a source with is-a relations",
         )
     entries: list[tuple[tuple[str, ...], str]] = []
-    queries: dict[tuple[str, str, str], Query] = {}
+    queries: dict[Query, None] = {}  # each once, in their order
     for name in usable(store.iter_names(), languages):
         if name.concept_id in inner:
             entries.append(((name.concept_id,), name.text))
         elif name.concept_id in leaves:
-            text = " ".join(name.text.split())
-            gold = tuple(sorted(parents[name.concept_id]))
-            query = Query((text,), gold, name.language, name.concept_id)
-            queries.setdefault((name.concept_id, name.language, text), query)
+            query = Query((plain(name.text),), tuple(sorted(parents[name.concept_id])), name.language, name.concept_id)
+            queries[query] = None
     if not entries or not queries:
-        of = "" if languages is None else f" of {', '.join(sorted(languages))}"
         side = "concepts with a child" if queries else "leaves"
-        raise InputError(f"{side} have no name{of}", path=store.path, remedy="name other languages, or leave them out")
-    named = {query.source for query in queries.values()}
-    return Leaves(Dictionary.of(entries), tuple(queries.values()), len(leaves - named))
+        raise InputError(
+            f"{side} have no name{of_languages(languages)}",
+            path=store.path,
+            remedy="name other languages, or leave them out",
+        )
+    return Leaves(Dictionary.of(entries), tuple(queries), len(leaves - {query.source for query in queries}))
 
 
 class LeafToParentTask(RankedTask):
@@ -97,7 +87,6 @@ class LeafToParentTask(RankedTask):
     languages: Annotated[str | None, Field(description="Names of these languages only, such as en or en,de.")] = None
 
     def measure(self, run: Run) -> Report:
-        """See :meth:`medlink.evaluation.task.Task.measure`."""
         languages = language_filter(self.languages)
         with KnowledgeBase(run.paths[0]) as store:
             found = read_leaves(store, languages=languages)

@@ -1,12 +1,13 @@
 """Pairs of names that share a concept, counted without listing them.
 
-Names and concepts are an incidence matrix. A name may belong to several concepts; a pair that shares several is one
-pair all the same.
+Names and concepts are an incidence matrix, ``(n, concepts)`` SciPy CSR of int64 ones (:func:`incidence`). A name may
+belong to several concepts; a pair that shares several is one pair all the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,18 +15,14 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
 
+Groups = Sequence[str | Collection[str] | Collection[int]]
+"""For each name its concept, or its concepts."""
 _CHUNK = 1 << 18
 _ROWS = 512
 
 
-def incidence(groups: Sequence[str | Collection[str]]) -> Any:
-    """Which name belongs to which concept, as a sparse matrix.
-
-    Args:
-        groups: for each of n names the id of its concept, or the ids of its concepts, at least one.
-
-    Returns:
-        ``(n, concepts)`` SciPy CSR array of int64 ones; columns follow the sorted ids.
+def incidence(groups: Groups) -> Any:
+    """Which of n names belongs to which concept; columns follow the sorted ids.
 
     Raises:
         ConfigError: a name has no concept.
@@ -33,53 +30,42 @@ def incidence(groups: Sequence[str | Collection[str]]) -> Any:
     >>> incidence(["B", ("A", "B")]).toarray().tolist()
     [[0, 1], [1, 1]]
     """
-    sets = [{group} if isinstance(group, str) else set(group) for group in groups]
-    sizes = np.array([len(ids) for ids in sets], dtype=np.int64)
-    if not sizes.all():
-        raise ConfigError(f"name {int(np.argmin(sizes))} belongs to no concept", remedy="leave such names out")
+    sets: list[set[Any]] = [{group} if isinstance(group, str) else set(group) for group in groups]
+    if not all(sets):
+        raise ConfigError(f"name {sets.index(set())} belongs to no concept", remedy="leave such names out")
     number = {name: column for column, name in enumerate(sorted(set().union(*sets)))}
-    columns = np.array([number[name] for ids in sets for name in sorted(ids)], dtype=np.int64)
-    return from_columns(columns, sizes)
+    return from_rows([sorted(number[name] for name in ids) for ids in sets], len(number))
 
 
-def from_columns(columns: NDArray[np.int64], sizes: NDArray[np.int64]) -> Any:
-    """The sparse matrix whose row i holds ones at the next ``sizes[i]`` of ``columns``, each once in a row."""
+def from_rows(rows: Sequence[Collection[int]], width: int) -> Any:
+    """The sparse matrix with ones at the columns of each row."""
     from scipy.sparse import csr_array
 
-    width = int(columns.max(initial=-1)) + 1
-    indptr = np.concatenate([[0], np.cumsum(sizes)])
-    return csr_array((np.ones(len(columns), dtype=np.int64), columns, indptr), shape=(len(sizes), width))
+    columns = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+    ends = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return csr_array((np.ones(len(columns), dtype=np.int64), columns, ends), shape=(len(rows), width))
 
 
 def split_columns(matrix: Any, label: NDArray[np.int64]) -> Any:
-    """Part each concept of an incidence matrix by a label of its names, such as a cluster or a language.
+    """Part each concept by an integer label of its names, 0 or more, such as a cluster or a language.
 
     Two rows share a column of the result if they share a concept and have the same label.
-
-    Args:
-        matrix: ``(n, concepts)`` from :func:`incidence`.
-        label: ``(n,)`` integers, 0 or more.
 
     >>> split_columns(incidence(["A", "A", "A"]), np.array([0, 1, 0])).toarray().tolist()
     [[1, 0], [0, 1], [1, 0]]
     """
-    sizes = np.diff(matrix.indptr)
-    key = matrix.indices.astype(np.int64) * (int(label.max(initial=0)) + 1) + np.repeat(label, sizes)
-    return from_columns(np.unique(key, return_inverse=True)[1], sizes)
+    labels = np.repeat(label, np.diff(matrix.indptr))
+    key = matrix.indices.astype(np.int64) * (int(label.max(initial=0)) + 1) + labels
+    used, columns = np.unique(key, return_inverse=True)
+    return type(matrix)((matrix.data, columns, matrix.indptr), shape=(matrix.shape[0], len(used)))
 
 
 def related(matrix: Any) -> NDArray[np.int64]:
-    """How many names share a concept with each name, itself included.
+    """``(n,)`` how many names share a concept with each name, itself included: n more than twice the pairs in all.
 
     The sizes of its concepts, less what names that share more than one concept with it were counted too often. Only
     names of several concepts can be such, and only among them are pairs formed: time and memory are linear in names
     as long as concepts are bounded.
-
-    Args:
-        matrix: ``(n, concepts)`` from :func:`incidence`.
-
-    Returns:
-        ``(n,)`` counts; ``(sum - n) / 2`` is the number of pairs that share a concept.
 
     >>> related(incidence([("A", "B"), ("A", "B"), "A", "C"])).tolist()
     [3, 3, 3, 1]
@@ -96,28 +82,15 @@ def related(matrix: Any) -> NDArray[np.int64]:
 
 
 def share(matrix: Any, one: NDArray[np.integer[Any]], other: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
-    """Whether two names share a concept.
-
-    Args:
-        matrix: ``(n, concepts)`` from :func:`incidence`.
-        one: ``(p,)`` rows.
-        other: ``(p,)`` rows.
-
-    Returns:
-        ``(p,)`` booleans.
+    """``(p,)`` whether the names in rows ``one (p,)`` and ``other (p,)`` share a concept.
 
     >>> share(incidence([("A", "B"), "B", "A"]), np.array([0, 1]), np.array([1, 2])).tolist()
     [True, False]
     """
-    sizes, first = np.diff(matrix.indptr), matrix.indices[matrix.indptr[:-1]]
-    same = np.empty(len(one), dtype=bool)
+    same = np.zeros(len(one), dtype=bool)
     for start in range(0, len(one), _CHUNK):
-        a, b = one[start : start + _CHUNK], other[start : start + _CHUNK]
-        part = first[a] == first[b]
-        # What names of several concepts share is only seen by comparing them all.
-        several = np.flatnonzero(((sizes[a] > 1) | (sizes[b] > 1)) & ~part)
-        part[several] = np.asarray(matrix[a[several]].multiply(matrix[b[several]]).sum(axis=1)) > 0
-        same[start : start + _CHUNK] = part
+        part = slice(start, start + _CHUNK)
+        same[part] = np.asarray(matrix[one[part]].multiply(matrix[other[part]]).sum(axis=1)) > 0
     return same
 
 

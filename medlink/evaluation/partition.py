@@ -7,33 +7,28 @@ a concept. With one concept for each term these are the usual measures.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.clustering.clusters import Record
 from medlink.errors import ConfigError, InputError
-from medlink.evaluation.names import read_clusters, read_names
-from medlink.evaluation.pairs import harmonic, incidence, related, share_of, split_columns
+from medlink.evaluation.names import read_clusters, read_dictionary
+from medlink.evaluation.pairs import Groups, harmonic, incidence, related, share_of, split_columns
 from medlink.evaluation.task import Report, Run, Task
+from medlink.files.problems import Problems
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionMeasures:
+class PartitionMeasures(Record):
     """How well clusters and concepts agree, each measure between 0 and 1.
 
-    Attributes:
-        terms: how many terms.
-        clusters: how many clusters.
-        pair_precision: share of the pairs in one cluster that belong together, 0 when there is none.
-        pair_recall: share of the pairs that belong together that are in one cluster, 0 when there is none.
-        pair_f1: their harmonic mean.
-        bcubed_precision: mean over terms of the share of their cluster that belongs with them.
-        bcubed_recall: mean over terms of the share of what belongs with them that is in their cluster.
-        bcubed_f1: their harmonic mean.
-        cross_lingual_recall: share of the pairs that belong together and are in two languages that are in one
-            cluster; ``None`` when there is no such pair.
+    Pairs: of those in one cluster the share that belong together, of those that belong together the share that are in
+    one cluster, 0 when there is none. B-cubed: means over terms of the share of their cluster that belongs with them,
+    and of the share of what belongs with them that is in their cluster. ``cross_lingual_recall`` is the recall of pairs
+    in two languages, ``None`` when none belongs together.
     """
 
     terms: int
@@ -46,15 +41,9 @@ class PartitionMeasures:
     bcubed_f1: float
     cross_lingual_recall: float | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
-
 
 def measure_partition(
-    clusters: Sequence[str],
-    concepts: Sequence[str | Collection[str]],
-    languages: Sequence[str | Collection[str]] | None = None,
+    clusters: Sequence[str], concepts: Groups, languages: Sequence[str | Collection[str]] | None = None
 ) -> PartitionMeasures:
     """Measure a clustering in which each term is in one cluster.
 
@@ -67,9 +56,6 @@ def measure_partition(
         clusters: cluster of each of n distinct terms.
         concepts: the id of its concept, or the ids of its concepts, at least one.
         languages: its language, or its languages; an empty one is none.
-
-    Returns:
-        The measures.
 
     Raises:
         ConfigError: there are no terms, lengths differ, or a term has no concept.
@@ -90,19 +76,11 @@ def measure_partition(
     size = sizes[cluster]
     gold, both = related(matrix), related(split_columns(matrix, cluster))
     pairs = np.array([both.sum() - n, size.sum() - n, gold.sum() - n])
-    pair_precision, pair_recall = share_of(pairs[[0, 0]], pairs[1:])
-    bcubed = np.array([(both / size).mean(), (both / gold).mean()])
-    return PartitionMeasures(
-        terms=n,
-        clusters=len(sizes),
-        pair_precision=float(pair_precision),
-        pair_recall=float(pair_recall),
-        pair_f1=float(harmonic(pair_precision, pair_recall)),
-        bcubed_precision=float(bcubed[0]),
-        bcubed_recall=float(bcubed[1]),
-        bcubed_f1=float(harmonic(bcubed[0], bcubed[1])),
-        cross_lingual_recall=None if languages is None else _cross_lingual(matrix, cluster, languages),
-    )
+    precision = np.array([share_of(pairs[0], pairs[1]), (both / size).mean()])
+    recall = np.array([share_of(pairs[0], pairs[2]), (both / gold).mean()])
+    pair, bcubed = np.stack([precision, recall, harmonic(precision, recall)], axis=1).tolist()
+    across = None if languages is None else _cross_lingual(matrix, cluster, languages)
+    return PartitionMeasures(n, len(sizes), pair[0], pair[1], pair[2], bcubed[0], bcubed[1], bcubed[2], across)
 
 
 def _cross_lingual(matrix: Any, cluster: NDArray[np.int64], languages: Sequence[str | Collection[str]]) -> float | None:
@@ -133,11 +111,10 @@ class PartitionTask(Task):
     itemised: ClassVar[bool] = False
 
     def measure(self, run: Run) -> Report:
-        """See :meth:`medlink.evaluation.task.Task.measure`."""
         predicted, gold = run.paths
         clusters = read_clusters(predicted)
         by_language = any(language for _, language in clusters)
-        names = read_names(gold, by_language=by_language)
+        names = read_dictionary(gold, Problems(adjustable=False), by_language=by_language)
         keys = [(text, tags[0] if by_language else "") for text, tags in zip(names.texts, names.languages, strict=True)]
         if by_language and not any(language for _, language in keys):
             raise InputError(
@@ -151,12 +128,12 @@ class PartitionTask(Task):
                 f"none of its terms is a name in {gold}", path=predicted, remedy="give the names as they were"
             )
         both = names.take(rows)
-        found = measure_partition([clusters[keys[row]] for row in rows], both.concepts, both.languages)
+        found = measure_partition([clusters[keys[row]] for row in rows], both.owners, both.languages)
         head = (
             f"{found.terms} terms in {found.clusters} clusters; "
             f"{len(clusters) - len(both)} without a concept and {len(names) - len(both)} without a cluster left out"
         )
-        measures: dict[str, tuple[float | None, ...]] = {
+        measures = {
             "pairs": (found.pair_precision, found.pair_recall, found.pair_f1),
             "B-cubed": (found.bcubed_precision, found.bcubed_recall, found.bcubed_f1),
             "pairs of two languages": (None, found.cross_lingual_recall, None),

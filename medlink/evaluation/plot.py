@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +22,7 @@ def check_plot(path: str | PathLike[str]) -> None:
     """Refuse a picture that could not be written in the end, before the long work starts.
 
     Raises:
-        ConfigError: the ending is no known format, the folder is missing or the file is one, or matplotlib is not
-            installed.
+        ConfigError: the ending is no known format, the folder is missing, or matplotlib is not installed.
     """
     target = Path(path)
     if target.suffix.lower() not in FORMATS:
@@ -33,14 +33,9 @@ def check_plot(path: str | PathLike[str]) -> None:
 
 
 def write_plot(path: str | PathLike[str], sweeps: Mapping[str, Sweep]) -> None:
-    """Draw one curve for each evaluation, its best F1 as a dot with the threshold beside it.
+    """Draw one curve for each evaluation, by label, its best F1 as a dot with the threshold beside it.
 
-    Thresholds at which nothing is predicted have no precision and are left out. Equal input gives an equal file. The
-    file is written beside and renamed.
-
-    Args:
-        path: a ``.png`` or ``.svg`` file.
-        sweeps: label of the curve to its evaluation.
+    Thresholds at which nothing is predicted have no precision and are left out. Equal input gives an equal file.
 
     Raises:
         ConfigError: as :func:`check_plot`, or the file cannot be written.
@@ -63,16 +58,8 @@ def write_plot(path: str | PathLike[str], sweeps: Mapping[str, Sweep]) -> None:
         for i in some:
             here = (float(recall[i]), float(precision[i]))
             if math.dist(last, here) >= _APART:
-                axes.annotate(
-                    f"{found.thresholds[i]:.2f}",
-                    here,
-                    xytext=(-4, -4),
-                    textcoords="offset points",
-                    ha="right",
-                    va="top",
-                    fontsize=7,
-                    color="0.35",
-                )
+                beside: dict[str, Any] = {"xytext": (-4, -4), "textcoords": "offset points", "ha": "right", "va": "top"}
+                axes.annotate(f"{found.thresholds[i]:.2f}", here, fontsize=7, color="0.35", **beside)
                 last = here
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="recall", ylabel="precision", title="Pairs of names by threshold")
     axes.grid(color="0.9")

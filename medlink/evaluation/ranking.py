@@ -7,13 +7,14 @@ embeddings does not grow with either.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.clustering.clusters import Record
 from medlink.errors import ConfigError
 
 DEPTH = 1000
@@ -27,13 +28,10 @@ _SPARE = 8  # more than asked for, so that rounding in a matrix product cannot c
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """At which rank each of q queries found its gold, and what it found first.
+    """At which rank each of q queries found its gold, and what it found first; ``(q,)`` each.
 
-    Attributes:
-        rank: ``(q,)`` rank of the first gold concept, from 1; 0 where none is among the names looked at.
-        concept: ``(q,)`` the concept of rank 1, -1 where the dictionary is empty.
-        name: ``(q,)`` row of its name.
-        cosine: ``(q,)`` cosine of query and name.
+    ``rank`` is that of the first gold concept, from 1; 0 where none is among the names looked at. ``concept`` is the
+    one of rank 1 and ``name`` the row of its name, -1 where the dictionary is empty; ``cosine`` that of query and name.
     """
 
     rank: NDArray[np.int64]
@@ -43,15 +41,11 @@ class Ranks:
 
 
 @dataclass(frozen=True, slots=True)
-class RankMeasures:
+class RankMeasures(Record):
     """Measures of a list of ranks.
 
-    Attributes:
-        queries: how many.
-        acc1: Acc@1, the share of the queries whose gold has rank 1.
-        acc5: Acc@5, the share whose gold is among the first five.
-        mrr: mean reciprocal rank.
-        unfound: share whose gold is not among the names looked at.
+    ``acc1`` and ``acc5`` are shares of the queries whose gold is the first, or among the first five; ``mrr`` the mean
+    reciprocal rank; ``unfound`` the share whose gold is not among the names looked at.
     """
 
     queries: int
@@ -60,21 +54,12 @@ class RankMeasures:
     mrr: float
     unfound: float
 
-    def to_dict(self) -> dict[str, float | int]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
-
 
 def measure_ranks(ranks: NDArray[np.integer[Any]]) -> RankMeasures:
     """Acc@1, Acc@5 and MRR, whose terms are 0 where nothing is found (Voorhees 1999, TREC-8).
 
-    BioLORD 2022, table 2, gives MRR and Acc@1 of SCT-L2P so, with ranks up to 1000 (section 5.1).
-
-    Args:
-        ranks: ``(q,)`` ranks from 1, 0 for a query that did not find its gold.
-
-    Returns:
-        The measures; all queries count, those that did not find their gold as well.
+    BioLORD 2022, table 2, gives MRR and Acc@1 of SCT-L2P so, with ranks up to 1000 (section 5.1). ``ranks (q,)`` begin
+    at 1, with 0 for a query that did not find its gold; all queries count.
 
     Raises:
         ConfigError: there is no query, or a rank is negative.
@@ -110,20 +95,14 @@ def rank_gold(
     say which of them it counts. Equal cosines are ordered by concept number, then by row. Rank 1 is the same both ways.
 
     Args:
-        queries: ``(q, d)`` float32 unit vectors.
-        names: ``(n, d)`` float32 unit vectors of distinct names.
-        owners: ``(n, c)`` SciPy CSR array: a name's row holds the concepts that have it, by number. Concepts are
-            numbered by id.
+        queries, names: ``(q, d)`` and ``(n, d)`` float32 unit vectors, the names distinct.
+        owners: ``(n, c)`` SciPy CSR array: a name's row holds the concepts that have it, by number in the order of ids.
         gold: ``(q, c)`` SciPy CSR array: the concepts that are right for each query; a row may be empty.
         depth: names looked at for each query.
-        rank_by: ``concepts`` or ``names``.
         progress: called with the number of queries done and their total.
 
-    Returns:
-        The ranks.
-
     Raises:
-        ConfigError: shapes do not agree, a name has no concept, the depth is below 1, or ``rank_by`` is unknown.
+        ConfigError: the depth is below 1, or ``rank_by`` is unknown.
 
     >>> from scipy.sparse import csr_array
     >>> owners = csr_array(np.array([[1, 0], [1, 0], [0, 1]]))  # two names of concept 0, one of concept 1
@@ -132,14 +111,13 @@ def rank_gold(
     >>> [rank_gold(query, names, owners, gold, rank_by=by).rank.tolist() for by in ("concepts", "names")]
     [[2], [3]]
     """
-    _check(queries, names, owners, gold, depth, rank_by)
+    if rank_by not in get_args(RankBy):
+        raise ConfigError(f"rank_by is {rank_by!r}", remedy=f"one of {', '.join(get_args(RankBy))}")
+    if depth < 1:
+        raise ConfigError(f"depth {depth}, 1 or more expected")
     count = len(queries)
-    found = Ranks(
-        np.zeros(count, dtype=np.int64),
-        np.full(count, NONE, dtype=np.int64),
-        np.full(count, NONE, dtype=np.int64),
-        np.zeros(count, dtype=np.float32),
-    )
+    none = np.full(count, NONE, dtype=np.int64)
+    found = Ranks(np.zeros_like(none), none, none.copy(), np.zeros(count, dtype=np.float32))
     names = np.ascontiguousarray(names, dtype=np.float32)
     for start in range(0, count if len(names) else 0, _BLOCK):
         part = slice(start, min(start + _BLOCK, count))
@@ -175,21 +153,6 @@ def _rank(rows: NDArray[np.int64], cosines: NDArray[np.float32], owners: Any, go
     rank[of_query] = seen[hits[at]] - seen[first[of_query]] + 1
     best = order[first]
     return Ranks(rank, entries.indices[best].astype(np.int64), name[best], cosine[best])
-
-
-def _check(
-    queries: NDArray[np.float32], names: NDArray[np.float32], owners: Any, gold: Any, depth: int, rank_by: str
-) -> None:
-    if rank_by not in get_args(RankBy):
-        raise ConfigError(f"rank_by is {rank_by!r}", remedy=f"one of {', '.join(get_args(RankBy))}")
-    if depth < 1:
-        raise ConfigError(f"depth {depth}, 1 or more expected")
-    if queries.ndim != 2 or names.ndim != 2 or queries.shape[1] != names.shape[1]:
-        raise ConfigError(f"queries of shape {queries.shape} and names of shape {names.shape}, one width expected")
-    if (len(queries), len(names)) != (gold.shape[0], owners.shape[0]) or gold.shape[1] != owners.shape[1]:
-        raise ConfigError(f"{owners.shape} owners and {gold.shape} gold for {len(names)} names, {len(queries)} queries")
-    if len(names) and not np.diff(owners.indptr).all():
-        raise ConfigError(f"name {int(np.argmin(np.diff(owners.indptr)))} belongs to no concept")
 
 
 def _nearest(

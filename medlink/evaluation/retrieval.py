@@ -7,31 +7,27 @@ place of the concept, SCT-L2P of BioLORD 2022 (section 4.2, appendix A.3).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from medlink.errors import ConfigError
-from medlink.evaluation.pairs import from_columns
+from medlink.evaluation.names import Dictionary, Ids
+from medlink.evaluation.pairs import from_rows
 from medlink.evaluation.ranking import DEPTH, RankBy, RankMeasures, measure_ranks, rank_gold
 from medlink.evaluation.task import Encode, Progress, Report, Row, Run, Sampled, embed, step
-
-Ids = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """What is looked up.
 
-    Attributes:
-        parts: the text; a composite mention that was taken apart has several, and all must be right.
-        gold: ids of the concepts that are right.
-        language: tag, ``""`` where none is known.
-        source: the file it comes from, or the id of the concept whose name it is.
-        row: its line, from 1; 0 where it comes from no file.
+    ``parts`` is the text; a composite mention that was taken apart has several, and all must be right. ``gold`` are the
+    ids of the concepts that are right, ``source`` the file it comes from, or the id of the concept whose name it is,
+    and ``row`` its line, from 1; 0 where it comes from no file.
     """
 
     parts: Ids
@@ -42,50 +38,12 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Dictionary:
-    """Names with the concepts that have them; a concept is known by one id or by several that mean the same.
-
-    Attributes:
-        texts: distinct names, sorted.
-        owners: for each name the rows of ``concepts`` that have it, ascending.
-        concepts: ids of each concept, sorted.
-    """
-
-    texts: tuple[str, ...]
-    owners: tuple[tuple[int, ...], ...]
-    concepts: tuple[Ids, ...]
-
-    @classmethod
-    def of(cls, entries: Iterable[tuple[Ids, str]]) -> Dictionary:
-        """Entries (ids, name) of a dictionary; runs of white space in a name are one blank.
-
-        >>> Dictionary.of([(("B",), "asthma"), (("A", "X"), "asthma"), (("B",), "wheeze")])
-        Dictionary(texts=('asthma', 'wheeze'), owners=((0, 1), (1,)), concepts=(('A', 'X'), ('B',)))
-        """
-        found: dict[str, set[Ids]] = {}
-        for ids, name in entries:
-            found.setdefault(" ".join(name.split()), set()).add(ids)
-        concepts = sorted(set().union(*found.values()))
-        number = {ids: row for row, ids in enumerate(concepts)}
-        texts = sorted(found)
-        owners = tuple(tuple(sorted(number[ids] for ids in found[text])) for text in texts)
-        return cls(tuple(texts), owners, tuple(concepts))
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
-    """What a query found.
+    """What a query found; of a composite mention the worst rank and the lowest cosine of its parts.
 
-    Attributes:
-        query: the query.
-        known: whether one of its concepts is in the dictionary.
-        rank: rank of the first of its concepts, from 1; 0 where none is among the names looked at. For a composite
-            mention the worst of its parts.
-        concept: ids of the concept of rank 1, of each part.
-        cosine: cosine of the query with that concept's best name; for a composite mention the lowest of its parts.
+    ``known`` says whether one of its concepts is in the dictionary; ``rank`` is that of the first of them, from 1, and
+    0 where none is among the names looked at; ``concept`` are the ids of the concept of rank 1, of each part, and
+    ``cosine`` that of the query with its best name.
     """
 
     query: Query
@@ -104,18 +62,11 @@ def retrieve(
     rank_by: RankBy = "concepts",
     progress: Progress | None = None,
 ) -> list[Answer]:
-    """Look every query up among the names of a dictionary; each distinct text is embedded once.
+    """An answer for each query from the names of a dictionary, in their order; each distinct text is embedded once.
 
-    Args:
-        encode: embeds n texts as ``(n, d)`` float32 unit vectors.
-        dictionary: where to look.
-        queries: what to look up.
-        depth: names looked at for each query.
-        rank_by: what is ranked, see :func:`medlink.evaluation.ranking.rank_gold`.
-        progress: called with step, done and whole; the parts of a composite query are ranked each.
-
-    Returns:
-        An answer for each query, in their order.
+    ``encode`` gives n texts as ``(n, d)`` float32 unit vectors; for ``depth`` and ``rank_by`` see
+    :func:`medlink.evaluation.ranking.rank_gold`. ``progress`` is called with step, done and whole; the parts of a
+    composite query are ranked each.
 
     Raises:
         ConfigError: the dictionary has no name, or an option is outside its range.
@@ -131,16 +82,18 @@ def retrieve(
     texts = list(dict.fromkeys([*dictionary.texts, *parts]))
     row = {text: at for at, text in enumerate(texts)}
     vectors = embed(encode, texts, progress)
-    owners = _table(dictionary.owners)
-    right = _right(dictionary, queries)
-    gold = _table([right[at] for at, query in enumerate(queries) for _ in query.parts])
-    # as wide as the owners, though the last concepts may be nobody's gold
-    gold.resize((len(parts), owners.shape[1]))
+    by_id: dict[str, list[int]] = {}
+    for at, ids in enumerate(dictionary.concepts):
+        for one in ids:
+            by_id.setdefault(one, []).append(at)
+    right = [sorted({at for one in query.gold for at in by_id.get(one, ())}) for query in queries]
+    gold = [found for found, query in zip(right, queries, strict=True) for _ in query.parts]
+    width = len(dictionary.concepts)
     ranks = rank_gold(
         vectors[np.array([row[part] for part in parts], dtype=np.int64)],
         vectors[: len(dictionary)],
-        owners,
-        gold,
+        from_rows(dictionary.owners, width),
+        from_rows(gold, width),
         depth=depth,
         rank_by=rank_by,
         progress=step(progress, "queries ranked"),
@@ -156,26 +109,8 @@ def retrieve(
     return answers
 
 
-def _table(rows: Sequence[Sequence[int]]) -> Any:
-    """Rows of column numbers as a sparse matrix."""
-    columns = np.array([column for row in rows for column in row], dtype=np.int64)
-    return from_columns(columns, np.array([len(row) for row in rows], dtype=np.int64))
-
-
-def _right(dictionary: Dictionary, queries: Sequence[Query]) -> list[list[int]]:
-    """For each query the rows of the concepts that have one of its ids."""
-    by_id: dict[str, list[int]] = {}
-    for row, ids in enumerate(dictionary.concepts):
-        for one in ids:
-            by_id.setdefault(one, []).append(row)
-    return [sorted({row for one in query.gold for row in by_id.get(one, ())}) for query in queries]
-
-
 def measure_answers(answers: Sequence[Answer]) -> dict[str, RankMeasures]:
     """Measures for each language of the queries, by tag, and for all (``"all"``) where there is more than one.
-
-    Args:
-        answers: one or more.
 
     Raises:
         ConfigError: there is no answer.
@@ -205,18 +140,11 @@ class RankedTask(Sampled):
         )
         known = Counter(answer.query.language for answer in answers if answer.known)
         known["all"] = known.total()
-        table: list[Row] = [
-            {
-                "language": tag or "-",
-                "queries": found.queries,
-                "in dictionary": known[tag],
-                "Acc@1": found.acc1,
-                "Acc@5": found.acc5,
-                "MRR": found.mrr,
-                "not found": found.unfound,
-            }
-            for tag, found in measure_answers(answers).items()
-        ]
+        head_row = ("language", "queries", "in dictionary", "Acc@1", "Acc@5", "MRR", "not found")
+        table: list[Row] = []
+        for tag, found in measure_answers(answers).items():
+            measures = found.queries, known[tag], found.acc1, found.acc5, found.mrr, found.unfound
+            table.append(dict(zip(head_row, (tag or "-", *measures), strict=True)))
         return Report(head, table, [_row(answer) for answer in answers], run.problems)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -16,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
+from medlink.clustering.clusters import Record
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.task import Cell, Report, Row, Run, Sampled, StrPath
-from medlink.files.problems import Problems
 from medlink.training.data.rated import RatedPair, Triplet, has_triplets, read_pairs, read_triplets
 
 MEASURES = ("spearman", "pearson")
@@ -30,35 +31,19 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """A measure with its interval.
-
-    Attributes:
-        items: pairs or triplets it was taken on.
-        value: the measure.
-        low: lower end of the interval, NaN where no resample defines the measure.
-        high: upper end.
-    """
+class Estimate(Record):
+    """A measure of so many pairs or triplets with its interval, NaN where no resample defines the measure."""
 
     items: int
     value: float
     low: float
     high: float
 
-    def to_dict(self) -> dict[str, float | int]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
-
 
 def pair_cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Cosine of each row of one array with the same row of another, summed in one order: equal pairs, equal cosines.
+    """``(n,)`` cosine of each row with the same row of another array, ``(n, d)`` float32 unit vectors both.
 
-    Args:
-        one: ``(n, d)`` float32 unit vectors.
-        other: ``(n, d)`` float32 unit vectors.
-
-    Returns:
-        ``(n,)`` cosines.
+    They are summed in one order: equal pairs have equal cosines.
 
     Raises:
         ConfigError: the shapes differ.
@@ -89,15 +74,11 @@ def correlate(
     bootstrap (Efron 1979): resamples in which one side does not vary define no correlation and are left out.
 
     Args:
-        ratings: ``(n,)`` what people said, any scale.
-        scores: ``(n,)`` what the embeddings say.
+        ratings, scores: ``(n,)`` what people said, on any scale, and what the embeddings say.
         measure: ``spearman`` or ``pearson``.
         resamples: how often n pairs are drawn with replacement.
         confidence: share of the resamples inside the interval.
         seed: seed of the draws.
-
-    Returns:
-        The correlation.
 
     Raises:
         ConfigError: lengths differ, there are fewer than two pairs, a side does not vary or holds NaN or infinite
@@ -110,21 +91,20 @@ def correlate(
     """
     if measure not in MEASURES:
         raise ConfigError(f"unknown measure {measure!r}", remedy=f"one of {', '.join(MEASURES)}")
-    x, y = np.asarray(ratings, dtype=np.float64), np.asarray(scores, dtype=np.float64)
-    if x.ndim != 1 or x.shape != y.shape:
-        raise ConfigError(f"ratings of shape {x.shape} and scores of shape {y.shape}, the same (n,) expected")
-    for name, values in (("ratings", x), ("scores", y)):
+    columns = _columns(ratings, scores, "ratings", "scores")
+    named = {"ratings": columns[0], "scores": columns[1]}
+    for name, values in named.items():
         if not np.isfinite(values).all():
             raise ConfigError(f"the {name} hold NaN or infinite values")
-    if len(x) < 2:
-        raise ConfigError(f"{len(x)} rated pairs, two or more expected", remedy="give more pairs")
-    for name, values in (("ratings", x), ("scores", y)):
+    if len(columns[0]) < 2:
+        raise ConfigError(f"{len(columns[0])} rated pairs, two or more expected", remedy="give more pairs")
+    for name, values in named.items():
         if (values == values[0]).all():
             raise ConfigError(
                 f"the {name} are all equal, so no correlation is defined", remedy="give pairs that differ"
             )
     statistic = _spearman if measure == "spearman" else _pearson
-    return _estimate(statistic, (x, y), resamples, confidence, seed)
+    return _estimate(statistic, columns, resamples, confidence, seed)
 
 
 def triplet_accuracy(
@@ -140,14 +120,8 @@ def triplet_accuracy(
     BioLORD 2022, section 4.4 and table 4 (MedNLI-S). A tie is no success. The interval is that of :func:`correlate`.
 
     Args:
-        entailed: ``(n,)`` cosines of premise and entailed text.
-        contradicted: ``(n,)`` cosines of premise and contradicted text.
-        resamples: how often n triplets are drawn with replacement.
-        confidence: share of the resamples inside the interval.
-        seed: seed of the draws.
-
-    Returns:
-        The accuracy.
+        entailed, contradicted: ``(n,)`` cosines of the premise with each.
+        resamples, confidence, seed: see :func:`correlate`.
 
     Raises:
         ConfigError: lengths differ, there is no triplet, or an option is outside its range.
@@ -155,12 +129,18 @@ def triplet_accuracy(
     >>> triplet_accuracy([0.9, 0.5, 0.1, 0.3], [0.2, 0.5, 0.0, 0.4]).value
     0.5
     """
-    x, y = np.asarray(entailed, dtype=np.float64), np.asarray(contradicted, dtype=np.float64)
-    if x.ndim != 1 or x.shape != y.shape:
-        raise ConfigError(f"cosines of shape {x.shape} and {y.shape}, the same (n,) expected")
-    if not len(x):
+    columns = _columns(entailed, contradicted, "entailed cosines", "contradicted cosines")
+    if not len(columns[0]):
         raise ConfigError("no triplets to measure", remedy="give one or more")
-    return _estimate(_share, (x, y), resamples, confidence, seed)
+    return _estimate(lambda near, far, axis=-1: (near > far).mean(axis=axis), columns, resamples, confidence, seed)
+
+
+def _columns(one: ArrayLike, other: ArrayLike, first: str, second: str) -> tuple[Vector, Vector]:
+    """Two columns of one length."""
+    x, y = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ConfigError(f"{first} of shape {x.shape} and {second} of shape {y.shape}, the same (n,) expected")
+    return x, y
 
 
 def _estimate(
@@ -207,11 +187,6 @@ def _spearman(x: Vector, y: Vector, axis: int = -1) -> Any:
     return _pearson(rankdata(x, axis=axis), rankdata(y, axis=axis), axis)
 
 
-def _share(entailed: Vector, contradicted: Vector, axis: int = -1) -> Any:
-    """Share of triplets in which the entailed text is nearer."""
-    return (entailed > contradicted).mean(axis=axis)
-
-
 class SimilarityTask(Sampled):
     """Spearman correlation of cosines with the ratings of concept pairs (BioLORD 2022, table 1), accuracy of triplets.
 
@@ -229,30 +204,21 @@ class SimilarityTask(Sampled):
     resamples: Annotated[int, Field(ge=1, le=1_000_000, description="Resamples of the interval.")] = RESAMPLES
 
     def measure(self, run: Run) -> Report:
-        """See :meth:`medlink.evaluation.task.Task.measure`."""
-        read = [(path, self.drawn(self._read(path, run.problems))) for path in run.paths]
+        read: list[tuple[StrPath, Sequence[RatedPair | Triplet]]] = []
+        for path in run.paths:
+            reader = read_triplets if self.triplets and has_triplets(path) else read_pairs
+            read.append((path, self.drawn(reader(path, run.problems))))
         table: list[Row] = []
         items: list[Row] = []
         for path, of_file in read:
-            name = Path(path).name
+            name: dict[str, Cell] = {"file": Path(path).name}
             estimates, rows = self._measured(path, of_file, run)
-            table += [
-                {
-                    "file": name,
-                    "items": one.items,
-                    "measure": measure,
-                    "value": one.value,
-                    "low": one.low,
-                    "high": one.high,
-                }
-                for measure, one in estimates.items()
-            ]
-            items += [{"file": name} | row for row in rows]
+            for measure, found in estimates.items():
+                interval = {"value": found.value, "low": found.low, "high": found.high}
+                table.append({**name, "items": found.items, "measure": measure, **interval})
+            items += [name | row for row in rows]
         count = sum(len(of_file) for _, of_file in read)
         return Report(f"{count} items of {len(read)} file{'s' * (len(read) != 1)}", table, items, run.problems)
-
-    def _read(self, path: StrPath, problems: Problems) -> Sequence[RatedPair] | Sequence[Triplet]:
-        return read_triplets(path, problems) if self.triplets and has_triplets(path) else read_pairs(path, problems)
 
     def _measured(
         self, path: StrPath, items: Sequence[Any], run: Run
@@ -260,10 +226,10 @@ class SimilarityTask(Sampled):
         """The measures of one file, and a row for each of its items, without their texts."""
         pairs = isinstance(items[0], RatedPair)
         fields = ("one", "other") if pairs else ("premise", "entailed", "contradicted")
-        texts = list(dict.fromkeys(getattr(item, field) for item in items for field in fields))
-        vectors = run.embed(texts)
-        at = {text: row for row, text in enumerate(texts)}
-        first, *others = (vectors[[at[getattr(item, field)] for item in items]] for field in fields)
+        of_field = [[getattr(item, field) for item in items] for field in fields]
+        at = {text: row for row, text in enumerate(dict.fromkeys(chain.from_iterable(zip(*of_field, strict=True))))}
+        vectors = run.embed(list(at))
+        first, *others = (vectors[[at[text] for text in texts]] for texts in of_field)
         cosines = [pair_cosines(first, other) for other in others]
         rows = zip(items, *(column.tolist() for column in cosines), strict=True)
         options = {"resamples": self.resamples, "seed": self.seed}

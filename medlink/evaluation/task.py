@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from os import PathLike
@@ -44,13 +44,10 @@ _CHUNK = 8192
 class Report:
     """What an evaluation found.
 
-    Attributes:
-        head: what was measured, in one line.
-        table: the measures, a row for each file, language or kind; ``None`` for a measure that is not defined.
-        items: what they were made of, a row for each query, pair or threshold. Texts may come from notes and are not
-            in it.
-        problems: rows of the input that could not be used, and those that were left out on purpose.
-        sweep: the counts at each threshold, for a picture.
+    ``head`` says what was measured, in one line. ``table`` has a row of measures for each file, language or kind,
+    ``None`` for one that is not defined; ``items`` one for each query, pair or threshold, without texts, which may come
+    from notes. ``problems`` are rows of the input that were left out, ``sweep`` the counts at each threshold, for a
+    picture.
     """
 
     head: str
@@ -87,44 +84,37 @@ class Report:
         return {"head": self.head, "table": [dict(row) for row in self.table], "left_out": left_out}
 
 
-def _shown(cell: Cell) -> str:
-    if cell is None:
-        return "-"
-    return f"{cell:.3f}" if isinstance(cell, float) else str(cell)
+def _shown(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
+    return none if cell is None else format(cell, digits) if isinstance(cell, float) else str(cell)
 
 
-def separated(rows: Iterable[Row], separator: str) -> Iterable[str]:
+def separated(rows: Iterable[Row], separator: str) -> Iterator[str]:
     r"""Lines of a table: TSV without quoting, or CSV with it; floats have six digits.
 
     >>> list(separated([{"file": "a", "cosine": 1 / 3}], "\t"))
     ['file\tcosine\n', 'a\t0.333333\n']
     """
+
+    def line(cells: Iterable[str]) -> str:
+        if separator == "\t":
+            return "\t".join(cells) + "\n"
+        buffer = io.StringIO()
+        csv.writer(buffer, delimiter=separator, lineterminator="\n").writerow(cells)
+        return buffer.getvalue()
+
     for number, row in enumerate(rows):
         if not number:
-            yield _line(row, separator)
-        yield _line(
-            ("" if v is None else f"{v:.6g}" if isinstance(v, float) else str(v) for v in row.values()), separator
-        )
-
-
-def _line(cells: Iterable[str], separator: str) -> str:
-    if separator == "\t":
-        return "\t".join(cells) + "\n"
-    buffer = io.StringIO()
-    csv.writer(buffer, delimiter=separator, lineterminator="\n").writerow(cells)
-    return buffer.getvalue()
+            yield line(row)
+        yield line(_shown(cell, ".6g", "") for cell in row.values())
 
 
 class Run:
-    """What a task is given when it runs.
+    """What a task is given when it runs; ``problems`` is where readers count the rows that they leave out.
 
     Args:
         paths: a file or folder for each of the inputs of the task.
         encoder: an encoder, or what :func:`medlink.load_encoder` takes.
         progress: called as each step goes on.
-
-    Attributes:
-        problems: where readers count the rows that they leave out.
     """
 
     def __init__(self, paths: Sequence[StrPath], encoder: str | Encoder, progress: Progress | None) -> None:
@@ -147,11 +137,9 @@ class Run:
 class Task(Settings, ABC):
     """Base of all tasks: the fields are the options, the docstring is the help of the command.
 
-    Attributes:
-        inputs: names of the files that it reads; one that ends in ``...`` stands for one or more.
-        encodes: whether an encoder is measured.
-        itemised: whether the report has a row for each item.
-        draws: whether the report has a :class:`medlink.evaluation.Sweep` that can be drawn.
+    ``inputs`` are names of the files that it reads; one that ends in ``...`` stands for one or more. ``encodes`` says
+    whether an encoder is measured, ``itemised`` whether the report has a row for each item, and ``draws`` whether it
+    has a :class:`medlink.evaluation.Sweep` that can be drawn.
     """
 
     inputs: ClassVar[tuple[str, ...]]
@@ -206,15 +194,7 @@ def step(progress: Progress | None, name: str) -> Callable[[int, int], object] |
 
 
 def embed(encode: Encode, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
-    """Embed texts some at a time, so that a progress bar moves.
-
-    Args:
-        encode: embeds n texts as ``(n, d)`` unit vectors.
-        texts: one or more.
-        progress: called with step, done and whole.
-
-    Returns:
-        ``(n, d)`` float32.
+    """Embed one or more texts some at a time, so that a progress bar moves: ``(n, d)`` float32.
 
     Raises:
         ConfigError: there is no text.

@@ -155,15 +155,11 @@ class LineFile:
             with open(self.path, "rb") if self._stream is None else nullcontext(self._stream) as stream:
                 yield stream
         except (EOFError, zlib.error) as error:
-            raise InputError(
-                f"the compressed file is damaged or cut off after line {self.rows}: {error}",
-                path=self.path,
-                remedy="fetch or compress it again",
-            ) from error
+            message = f"the compressed file is damaged or cut off after line {self.rows}: {error}"
+            raise InputError(message, path=self.path, remedy="fetch or compress it again") from error
         except OSError as error:
-            raise InputError(
-                f"cannot be read: {error.strerror or error}", path=self.path, remedy="check the file and its rights"
-            ) from error
+            message = f"cannot be read: {error.strerror or error}"
+            raise InputError(message, path=self.path, remedy="check the file and its rights") from error
 
     def _check_empty(self, empty: bool) -> None:
         if empty and not self.may_be_empty:

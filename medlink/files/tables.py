@@ -175,11 +175,9 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
             except csv.Error as error:
                 large = "field larger" in str(error)
                 if "unexpected end" in str(error) or (large and len(span) > 1):
+                    remedy = "close the quote, or give the table as TSV, which has no quoting"
                     raise InputError(
-                        "a quoted cell does not end",
-                        path=lines.path,
-                        line=span[0],
-                        remedy="close the quote, or give the table as TSV, which has no quoting",
+                        "a quoted cell does not end", path=lines.path, line=span[0], remedy=remedy
                     ) from error
                 kind = f"a cell of more than {csv.field_size_limit():,} characters" if large else "broken quoting"
                 for line in span:
@@ -198,11 +196,7 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
 def _wrong_width(lines: LineFile, span: list[int], found: int, columns: int) -> None:
     """Count a row of another width, which at the end of a file says that the rest is missing."""
     if lines.cut and found < columns and lines.problems.max_bad_share < 1:
-        raise InputError(
-            f"the last line is cut off: {found} of {columns} columns and no line end",
-            path=lines.path,
-            line=span[0],
-            remedy="fetch, unpack or export the file again",
-        )
+        message = f"the last line is cut off: {found} of {columns} columns and no line end"
+        raise InputError(message, path=lines.path, line=span[0], remedy="fetch, unpack or export the file again")
     for line in span:
         lines.bad("column count", line, f"{found} columns, {columns} expected")

@@ -21,7 +21,7 @@ from medlink.files.json import read_json, write_json
 from medlink.index.concept_index import ConceptIndex
 from medlink.kb import KnowledgeBase
 from medlink.models import Encoder, load_encoder
-from medlink.records import Name
+from medlink.records import FSN, Name
 
 FORMAT = 2
 MANIFEST, KB, INDEX, ENCODER = "manifest.json", "kb.sqlite", "index", "encoder"
@@ -38,7 +38,7 @@ def _remedy(folder: Path) -> str:
 def indexed(names: Iterable[Name]) -> Iterator[Name]:
     """The names that go into an index."""
     # a fully specified name carries its tag ("All (finding)"), which nobody writes
-    return (name for name in names if name.type != "fsn")
+    return (name for name in names if name.type != FSN)
 
 
 def build_bundle(

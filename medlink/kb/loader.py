@@ -74,10 +74,8 @@ class Loader:
 
     What is in the final tables stays, and what comes goes behind it.
 
-    Args:
-        connection: a connection whose main file is empty or a knowledge base, and to which the second file is
-            attached as ``staging``.
-        languages: filter of names and definitions; ``None`` keeps all.
+    The main file of the connection is empty or a knowledge base, and the second file is attached as ``staging``.
+    ``languages`` is the filter of names and definitions; ``None`` keeps all.
 
     Attributes:
         sources: sources by name, those of before first.
@@ -145,11 +143,10 @@ class Loader:
             batch.flush()
 
     def _source_id(self, name: str) -> int:
-        number = self._source_ids.get(name)
-        if number is None:
-            number = self._source_ids[name] = len(self._source_ids) + 1
+        if name not in self._source_ids:
+            self._source_ids[name] = len(self._source_ids) + 1
             self.sources.setdefault(name, Source(name))
-        return number
+        return self._source_ids[name]
 
     def _name(self, record: Name) -> None:
         text = record.text.strip()
@@ -226,11 +223,8 @@ class Loader:
 
     def _finish_names(self, skipped: list[Counter[str]]) -> Any:
         staged = schema.staged_name.c
-        names = self.connection.execute(
-            select(staged.concept_id, staged.language, staged.key, staged.text, staged.type, staged.source_id).order_by(
-                staged.concept_id, staged.language, staged.key
-            )
-        )
+        sorted_names = select(schema.staged_name).order_by(staged.concept_id, staged.language, staged.key)
+        names = self.connection.execute(sorted_names)
         waiting = schema.staged_concept.c
         # SQLite takes source_id from the row that holds the minimum: the first one read.
         announced = select(waiting.concept_id, waiting.source_id, func.min(waiting.seq)).group_by(waiting.concept_id)

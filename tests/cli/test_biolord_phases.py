@@ -10,7 +10,7 @@ import pytest
 
 from medlink.errors import ConfigError, InputError
 from medlink.kb import Input, KnowledgeBase, build_kb
-from medlink.training.biolord.sources import TrainingData
+from medlink.training.biolord.phases import TrainingData
 from medlink.training.data.view import TrainingView
 
 from .biolord_folder import train

@@ -10,6 +10,7 @@ import pytest
 import medlink
 from medlink.errors import ConfigError, InputError
 from medlink.training.biolord.recipe_file import read_recipe
+from medlink.training.biolord.recipes import MultilingualRecipe, StsRecipe
 
 from .biolord_folder import TOML, train
 
@@ -76,7 +77,7 @@ def write(folder: Path, old: str, new: str) -> Path:
         (
             "runs = 2",
             "patience = 2",
-            r"in \[distill\], patience is 2 and there is no dev\. Remedy: name rated pairs in dev, or leave pati",
+            r"in \[distill\], patience is 2 and there is no dev\. Remedy: name rated pairs as dev, or leave pati",
         ),
         ("runs = 2", 'evaluate_steps = "epoch"', r"in \[distill\], evaluate_steps is 'epoch' and there is no dev"),
         (
@@ -119,6 +120,15 @@ def test_recipes_that_are_not(old: str, new: str, tmp_path: Path) -> None:
         "soup",
         "multilingual",
     ]
+
+
+def test_what_is_not_said_is_the_default_of_the_phase(tmp_path: Path) -> None:
+    recipe = read_recipe(write(tmp_path, 'filter = ""\nepochs = 1', 'filter = ""'))
+    assert recipe.sts_again is not None
+    assert recipe.multilingual is not None
+    assert recipe.sts_again.recipe(StsRecipe).to_dict() == StsRecipe(epochs=1, batch_size=8).to_dict()
+    expected = MultilingualRecipe(batch_size=64, filter="").to_dict()
+    assert recipe.multilingual.recipe(MultilingualRecipe).to_dict() == expected
 
 
 def test_no_text(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from medlink.errors import ConfigError, InputError
 from medlink.kb import Input, extend_kb
 from medlink.models import load_encoder
 from medlink.training.biolord.recipe_file import FOLDERS, read_recipe
-from medlink.training.biolord.record import RECORD, bind
+from medlink.training.biolord.recipe_run import RECORD, bind
 from medlink.training.common.recipes import RunOptions
 from medlink.training.common.run import work_folder
 from tests.training.small_bert import small_bert
@@ -228,7 +228,7 @@ def test_nothing_changes_under_a_process_that_is_at_work(begun: Path) -> None:
     before = record(begun)
     with work_folder(work, RunOptions()):
         rebind(begun)
-        with pytest.raises(ConfigError, match=r"1-sts\.checkpoints: another process is training .*Remedy: wait"):
+        with pytest.raises(ConfigError, match=r"1-sts\.checkpoints: another process is writing the .*Remedy: wait"):
             rebind(begun, ("runs = 2", "runs = 3"))
     assert record(begun) == before
     rebind(begun, ("runs = 2", "runs = 3"))
@@ -250,7 +250,7 @@ def test_folders_that_cannot_be_used(begun: Path) -> None:
     with pytest.raises(ConfigError, match="the folder is not empty and holds no run"):
         rebind(begun)
     (begun / "file").touch()
-    with pytest.raises(ConfigError, match="run: cannot be written: "):
+    with pytest.raises(ConfigError, match="run: the folder cannot be written: "):
         rebind(begun, ('out = "run"', 'out = "file/run"'))
     (begun / "sts.tsv").unlink()
     with pytest.raises(InputError, match=r"sts\.tsv: cannot be read: .*Remedy: mend the recipe, or bring"):

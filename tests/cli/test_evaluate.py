@@ -14,7 +14,8 @@ import medlink
 from medlink.cli.evaluate import evaluate
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation import TASKS, sweep
-from medlink.evaluation.names import read_names
+from medlink.evaluation.names import read_dictionary
+from medlink.files.problems import Problems
 from medlink.models import load_encoder
 
 TABLE = Path(medlink.__file__).parent / "resources" / "demo" / "terminology.tsv"
@@ -32,8 +33,8 @@ def rows(path: Path) -> list[dict[str, str]]:
 def test_clustering_says_what_the_library_says(tmp_path: Path) -> None:
     result = run("clustering", TABLE, "-o", tmp_path / "out.tsv")
     assert result.exit_code == 0, result.output
-    names = read_names(TABLE)
-    found = sweep(names.concepts, load_encoder().encode(names.texts))
+    names = read_dictionary(TABLE, Problems())
+    found = sweep(names.owners, load_encoder().encode(names.texts))
     best = found.to_dicts()[found.best]
     head, columns, values = result.stdout.splitlines()
     assert head == (

@@ -13,7 +13,8 @@ import medlink
 from medlink.cli.evaluate import evaluate
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
 from medlink.evaluation import measure_answers, read_leaves, retrieve
-from medlink.evaluation.retrieval_data import read_dictionary, read_queries
+from medlink.evaluation.names import read_dictionary
+from medlink.evaluation.retrieval_data import read_queries
 from medlink.evaluation.task import draw
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
@@ -57,7 +58,7 @@ def test_retrieval_says_what_the_library_says(queries: Path, tmp_path: Path) -> 
     assert result.exit_code == 0, result.output
     names = read_dictionary(TABLE, Problems())
     read = read_queries([queries], Problems())
-    answers = retrieve(load_encoder().encode, names, read.queries, rank_by="names")
+    answers = retrieve(load_encoder().encode, names, read, rank_by="names")
     head, columns, *lines = result.stdout.splitlines()
     assert head == f"81 queries, {len(names)} names of {len(names.concepts)} concepts"
     assert columns.split() == ["language", "queries", "in", "dictionary", "Acc@1", "Acc@5", "MRR", "not", "found"]

@@ -191,8 +191,8 @@ def test_a_student_of_another_width(folder: Path, tmp_path: Path) -> None:
         (("contrastive", "nowhere.sqlite", "--start", "builtin", "-o", "out", "--epochs", "0"), "epochs is 0"),
         *(
             (
-                (*command, "-o", "out", *option),
-                f"medlink: {option[0]} is given without --dev. Remedy: name rated pairs with --dev, or leave it out.",
+                (*command, "-o", "out", *map(str, option)),
+                f"is {option[1]!r} and there is no dev. Remedy: name rated pairs as dev, or leave {option[0][2:5]}",
             )
             for command in (
                 ("sts", "nowhere.tsv", "--start", "builtin"),
@@ -201,7 +201,7 @@ def test_a_student_of_another_width(folder: Path, tmp_path: Path) -> None:
                 ("multilingual", "nowhere.sqlite", "--teacher", "builtin", "--student", "builtin"),
                 ("static", "nowhere.sqlite", "--teacher", "builtin"),
             )
-            for option in (("--patience", "2"), ("--evaluate-steps", "epoch"))
+            for option in (("--patience", 2), ("--evaluate-steps", "epoch"))
         ),
     ],
 )

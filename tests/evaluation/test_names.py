@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError, KnowledgeBaseError
-from medlink.evaluation.names import NameSet, read_clusters, read_names
+from medlink.evaluation.names import Dictionary, read_clusters, read_dictionary
+from medlink.files.problems import Problems
 from medlink.kb import Input, build_kb
-from medlink.records import Name
 
 TABLE = "concept_id\tname\tlanguage\nA:1\tasthma\ten\nA:1\tAsthma\tde\nA:2\tasthma\tes\nA:3\tcough\ten\n"
 
@@ -21,25 +21,29 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_table_and_knowledge_base_are_the_same(table: Path, tmp_path: Path, demo_path: Path) -> None:
-    names = read_names(table)
+    names = read_dictionary(table, Problems())
     assert names.texts == ("Asthma", "asthma", "cough")
-    assert names.concepts == (("A:1",), ("A:1", "A:2"), ("A:3",))
+    assert names.concepts == (("A:1",), ("A:2",), ("A:3",))
+    assert names.owners == ((0,), (0, 1), (2,))
     assert names.languages == (("de",), ("en", "es"), ("en",))
-    assert (len(names), names.concept_count) == (3, 3)
+    assert len(names) == 3
     build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
-    assert read_names(tmp_path / "kb.sqlite") == read_names(tmp_path) == names
-    assert read_names(demo_path).concept_count == 479
+    for path in (tmp_path / "kb.sqlite", tmp_path):
+        found = read_dictionary(path, Problems())
+        assert (found, found.languages) == (names, names.languages)
+    assert len(read_dictionary(demo_path, Problems()).concepts) == 479
 
 
-def test_fully_specified_names_are_left_out() -> None:
-    names = [Name("A", "asthma (disorder)", "en", "fsn"), Name("A", "asthma", "en")]
-    assert NameSet.of(names).texts == ("asthma",)
+def test_fully_specified_names_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "names.tsv"
+    path.write_text("concept_id\tname\tlanguage\ttype\nA\tasthma (disorder)\ten\tfsn\nA\tasthma\ten\t\n", "utf-8")
+    assert read_dictionary(path, Problems()).texts == ("asthma",)
 
 
 def test_a_sample_is_of_whole_concepts() -> None:
-    names = NameSet.of(Name(f"C{i % 40}", f"name {i}", "en") for i in range(200))
+    names = Dictionary.of(((f"C{i % 40}",), f"name {i}", "en") for i in range(200))
     sample = names.sample(52, seed=1)
-    assert (len(sample), sample.concept_count) == (55, 11)
+    assert (len(sample), len(set().union(*sample.owners)), len(sample.languages)) == (55, 11, 55)
     assert list(sample.texts) == sorted(sample.texts)
     assert names.sample(52, seed=1) == sample
     assert names.sample(52, seed=2) != sample
@@ -48,12 +52,12 @@ def test_a_sample_is_of_whole_concepts() -> None:
 
 def test_bad_names(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
-        read_names(tmp_path / "missing.tsv")
+        read_dictionary(tmp_path / "missing.tsv", Problems())
     with pytest.raises(KnowledgeBaseError, match="there is no knowledge base"):
-        read_names(tmp_path)
+        read_dictionary(tmp_path, Problems())
     (tmp_path / "none.tsv").write_text("concept_id\tname\n", "utf-8")
     with pytest.raises(InputError, match=r"none\.tsv: there are no names in it\. Remedy: give a source"):
-        read_names(tmp_path / "none.tsv")
+        read_dictionary(tmp_path / "none.tsv", Problems())
 
 
 def test_clusters(tmp_path: Path) -> None:
@@ -94,7 +98,7 @@ def test_clusters_that_a_language_parts(tmp_path: Path) -> None:
 
 
 def test_blanks_and_languages_of_names() -> None:
-    names = [Name("A", "left  arm", "en"), Name("B", "left arm", "en"), Name("C", "left arm", "de")]
-    assert NameSet.of(names) == NameSet(("left arm",), (("A", "B", "C"),), (("de", "en"),))
-    parted = NameSet.of(names, by_language=True)
-    assert parted == NameSet(("left arm", "left arm"), (("C",), ("A", "B")), (("de",), ("en",)))
+    names = [(("A",), "left  arm", "en"), (("B",), "left arm", "en"), (("C",), "left arm", "de")]
+    found, parted = Dictionary.of(names), Dictionary.of(names, by_language=True)
+    assert (found.texts, found.owners, found.languages) == (("left arm",), ((0, 1, 2),), (("de", "en"),))
+    assert (parted.texts, parted.owners, parted.languages) == (("left arm",) * 2, ((2,), (0, 1)), (("de",), ("en",)))

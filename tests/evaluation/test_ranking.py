@@ -106,12 +106,6 @@ def test_refusals() -> None:
         rank_gold(one, one, owner, owner, rank_by="rows")
     with pytest.raises(ConfigError, match="depth 0, 1 or more expected"):
         rank_gold(one, one, owner, owner, depth=0)
-    with pytest.raises(ConfigError, match=r"queries of shape \(1, 2\) and names of shape \(1, 1\), one width"):
-        rank_gold(one, one[:, :1], owner, owner)
-    with pytest.raises(ConfigError, match=r"\(1, 1\) owners and \(1, 2\) gold for 1 names, 1 queries"):
-        rank_gold(one, one, owner, table([{0}], 2))
-    with pytest.raises(ConfigError, match="name 1 belongs to no concept"):
-        rank_gold(one, np.repeat(one, 2, axis=0), table([{0}, set()], 1), owner)
 
 
 def test_measures_by_hand() -> None:

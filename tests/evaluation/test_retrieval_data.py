@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError, KnowledgeBaseError
-from medlink.evaluation.retrieval import Dictionary, Query
-from medlink.evaluation.retrieval_data import read_dictionary, read_queries, split_ids
+from medlink.evaluation.names import Dictionary, read_dictionary, split_ids
+from medlink.evaluation.retrieval import Query
+from medlink.evaluation.retrieval_data import read_queries
 from medlink.files.problems import Problems
 from medlink.kb import Input, build_kb
 
@@ -77,22 +78,23 @@ def test_queries_of_biosyn(tmp_path: Path) -> None:
     )
     write(folder, "1.concept", "1||0|6||Disease||asthma||D5|D6\n")
     write(folder, "notes.txt", "left alone")
-    found = read_queries([folder], Problems())
-    assert found.without_concept == 1
-    assert found.queries == (
+    problems = Problems()
+    found = read_queries([folder], problems)
+    assert problems.skipped == {"query without a concept": 1}
+    assert found == (
         Query(("asthma",), ("D5", "D6"), "", "1.concept", 1),
         Query(("left arm",), ("D1",), "", "2.concept", 1),
         Query(("breast cancer", "ovarian cancer"), ("D2", "D3"), "", "2.concept", 3),
         Query(("cd4+ cells",), ("D4",), "", "2.concept", 4),
         Query(("one", "two"), ("D5", "D6"), "", "2.concept", 5),
     )
-    assert read_queries([folder / "1.concept"], Problems(), language="en").queries[0].language == "en"
+    assert read_queries([folder / "1.concept"], Problems(), language="en")[0].language == "en"
 
 
 def test_queries_of_xl_bel(tmp_path: Path) -> None:
     german = write(tmp_path, "de_1k_test_query.txt", 'C1|C2||"Armeria"\nC3||Fuß+Knie\n')
     context = write(tmp_path, "xx_context.txt", "C1||asma||Tiene <tgt>asma</tgt> || hoy.\n")
-    found = read_queries([german, context], Problems(), language="es").queries
+    found = read_queries([german, context], Problems(), language="es")
     assert found == (
         Query(('"Armeria"',), ("C1", "C2"), "de", "de_1k_test_query.txt", 1),
         Query(("Fuß+Knie",), ("C3",), "de", "de_1k_test_query.txt", 2),
@@ -102,15 +104,16 @@ def test_queries_of_xl_bel(tmp_path: Path) -> None:
 
 def test_queries_of_a_table(tmp_path: Path) -> None:
     text = "mention\tconcept_id\tlanguage\nleft  arm\tA|B\tGER\nfever\tC+D\t\ncough\t-1\ten\n"
-    found = read_queries([write(tmp_path, "queries.tsv", text)], Problems(), language="en")
-    assert found.without_concept == 1
-    assert found.queries == (
+    problems = Problems()
+    found = read_queries([write(tmp_path, "queries.tsv", text)], problems, language="en")
+    assert problems.skipped == {"query without a concept": 1}
+    assert found == (
         Query(("left arm",), ("A", "B"), "de", "queries.tsv", 2),
         Query(("fever",), ("C", "D"), "en", "queries.tsv", 3),
     )
     for column in ("name", "text"):
         table = write(tmp_path, "queries.csv", f'id,{column}\nA,"left, arm"\n')
-        assert read_queries([table], Problems()).queries == (Query(("left, arm",), ("A",), "", "queries.csv", 2),)
+        assert read_queries([table], Problems()) == (Query(("left, arm",), ("A",), "", "queries.csv", 2),)
 
 
 def test_bad_queries_are_counted(tmp_path: Path) -> None:
@@ -118,7 +121,7 @@ def test_bad_queries_are_counted(tmp_path: Path) -> None:
     marked = write(tmp_path, "q.concept", "1||0|1||D||a||D1\n1||0|1||D||||D1\nD1||a\n")
     two = write(tmp_path, "q.txt", "D1||a\nD1||\nno mark\n")
     table = write(tmp_path, "q.tsv", "id\tname\tlanguage\nA\ta\t\nA\t\t\nA\ta\tklingon\n")
-    assert len(read_queries([marked, two, table], problems).queries) == 3
+    assert len(read_queries([marked, two, table], problems)) == 3
     assert problems.bad == {"no mention between ||": 4, "empty name": 1, "unknown language": 1}
 
 

@@ -119,5 +119,7 @@ def test_refusals() -> None:
         correlate([1, 2], [1, 2], confidence=1)
     with pytest.raises(ConfigError, match=r"no triplets to measure\. Remedy: give one or more"):
         triplet_accuracy([], [])
-    with pytest.raises(ConfigError, match=r"cosines of shape \(1,\) and \(2,\), the same"):
+    with pytest.raises(
+        ConfigError, match=r"entailed cosines of shape \(1,\) and contradicted cosines of shape \(2,\), the same"
+    ):
         triplet_accuracy([1], [1, 2])

@@ -76,9 +76,9 @@ def _rows(table: Table) -> Iterator[tuple[int, str, str, str, str]]:
     """Line, id, predicate, language and text of each translation, whatever the layout."""
     for columns in _LAYOUTS:
         if table.has(columns):
-            places = table.places(columns)
+            at = table.places(columns)
             for line, cells in table.rows:
-                concept_id, predicate, language, text = (cells[place].strip() for place in places)
+                concept_id, predicate, language, text = (cells[place].strip() for place in at)
                 yield line, concept_id, predicate, language, text
             return
     if not table.has(_TEMPLATE):
@@ -90,17 +90,12 @@ def _rows(table: Table) -> Iterator[tuple[int, str, str, str, str]]:
     line, second = next(table.rows, (2, []))
     found = _DIRECTIVE.match(second[value]) if second else None
     if found is None:
-        raise InputError(
-            "looked for a second header row with a directive such as 'AL oboInOwl:hasExactSynonym@de SPLIT=|'; "
-            f"found {second[value][:80]!r}"
-            if second
-            else "there is no second header row",
-            path=table.lines.path,
-            line=line,
-            remedy="give a Babelon TSV, or a ROBOT template with a language",
-        )
+        wanted = "looked for a second header row with a directive such as 'AL oboInOwl:hasExactSynonym@de SPLIT=|'"
+        message = f"{wanted}; found {second[value][:80]!r}" if second else "there is no second header row"
+        remedy = "give a Babelon TSV, or a ROBOT template with a language"
+        raise InputError(message, path=table.lines.path, line=line, remedy=remedy)
     table.lines.header = 2
-    predicate, language, separator = found[1], found[2], found[3]
+    predicate, language, separator = found.groups()
     for line, cells in table.rows:
         for text in cells[value].split(separator) if separator else [cells[value]]:
             yield line, cells[subject].strip(), predicate, language, text.strip()

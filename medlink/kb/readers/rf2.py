@@ -39,6 +39,7 @@ _FSN, _DEFINITION, _PREFERRED = "900000000000003001", "900000000000550004", "900
 _IS_A, _INFERRED = "116680003", "900000000000011006"
 _US, _GB = "900000000000509007", "900000000000508004"
 _SYSTEMS = {"447562003": "ICD-10", "446608001": "ICD-O", "900000000000497000": "CTV3", "6011000124106": "ICD-10-CM"}
+_STATE = ("id", "effectiveTime", "active")
 _TAG = re.compile(r"\(([^()]+)\)\s*$")
 _NAMING = frozenset({"attribute", "foundation metadata concept"})
 
@@ -99,11 +100,10 @@ class _Snapshot:
 
     def active(self, kind: str, columns: Sequence[str]) -> Iterator[tuple[LineFile, int, list[str]]]:
         """Active rows of all files of a kind: the file, the line, and the asked columns."""
-        required = ["id", "effectiveTime", "active", *columns]
         retired = self.retired(kind)
         for path in self.files[kind]:
             table = open_table(path, self.problems, separator="\t")
-            at_id, at_time, at_active, *at = table.places(required)
+            at_id, at_time, at_active, *at = table.places([*_STATE, *columns])
             for line, cells in table.rows:
                 if cells[at_active] != "1":
                     if kind == "Concept":
@@ -126,7 +126,7 @@ class _Snapshot:
             return dates
         for path in self.files[kind]:
             table = open_table(path, Problems(1.0), separator="\t")
-            at_id, at_time, at_active = table.places(["id", "effectiveTime", "active"])
+            at_id, at_time, at_active = table.places(_STATE)
             for _, cells in table.rows:
                 if cells[at_active] == "0" and cells[at_time] > dates.get(cells[at_id], ""):
                     dates[cells[at_id]] = cells[at_time]

@@ -15,11 +15,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from medlink.language.text import normalise
-from medlink.models.transformer import fingerprint_of
 from medlink.training.biolord.recipes import ContrastiveRecipe
 from medlink.training.common.batches import Batch
-from medlink.training.common.losses import info_nce
-from medlink.training.common.run import Run, transformer
+from medlink.training.common.losses import EmbeddingLoss, info_nce
+from medlink.training.common.run import Run
 from medlink.training.data.pairs import Pair, PairSource
 
 CARD = {
@@ -30,27 +29,17 @@ CARD = {
 }
 
 
-class InfoNceLoss(torch.nn.Module):
+class InfoNceLoss(EmbeddingLoss):
     """:func:`~medlink.training.common.losses.info_nce` of names against texts, as a loss of sentence-transformers.
-
-    Args:
-        model: a sentence-transformers model.
-        temperature: what cosines are divided by.
 
     Inputs: a column of n names, one of n texts; labels ``(n, n)``, the mask that :func:`no_negatives` makes.
     """
 
     def __init__(self, model: torch.nn.Module, temperature: float) -> None:
-        super().__init__()
-        self.model, self.temperature = model, temperature
-
-    def forward(self, sentence_features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of one batch, a scalar."""
-        columns = [self.model(features)["sentence_embedding"] for features in sentence_features]
-        return self.compute_loss_from_embeddings(columns, labels)
+        super().__init__(model)
+        self.temperature = temperature
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """The loss from the embeddings of names and of texts."""
         names, texts = (functional.normalize(column, dim=-1) for column in embeddings)
         return info_nce(names, texts, labels, self.temperature)
 
@@ -62,9 +51,6 @@ def no_negatives(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
     where the two pairs are of one concept, or share a name or a text, or the text is the name; in any spelling that
     :func:`medlink.language.text.normalise` makes one.
 
-    Args:
-        pairs: n pairs.
-
     Returns:
         ``(n, n)`` bool, names in rows and texts in columns, true on the diagonal.
 
@@ -73,14 +59,12 @@ def no_negatives(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
     [[1, 1], [0, 1]]
     """
     numbers: dict[str, int] = {}
-    concepts, names, texts = (
+    ids, spelt = [pair.concept_id for pair in pairs], [normalise(text) for p in pairs for text in (p.name, p.text)]
+    concepts, both = (
         np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
-        for values in (
-            [f"{pair.concept_id}\t" for pair in pairs],
-            [normalise(pair.name) for pair in pairs],
-            [normalise(pair.text) for pair in pairs],
-        )
+        for values in (ids, spelt)
     )
+    names, texts = both.reshape(-1, 2).T
     same: NDArray[np.bool_] = names[:, None] == texts
     for values in (concepts, names, texts):
         same |= values[:, None] == values
@@ -97,12 +81,7 @@ class PairStream(PairSource, Protocol):
 
 
 class PairBatches:
-    """Batches of pairs: a column of names, one of texts, and :func:`no_negatives` as the label.
-
-    Args:
-        source: where the pairs come from.
-        size: pairs in a batch.
-    """
+    """Batches of ``size`` pairs: a column of names, one of texts, and :func:`no_negatives` as the label."""
 
     def __init__(self, source: PairStream, size: int) -> None:
         self._source, self._size = source, size
@@ -130,27 +109,11 @@ def train_contrastive(
     *,
     about: Mapping[str, Any] | None = None,
 ) -> None:
-    """InfoNCE on names and what is said of their concepts.
-
-    Args:
-        run: of the folder of the encoder.
-        pairs: where the pairs come from.
-        start: the transformer to train.
-        recipe: how.
-        about: facts about the pairs, for the card.
+    """InfoNCE on names and what is said of their concepts; ``about`` goes into the card.
 
     Raises:
         ConfigError: a batch needs more concepts than there are.
-        EncoderError: as :meth:`~medlink.training.common.run.Run.fit` says.
     """
-    model = transformer(start)
-    before = fingerprint_of(model)
     batches = PairBatches(pairs, recipe.batch_size)
-    run.bind(recipe, data=batches.digest, start=before)
-    figures = run.fit(model, batches, InfoNceLoss(model, recipe.temperature), recipe)
-    data = {
-        **(about or {}),
-        "pairs of an epoch": pairs.pairs_per_epoch,
-        "SHA-256 of the data and their settings": f"`{batches.digest}`",
-    }
-    run.write(model, **CARD, start=before, data=data, recipe=recipe, figures=figures.facts())
+    data = {**(about or {}), "pairs of an epoch": pairs.pairs_per_epoch}
+    run.train(start, batches, lambda model: InfoNceLoss(model, recipe.temperature), recipe, data, **CARD)

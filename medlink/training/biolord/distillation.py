@@ -11,7 +11,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -20,14 +19,12 @@ from sentence_transformers.sentence_transformer.modules import Dense
 from medlink.errors import ConfigError
 from medlink.files.folders import remove
 from medlink.files.json import write_json
-from medlink.models import load_encoder
 from medlink.models.transformer import fingerprint_of
 from medlink.training.biolord.recipes import DistillationRecipe
 from medlink.training.common import checkpoint
 from medlink.training.common.run import Run, transformer
-from medlink.training.common.targets import principal_components, project, sum_embeddings
-from medlink.training.common.teacher import keep_targets, keep_texts, regress
-from medlink.training.data.text_store import ConceptTexts, Entry, TextStore
+from medlink.training.common.teacher import keep_texts, regress, teach
+from medlink.training.data.text_store import ConceptTexts, Entry
 
 RUNS = "runs.json"
 CARD = {
@@ -55,16 +52,14 @@ def distill(
         concepts: gives names and definitions of every concept, in the same order each time
             (:func:`~medlink.training.data.text_store.concept_texts`).
         start: the transformer that learns; the paper's is the one that the contrastive phase began with.
-        recipe: how to train.
-        teacher: the contrastive model, or any encoder.
+        recipe, teacher: how to train; the contrastive model, or any encoder.
 
     Raises:
         ConfigError: there are no definitions or too few concepts.
-        EncoderError: an encoder cannot be used, or as :meth:`~medlink.training.common.run.Run.fit` says.
     """
     store = keep_texts(run, lambda: concept_entries(iter(concepts())))
     before = fingerprint_of(transformer(start))
-    said = _targets(run, store, before, recipe, teacher)
+    _, said = teach(run, store, recipe, teacher, recipe.dimension, start=before)
     facts = {"texts": len(store), "concepts": store.rows, "SHA-256 of the texts": f"`{store.digest}`", **said}
     made = [run.folder / f"encoder-{number + 1}" for number in range(recipe.runs)]
     measure = run.evaluate
@@ -87,53 +82,19 @@ def distill(
     run.wait()
 
 
-def _targets(run: Run, store: TextStore, start: str, recipe: DistillationRecipe, name: str | Path) -> dict[str, Any]:
-    """Embed every text by the teacher, make the concept targets, and reduce them; then let the teacher go."""
-    teacher = load_encoder(name) if run.first else None
-    if teacher is not None:
-        most = min(teacher.dimension, store.rows - 1)
-        if recipe.dimension > most:
-            raise ConfigError(
-                f"{recipe.dimension} dimensions from {store.rows} concepts and a teacher of {teacher.dimension}",
-                remedy=f"give at most {most} dimensions" if most > 0 else "name a knowledge base of several concepts",
-            )
-    run.bind(recipe, data=store.digest, start=start, teacher=teacher and teacher.fingerprint)
-
-    def make(path: Path) -> dict[str, Any]:
-        """Write the targets."""
-        assert teacher is not None
-        run.progress(f"embedding the texts of {store.rows} concepts")
-        whole = path.with_name("whole.npy")
-        rows = sum_embeddings(store, teacher.encode, teacher.dimension, whole)
-        projection = principal_components(rows, recipe.dimension)
-        project(rows, projection, path)
-        del rows
-        whole.unlink()
-        return {"teacher": f"`{teacher.fingerprint}`", "variance kept by the targets": f"{projection.kept:.4f}"}
-
-    return keep_targets(run, make)
-
-
 def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[Entry]:
     """The texts of self-distillation: a row for each concept, half of it from its names, half from its definitions.
 
     BioLORD-2023, section "Self-distillation phase": the target of a concept's name and definition is the average of the
-    contrastive model's embeddings of the two. Where a concept has several of either, those share the half evenly;
-    where it has only one kind, that makes the whole.
-
-    Args:
-        concepts: one at a time.
+    contrastive model's embeddings of the two. Of several names or definitions each has an even share of the half; where
+    a concept has only one kind, that makes the whole.
 
     Raises:
         ConfigError: no concept has a definition, or none has a name.
 
     >>> concepts = [ConceptTexts("A", ("cold", "coryza"), ("An infection.",)), ConceptTexts("B", ("stroke",))]
-    >>> for entry in concept_entries(iter(concepts)):
-    ...     print(entry.row, entry.share, entry.text)
-    0 0.25 cold
-    0 0.25 coryza
-    0 0.5 An infection.
-    1 1.0 stroke
+    >>> [(entry.row, entry.share, entry.text) for entry in concept_entries(iter(concepts))]
+    [(0, 0.25, 'cold'), (0, 0.25, 'coryza'), (0, 0.5, 'An infection.'), (1, 1.0, 'stroke')]
     """
     names = definitions = 0
     for row, concept in enumerate(concepts):
@@ -145,26 +106,16 @@ def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[Entry]:
     if not names:
         raise ConfigError("no concept has a name", remedy="name a knowledge base that has names")
     if not definitions:
-        raise ConfigError(
-            "no concept has a definition",
-            remedy="add a table of definitions or descriptions, or distil from a knowledge base that has some",
-        )
+        remedy = "add a table of definitions or descriptions, or distil from a knowledge base that has some"
+        raise ConfigError("no concept has a definition", remedy=remedy)
 
 
 def with_head(base: str | Path, dimension: int, seed: int) -> tuple[SentenceTransformer, SentenceTransformer]:
-    """A transformer below a random linear head.
+    """A transformer below a random linear head, and the same without it; the two share their weights.
 
-    BioLORD-2023, section "Self-distillation phase": a randomly initialised linear projection on top of the base model.
-    The head is a module of the model, so that several processes keep it alike and checkpoints hold it.
-
-    Args:
-        base: the transformer.
-        dimension: numbers that the head gives.
-        seed: of its weights, which are drawn as torch draws those of a linear layer. Larger ones, that spread as the
-            targets do, teach the base less in as many steps (``docs/distillation.md``).
-
-    Returns:
-        The model with its head, and the same model without it; the two share their weights.
+    BioLORD-2023, section "Self-distillation phase". The head is a module of the model, so that several processes keep
+    it alike and checkpoints hold it. Its weights are drawn from ``seed`` as torch draws those of a linear layer.
+    Larger ones, that spread as the targets do, teach the base less in as many steps (``docs/distillation.md``).
     """
     trunk = transformer(base)
     torch.manual_seed(seed)

@@ -28,9 +28,8 @@ from medlink.training.biolord.multilingual_data import (
 )
 from medlink.training.biolord.recipes import MultilingualRecipe
 from medlink.training.common.run import Run, transformer
-from medlink.training.common.targets import sum_embeddings
-from medlink.training.common.teacher import keep_targets, keep_texts, regress
-from medlink.training.data.text_store import Entry, TextStore
+from medlink.training.common.teacher import keep_texts, regress, teach
+from medlink.training.data.text_store import Entry
 
 CARD = {
     "title": "Encoder trained by BioLORD: cross-lingual distillation",
@@ -47,29 +46,20 @@ def train_multilingual(
 
     Memory grows by 4 bytes for each text; the texts and the teacher's embeddings of the English names lie on disk.
 
-    Args:
-        run: of the folder of the student.
-        alignments: names of one meaning in several languages.
-        start: the transformer that learns.
-        recipe: how to train.
-        teacher: any encoder.
-
     Raises:
         ConfigError: a language is missing, the filter knows none of the languages, or the student is of another width.
         InputError: a table of alignments is not as it should be.
-        EncoderError: an encoder cannot be used, or as :meth:`~medlink.training.common.run.Run.fit` says.
     """
     student = transformer(start)
     before, width = fingerprint_of(student), int(student.get_embedding_dimension() or 0)
     if run.first and not recipe.project and width != (expected := load_encoder(teacher).dimension):
-        raise ConfigError(
-            f"the student embeds in {width} dimensions, the teacher in {expected}",
-            remedy="name a student as wide as the teacher, or add a linear layer with project",
-        )
+        remedy = "name a student as wide as the teacher, or add a linear layer with project"
+        raise ConfigError(f"the student embeds in {width} dimensions, the teacher in {expected}", remedy=remedy)
     said: dict[str, Any] = {}
     store = keep_texts(run, lambda: _entries(run, alignments, recipe, said))
-    facts = _targets(run, store, recipe, teacher, {"start": before, "similarity filter": said.get("similarity filter")})
-    model = fitted(student, facts.pop("width"), recipe.seed)
+    known = {"similarity filter": said.get("similarity filter")}
+    taught_width, facts = teach(run, store, recipe, teacher, None, start=before, **known)
+    model = fitted(student, taught_width, recipe.seed)
     figures = regress(run, model, store, recipe)
     data = {
         "languages": ", ".join(alignments.languages),
@@ -80,23 +70,6 @@ def train_multilingual(
         **facts,
     }
     run.write(model, **CARD, start=before, data=data, recipe=recipe, figures=figures.facts())
-
-
-def _targets(
-    run: Run, store: TextStore, recipe: MultilingualRecipe, name: str | Path, encoders: dict[str, Any]
-) -> dict[str, Any]:
-    """Embed the English names by the teacher, which is then let go; ``encoders`` are the others that matter."""
-    teacher = load_encoder(name) if run.first else None
-    run.bind(recipe, data=store.digest, teacher=teacher and teacher.fingerprint, **encoders)
-
-    def make(path: Path) -> dict[str, Any]:
-        """Write the targets."""
-        assert teacher is not None
-        run.progress(f"embedding {store.rows} names by the teacher")
-        sum_embeddings(store, teacher.encode, teacher.dimension, path)
-        return {"teacher": f"`{teacher.fingerprint}`", "width": teacher.dimension}
-
-    return keep_targets(run, make)
 
 
 def _entries(run: Run, alignments: Alignments, recipe: MultilingualRecipe, said: dict[str, Any]) -> Iterator[Entry]:
@@ -116,12 +89,7 @@ def _entries(run: Run, alignments: Alignments, recipe: MultilingualRecipe, said:
 
 
 def fitted(student: SentenceTransformer, width: int, seed: int) -> SentenceTransformer:
-    """A student that embeds in the given number of dimensions: itself, or with a random linear layer.
-
-    Args:
-        student: the transformer; the layer comes before a normalisation that it ends in.
-        width: of the embeddings.
-        seed: of the layer's weights.
+    """A student that embeds in ``width`` dimensions: itself, or with a random linear layer before its normalisation.
 
     Raises:
         EncoderError: the student says no width of its own.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,6 @@ class Alignments:
         names: gives the names of a knowledge base, in ascending order of their concepts and preferred names first.
         table: see :func:`read_alignments`.
         source: language of the teacher.
-
-    Raises:
-        ConfigError: no language is asked for, or there is nothing to align.
     """
 
     def __init__(
@@ -70,7 +67,9 @@ class Alignments:
             InputError: the table is not as it should be.
         """
         found: Counter[str] = Counter()
-        for group in self._groups():
+        of_kb = () if self._names is None else aligned_names(self._names(), self.languages, self._source)
+        of_table = () if self._table is None else read_alignments(self._table, self.languages)
+        for group in chain(of_kb, of_table):
             found.update(group.languages)
             yield group
         missing = [language for language in self.languages if not found[language]]
@@ -81,20 +80,9 @@ class Alignments:
                 remedy="leave the language out, or add a source or a table of alignments that has it",
             )
 
-    def _groups(self) -> Iterator[Aligned]:
-        if self._names is not None:
-            yield from aligned_names(self._names(), self.languages, self._source)
-        if self._table is not None:
-            yield from read_alignments(self._table, self.languages)
-
 
 def aligned_names(names: Iterable[Name], languages: Sequence[str], source: str = "en") -> Iterator[Aligned]:
-    """The names of each concept that has some in the language of the teacher and in another.
-
-    Args:
-        names: in ascending order of their concepts.
-        languages: the other languages.
-        source: language of the teacher.
+    """The names of each concept, in ascending order, that has some in the ``source`` language and in one of the others.
 
     >>> fever = [Name("A", "fever", "en"), Name("A", "Fieber", "de"), Name("A", "fièvre", "fr")]
     >>> list(aligned_names([*fever, Name("B", "rash", "en")], ["de"]))
@@ -122,9 +110,7 @@ def _base(tag: str, languages: Sequence[str]) -> str:
 def read_alignments(path: str | Path, languages: Sequence[str]) -> Iterator[Aligned]:
     """Read a table of alignments: tab-separated UTF-8, its first line names ``source``, ``target`` and ``language``.
 
-    Args:
-        path: the table, plain or ``.gz``; other columns, and lines of other languages, are left out.
-        languages: of the targets.
+    It is plain or ``.gz``; other columns, and lines of other languages, are left out.
 
     Raises:
         InputError: the file cannot be read, or a line is not as it should be.
@@ -153,11 +139,7 @@ class SenseFilter:
 
     BioLORD-2023, section "Cross-lingual distillation", takes an aligned corpus found with LaBSE; how the similarity
     became an alignment is not in the paper. Here the weight of a pair grows evenly from 0 at cosine ``low`` to 1 at
-    cosine ``high``.
-
-    Args:
-        encoder: any; its embeddings are unit vectors.
-        low, high: see :func:`thresholds`.
+    cosine ``high``; :func:`thresholds` finds both.
     """
 
     encoder: Encoder
@@ -167,10 +149,7 @@ class SenseFilter:
     def __call__(self, groups: Sequence[Aligned]) -> list[list[tuple[int, float]]]:
         """For each target of each group, the number of the source that is nearest to it, and the weight of the pair."""
         return [
-            [
-                (number, float(weight))
-                for number, weight in zip(numbers, sense_weights(cosines, self.low, self.high), strict=True)
-            ]
+            list(zip(numbers, sense_weights(cosines, self.low, self.high).tolist(), strict=True))
             for numbers, cosines in best_cosines(self.encoder, groups, groups)
         ]
 
@@ -178,13 +157,7 @@ class SenseFilter:
 def sense_weights(cosines: NDArray[Any], low: float, high: float) -> NDArray[np.float64]:
     """Weights of pairs by the cosine of their texts: 0 up to ``low``, 1 from ``high`` on, even growth between.
 
-    Args:
-        cosines: any shape.
-        low: a cosine that texts of different meaning reach.
-        high: a cosine of texts of one meaning, above ``low``.
-
-    Returns:
-        Of the same shape.
+    ``low`` is a cosine that texts of different meaning reach, ``high`` one of texts of one meaning. The shape stays.
 
     Raises:
         ConfigError: ``high`` is not above ``low``: the encoder does not tell a translation from any other text.
@@ -203,22 +176,16 @@ def sense_weights(cosines: NDArray[Any], low: float, high: float) -> NDArray[np.
 def thresholds(encoder: Encoder, groups: Sequence[Aligned]) -> tuple[float, float]:
     """What cosines mean to an encoder: what chance reaches, and what a translation has.
 
-    Args:
-        encoder: any.
-        groups: a sample of alignments, at least two.
-
-    Returns:
-        The 95th percentile of the cosines of targets with the nearest source of another group, and the median of those
-        with the nearest source of their own. The other group is half the sample away: neighbours in a terminology are
-        often related.
+    They are the 95th percentile of the cosines of targets with the nearest source of another group, and the median of
+    those with the nearest source of their own. The other group is half the sample away: neighbours in a terminology are
+    often related.
 
     Raises:
         ConfigError: there is one group only.
     """
     if len(groups) < 2:
-        raise ConfigError(
-            "one alignment does not show what chance reaches", remedy="give both thresholds, or no filter"
-        )
+        remedy = "give both thresholds, or no filter"
+        raise ConfigError("one alignment does not show what chance reaches", remedy=remedy)
     own = np.concatenate([cosines for _, cosines in best_cosines(encoder, groups, groups)])
     half = len(groups) // 2
     others = [*groups[half:], *groups[:half]]
@@ -229,16 +196,13 @@ def thresholds(encoder: Encoder, groups: Sequence[Aligned]) -> tuple[float, floa
 def best_cosines(
     encoder: Encoder, groups: Sequence[Aligned], others: Sequence[Aligned]
 ) -> Iterator[tuple[list[int], NDArray[np.float32]]]:
-    """For each target of a group the nearest source of the group at the same place in ``others``.
+    """For each target of each group the nearest source, the first of several, of the group at its place in ``others``.
 
-    Yields:
-        For each group the numbers of the sources, the first of those equally near, and the cosines: ``(targets,)``.
+    Yields the numbers of the sources and the cosines, ``(targets,)`` of each group.
     """
     for start in range(0, len(groups), _AT_ONCE):
         some, beside = groups[start : start + _AT_ONCE], others[start : start + _AT_ONCE]
-        texts = sorted(
-            {text for one in some for text in one.targets} | {text for one in beside for text in one.sources}
-        )
+        texts = sorted({*chain(*(one.targets for one in some)), *chain(*(one.sources for one in beside))})
         vectors = encoder.encode(texts)
         place = {text: i for i, text in enumerate(texts)}
         for one, other in zip(some, beside, strict=True):
@@ -268,12 +232,7 @@ def aligned_entries(
 ) -> Iterator[Entry]:
     """The texts of cross-lingual distillation: a row for each source, which its own text and its translations share.
 
-    BioLORD-2023, section "Cross-lingual distillation", after Reimers and Gurevych 2020: the student learns the
-    teacher's embedding of the English name for that name and for its translations.
-
-    Args:
-        groups: one at a time.
-        weigh: for each target the number of its source and the weight of the pair; one of weight 0 is left out.
+    ``weigh`` gives for each target the number of its source and the weight of the pair; one of weight 0 is left out.
     """
     row = 0
     stream = iter(groups)

@@ -6,15 +6,15 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar, get_args
 
 from pydantic import Field, model_validator
 
 from medlink.errors import ConfigError, InputError
 from medlink.settings import Settings
+from medlink.training.biolord.phases import Progress, TrainingData, rated_tables
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
-from medlink.training.biolord.sources import Progress, TrainingData, rated_tables
-from medlink.training.common.recipes import OF_DEV, CheckpointSteps, PhaseRecipe, Workers
+from medlink.training.common.recipes import CheckpointSteps, PhaseRecipe, Workers, check_measured
 from medlink.training.data.recipes import PairRecipe
 
 FOLDERS = {
@@ -49,18 +49,13 @@ class RunSection(Settings):
 
 
 class PhaseSection(PhaseRecipe):
-    """The section of a phase: its recipe, and the table that it is measured by."""
+    """The section of a phase: the table that it is measured by; beside its recipe, whose defaults go first."""
 
     dev: str | None = None
 
     @model_validator(mode="after")
     def _measured(self) -> Self:
-        for name in OF_DEV:
-            if name in self.model_fields_set and self.dev is None:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)!r} and there is no dev",
-                    remedy=f"name rated pairs in dev, or leave {name} out",
-                )
+        check_measured(self, self.dev)
         return self
 
     def recipe(self, kind: type[R]) -> R:
@@ -68,23 +63,23 @@ class PhaseSection(PhaseRecipe):
         return kind(**{name: value for name, value in self if name in kind.model_fields})
 
 
-class StsSection(PhaseSection, StsRecipe):
+class StsSection(StsRecipe, PhaseSection):
     """``[sts]`` and ``[sts-again]``."""
 
     tables: Names
 
 
-class ContrastiveSection(PhaseSection, ContrastiveRecipe):
+class ContrastiveSection(ContrastiveRecipe, PhaseSection):
     """``[contrastive]``; ``pairs`` has been made a recipe of the values in it."""
 
     pairs: PairRecipe = PairRecipe()
 
 
-class DistillationSection(PhaseSection, DistillationRecipe):
+class DistillationSection(DistillationRecipe, PhaseSection):
     """``[distill]``."""
 
 
-class MultilingualSection(PhaseSection, MultilingualRecipe):
+class MultilingualSection(MultilingualRecipe, PhaseSection):
     """``[multilingual]``."""
 
     student: str
@@ -92,23 +87,8 @@ class MultilingualSection(PhaseSection, MultilingualRecipe):
     alignments: str | None = None
 
 
-_SECTIONS: dict[str, type[Settings]] = {
-    "data": DataSection,
-    "run": RunSection,
-    "sts": StsSection,
-    "contrastive": ContrastiveSection,
-    "sts-again": StsSection,
-    "distill": DistillationSection,
-    "multilingual": MultilingualSection,
-}
-
-
 class BioLordRecipe(Settings):
-    """A recipe file: ``path`` is its place, from which relative paths are counted, ``said`` its content.
-
-    Raises:
-        ConfigError: there is no phase in it, or one that another has to come before.
-    """
+    """A recipe file: ``path`` is its place, from which relative paths are counted, ``said`` its content."""
 
     path: Path
     said: dict[str, Any]
@@ -126,8 +106,8 @@ class BioLordRecipe(Settings):
     @model_validator(mode="after")
     def _order(self) -> Self:
         if not self.phases:
-            phases = [phase for phase in FOLDERS if phase in _SECTIONS]
-            raise ConfigError("there is no phase in it", remedy=f"add one of {', '.join(phases)}")
+            phases = ", ".join(phase for phase in FOLDERS if phase != "soup")
+            raise ConfigError("there is no phase in it", remedy=f"add one of {phases}")
         if self.contrastive is None and (self.sts_again or self.distill):
             raise ConfigError("sts-again and distill come after the contrastive phase", remedy="add [contrastive]")
         return self
@@ -172,10 +152,7 @@ class BioLordRecipe(Settings):
 
 
 def read_recipe(path: str | Path) -> BioLordRecipe:
-    """Read a recipe and refuse what it should not hold.
-
-    Args:
-        path: a TOML file; ``docs/biolord.md`` says what is in it.
+    """Read a recipe, the TOML file that ``docs/biolord.md`` describes.
 
     Raises:
         InputError: it cannot be read, or is not TOML.
@@ -184,10 +161,10 @@ def read_recipe(path: str | Path) -> BioLordRecipe:
     path = Path(path)
     try:
         said = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", path=path, remedy="name a TOML file in UTF-8") from error
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"is not TOML: {error}", path=path, remedy="mend the file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", path=path, remedy="name a TOML file in UTF-8") from error
     values: dict[str, Any] = {"path": path.absolute(), "said": said}
     values |= {
         name.replace("-", "_"): _section(path, name, value) if isinstance(value, dict) else value
@@ -204,7 +181,9 @@ def read_recipe(path: str | Path) -> BioLordRecipe:
 
 def _section(path: Path, name: str, values: Mapping[str, Any]) -> Settings | Mapping[str, Any]:
     """A section of a recipe; one of an unknown name as it is."""
-    kind = _SECTIONS.get(name)
+    field = BioLordRecipe.model_fields.get(name.replace("-", "_"))
+    kinds = () if field is None else get_args(field.annotation) or (field.annotation,)
+    kind = next((one for one in kinds if isinstance(one, type) and issubclass(one, Settings)), None)
     if kind is None:
         return values
     if kind is ContrastiveSection and isinstance(values.get("pairs"), dict):
@@ -216,11 +195,7 @@ def _section(path: Path, name: str, values: Mapping[str, Any]) -> Settings | Map
 
 @contextmanager
 def _inside(path: Path, where: str = "") -> Iterator[None]:
-    """Say of an error in which section of which file its cause is.
-
-    Raises:
-        ConfigError: what was raised inside.
-    """
+    """Say of a :class:`ConfigError` in which section of which file its cause is."""
     try:
         yield
     except ConfigError as error:

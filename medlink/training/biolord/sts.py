@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -14,32 +13,16 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss, CosineSimilarityLoss
 
 from medlink.errors import ConfigError
-from medlink.models.transformer import fingerprint_of
 from medlink.training.biolord.recipes import StsRecipe
 from medlink.training.common.batches import Batch
-from medlink.training.common.run import Run, transformer
+from medlink.training.common.run import Run
+from medlink.training.data.rated import RatedPair
 
 CARD = {
     "title": "Encoder trained by BioLORD: STS adaptation",
     "summary": "rated sentence pairs (Remy et al. 2024, section Contrastive phase; 2022, appendix A.4)",
     "command": "medlink train biolord sts",
 }
-
-
-class Rated(Protocol):
-    """Two texts and what people said of them, higher for nearer, on the scale of their table."""
-
-    @property
-    def one(self) -> str:
-        """The first text."""
-
-    @property
-    def other(self) -> str:
-        """The second text."""
-
-    @property
-    def rating(self) -> float:
-        """Their rating."""
 
 
 class StsBatches:
@@ -49,16 +32,11 @@ class StsBatches:
     Here each row of each table comes once in an epoch, the batches of all tables in one random order; ratings are
     scaled by the least and the greatest of their table.
 
-    Args:
-        tables: rated pairs by name of their table.
-        size: pairs in a batch.
-        seed: of the order, which is another one each epoch.
-
     Raises:
         ConfigError: there is no table, or the ratings of one are all equal.
     """
 
-    def __init__(self, tables: Mapping[str, Sequence[Rated]], size: int, seed: int) -> None:
+    def __init__(self, tables: Mapping[str, Sequence[RatedPair]], size: int, seed: int) -> None:
         if not tables:
             raise ConfigError("no table of rated sentences to train on", remedy="name one or more")
         digest = hashlib.sha256(json.dumps([size, seed]).encode())
@@ -68,9 +46,8 @@ class StsBatches:
         for name, rows in tables.items():
             ratings = np.array([row.rating for row in rows], dtype=np.float64)
             if len(rows) < 2 or ratings.min() == ratings.max():
-                raise ConfigError(
-                    f"the ratings of {name} do not differ", remedy="train on tables of pairs with different ratings"
-                )
+                remedy = "train on tables of pairs with different ratings"
+                raise ConfigError(f"the ratings of {name} do not differ", remedy=remedy)
             self._ratings.append(((ratings - ratings.min()) / (ratings.max() - ratings.min())).astype(np.float32))
             self._texts.append(([row.one for row in rows], [row.other for row in rows]))
             digest.update(json.dumps([[row.one, row.other, row.rating] for row in rows]).encode())
@@ -98,24 +75,12 @@ def sts_loss(model: SentenceTransformer, recipe: StsRecipe) -> torch.nn.Module:
     return loss
 
 
-def train_sts(run: Run, tables: Mapping[str, Sequence[Rated]], start: str | Path, recipe: StsRecipe) -> None:
+def train_sts(run: Run, tables: Mapping[str, Sequence[RatedPair]], start: str | Path, recipe: StsRecipe) -> None:
     """Fine-tune on rated sentence pairs, before the contrastive phase and, as in 2023, after it.
-
-    Args:
-        run: of the folder of the encoder.
-        tables: rated pairs by name of their table, such as :func:`medlink.training.data.rated.read_pairs` reads.
-        start: the transformer to train.
-        recipe: how.
 
     Raises:
         ConfigError: the tables teach nothing.
-        EncoderError: as :meth:`~medlink.training.common.run.Run.fit` says.
     """
-    model = transformer(start)
-    before = fingerprint_of(model)
     batches = StsBatches(tables, recipe.batch_size, recipe.seed)
-    run.bind(recipe, data=batches.digest, start=before)
-    figures = run.fit(model, batches, sts_loss(model, recipe), recipe)
     data = {name: f"{len(rows):,} rated pairs" for name, rows in tables.items()}
-    data["SHA-256 of the data and their settings"] = f"`{batches.digest}`"
-    run.write(model, **CARD, start=before, data=data, recipe=recipe, figures=figures.facts())
+    run.train(start, batches, lambda model: sts_loss(model, recipe), recipe, data, **CARD)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from medlink.models.encoders import Encoder
     from medlink.training.biolord.contrastive import PairStream
     from medlink.training.biolord.multilingual_data import Alignments
-    from medlink.training.biolord.sts import Rated
     from medlink.training.common.batch_trainer import Measure
+    from medlink.training.data.rated import RatedPair
     from medlink.training.data.text_store import ConceptTexts
 
-    Source = Mapping[str, Sequence[Rated]] | PairStream | Callable[[], Iterable[ConceptTexts]] | Alignments
+    Source = Mapping[str, Sequence[RatedPair]] | PairStream | Callable[[], Iterable[ConceptTexts]] | Alignments
 
 
 class BioLordTrainer:
@@ -87,10 +87,7 @@ class BioLordTrainer:
         Args:
             out: folder of the encoder; of ``run-1``, ``run-2`` and so on for self-distillation, to be averaged by
                 :func:`medlink.training.common.averaging.soup`.
-            resume: go on where a run that was cut short stopped.
-            checkpoint_steps: steps between two checkpoints.
-            workers: processes that turn batches into tensors while the model is busy: some for a GPU, 0 on a CPU. They
-                do not change the weights.
+            resume, checkpoint_steps, workers: see :class:`~medlink.training.common.recipes.RunOptions`.
             progress: called with one line now and then.
             evaluate: development measure of the model, higher is better; the weights with the best are kept.
 
@@ -99,7 +96,6 @@ class BioLordTrainer:
 
         Raises:
             ConfigError: the source teaches nothing, a library is missing, or a folder is in use or holds another run.
-            InputError: a table of alignments is not as it should be.
             EncoderError: an encoder cannot be used, the loss or the weights are NaN or infinite, a checkpoint is
                 damaged, or the disk is full.
         """
@@ -130,8 +126,6 @@ def _phase(recipe: PhaseRecipe) -> Callable[..., None]:
         MultilingualRecipe: train_multilingual,
     }
     if type(recipe) not in phases:
-        raise ConfigError(
-            f"{type(recipe).__name__} is the recipe of no phase",
-            remedy=f"give one of {', '.join(kind.__name__ for kind in phases)}",
-        )
+        remedy = f"give one of {', '.join(kind.__name__ for kind in phases)}"
+        raise ConfigError(f"{type(recipe).__name__} is the recipe of no phase", remedy=remedy)
     return phases[type(recipe)]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from medlink.training.common.length_batches import embed
+from medlink.training.common.cached_loss import embed
 
 
 def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = 0.1) -> tuple[Tensor, Tensor]:

@@ -7,7 +7,6 @@ on runs that differ in their seed. It works because the runs share their first w
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from medlink.errors import EncoderError, needs_extra
+from medlink.files.json import read_json
 from medlink.models.encoders import Encoder, check_folder, load_encoder
 from medlink.models.static.encoder import StaticEncoder, is_static, quantise
 from medlink.training.common.card import write_card
@@ -24,16 +24,11 @@ from medlink.training.common.card import write_card
 _SETTINGS = {".json", ".txt", ".model"}
 # what the libraries note of the way a folder was made, and what a tokenizer keeps of its last call
 _PROVENANCE = {"_name_or_path", "transformers_version", "__version__", "dtype", "torch_dtype", "truncation", "padding"}
+_REMEDY = "average runs of one start and recipe"
 
 
 def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
-    """Mean of the weights of static encoders, quantised anew.
-
-    Args:
-        encoders: at least one; all of one shape.
-
-    Returns:
-        An encoder of the same shape.
+    """Mean of the weights of static encoders of one shape, quantised anew.
 
     Raises:
         EncoderError: there is none, or their shapes differ.
@@ -43,15 +38,10 @@ def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
     first = encoders[0]
     for other in encoders[1:]:
         if other.config != first.config:
-            raise EncoderError(
-                f"encoders of different shapes cannot be averaged: {first.config} and {other.config}",
-                path=other.folder,
-                remedy="average runs of one configuration",
-            )
-    table = np.mean(
-        [e.tensors["table"].astype(np.float32) * e.tensors["scale"].astype(np.float32)[:, None] for e in encoders],
-        axis=0,
-    )
+            problem = f"encoders of different shapes cannot be averaged: {first.config} and {other.config}"
+            raise EncoderError(problem, path=other.folder, remedy="average runs of one configuration")
+    tables = [e.tensors["table"].astype(np.float32) * e.tensors["scale"].astype(np.float32)[:, None] for e in encoders]
+    table = np.mean(tables, axis=0)
     codes, scale = quantise(table.astype(np.float32))
     others = {
         name: np.mean([e.tensors[name] for e in encoders], axis=0).astype(np.float32)
@@ -64,15 +54,12 @@ def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
 def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
     """Write the mean of the weights of encoders, all static or all transformers.
 
-    Memory does not grow with the number of encoders.
+    Memory does not grow with their number.
 
     Args:
-        folders: at least one model folder, of one configuration, tokenizer and shape; a folder of encoders that
-            self-distillation made stands for all of them.
+        folders: model folders of one configuration, tokenizer and shape; one that self-distillation made stands for all
+            encoders in it.
         out: folder of the mean, which appears whole.
-
-    Returns:
-        The mean, opened from ``out``.
 
     Raises:
         ConfigError: ``out`` is in use for something else.
@@ -94,11 +81,8 @@ def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
             raise EncoderError("no encoder folder", path=path, remedy="name folders that hold a modules.json")
     kinds = [is_static(path) for path in paths]
     if any(kinds) and not all(kinds):
-        raise EncoderError(
-            "a static encoder and a transformer cannot be averaged",
-            path=paths[kinds.index(not kinds[0])],
-            remedy="average encoders of one kind",
-        )
+        problem, other = "a static encoder and a transformer cannot be averaged", paths[kinds.index(not kinds[0])]
+        raise EncoderError(problem, path=other, remedy="average encoders of one kind")
     check_folder(out)
     with new_folder(out, "the mean") as draft:
         if all(kinds):
@@ -127,35 +111,29 @@ def encoder_folders(folders: Sequence[str | Path]) -> list[Path]:
     ]
 
 
-def _average_folders(paths: list[Path], beside: Path) -> None:
+def _average_folders(paths: list[Path], out: Path) -> None:
     """Write settings and averaged weights of matching transformers."""
     settings, weights = _settings(paths[0]), _weights(paths[0])
     for path in paths[1:]:
         others = _settings(path)
         for name in sorted(settings.keys() | others.keys()):
             if settings.get(name) != others.get(name):
-                raise EncoderError(
-                    f"{name} differs from that of {paths[0]}", path=path, remedy="average runs of one start and recipe"
-                )
+                raise EncoderError(f"{name} differs from that of {paths[0]}", path=path, remedy=_REMEDY)
         if _weights(path) != weights:
-            raise EncoderError(
-                f"its files of weights are not those of {paths[0]}",
-                path=path,
-                remedy="save both with the same version of sentence-transformers",
-            )
+            remedy = "save both with the same version of sentence-transformers"
+            raise EncoderError(f"its files of weights are not those of {paths[0]}", path=path, remedy=remedy)
     for name in [*settings, *weights]:
-        (beside / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
     for name in settings:
-        shutil.copyfile(paths[0] / name, beside / name)
+        shutil.copyfile(paths[0] / name, out / name)
     for name in weights:
-        _average_file([path / name for path in paths], beside / name)
+        _average_file([path / name for path in paths], out / name)
 
 
 def _parts(folder: Path) -> list[Path]:
     """The folder itself and those of its modules."""
     try:
-        modules = json.loads((folder / "modules.json").read_text("utf-8"))
-        return sorted({folder, *(folder / module["path"] for module in modules)})
+        return sorted({folder, *(folder / module["path"] for module in read_json(folder / "modules.json"))})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EncoderError(f"modules.json cannot be read: {error}", path=folder) from error
 
@@ -164,30 +142,22 @@ def _settings(folder: Path) -> dict[str, Any]:
     """Configuration and tokenizer of a model folder: what decides what its weights mean, by relative path."""
     found: dict[str, Any] = {}
     for path in (path for part in _parts(folder) for path in sorted(part.iterdir()) if path.suffix in _SETTINGS):
-        content: Any = path.read_bytes()
-        if path.suffix == ".json":
-            try:
-                content = _stripped(json.loads(content))
-            except ValueError as error:
-                raise EncoderError(f"no JSON: {error}", path=path) from error
+        try:
+            content = read_json(path) if path.suffix == ".json" else path.read_bytes()
+        except ValueError as error:
+            raise EncoderError(f"no JSON: {error}", path=path) from error
+        if isinstance(content, dict):
+            content = {key: value for key, value in content.items() if key not in _PROVENANCE}
         found[path.relative_to(folder).as_posix()] = content
     return found
-
-
-def _stripped(content: Any) -> Any:
-    """JSON without what does not decide the embeddings."""
-    if not isinstance(content, dict):
-        return content
-    return {key: value for key, value in content.items() if key not in _PROVENANCE}
 
 
 def _weights(folder: Path) -> list[str]:
     """Files of weights, by relative path."""
     found = [path for part in _parts(folder) for path in sorted(part.glob("*.safetensors"))]
     if not found:
-        raise EncoderError(
-            "no weights in safetensors", path=folder, remedy="open it with sentence-transformers and save it again"
-        )
+        remedy = "open it with sentence-transformers and save it again"
+        raise EncoderError("no weights in safetensors", path=folder, remedy=remedy)
     return [path.relative_to(folder).as_posix() for path in found]
 
 
@@ -201,49 +171,38 @@ def _digest(folder: Path) -> str:
 
 
 def _average_file(paths: list[Path], out: Path) -> None:
-    """Write the mean of files of weights."""
+    """Write the mean of files of weights, read one tensor at a time."""
     import torch
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import save_file
 
-    remedy = "average runs of one start and recipe"
+    mean: dict[str, Any] = {}
     try:
         with ExitStack() as stack:
             opened = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
-            shapes = [_shapes(one) for one in opened]
-            for path, other in zip(paths, shapes, strict=True):
-                for name in sorted(shapes[0].keys() | other.keys()):
-                    if shapes[0].get(name) != other.get(name):
-                        raise EncoderError(
-                            f"{name} is {_words(other.get(name))}, {_words(shapes[0].get(name))} in {paths[0]}",
-                            path=path,
-                            remedy=remedy,
-                        )
-            mean: dict[str, Any] = {}
-            for name in shapes[0]:
-                tensors = [one.get_tensor(name) for one in opened]
+            for name in sorted({name for one in opened for name in one.keys()}):  # noqa: SIM118  # no dictionary
+                tensors: list[Any] = [one.get_tensor(name) if name in one.keys() else None for one in opened]  # noqa: SIM118
+                first, message = tensors[0], ""
                 for path, tensor in zip(paths, tensors, strict=True):
-                    if not tensor.is_floating_point() and not torch.equal(tensor, tensors[0]):
-                        raise EncoderError(
-                            f"{name} holds other whole numbers than in {paths[0]}", path=path, remedy=remedy
-                        )
-                    if not bool(torch.isfinite(tensor).all()):
-                        raise EncoderError(f"{name} holds NaN or infinite weights", path=path, remedy="leave it out")
-                mean[name] = tensors[0]
-                if tensors[0].is_floating_point():
-                    mean[name] = (sum(tensor.double() for tensor in tensors) / len(tensors)).to(tensors[0].dtype)
+                    if _words(tensor) != _words(first):
+                        message = f"is {_words(tensor)}, {_words(first)} in {paths[0]}"
+                    elif tensor is None:
+                        continue
+                    elif not tensor.is_floating_point() and not torch.equal(tensor, first):
+                        message = f"holds other whole numbers than in {paths[0]}"
+                    elif not bool(torch.isfinite(tensor).all()):
+                        message = "holds NaN or infinite weights"
+                    if message:
+                        raise EncoderError(f"{name} {message}", path=path, remedy=_REMEDY)
+                mean[name] = first
+                if first.is_floating_point():
+                    mean[name] = (sum(tensor.double() for tensor in tensors) / len(tensors)).to(first.dtype)
             metadata = opened[0].metadata()
     except SafetensorError as error:
         raise EncoderError(f"the weights cannot be read: {error}", path=paths[0].parent) from error
     save_file(mean, out, metadata=metadata)
 
 
-def _shapes(opened: Any) -> dict[str, tuple[str, tuple[int, ...]]]:
-    """Number type and shape of every tensor of an open file."""
-    slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118  # no dictionary
-    return {name: (one.get_dtype(), tuple(one.get_shape())) for name, one in slices.items()}
-
-
-def _words(shape: tuple[str, tuple[int, ...]] | None) -> str:
+def _words(tensor: Any) -> str:
     """Number type and shape for an error."""
-    return "missing" if shape is None else f"{shape[0]} {shape[1]}"
+    return "missing" if tensor is None else f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"

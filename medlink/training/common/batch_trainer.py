@@ -54,7 +54,7 @@ class Figures:
 
 
 class _Batches:
-    """Batch sampler of a data loader: the batches of an epoch, of which the first ``done`` are passed over by it."""
+    """Sampler and dataset of a data loader, which passes over the first ``done`` batches of the epoch."""
 
     def __init__(self, batches: Batches) -> None:
         self._batches = batches
@@ -63,6 +63,9 @@ class _Batches:
 
     def __len__(self) -> int:
         return self._count
+
+    def __getitems__(self, batch: Batch) -> Batch:
+        return batch
 
     def __iter__(self) -> Iterator[Batch]:
         made = 0
@@ -75,13 +78,6 @@ class _Batches:
             made += 1
         if made < self._count:
             raise ValueError(f"epoch {self.epoch} had {made} batches, {self._count} announced")
-
-
-class _Whole:
-    """A dataset whose items are batches."""
-
-    def __getitems__(self, batch: Batch) -> Batch:
-        return batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +108,7 @@ class _Collator:
 
 
 class BatchTrainer(ResumableTrainer):
-    """A run on batches of texts.
-
-    Args:
-        model: what is trained.
-        batches: what on.
-        loss: what for.
-        recipe: how.
-        options: how the run goes.
-        work: folder of the checkpoints.
-        log: called with one line now and then, in the first process.
-        evaluate: development measure, higher is better; called in the first process.
+    """A run on batches of texts; the arguments are those of :meth:`medlink.training.common.run.Run.fit` and of a run.
 
     Raises:
         ConfigError: this machine has no such precision.
@@ -152,12 +138,9 @@ class BatchTrainer(ResumableTrainer):
         self._seconds, self._begun = 0.0, time.perf_counter()
         self._rows_at, self._rows = 0, recipe.batch_size
         self._probe: dict[str, Tensor] = {}
+        steps = recipe.epochs * len(self._sampler)
         args = training_arguments(
-            recipe,
-            options,
-            work=work,
-            steps=recipe.epochs * len(self._sampler),
-            per_device_train_batch_size=recipe.batch_size,
+            recipe, options, work=work, steps=steps, per_device_train_batch_size=recipe.batch_size
         )
         whole = WholeBatchLoss(model, loss, recipe.mini_batch)
         super().__init__(model, whole, args, work=work, log=log, data_collator=self._collator)
@@ -169,7 +152,7 @@ class BatchTrainer(ResumableTrainer):
         """Our batches, whole to every process."""
         workers = self.args.dataloader_num_workers
         return DataLoader(
-            _Whole(),  # type: ignore[arg-type]  # a dataset by the one method that is called
+            self._sampler,  # type: ignore[arg-type]  # a dataset by the one method that is called
             batch_sampler=self._sampler,  # type: ignore[arg-type]  # what it gives is handed on as it is
             collate_fn=self._collator,  # type: ignore[arg-type]  # so that this takes a batch
             num_workers=workers,
@@ -179,11 +162,9 @@ class BatchTrainer(ResumableTrainer):
         )
 
     def num_examples(self, dataloader: DataLoader[Any]) -> int:
-        """Rows of an epoch."""
         return len(self._sampler) * self._rows
 
     def probe(self) -> dict[str, Tensor]:
-        """Features of the first texts of the first batch."""
         if not self._probe:
             first = next(self._batches.epoch(0))
             self._probe = self._collator.features(first.columns[0][:_EMBEDDED_TO_CHECK])
@@ -207,8 +188,7 @@ class BatchTrainer(ResumableTrainer):
         assert self._measure is not None
         step = self.state.global_step
         self.control.should_evaluate = False
-        self._check_losses(step)
-        self.check_weights(step)
+        self._check(step)
         was_training = self.model.training
         self.model.eval()
         value = [float(self._measure(self.model)) if self.is_world_process_zero() else 0.0]
@@ -237,42 +217,39 @@ class BatchTrainer(ResumableTrainer):
             return
         target = self._work / f"best-{self.state.global_step}"
         with checkpoint.new_folder(target, "the best weights") as draft:
-            checkpoint.write_weights(draft, self.model)
-            checkpoint.write_loss(draft, self._own_weights())
+            checkpoint.write_weights(draft, self.model, self._own_weights())
         checkpoint.clear_best(self._work, target.name)
 
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
-        """Rows a second."""
         rows = (self.state.global_step - self._rows_at) * self._rows
         self._rows_at = self.state.global_step
         return {}, f"learning rate {{rate:.2e}} {rows / seconds:,.0f} rows/s"
 
     def describe(self) -> dict[str, Any]:
-        """The best measure, how long ago it was, and the time so far."""
         return {
             "best": self._best,
             "since": self._since,
             "stopped": self._stopped,
-            "seconds": self._seconds + time.perf_counter() - self._begun,
+            "seconds": self._time(),
         }
 
+    def _time(self) -> float:
+        """Seconds of the run, with those before it was resumed."""
+        return self._seconds + time.perf_counter() - self._begun
+
     def companions(self) -> Collection[str]:
-        """The best weights."""
         return [f"best-{self._best[1]}"] if self._best else ()
 
     def restore(self, schedule: dict[str, Any]) -> None:
-        """The best measure and how long ago it was."""
         best = schedule["best"]
         self._best = (float(best[0]), int(best[1])) if best else None
         self._since, self._stopped = int(schedule["since"]), bool(schedule["stopped"])
         self._seconds, self._begun = float(schedule["seconds"]), time.perf_counter()
 
     def is_complete(self, found: Path) -> bool:
-        """Whether a checkpoint is the last one, or the one at which training stopped early."""
         return super().is_complete(found) or bool(checkpoint.read_schedule(found).get("stopped"))
 
     def name_batch(self, step: int) -> str:
-        """Epoch and number of the batch of a step."""
         epoch, number = divmod(step - 1, len(self._sampler))
         return f" (batch {number + 1} of epoch {epoch + 1})"
 
@@ -281,5 +258,4 @@ class BatchTrainer(ResumableTrainer):
         if self._best:
             self._read(self._work / f"best-{self._best[1]}")
         measure, step = self._best or (None, None)
-        seconds = self._seconds + time.perf_counter() - self._begun
-        return Figures(self.state.global_step, round(seconds, 1), self.figures.get("loss"), measure, step)
+        return Figures(self.state.global_step, round(self._time(), 1), self.figures.get("loss"), measure, step)

@@ -48,12 +48,10 @@ def write_card(
     recipe: Settings | None = None,
     figures: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the card into the folder of an encoder.
+    """Write the card into the folder of an encoder, beside all that sentence-transformers writes.
 
     Args:
-        folder: the encoder's, with all that sentence-transformers writes.
-        encoder: the encoder.
-        title: heading.
+        folder, encoder, title: the encoder's folder, the encoder, the heading.
         summary: the method and where it is from, without a full stop.
         command: what makes such an encoder, such as ``medlink train coderpp``.
         data: what it was trained on: facts by name, hashes among them. Those that are ``None`` are left out.

@@ -7,7 +7,6 @@ development measure.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +23,7 @@ from transformers import TrainerState
 
 from medlink.errors import EncoderError
 from medlink.files.folders import remove, whole_folder
-from medlink.files.json import write_json
+from medlink.files.json import read_json, write_json
 from medlink.files.whole import whole_file
 
 _WEIGHTS, _LOSS, _OPTIMIZER = "weights.safetensors", "loss.safetensors", "optimizer.safetensors"
@@ -32,32 +31,23 @@ SCHEDULE, STATE = "schedule.json", "trainer_state.json"
 # what a checkpoint needs beside it
 _COMPANIONS = ("neighbours-*.npy", "best-*")
 _REMEDY = "delete the folder of checkpoints and train from the start"
+_DAMAGE = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError)
 _ROOM = "make room, or mend the folder, and go on with --resume"
 
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn whatever a damaged file of a checkpoint leads to into one error that names it.
-
-    Raises:
-        EncoderError: the file is missing, cut short, or holds something else.
-    """
+    """Turn whatever a damaged or missing file of a checkpoint leads to into one :class:`EncoderError` that names it."""
     try:
         yield
-    except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+    except (*_DAMAGE, SafetensorError) as error:
         detail = f"no {error}" if isinstance(error, KeyError) else shorten(str(error), 200)
         raise EncoderError(f"the checkpoint cannot be read: {detail}", path=path, remedy=_REMEDY) from error
-    except SafetensorError as error:
-        raise EncoderError(f"the checkpoint cannot be read: {error}", path=path, remedy=_REMEDY) from error
 
 
 @contextmanager
 def writing(path: Path, what: str) -> Iterator[None]:
-    """Turn a full or broken disk into one error.
-
-    Raises:
-        EncoderError: ``what``, at ``path``, cannot be written.
-    """
+    """Turn a full or broken disk into one :class:`EncoderError`: ``what``, at ``path``, cannot be written."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -67,11 +57,7 @@ def writing(path: Path, what: str) -> Iterator[None]:
 
 @contextmanager
 def new_folder(path: Path, what: str) -> Iterator[Path]:
-    """:func:`medlink.files.folders.whole_folder`, with the error that says how to go on.
-
-    Raises:
-        EncoderError: ``what`` cannot be written.
-    """
+    """:func:`medlink.files.folders.whole_folder`, with the error of :func:`writing`, which says how to go on."""
     with whole_folder(path, what) as draft, writing(path, what):
         yield draft
 
@@ -88,11 +74,7 @@ def newest(work: Path) -> Path | None:
 
 
 def check(folder: Path) -> Path:
-    """A checkpoint, looked at before anything is built on it.
-
-    Raises:
-        EncoderError: it does not say that it is of the step of its name.
-    """
+    """A checkpoint; an :class:`EncoderError` where it does not say that it is of the step of its name."""
     with reading(folder / STATE):
         step = TrainerState.load_from_json(str(folder / STATE)).global_step
         if step != step_of(folder):
@@ -121,10 +103,7 @@ def read_random(folder: Path, process: int) -> dict[str, Tensor]:
 
 def random_states() -> dict[str, Tensor]:
     """States of this process's random numbers: ``cpu``, and ``cuda`` where it has a GPU."""
-    states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        states["cuda"] = torch.cuda.get_rng_state()
-    return states
+    return {"cpu": torch.get_rng_state(), **({"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else {})}
 
 
 def write_random(folder: Path, states: Sequence[dict[str, Tensor]]) -> None:
@@ -133,53 +112,37 @@ def write_random(folder: Path, states: Sequence[dict[str, Tensor]]) -> None:
         write_tensors(folder / f"random-{process}.safetensors", one)
 
 
-def write_state(
-    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, schedule: dict[str, Any]
-) -> None:
-    """Write weights, the optimizer's moments, and the plain numbers of ``schedule``."""
-    write_weights(folder, model)
+def write_optimizer(folder: Path, optimizer: torch.optim.Optimizer, schedule: dict[str, Any]) -> None:
+    """Write the optimizer's moments, and the plain numbers of ``schedule``."""
     state = optimizer.state_dict()
     moments = {f"{i}.{name}": value for i, moment in state["state"].items() for name, value in moment.items()}
     write_tensors(folder / _OPTIMIZER, moments)
-    rates = [group["lr"] for group in state["param_groups"]]
-    write_json(folder / SCHEDULE, {**schedule, "rates": rates})
+    write_json(folder / SCHEDULE, {**schedule, "rates": [group["lr"] for group in state["param_groups"]]})
 
 
-def write_weights(folder: Path, model: torch.nn.Module) -> None:
-    """Write the weights that :func:`read_weights` reads."""
+def write_weights(folder: Path, model: torch.nn.Module, own: dict[str, Tensor]) -> None:
+    """Write the weights of a model, and those that its loss has of its own, such as a head."""
     write_tensors(folder / _WEIGHTS, model.state_dict())
-
-
-def read_weights(folder: Path, model: torch.nn.Module) -> None:
-    """Put the weights of a checkpoint into a model."""
-    path = folder / _WEIGHTS
-    with reading(path):
-        model.load_state_dict(load_file(path))
-
-
-def write_loss(folder: Path, own: dict[str, Tensor]) -> None:
-    """Write the weights that a loss has of its own, such as a head; a loss without any needs no file."""
     if own:
         write_tensors(folder / _LOSS, own)
 
 
-def read_loss(folder: Path, loss: torch.nn.Module, own: dict[str, Tensor]) -> None:
-    """Put the weights that :func:`write_loss` wrote back into a loss, whose own now are ``own``."""
-    if not own:
-        return
-    path = folder / _LOSS
-    with reading(path):
-        found = load_file(path)
-        if found.keys() != own.keys():
-            raise ValueError(f"weights {sorted(found)}, {sorted(own)} expected")
-        loss.load_state_dict(found, strict=False)
+def read_weights(folder: Path, model: torch.nn.Module, loss: torch.nn.Module, own: dict[str, Tensor]) -> None:
+    """Put what :func:`write_weights` wrote back into a model and its loss, whose own weights now are ``own``."""
+    with reading(folder / _WEIGHTS):
+        model.load_state_dict(load_file(folder / _WEIGHTS))
+    if own:
+        with reading(folder / _LOSS):
+            found = load_file(folder / _LOSS)
+            if found.keys() != own.keys():
+                raise ValueError(f"weights {sorted(found)}, {sorted(own)} expected")
+            loss.load_state_dict(found, strict=False)
 
 
 def read_schedule(folder: Path) -> dict[str, Any]:
     """The plain numbers of a checkpoint."""
-    path = folder / SCHEDULE
-    with reading(path):
-        schedule: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    with reading(folder / SCHEDULE):
+        schedule: dict[str, Any] = read_json(folder / SCHEDULE)
         numbers = [*schedule["rates"], schedule["scheduler"]["last_epoch"]]
         if not all(isinstance(number, int | float) for number in numbers):
             raise ValueError("a number is missing")
@@ -224,12 +187,7 @@ def read_neighbours(work: Path, number: int, terms: int) -> NDArray[np.int32]:
 
 
 def clear_best(work: Path, name: str) -> None:
-    """Delete the best weights of earlier steps, except those that the newest checkpoint needs.
-
-    Args:
-        work: folder of the checkpoints.
-        name: the folder of the best weights so far.
-    """
+    """Delete the best weights but those in the folder ``name`` and those that the newest checkpoint needs."""
     found = newest(work)
     best = read_schedule(found).get("best") if found else None
     for old in work.glob("best-*"):

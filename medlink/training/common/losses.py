@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+
+class EmbeddingLoss(torch.nn.Module):
+    """A loss of sentence-transformers that is a function of the ``(n, d)`` embeddings of each column by a model."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
+        """The loss of one batch, a scalar."""
+        columns = [self.model(features)["sentence_embedding"] for features in sentence_features]
+        return self.compute_loss_from_embeddings(columns, labels)
+
+    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
+        """The same from the embeddings."""
+        raise NotImplementedError
 
 
 def info_nce(
@@ -17,14 +36,10 @@ def info_nce(
     ``-log(exp(s_ii) / sum_j exp(s_ij))``, j over the positives that row i is not masked from. No paper names a mask.
 
     Args:
-        anchors: ``(n, d)`` unit vectors.
-        positives: ``(n, d)`` unit vectors; row i is the positive of anchor i.
+        anchors, positives: ``(n, d)`` unit vectors; row i of the positives is that of anchor i.
         same: ``(n, n)`` bool, whether positive j is no negative of anchor i; the diagonal does not count.
         temperature: what cosines are divided by, above 0.
         both_ways: the mean of this and the same with anchors and positives exchanged.
-
-    Returns:
-        The loss, a scalar.
 
     Raises:
         ValueError: ``same`` is not ``(n, n)``, or there are no rows.

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from medlink.errors import ConfigError
 from medlink.settings import Settings
 
 # Training counts in 32 bits. Ten to the sixth leaves room for products; and two cosines of 32 bits are at least 6e-8
 # apart, so that a loss sharper than that tells no more.
 LARGEST, SMALLEST = 1e6, 1e-6
-PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 
 # types of the fields that a recipe may give another default
 Epochs = Annotated[int, Field(ge=1, description="Passes over the data.")]
@@ -20,13 +20,8 @@ LearningRate = Annotated[float, Field(gt=0, le=LARGEST, description="Peak of the
 Warmup = Annotated[float, Field(ge=0, lt=1, description="Share of the steps that warm up.")]
 WeightDecay = Annotated[float, Field(ge=0, le=LARGEST, description="Weight decay of AdamW.")]
 FeatureDropout = Annotated[float, Field(ge=0, lt=1, description="Share of n-grams left out of a name.")]
-
-
 CheckpointSteps = Annotated[int, Field(ge=1, description="Steps between checkpoints.")]
 Workers = Annotated[int, Field(ge=0, description="Processes that prepare batches.")]
-
-OF_DEV = ("evaluate_steps", "patience")
-"""What of a recipe means nothing without a development measure."""
 
 
 class Recipe(Settings):
@@ -34,9 +29,6 @@ class Recipe(Settings):
 
     The learning rate grows to its peak and falls to 0, both linearly. ``precision`` ``"auto"`` is the 16-bit type that
     the GPU has, and fp32 on a CPU. The defaults are those of BioLORD 2022, appendix A.2.
-
-    Raises:
-        ConfigError: a value is of another type or out of its range.
 
     >>> Recipe().learning_rate, Recipe(seed=2).replace(warmup=0.1).to_dict()["seed"]
     (2e-05, 2)
@@ -81,12 +73,22 @@ class PhaseRecipe(Recipe):
     ] = 0
 
 
-class RunOptions(Settings):
-    """How a run goes. None of it changes the weights.
+def check_measured(recipe: PhaseRecipe, dev: object) -> None:
+    """Refuse what of a recipe means nothing without a development measure where there is none.
 
     Raises:
-        ConfigError: a value is of another type or out of its range.
+        ConfigError: it was given, and ``dev`` is ``None``.
     """
+    for name in ("evaluate_steps", "patience"):
+        if name in recipe.model_fields_set and dev is None:
+            raise ConfigError(
+                f"{name} is {getattr(recipe, name)!r} and there is no dev",
+                remedy=f"name rated pairs as dev, or leave {name} out",
+            )
+
+
+class RunOptions(Settings):
+    """How a run goes. None of it changes the weights."""
 
     checkpoint_steps: CheckpointSteps = 1000
     workers: Workers = 0

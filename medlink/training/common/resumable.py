@@ -35,13 +35,8 @@ _LOSSES_AT_ONCE = {"cpu": 1, "cuda": 16}
 class ResumableTrainer(SentenceTransformerTrainer, ABC):
     """One run. What is special to a method is in the functions that a subclass gives.
 
-    Args:
-        model: what is trained.
-        loss: of the batches that the subclass makes.
-        args: from :func:`training_arguments`, with the number of steps.
-        work: folder of the checkpoints.
-        log: called with one line now and then, in the first process.
-        options: further arguments of sentence-transformers' trainer.
+    ``args`` come from :func:`training_arguments`, ``work`` is the folder of the checkpoints, ``log`` is called with one
+    line now and then in the first process, and the rest is as sentence-transformers' trainer has it.
     """
 
     def __init__(
@@ -128,12 +123,13 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
     def _diverged(self, message: str) -> EncoderError:
         """The error of a run that diverged."""
         kept = checkpoint.newest(self._work)
-        return EncoderError(
-            message,
-            path=kept or self._work,
-            remedy="lower the learning rate"
-            + (f" and train anew; {kept.name} holds the last good weights" if kept else ""),
-        )
+        good = f" and train anew; {kept.name} holds the last good weights" if kept else ""
+        return EncoderError(message, path=kept or self._work, remedy=f"lower the learning rate{good}")
+
+    def _check(self, step: int) -> None:
+        """End the run if the losses up to a step or its weights are NaN or infinite."""
+        self._check_losses(step)
+        self.check_weights(step)
 
     def check_weights(self, step: int) -> None:
         """End the run if weights or embeddings are NaN or infinite, or all embeddings 0, before they are kept."""
@@ -148,9 +144,8 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         if sound and all(bool(torch.isfinite(tensor).all()) for tensor in self.model.state_dict().values()):
             return
         if not step:
-            raise EncoderError(
-                "the embeddings of the encoder to start from are NaN or infinite", remedy="start from another"
-            )
+            problem = "the embeddings of the encoder to start from are NaN or infinite"
+            raise EncoderError(problem, remedy="start from another")
         raise self._diverged(f"weights or embeddings are NaN or infinite after step {step}")
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -167,14 +162,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
 
     @abstractmethod
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
-        """Further figures since the last line, and what the line says of them after the loss.
-
-        Args:
-            seconds: since the last line.
-
-        Returns:
-            The figures, and the text, in which ``{rate:.2e}`` becomes the learning rate.
-        """
+        """Figures of the seconds since the last line, and what the line says of them; ``{rate:.2e}`` is put in."""
 
     def _own_weights(self) -> dict[str, Tensor]:
         """Weights of the loss that are not the model's."""
@@ -185,14 +173,12 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
     def _read(self, folder: Path) -> None:
         """The weights of the model and of the loss, in full precision."""
         assert isinstance(self.loss, torch.nn.Module)
-        checkpoint.read_weights(folder, self.model)
-        checkpoint.read_loss(folder, self.loss, self._own_weights())
+        checkpoint.read_weights(folder, self.model, self.loss, self._own_weights())
 
     def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
         """Write a checkpoint without pickles; the trainer's own would round a static table to eight bits."""
         step = self.state.global_step
-        self._check_losses(step)
-        self.check_weights(step)
+        self._check(step)
         states: list[dict[str, Tensor]] = gather_object([checkpoint.random_states()])
         if self.is_world_process_zero():
             with checkpoint.new_folder(self._work / f"checkpoint-{step}", "the checkpoint") as draft:
@@ -212,15 +198,14 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
             "scaler": scaler.state_dict() if scaler is not None else None,
             "figures": self.figures,
         }
-        checkpoint.write_state(folder, self.model, self.optimizer, schedule)
-        checkpoint.write_loss(folder, self._own_weights())
+        checkpoint.write_weights(folder, self.model, self._own_weights())
+        checkpoint.write_optimizer(folder, self.optimizer, schedule)
         # how often checkpoints are written is said anew by whoever resumes
         state = replace(self.state, save_steps=None)  # type: ignore[arg-type]  # or it would be compared
         state.save_to_json(str(folder / checkpoint.STATE))
         return self.companions()
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: torch.nn.Module | None = None) -> None:
-        """The weights."""
         self._read(Path(resume_from_checkpoint))
 
     def _load_optimizer_and_scheduler(self, resume: str | None) -> None:
@@ -259,25 +244,20 @@ class _Calls(TrainerCallback):
         self._trainer = trainer
 
     def on_epoch_begin(self, *_: Any, **__: Any) -> None:
-        """Before the batches of an epoch are drawn."""
         self._trainer.begin_epoch()
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
-        """After each step."""
         self._trainer.end_step()
 
 
 def training_arguments(
     recipe: Recipe, options: RunOptions, *, work: Path, steps: int, **more: Any
 ) -> SentenceTransformerTrainingArguments:
-    """Arguments of sentence-transformers' trainer that are the same for every method.
+    """Arguments of sentence-transformers' trainer that are the same for every method, and ``more``.
 
     Args:
-        recipe: how to train.
-        options: how the run goes; with 0 workers batches are turned into tensors between the steps.
-        work: folder of the checkpoints.
+        recipe, options, work: how to train, how the run goes, and the folder of the checkpoints.
         steps: of the whole run; the scheduler and the lines of progress follow from it.
-        more: further arguments.
 
     Raises:
         ConfigError: this machine has no such precision.
@@ -328,12 +308,11 @@ def precision_here(name: str) -> str:
         ConfigError: this machine does not have it.
     """
     gpu = torch.cuda.is_available()
+    bf16 = not gpu or torch.cuda.is_bf16_supported()
     if name == "fp16" and not gpu:
         raise ConfigError("fp16 needs a GPU", remedy="give the precision 'auto', 'fp32' or 'bf16'")
-    if name == "bf16" and gpu and not torch.cuda.is_bf16_supported():
+    if name == "bf16" and not bf16:
         raise ConfigError("this GPU has no bf16", remedy="give the precision 'auto', 'fp32' or 'fp16'")
     if name != "auto":
         return name
-    if not gpu:
-        return "fp32"
-    return "bf16" if torch.cuda.is_bf16_supported() else "fp16"
+    return "fp32" if not gpu else "bf16" if bf16 else "fp16"

@@ -7,7 +7,7 @@ of, trains with :meth:`Run.fit`, and writes with :meth:`Run.write`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.files.folders import locked, remove
+from medlink.files.folders import locked, one_error, remove
 from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
-from medlink.models.transformer import TransformerEncoder
+from medlink.models.transformer import TransformerEncoder, fingerprint_of
 from medlink.training.common import checkpoint
 from medlink.training.common.batch_trainer import BatchTrainer, Figures, Measure
 from medlink.training.common.batches import Batches
@@ -35,14 +35,9 @@ _DATA = {"data": "other data", "names": "other names"}
 
 
 class Run:
-    """A run of a trainer. Of several processes the first one writes, the others wait for it.
+    """A run of a trainer, from :func:`training_run`. Of several processes the first one writes, the others wait for it.
 
-    Args:
-        folder: what is kept until the run is complete.
-        out: what the run makes.
-        options: how it goes.
-        progress: called with one line now and then, in the first process.
-        evaluate: development measure, higher is better.
+    ``folder`` holds what is kept until the run is complete, ``out`` is what it makes.
     """
 
     def __init__(
@@ -99,18 +94,11 @@ class Run:
     def fit(
         self, model: SentenceTransformer, batches: Batches, loss: torch.nn.Module, recipe: PhaseRecipe, name: str = ""
     ) -> Figures:
-        """Train a model in place.
+        """Train a model in place, to the weights of the end or the best by the development measure.
 
         Same model, batches, recipe and number of threads give the same weights on a CPU, whether or not the run was cut
-        short and resumed. Where the run is complete only its weights are read.
-
-        Args:
-            model: its weights are afterwards those of the end, or the best by the development measure.
-            batches: what on.
-            loss: a loss of sentence-transformers with ``compute_loss_from_embeddings``. Weights that it has of its own
-                are trained and kept as well.
-            recipe: how.
-            name: folder of the checkpoints within that of the run.
+        short and resumed. A ``loss`` of sentence-transformers with ``compute_loss_from_embeddings`` may have weights of
+        its own, which are trained and kept as well. The checkpoints lie in the folder ``name`` within that of the run.
 
         Raises:
             ConfigError: the data do not fill a batch.
@@ -118,9 +106,8 @@ class Run:
                 is full.
         """
         if not batches.batches_per_epoch():
-            raise ConfigError(
-                "the data do not fill one batch", remedy="train on more data, or with a smaller batch_size"
-            )
+            remedy = "train on more data, or with a smaller batch_size"
+            raise ConfigError("the data do not fill one batch", remedy=remedy)
         # weights kept in 16 bits would not feel small steps
         model.float()
         if recipe.max_tokens:
@@ -137,15 +124,34 @@ class Run:
         self.wait()
         return figures
 
+    def train(
+        self,
+        start: str | Path,
+        batches: Batches,
+        loss: Callable[[SentenceTransformer], torch.nn.Module],
+        recipe: PhaseRecipe,
+        data: Mapping[str, Any],
+        **card: Any,
+    ) -> None:
+        """Train a transformer on batches from beginning to end: :meth:`bind`, :meth:`fit` and :meth:`write`.
+
+        ``data`` is what the card says of the data.
+        """
+        model = transformer(start)
+        before = fingerprint_of(model)
+        self.bind(recipe, data=batches.digest, start=before)
+        figures = self.fit(model, batches, loss(model), recipe).facts()
+        data = {**data, "SHA-256 of the data and their settings": f"`{batches.digest}`"}
+        self.write(model, **card, start=before, data=data, recipe=recipe, figures=figures)
+
     def write(
         self, save: SentenceTransformer | Callable[[Path], Any], folder: Path | None = None, /, **card: Any
     ) -> None:
-        """Write an encoder with its card to a folder that appears whole.
+        """Write an encoder with its card (see :func:`write_card`) to a folder that appears whole.
 
         Args:
             save: the trained transformer, or what writes the encoder into a folder.
             folder: where; the default is what the run makes.
-            card: see :func:`~medlink.training.common.card.write_card`.
 
         Raises:
             EncoderError: the disk is full.
@@ -174,9 +180,7 @@ def training_run(
     """A run that makes a folder; its own, with ``.checkpoints`` after the name, is deleted when the block ends well.
 
     Args:
-        out: the folder to make.
-        recipe: how to train.
-        options: how the run goes.
+        out, recipe, options: the folder to make, how to train, and how the run goes.
         progress: called with one line now and then, in the first process.
         evaluate: development measure, higher is better.
         holds, what: a file by which a folder is known that may be replaced, and what such a folder is.
@@ -217,11 +221,7 @@ def work_folder(
 
 
 def transformer(name: str | Path) -> SentenceTransformer:
-    """Open a transformer to be trained, its weights in 32 bits.
-
-    Raises:
-        EncoderError: there is none, or it is a static encoder.
-    """
+    """Open a transformer to be trained, its weights in 32 bits; an :class:`EncoderError` for a static encoder."""
     encoder = load_encoder(name)
     if not isinstance(encoder, TransformerEncoder):
         raise EncoderError("a static encoder cannot be trained by this phase", path=name, remedy="name a transformer")
@@ -230,28 +230,24 @@ def transformer(name: str | Path) -> SentenceTransformer:
 
 def _check(folder: Path, *, resume: bool) -> None:
     """Refuse a folder in which a run may not begin or go on."""
-    if not folder.exists():
-        return
+    remedy = "name another folder"
     if not folder.is_dir():
-        raise ConfigError("there is a file of that name", path=folder, remedy="name another folder")
+        if folder.exists():
+            raise ConfigError("there is a file of that name", path=folder, remedy=remedy)
+        return
     others = [path for path in folder.iterdir() if path.name != LOCK and not path.name.startswith(".writing-")]
     if others and not (folder / RECORD).exists() and not _is_begun(folder):
-        raise ConfigError("the folder is not empty and holds no run", path=folder, remedy="name another folder")
+        raise ConfigError("the folder is not empty and holds no run", path=folder, remedy=remedy)
     if not resume and _is_begun(folder):
-        raise ConfigError(
-            "the folder holds an unfinished run", path=folder, remedy="resume it with --resume, or delete the folder"
-        )
+        remedy = "resume it with --resume, or delete the folder"
+        raise ConfigError("the folder holds an unfinished run", path=folder, remedy=remedy)
 
 
 @contextmanager
 def _own(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder; clear what a killed process left half written."""
-    try:
+    with one_error(folder, "the folder", "name a folder in one you can write to"):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"cannot be written: {error.strerror}", path=folder, remedy="name a folder in one you can write to"
-        ) from error
     with locked(folder / LOCK, "the checkpoints"):
         for left in folder.rglob(".writing-*"):
             remove(left)
@@ -273,11 +269,8 @@ def _is_begun(folder: Path) -> bool:
 
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What two runs differ in: data and encoders as such, the rest with both values."""
-    changed = [
-        _DATA.get(key, f"another {key}")
-        for key in now
-        if key not in ("recipe", "processes") and before[key] != now[key]
-    ]
+    facts = now.keys() - {"recipe", "processes"}
+    changed = [_DATA.get(key, f"another {key}") for key in now if key in facts and before[key] != now[key]]
     old, new = ({**each["recipe"], "processes": each["processes"]} for each in (before, now))
     return changed + [
         f"{key} {old.get(key)} (now {new.get(key)})"

@@ -27,23 +27,19 @@ def sum_embeddings(
     """Write the vectors of a store: row r is the sum of ``share * encode(text)`` over the entries of row r.
 
     With the shares of :func:`medlink.training.biolord.distillation.concept_entries` a row is the target of
-    BioLORD-2023, section "Self-distillation phase". Each distinct text is encoded once. The rows lie in a file and are
-    added to where they lie, so that memory holds a few thousand embeddings at a time.
+    BioLORD-2023, section "Self-distillation phase". Each distinct text is encoded once.
 
     Args:
         store: n rows.
-        encode: texts to float32 ``(texts, dimension)``.
-        dimension: d, width of the embeddings.
-        path: an ``.npy`` file.
-
-    Returns:
-        ``(n, d)`` float32, mapped from the file.
+        encode: texts to float32 ``(texts, d)``, with d the ``dimension``.
+        path: an ``.npy`` file, from which the ``(n, d)`` float32 that are returned are mapped.
 
     Raises:
         EncoderError: an embedding is NaN or infinite.
         OSError: the disk is full.
 
     >>> import tempfile
+    >>> from medlink.training.data.text_store import Entry
     >>> folder = Path(tempfile.mkdtemp())
     >>> store = TextStore.build(folder / "a.sqlite", [Entry("x", 0, 0.5), Entry("xyz", 0, 0.5), Entry("x", 1)])
     >>> sum_embeddings(store, lambda texts: np.array([[len(t)] for t in texts], np.float32), 1, folder / "a.npy")[:, 0]
@@ -62,9 +58,9 @@ def sum_embeddings(
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """A linear map from d to k numbers: ``(rows - mean) @ axes.T``.
+    """A linear map ``(rows - mean) @ axes.T`` from d to k numbers; ``axes`` ``(k, d)`` are orthonormal.
 
-    ``mean`` is ``(d,)``, ``axes`` ``(k, d)`` with orthonormal rows, ``kept`` the share of the variance that they keep.
+    ``mean`` is ``(d,)``, ``kept`` the share of the variance that the axes keep.
     """
 
     mean: NDArray[np.float64]
@@ -77,22 +73,18 @@ class Projection:
 
 
 def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True) -> Projection:
-    """The directions in which rows differ most (principal component analysis, Pearson 1901).
+    """The directions in which ``(n, d)`` rows differ most (principal component analysis, Pearson 1901).
 
     BioLORD-2023, section "Self-distillation phase", reduces the targets to 64 dimensions by it. Exact, as the
-    eigenvectors of the covariance, which is summed in double precision over a few thousand rows at a time, so that rows
-    mapped from a file need no memory. (Of scikit-learn's classes one takes all rows at once, and the other, which takes
-    parts, is not exact.) The sign of an axis is such that its largest entry by absolute value, the first of several, is
-    above 0.
+    eigenvectors of the covariance, which is summed in double precision over a few thousand rows at a time. (Of
+    scikit-learn's classes one takes all rows at once, and the other, which takes parts, is not exact.) The sign of an
+    axis is such that its largest entry by absolute value, the first of several, is above 0; the axes come in descending
+    order of what they keep.
 
     Args:
-        rows: ``(n, d)``.
         count: k, at most d; with ``centre`` at most n - 1, else at most n.
         centre: take the mean off first. Without it the axes keep most of the inner products instead of most of the
             variance (truncated singular value decomposition), and ``mean`` is 0.
-
-    Returns:
-        The projection; its axes come in descending order of what they keep.
 
     Raises:
         ConfigError: there are fewer dimensions or rows than ``count`` needs.
@@ -104,12 +96,7 @@ def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True)
     from scipy.linalg import eigh
 
     n, d = rows.shape
-    most = min(d, n - 1 if centre else n)
-    if not 1 <= count <= most:
-        raise ConfigError(
-            f"{count} dimensions from {n} targets of {d}",
-            remedy=f"give at most {most} dimensions" if most > 0 else "name a knowledge base of several concepts",
-        )
+    check_components(count, n, d, centre=centre)
     parts = [slice(start, start + _ROWS) for start in range(0, n, _ROWS)]
     mean = np.zeros(d)
     if centre:
@@ -126,20 +113,20 @@ def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True)
     return Projection(mean, axes, float(values.sum()) / whole if whole > 0 else 1.0)
 
 
+def check_components(count: int, n: int, d: int, *, centre: bool = True) -> None:
+    """Refuse more principal components than n rows of d numbers have."""
+    most = min(d, n - 1 if centre else n)
+    if not 1 <= count <= most:
+        raise ConfigError(
+            f"{count} dimensions from {n} targets of {d}",
+            remedy=f"give at most {most} dimensions" if most > 0 else "name a knowledge base of several concepts",
+        )
+
+
 def project(rows: NDArray[Any], projection: Projection, path: Path, *, unit: bool = False) -> NDArray[np.float32]:
-    """Write rows as a projection maps them to an ``.npy`` file.
+    """Write ``(n, k)`` float32 rows, as a projection maps them, to an ``.npy`` file, which is mapped.
 
-    Args:
-        rows: ``(n, d)``, read a few thousand at a time.
-        projection: d to k.
-        path: the file.
-        unit: scale each result to length 1; a row of length 0 stays.
-
-    Returns:
-        ``(n, k)`` float32, mapped from the file.
-
-    Raises:
-        OSError: the disk is full.
+    ``unit`` scales them to length 1. An :class:`OSError` says that the disk is full.
     """
     out = _new_rows(path, len(rows), len(projection.axes))
     for start in range(0, len(rows), _ROWS):

@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
 from medlink.files.json import read_json, write_json
+from medlink.models import load_encoder
 from medlink.training.common import checkpoint
 from medlink.training.common.batch_trainer import Figures
-from medlink.training.common.recipes import PhaseRecipe
+from medlink.training.common.losses import EmbeddingLoss
+from medlink.training.common.recipes import PhaseRecipe, Recipe
 from medlink.training.common.run import Run
+from medlink.training.common.targets import check_components, principal_components, project, sum_embeddings
 from medlink.training.data.text_store import Entry, TargetBatches, TextStore
 
 _VECTORS, _FACTS = "vectors.npy", "facts.json"
@@ -37,14 +39,7 @@ def keep_targets(run: Run, make: Callable[[Path], Mapping[str, Any]]) -> dict[st
 
     Args:
         run: bound to all that the targets are made of.
-        make: writes the vectors into an ``.npy`` file, and says what is worth knowing of them. What else it leaves
-            beside the file stays there.
-
-    Returns:
-        What ``make`` said.
-
-    Raises:
-        EncoderError: the disk is full, or what was kept is damaged.
+        make: writes the vectors into an ``.npy`` file, and says what is worth knowing of them, which is returned.
     """
     folder = run.folder / "targets"
     if run.first and not folder.exists():
@@ -56,6 +51,44 @@ def keep_targets(run: Run, make: Callable[[Path], Mapping[str, Any]]) -> dict[st
     return said
 
 
+def teach(
+    run: Run, store: TextStore, recipe: Recipe, name: str | Path, components: int | None = None, **facts: Any
+) -> tuple[int, dict[str, Any]]:
+    """Embed the texts by a teacher, which is then let go; gives its width and facts for the card.
+
+    Args:
+        run: is bound to recipe, texts, teacher and ``facts``.
+        store, recipe, name: the texts, how to train, and the teacher.
+        components: principal components that the targets are reduced to.
+
+    Raises:
+        ConfigError: there are fewer dimensions or rows than components, or the run began with something else.
+        EncoderError: an embedding is NaN or infinite, the disk is full, or what was kept is damaged.
+    """
+    teacher = load_encoder(name) if run.first else None
+    if teacher is not None and components is not None:
+        check_components(components, store.rows, teacher.dimension)
+    run.bind(recipe, data=store.digest, teacher=teacher and teacher.fingerprint, **facts)
+
+    def make(path: Path) -> dict[str, Any]:
+        assert teacher is not None
+        run.progress(f"embedding the texts of {store.rows} targets by the teacher")
+        said = {"teacher": f"`{teacher.fingerprint}`", "width": teacher.dimension}
+        if components is None:
+            sum_embeddings(store, teacher.encode, teacher.dimension, path)
+            return said
+        whole = path.with_name("whole.npy")
+        rows = sum_embeddings(store, teacher.encode, teacher.dimension, whole)
+        projection = principal_components(rows, components)
+        project(rows, projection, path)
+        del rows
+        whole.unlink()
+        return {**said, "variance kept by the targets": f"{projection.kept:.4f}"}
+
+    said = keep_targets(run, make)
+    return said.pop("width"), said
+
+
 def regress(run: Run, model: SentenceTransformer, store: TextStore, recipe: PhaseRecipe, name: str = "run") -> Figures:
     """Train a model in place to embed the texts by their targets; the checkpoints lie in a folder ``name``."""
     targets = run.folder / "targets" / _VECTORS
@@ -64,21 +97,14 @@ def regress(run: Run, model: SentenceTransformer, store: TextStore, recipe: Phas
 
 
 def weighted_squared_error(embeddings: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-    """Mean squared error with a weight for each row.
+    """Mean squared error with a weight for each row, ``sum_i w_i |e_i - t_i|^2 / (n d)``.
 
     BioLORD-2023, section "Self-distillation phase" (all weights 1) and section "Cross-lingual distillation", after
     Reimers and Gurevych 2020. The paper leaves unaligned pairs out beforehand; here the error of a pair counts as much
-    as its sense aligns: ``sum_i w_i |e_i - t_i|^2 / (n d)``. The sum is divided by n and not by the sum of the weights,
-    so that a batch of doubtful pairs makes a small step.
+    as its sense aligns. The sum is divided by n and not by the sum of the weights, so that a batch of doubtful pairs
+    makes a small step. Embeddings and targets are ``(n, d)``, weights ``(n,)`` from 0 to 1.
 
-    Args:
-        embeddings: e, ``(n, d)``.
-        targets: t, ``(n, d)``.
-        weights: w, ``(n,)``, from 0 to 1.
-
-    Returns:
-        The loss, a scalar.
-
+    >>> import torch
     >>> e, t = torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([[1.0, 0.0], [0.0, 0.0]])
     >>> float(weighted_squared_error(e, t, torch.tensor([1.0, 0.5])))  # (4 + 16 / 2) / 4
     3.0
@@ -86,26 +112,12 @@ def weighted_squared_error(embeddings: Tensor, targets: Tensor, weights: Tensor)
     return ((embeddings - targets).square() * weights[:, None]).mean()
 
 
-class TargetLoss(torch.nn.Module):
-    """:func:`weighted_squared_error` of a model.
-
-    Args:
-        model: what embeds; its embeddings are ``(n, d)``.
+class TargetLoss(EmbeddingLoss):
+    """:func:`weighted_squared_error` of the ``(n, d)`` embeddings of a model.
 
     Inputs: one column of n texts; labels ``(n, d + 1)``, the target and then the weight of each text.
     """
 
-    def __init__(self, model: SentenceTransformer) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of one batch, a scalar."""
-        return self.compute_loss_from_embeddings(
-            [self.model(features)["sentence_embedding"] for features in sentence_features], labels
-        )
-
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """The loss from the embeddings of the one column."""
         (found,) = embeddings
         return weighted_squared_error(found, labels[:, :-1], labels[:, -1])

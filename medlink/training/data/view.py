@@ -30,9 +30,9 @@ from medlink.kb.queries import HIERARCHY, given
 from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import wanted
-from medlink.records import Definition
+from medlink.records import FSN, Definition
 from medlink.training.data.batches import in_parts
-from medlink.training.data.selection import FULLY_SPECIFIED, UNKNOWN, Selection
+from medlink.training.data.selection import UNKNOWN, Selection
 
 Numbers = NDArray[np.int32]
 Runs = tuple[NDArray[np.int64], Numbers]
@@ -49,7 +49,7 @@ _IDS = select(schema.concept.c.concept_id).order_by(schema.concept.c.concept_id)
 # a name without a letter or digit has an empty form
 _NAMES = (
     select(_NAME.concept_id, _NAME.id, _NAME.language, _NAME.normal)
-    .where(_NAME.normal != "", _NAME.type != FULLY_SPECIFIED)
+    .where(_NAME.normal != "", _NAME.type != FSN)
     .order_by(_NAME.id)
 )
 _DEFINITIONS = select(_DEFINITION.concept_id, _DEFINITION.id, _DEFINITION.language, _DEFINITION.text).order_by(

@@ -468,7 +468,7 @@ def test_the_measure_is_of_the_encoder_without_its_head(base: Path, teacher: Pat
 
 
 def test_what_it_refuses(base: Path, teacher: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"11 dimensions from 8 concepts and a teacher of 12.*at most 7 dimensions"):
+    with pytest.raises(ConfigError, match=r"11 dimensions from 8 targets of 12.*at most 7 dimensions"):
         distil(base, teacher, tmp_path / "out", RECIPE.replace(dimension=11))
     # nothing has begun that would have to be resumed or deleted
     assert not list(tmp_path.iterdir())

@@ -169,9 +169,9 @@ def test_settings_must_agree(file: str, key: str, refused: bool, pair: list[Path
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        (None, r"is missing, F32 \("),
-        (torch.zeros(2, 3), r"is F32 \(2, 3\), F32 \("),
-        (torch.zeros(1, dtype=torch.float16), r"is F16 \(1,\), F32 \("),
+        (None, r"is missing, float32 \("),
+        (torch.zeros(2, 3), r"is float32 \(2, 3\), float32 \("),
+        (torch.zeros(1, dtype=torch.float16), r"is float16 \(1,\), float32 \("),
     ],
 )
 def test_tensors_must_agree(value: torch.Tensor | None, message: str, pair: list[Path], tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_tensors_must_agree(value: torch.Tensor | None, message: str, pair: list
 
 def test_a_tensor_too_many_is_named(pair: list[Path], tmp_path: Path) -> None:
     change(pair[1], "more", torch.zeros(1))
-    with pytest.raises(EncoderError, match=r"more is F32 \(1,\), missing in"):
+    with pytest.raises(EncoderError, match=r"more is float32 \(1,\), missing in"):
         soup(pair, tmp_path / "out")
 
 

@@ -33,7 +33,8 @@ def written(work: Path, step: int, found: int) -> tuple[torch.nn.Module, torch.o
     """A complete checkpoint."""
     made = net(seed=1)
     with checkpoint.new_folder(work / f"checkpoint-{step}", "the checkpoint") as draft:
-        checkpoint.write_state(draft, made[0], made[1], {"found": found, "scheduler": made[2].state_dict()})
+        checkpoint.write_weights(draft, made[0], {})
+        checkpoint.write_optimizer(draft, made[1], {"found": found, "scheduler": made[2].state_dict()})
         needed = [checkpoint.write_neighbours(work, found, LISTS)]
     checkpoint.keep_only(work, step, needed)
     return made
@@ -44,7 +45,7 @@ def test_round_trip(tmp_path: Path) -> None:
     folder = checkpoint.newest(tmp_path)
     assert folder == tmp_path / "checkpoint-5"
     other, other_optimizer, other_scheduler = net(seed=2)
-    checkpoint.read_weights(folder, other)
+    checkpoint.read_weights(folder, other, other, {})
     schedule = checkpoint.read_optimizer(folder, other_optimizer)
     other_scheduler.load_state_dict(schedule["scheduler"])
     assert schedule["found"] == 2
@@ -84,7 +85,7 @@ def test_damage_is_named(name: str, how: str, tmp_path: Path) -> None:
     model, optimizer, _ = net(seed=2)
 
     def read() -> None:
-        checkpoint.read_weights(path.parent, model)
+        checkpoint.read_weights(path.parent, model, model, {})
         checkpoint.read_optimizer(path.parent, optimizer)
 
     with pytest.raises(EncoderError) as error:
@@ -159,7 +160,7 @@ def test_weights_of_another_model(tmp_path: Path) -> None:
 
 
 def read_all(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    checkpoint.read_weights(folder, model)
+    checkpoint.read_weights(folder, model, model, {})
     checkpoint.read_optimizer(folder, optimizer)
 
 

@@ -5,7 +5,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
-from medlink.training.common.length_batches import by_length, embed
+from medlink.training.common.cached_loss import by_length, embed
 from tests.training.small_bert import small_bert
 
 TEXTS = ["b" * (1 + (7 * i) % 19) for i in range(40)]
