@@ -22,7 +22,7 @@ from medlink.index.concept_index import ConceptIndex
 from medlink.index.part import read_manifest
 from medlink.kb import KnowledgeBase
 from medlink.models import Encoder, load_encoder
-from medlink.records import Name
+from medlink.records import FSN, Name
 
 FORMAT = 2
 MANIFEST, KB, INDEX, ENCODER = "manifest.json", "kb.sqlite", "index", "encoder"
@@ -35,7 +35,7 @@ _WHAT = "the bundle"
 def indexed(names: Iterable[Name]) -> Iterator[Name]:
     """The names that go into an index."""
     # a fully specified name carries its tag ("All (finding)"), which nobody writes
-    return (name for name in names if name.type != "fsn")
+    return (name for name in names if name.type != FSN)
 
 
 def build_bundle(
