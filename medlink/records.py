@@ -7,7 +7,7 @@ Languages are BCP 47 tags in lower case (``de``, ``en``, ``es``; ``""`` where a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from typing import Any
 
 FSN = "fsn"
@@ -112,16 +112,8 @@ class Candidate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        return {
-            "concept_id": self.concept_id,
-            "preferred_name": self.preferred_name,
-            "score": self.score,
-            "name": self.name,
-            "language": self.language,
-            "route": self.route,
-            "source": self.source,
-            "semantic_types": list(self.semantic_types),
-        }
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "semantic_types": list(self.semantic_types)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +125,7 @@ class Link:
     """
 
     mention: str
-    candidates: tuple[Candidate, ...] = field(default=())
+    candidates: tuple[Candidate, ...] = ()
     nil: bool = True
     expanded: str | None = None
 

@@ -17,7 +17,7 @@ from medlink.files.tables import first_line, open_table
 from medlink.kb import KnowledgeBase
 from medlink.kb.readers.table import read_table
 from medlink.language.tags import language_tag, wanted
-from medlink.records import Name
+from medlink.records import FSN, Name
 
 Ids = tuple[str, ...]
 MARK = "||"
@@ -151,7 +151,7 @@ def of_languages(languages: frozenset[str] | None) -> str:
 
 def usable(names: Iterable[Name], languages: frozenset[str] | None = None) -> Iterator[Name]:
     """Names without the fully specified ones, and of some languages only."""
-    return (name for name in names if name.type != "fsn" and wanted(name.language, languages))
+    return (name for name in names if name.type != FSN and wanted(name.language, languages))
 
 
 def _names(path: StrPath, problems: Problems, languages: frozenset[str] | None) -> Iterator[Name]:

@@ -9,13 +9,14 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from medlink.errors import ConfigError, InputError
+from medlink.errors import InputError
 from medlink.evaluation.names import MARK, SEVERAL, Ids, plain, read_dictionary, split_ids
 from medlink.evaluation.retrieval import Query, RankedTask
 from medlink.evaluation.task import Report, Run, StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import first_line, open_table
+from medlink.kb.readers.common import known_language
 from medlink.language.tags import language_filter, language_tag
 
 _BIOSYN_MARKS = 4  # document||start|end||type||mention||ids
@@ -136,9 +137,7 @@ class RetrievalTask(RankedTask):
 
     def measure(self, run: Run) -> Report:
         languages = language_filter(self.dictionary_languages)
-        tag = language_tag(self.language) if self.language else ""
-        if tag is None:
-            raise ConfigError(f"unknown language {self.language!r}", remedy="give a BCP 47 tag, such as de")
+        tag = known_language(self.language)
         queries = self.drawn(read_queries(run.paths[1:], run.problems, language=tag))
         names = read_dictionary(run.paths[0], run.problems, languages=languages)
         head = f"{len(queries)} queries, {len(names)} names of {len(names.concepts)} concepts"

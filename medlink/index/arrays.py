@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from medlink.errors import BundleError
 
 Array = NDArray[Any]
+REBUILD = "build the index again with 'medlink index build'"
+"""What helps where a file of an index is missing or damaged."""
 
 
 def save_array(folder: Path, name: str, array: Array) -> None:
@@ -32,13 +34,9 @@ def open_array(folder: Path, name: str) -> Array:
         # A plain view: NumPy's memmap class makes every slice ten times slower.
         return array.view(np.ndarray)
     except FileNotFoundError:
-        raise BundleError(
-            "a file of the index is missing", path=path, remedy="build the index again with 'medlink index build'"
-        ) from None
+        raise BundleError("a file of the index is missing", path=path, remedy=REBUILD) from None
     except (ValueError, OSError, EOFError) as error:
-        raise BundleError(
-            f"a file of the index is damaged: {error}", path=path, remedy="build the index again"
-        ) from error
+        raise BundleError(f"a file of the index is damaged: {error}", path=path, remedy=REBUILD) from error
 
 
 class Strings:
@@ -86,70 +84,48 @@ def save_groups(folder: Path, name: str, groups: Sequence[Sequence[int]], dtype:
     save_array(folder, f"{name}.ends", np.cumsum([0, *map(len, groups)], dtype=np.int64))
 
 
-class Ranges:
-    """Lists of numbers that count on from one list to the next: list i is ``ends[i]`` up to ``ends[i + 1]``.
+class Groups:
+    """Lists of numbers: list i is what lies from ``ends[i]`` up to ``ends[i + 1]``.
 
     Args:
         ends: ``(n + 1,)`` where each list begins, and where the last one ends.
+        values: the numbers, one list after the other; without them they are their own places, which count on.
 
-    >>> ranges = Ranges(np.array([0, 2, 2, 3]))
-    >>> [list(ranges[i]) for i in range(3)]
-    [[0, 1], [], [2]]
-    >>> [part.tolist() for part in ranges.many(np.array([2, 0]))]
-    [[0, 1, 1], [2, 0, 1]]
+    >>> groups = Groups(np.array([0, 2, 2, 3]), np.array([3, 1, 2]))
+    >>> [groups[i] for i in range(3)], [list(Groups(groups.ends)[i]) for i in range(3)]
+    ([[3, 1], [], [2]], [[0, 1], [], [2]])
+    >>> [part.tolist() for part in groups.many(np.array([2, 0]))]
+    [[0, 1, 1], [2, 3, 1]]
+    >>> groups.holding(np.array([True, False, True, False])).tolist()
+    [False, False, True]
     """
 
-    def __init__(self, ends: Array) -> None:
-        self.ends = ends
+    def __init__(self, ends: Array, values: Array | None = None) -> None:
+        self.ends, self._values = ends, values
+
+    @classmethod
+    def open(cls, folder: Path, name: str) -> Groups:
+        """Memory-map what :func:`save_groups` wrote."""
+        return cls(open_array(folder, f"{name}.ends"), open_array(folder, f"{name}.values"))
 
     def __len__(self) -> int:
         return len(self.ends) - 1
 
     def __getitem__(self, index: int) -> Sequence[int]:
-        return range(self.ends[index], self.ends[index + 1])
+        start, end = self.ends[index], self.ends[index + 1]
+        found: Sequence[int] = range(start, end) if self._values is None else self._values[start:end].tolist()
+        return found
 
     def many(self, indices: Array) -> tuple[Array, Array]:
         """Numbers of many lists: ``position (m,)`` in ``indices`` and number ``(m,)``."""
         starts = self.ends[indices]
         counts = self.ends[np.asarray(indices) + 1] - starts
         position = np.repeat(np.arange(len(indices)), counts)
-        return position, np.arange(len(position)) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+        at = np.arange(len(position)) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
+        return position, at if self._values is None else self._values[at]
 
     def holding(self, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which lists ``(n,)`` hold a number that is wanted; ``wanted`` is asked by number."""
-        sums = np.concatenate([[0], np.cumsum(wanted)])
+        sums = np.concatenate([[0], np.cumsum(wanted if self._values is None else wanted[self._values])])
         held: NDArray[np.bool_] = sums[self.ends[1:]] > sums[self.ends[:-1]]
         return held
-
-
-class Groups:
-    """Lists of numbers, memory-mapped.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> save_groups(folder, "g", [[3, 1], [], [2]])
-    >>> groups = Groups(folder, "g")
-    >>> [groups[i] for i in range(3)], groups.holding(np.array([True, False, True, False])).tolist()
-    ([[3, 1], [], [2]], [False, False, True])
-    """
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.values = open_array(folder, f"{name}.values")
-        self._ends = open_array(folder, f"{name}.ends")
-        self._ranges = Ranges(self._ends)
-
-    def __len__(self) -> int:
-        return len(self._ranges)
-
-    def __getitem__(self, index: int) -> Sequence[int]:
-        group: list[int] = self.values[self._ends[index] : self._ends[index + 1]].tolist()
-        return group
-
-    def many(self, indices: Array) -> tuple[Array, Array]:
-        """Numbers of many lists: ``position (m,)`` in ``indices`` and number ``(m,)``."""
-        position, at = self._ranges.many(indices)
-        return position, self.values[at]
-
-    def holding(self, wanted: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which lists ``(n,)`` hold a number that is wanted; ``wanted`` is asked by number."""
-        return self._ranges.holding(wanted[self.values])

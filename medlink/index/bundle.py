@@ -17,11 +17,12 @@ from typing import Any
 from medlink import __version__
 from medlink.errors import BundleError, ConfigError
 from medlink.files.folders import locked, remove, scratch_folder
-from medlink.files.json import read_json, write_json
+from medlink.files.json import write_json
 from medlink.index.concept_index import ConceptIndex
+from medlink.index.part import read_manifest
 from medlink.kb import KnowledgeBase
 from medlink.models import Encoder, load_encoder
-from medlink.records import Name
+from medlink.records import FSN, Name
 
 FORMAT = 2
 MANIFEST, KB, INDEX, ENCODER = "manifest.json", "kb.sqlite", "index", "encoder"
@@ -31,14 +32,10 @@ _LOCK = ".lock"
 _WHAT = "the bundle"
 
 
-def _remedy(folder: Path) -> str:
-    return f"run 'medlink index build {folder}'"
-
-
 def indexed(names: Iterable[Name]) -> Iterator[Name]:
     """The names that go into an index."""
     # a fully specified name carries its tag ("All (finding)"), which nobody writes
-    return (name for name in names if name.type != "fsn")
+    return (name for name in names if name.type != FSN)
 
 
 def build_bundle(
@@ -58,12 +55,7 @@ def build_bundle(
         kb: knowledge base to copy in; without it ``folder/kb.sqlite`` is used.
         encoder: name for :func:`medlink.models.load_encoder`.
         calibration: weights that turn the evidence for a candidate into a score; kept in the manifest.
-        kind: ``flat`` or ``hnsw``; chosen by size when not given.
-        threads: threads that build the graph of ``hnsw``; one gives the same graph every time.
-        progress: called with names embedded so far and their total.
-
-    Returns:
-        The bundle, opened.
+        kind, threads, progress: see :meth:`medlink.index.part.Part.build`.
 
     Raises:
         BundleError: there is no knowledge base.
@@ -98,11 +90,7 @@ def build_bundle(
             manifest = {
                 "format": FORMAT,
                 "medlink": __version__,
-                "kb": {
-                    "schema_version": store.schema_version,
-                    "content_hash": store.content_hash,
-                    "sources": [{"name": s.name, "version": s.version} for s in store.sources()],
-                },
+                "kb": facts(store),
                 "encoder": {"fingerprint": model.fingerprint, "dimension": model.dimension},
                 "calibration": calibration or {},
             }
@@ -116,6 +104,15 @@ def build_bundle(
     return Bundle(folder)
 
 
+def facts(kb: KnowledgeBase) -> dict[str, Any]:
+    """What the manifest says of a knowledge base."""
+    return {
+        "schema_version": kb.schema_version,
+        "content_hash": kb.content_hash,
+        "sources": [{"name": source.name, "version": source.version} for source in kb.sources()],
+    }
+
+
 @contextmanager
 def writing(folder: Path) -> Iterator[Path]:
     """A hidden folder of a bundle to work in, while no other process writes the bundle.
@@ -124,12 +121,7 @@ def writing(folder: Path) -> Iterator[Path]:
         ConfigError: the folder cannot be written, or another process is writing it.
     """
     with scratch_folder(folder / MANIFEST, _WHAT) as work, locked(folder / _LOCK, _WHAT):
-        try:
-            yield work
-        except OSError as error:
-            raise ConfigError(
-                f"the bundle cannot be written: {error.strerror}", path=error.filename or folder
-            ) from error
+        yield work
 
 
 def _refuse_foreign(folder: Path) -> None:
@@ -155,38 +147,31 @@ class Bundle:
         self.folder = Path(folder).absolute()
         if not self.folder.is_dir():
             raise BundleError("no such bundle", path=self.folder, remedy="name a folder made by 'medlink index build'")
-        path = self.folder / MANIFEST
-        try:
-            self.manifest: dict[str, Any] = read_json(path)
-            kb_hash = self.manifest["kb"]["content_hash"]
-            fingerprint = self.manifest["encoder"]["fingerprint"]
-        except FileNotFoundError:
-            raise BundleError(
-                "the bundle is incomplete: it has no manifest.json", path=self.folder, remedy=_remedy(self.folder)
-            ) from None
-        except (ValueError, KeyError, TypeError) as error:
-            raise BundleError(f"not a bundle manifest: {error}", path=path, remedy=_remedy(self.folder)) from error
-        if self.manifest.get("format") != FORMAT:
-            raise BundleError(
-                f"bundle of format {self.manifest.get('format')}, this medlink reads {FORMAT}",
-                path=path,
-                remedy=_remedy(self.folder),
-            )
+        self._remedy = f"run 'medlink index build {self.folder}'"
+        self.manifest = read_manifest(
+            self.folder / MANIFEST,
+            "bundle",
+            FORMAT,
+            self._remedy,
+            lambda found: (found["kb"]["content_hash"], found["encoder"]["fingerprint"]),
+        )
         self.kb = KnowledgeBase(self.folder / KB)
-        if self.kb.content_hash != kb_hash:
-            raise BundleError(
-                "the knowledge base is not the one the index was built from",
-                path=self.folder / KB,
-                remedy=_remedy(self.folder),
-            )
+        self._check(
+            self.kb.content_hash == self.manifest["kb"]["content_hash"],
+            KB,
+            "the knowledge base is not the one the index was built from",
+        )
         added = self.manifest.get(ADDED)
         self.index = ConceptIndex(self.folder / INDEX, added and self.folder / INDEX / added)
-        if self.index.manifest["encoder"] != fingerprint:
-            raise BundleError(
-                "the index was built with another encoder than the manifest names",
-                path=self.folder / INDEX,
-                remedy=_remedy(self.folder),
-            )
+        self._check(
+            self.index.manifest["encoder"] == self.manifest["encoder"]["fingerprint"],
+            INDEX,
+            "the index was built with another encoder than the manifest names",
+        )
+
+    def _check(self, holds: bool, part: str, otherwise: str) -> None:
+        if not holds:
+            raise BundleError(otherwise, path=self.folder / part, remedy=self._remedy)
 
     def __reduce__(self) -> tuple[type[Bundle], tuple[Path]]:
         return Bundle, (self.folder,)
@@ -194,15 +179,10 @@ class Bundle:
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder, loaded and checked against the manifest when it is first needed."""
-        if not (self.folder / ENCODER).is_dir():
-            raise BundleError("the bundle has no encoder", path=self.folder / ENCODER, remedy=_remedy(self.folder))
+        self._check((self.folder / ENCODER).is_dir(), ENCODER, "the bundle has no encoder")
         encoder = load_encoder(self.folder / ENCODER)
-        if encoder.fingerprint != self.manifest["encoder"]["fingerprint"]:
-            raise BundleError(
-                "the encoder is not the one the index was built with",
-                path=self.folder / ENCODER,
-                remedy=_remedy(self.folder),
-            )
+        same = encoder.fingerprint == self.manifest["encoder"]["fingerprint"]
+        self._check(same, ENCODER, "the encoder is not the one the index was built with")
         return encoder
 
     @property

@@ -8,8 +8,9 @@ both parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,13 @@ from numpy.typing import NDArray
 from medlink.errors import BundleError, ConfigError
 from medlink.index.arrays import Array
 from medlink.index.dictionary import Match
-from medlink.index.keys import Keys, Numbering
+from medlink.index.keys import Keys
 from medlink.index.names import Entries, Entry, Filter, Positions, Selection, Selections, tags_of
-from medlink.index.part import NEAR, Part, Progress
+from medlink.index.part import NEAR, Part
 from medlink.language.tags import wanted as is_wanted
+from medlink.language.text import Inflector, normalise
 from medlink.models import Encoder
-from medlink.records import Name, SemanticType
+from medlink.records import Name
 
 
 class ConceptIndex:
@@ -50,51 +52,17 @@ class ConceptIndex:
         )
         numbers = {tag: i for i, tag in enumerate(self.languages)}
         self._language_numbers = [np.array([numbers[tag] for tag in p.names.languages], int) for p in self.parts]
-        self._first_address = np.cumsum([0, *(part.names.entry_count for part in self.parts)])
-        self._selections: dict[Filter, Selections | None] = {}
+        self._first_address = np.cumsum([0, *(len(part.names.concept) for part in self.parts)])
+        self._selections: dict[Filter, Selections] = {}
 
     def __reduce__(self) -> tuple[type[ConceptIndex], tuple[Path, Path | None]]:
         # another process opens the files for itself and shares their pages
         return ConceptIndex, (self.folder.absolute(), self.added and self.added.absolute())
 
     @classmethod
-    def build(
-        cls,
-        folder: str | Path,
-        names: Iterable[Name],
-        encoder: Encoder,
-        *,
-        semantic_types: Iterable[SemanticType] = (),
-        kind: str | None = None,
-        threads: int = 1,
-        progress: Progress | None = None,
-    ) -> ConceptIndex:
-        """Build an index into an empty or new folder.
-
-        Args:
-            folder: where it goes.
-            names: names of all concepts.
-            encoder: what embeds them; each distinct name is embedded once.
-            semantic_types: semantic types of the concepts, for filters.
-            kind: ``flat`` (exact) or ``hnsw`` (a graph, for many names); chosen by size when not given.
-            threads: threads that build the graph. One gives the same graph every time.
-            progress: called with names embedded so far and their total.
-
-        Returns:
-            The index, opened.
-
-        Raises:
-            ConfigError: there is no name to index, or the kind is unknown.
-        """
-        Part.build(
-            Path(folder),
-            names,
-            encoder,
-            semantic_types=semantic_types,
-            kind=kind,
-            threads=threads,
-            progress=progress,
-        )
+    def build(cls, folder: str | Path, names: Iterable[Name], encoder: Encoder, **options: Any) -> ConceptIndex:
+        """Build an index into an empty or new folder and open it; ``options`` are those of :meth:`Part.build`."""
+        Part.build(Path(folder), names, encoder, **options)
         return cls(folder)
 
     @property
@@ -104,7 +72,7 @@ class ConceptIndex:
         if self.added is None:
             return main
         part = self.parts[1]
-        added = {"rows": part.rows.new, "names": part.names.entry_count, "concepts": part.concepts.new}
+        added = {"rows": part.rows.new, "names": len(part.names.concept), "concepts": part.concepts.new}
         return {**main, **{key: main[key] + count for key, count in added.items()}, "added": added}
 
     def __len__(self) -> int:
@@ -121,55 +89,54 @@ class ConceptIndex:
 
     @staticmethod
     def _collect(
-        keys: Keys, parts: Sequence[Part], numbering: Callable[[Part], Numbering], read: Callable[[Part, Array], Array]
+        keys: Keys,
+        parts: Sequence[Part],
+        kind: Literal["rows", "concepts"],
+        read: Callable[[Part, Array], Iterable[Any]],
     ) -> Array:
-        """What the first part that has a thing says of it, for many things."""
-        if len(parts) == 1:
-            return read(parts[0], keys.astype(np.int64))
-        out: Array | None = None
+        """What the first part that has a thing says of it, for many things; lists become arrays of objects."""
+        found = []
         left = np.arange(len(keys))
         for part in parts:
-            numbers = numbering(part).numbers(keys[left])
+            numbers = getattr(part, kind).numbers(keys[left])
             here = numbers >= 0
-            values = read(part, numbers[here])
-            if out is None:
-                out = np.empty((len(keys), *values.shape[1:]), dtype=values.dtype)
-            out[left[here]] = values
+            listed = read(part, numbers[here])
+            values: Array = listed if isinstance(listed, np.ndarray) else np.fromiter(listed, object)
+            found.append((left[here], values))
             left = left[~here]
-        assert out is not None
+        if len(parts) == 1:
+            return values
+        out = np.empty((len(keys), *values.shape[1:]), dtype=values.dtype)
+        for places, values in found:
+            out[places] = values
         return out
 
     def norms(self, names: Keys) -> list[str]:
         """Exact forms of names."""
-        read = lambda part, rows: np.array(part.names.norms.many(rows), object)  # noqa: E731
-        return list(self._collect(names, self.parts, lambda part: part.rows, read).tolist())
+        return list(self._collect(names, self.parts, "rows", lambda part, rows: part.names.norms.many(rows)))
 
     def numbered(self, names: Keys) -> NDArray[np.bool_]:
         """Which names may speak of numbers."""
-        return self._collect(names, self.parts, lambda part: part.rows, lambda part, rows: part.names.numbered[rows])
+        return self._collect(names, self.parts, "rows", lambda part, rows: part.names.numbered[rows])
 
     def vectors(self, names: Keys) -> NDArray[np.float32]:
         """Embeddings ``(n, dimension)`` of names."""
-        return self._collect(names, self.parts, lambda part: part.rows, lambda part, rows: part.vectors.vectors(rows))
+        return self._collect(names, self.parts, "rows", lambda part, rows: part.vectors.vectors(rows))
 
+    # what came later knows all names and semantic types of its concepts
     def means(self, concepts: Keys) -> NDArray[np.float16]:
-        """Unit mean of the embeddings of each concept's names ``(n, dimension)``; a later part knows all of them."""
-        return self._collect(
-            concepts, self.parts[::-1], lambda part: part.concepts, lambda part, numbers: part.means[numbers]
-        )
+        """Unit mean of the embeddings of each concept's names ``(n, dimension)``."""
+        return self._collect(concepts, self.parts[::-1], "concepts", lambda part, numbers: part.means[numbers])
 
     def concept_ids(self, concepts: Keys) -> list[str]:
         """Ids of concepts."""
-        read = lambda part, numbers: np.array(part.names.concept_ids.many(numbers), object)  # noqa: E731
-        return list(self._collect(concepts, self.parts, lambda part: part.concepts, read).tolist())
+        read = lambda part, numbers: part.names.concept_ids.many(numbers)  # noqa: E731
+        return list(self._collect(concepts, self.parts, "concepts", read))
 
-    def concept_types(self, concept: float) -> tuple[str, ...]:
-        """Semantic types of a concept; a later part knows all of them."""
-        for part in self.parts[::-1]:
-            number = int(part.concepts.numbers(np.array([concept]))[0])
-            if number >= 0:
-                return part.names.concept_types(number)
-        return ()
+    def concept_types(self, concepts: Keys) -> list[tuple[str, ...]]:
+        """Semantic types of concepts."""
+        read = lambda part, numbers: map(part.names.concept_types, numbers)  # noqa: E731
+        return list(self._collect(concepts, self.parts[::-1], "concepts", read))
 
     def entries(self, names: Keys, selection: Selections | None = None) -> Entries:
         """Entries of names in all parts, those of the selection alone when one is given; in the order of the names."""
@@ -219,35 +186,37 @@ class ConceptIndex:
         Raises:
             ConfigError: a language, source or semantic type that no name of the index has.
         """
-        if wanted not in self._selections:
-            self._selections[wanted] = None if wanted == Filter() else self._select(wanted)
-        return self._selections[wanted]
-
-    def _select(self, wanted: Filter) -> Selections:
-        for kind, values, known in (
-            ("source", wanted.sources, self.sources),
-            ("semantic type", wanted.semantic_types, self.semantic_types),
-            ("language", wanted.languages, self.languages),
+        if wanted == Filter():
+            return None
+        if wanted in self._selections:
+            return self._selections[wanted]
+        of_language = {v for v in wanted.languages if any(is_wanted(tag, tags_of([v])) for tag in self.languages)}
+        for kind, values, known, shown in (
+            ("source", wanted.sources, self.sources, self.sources),
+            ("semantic type", wanted.semantic_types, self.semantic_types, self.semantic_types),
+            ("language", wanted.languages, of_language, self.languages),
         ):
             for value in values:
-                if (
-                    not any(is_wanted(tag, tags_of([value])) for tag in known)
-                    if kind == "language"
-                    else value not in known
-                ):
-                    shown = ", ".join(known[:12]) or "none"
-                    raise ConfigError(f"no {kind} {value!r} in this index", remedy=f"known: {shown}")
-        if not wanted.semantic_types:
-            return tuple(part.names.select(wanted) for part in self.parts)
+                if value not in known:
+                    remedy = f"known: {', '.join(shown[:12]) or 'none'}"
+                    raise ConfigError(f"no {kind} {value!r} in this index", remedy=remedy)
         typed = [part.names.typed(wanted.semantic_types) for part in self.parts]
         for part, mask in zip(self.parts[1:], typed[1:], strict=True):
             # what came later knows all types of its concepts
             numbers = self.parts[0].concepts.numbers(part.concepts.keys(np.arange(part.concepts.count)))
             typed[0][numbers[numbers >= 0]] = mask[numbers >= 0]
-        return tuple(part.names.select(wanted, mask) for part, mask in zip(self.parts, typed, strict=True))
+        found = tuple(part.names.select(wanted, mask) for part, mask in zip(self.parts, typed, strict=True))
+        self._selections[wanted] = found
+        return found
 
     def lookup(
-        self, text: str, language: str | None = None, selection: Selections | None = None, *, norm: str | None = None
+        self,
+        text: str,
+        language: str | None = None,
+        selection: Selections | None = None,
+        *,
+        norm: str | None = None,
+        inflector: Callable[[str], Inflector] = Inflector,
     ) -> dict[float, str]:
         """Names that a mention is, with their route: ``exact`` (in any language) or ``inflected`` (in its own).
 
@@ -256,10 +225,12 @@ class ConceptIndex:
             language: BCP 47 tag; without it the rules of every language are tried.
             selection: names that may come back.
             norm: its exact form, where the caller has it.
+            inflector: gives the inflector of a language; who looks up many mentions keeps those it made.
         """
         found: dict[float, str] = {}
+        norm = normalise(text) if norm is None else norm
         for part, selected in self._with(selection):
-            for row, route in part.dictionary.lookup(text, language, norm=norm).items():
+            for row, route in part.dictionary.lookup(text, language, norm, inflector).items():
                 if selected is None or selected.rows[row]:
                     _name(found, part.rows.key(row), route)
         return found
@@ -273,7 +244,10 @@ class ConceptIndex:
         return False
 
     def find(self, text: str, language: str) -> list[Match]:
-        """Every name in a running text; see :meth:`medlink.index.dictionary.NameDictionary.find`.
+        """Every name in a running text.
+
+        A mention does not cross a punctuation mark, but for a comma before a word such as *type* or *Stadium*. Words
+        may be inflected, not derived (:func:`medlink.language.text.is_inflection`).
 
         Args:
             text: running text.
@@ -281,35 +255,27 @@ class ConceptIndex:
                 and those without a language.
 
         Returns:
-            Matches in the order of their start, at each place the longest for each language as names state it;
-            ``rows`` are keys.
+            Matches in the order of their start, at each place the longest for each language as names state it; they
+            may overlap. ``rows`` are keys.
         """
         longest: dict[tuple[int, str], Match] = {}
         for part in self.parts:
             for match in part.dictionary.find(text, language):
                 rows = {part.rows.key(int(row)): route for row, route in match.rows.items()}
-                place = match.start, match.language
-                other = longest.get(place)
-                if other is not None and other.end > match.end:
-                    continue
+                other = longest.get((match.start, match.language))
                 if other is not None and other.end == match.end:
                     for name, route in other.rows.items():
                         _name(rows, name, route)
-                longest[place] = Match(match.start, match.end, match.language, match.words, rows)
+                if other is None or other.end <= match.end:
+                    longest[match.start, match.language] = replace(match, rows=rows)
         return sorted(longest.values(), key=lambda match: match.start)
 
     def concept_cosines(
         self, names: Keys, vectors: NDArray[np.float32], selection: Selections | None = None
     ) -> NDArray[np.float32]:
-        """Cosine of queries with the concepts of names; of a name with several concepts the best one counts.
+        """Cosines ``(p,)`` of unit vectors ``(p, dimension)`` with the concepts of names ``(p,)``.
 
-        Args:
-            names: ``(p,)`` names.
-            vectors: ``(p, dimension)`` unit vectors, the query that each name is compared with.
-            selection: names whose concepts count.
-
-        Returns:
-            ``(p,)`` cosines.
+        Of a name with several concepts, those of the selection, the best one counts.
         """
         entries = self.entries(names, selection)
         means = self.means(entries.concept).astype(np.float32)
@@ -360,12 +326,8 @@ class ConceptIndex:
     def near(self, names: Keys, k: int, selection: Selections | None = None) -> tuple[Positions, Keys]:
         """The nearest other names of names, by embedding: ``position (m,)`` in ``names`` and name ``(m,)``.
 
-        Those that a part keeps of its names where they are enough, else what a search finds, the name itself included.
-
-        Args:
-            names: ``(n,)`` names.
-            k: names wanted for each, from each part.
-            selection: names that may come back.
+        Each part gives k for each name: those that it keeps of its names where they are enough, else what a search
+        among the selection finds, the name itself included.
         """
         positions, found = [], []
         for part, selected in self._with(selection):

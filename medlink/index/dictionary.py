@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import marisa_trie
 
 from medlink.errors import BundleError
-from medlink.index.arrays import Groups, save_groups
+from medlink.index.arrays import REBUILD, Groups, save_groups
 from medlink.index.names import NameTable
 from medlink.language.tags import base
-from medlink.language.text import Inflector, Token, is_inflection, match_form, normalise
+from medlink.language.text import Inflector, Token, is_inflection, normalise
 
 _TRIE = "forms.marisa"
 _EXACT = "=:"  # begins the key of an exact form, which has no language
@@ -53,7 +53,7 @@ class NameDictionary:
     """
 
     def __init__(self, folder: Path, names: NameTable) -> None:
-        self._trie, self._rows, self._names = _open_trie(folder), Groups(folder, "form_rows"), names
+        self._trie, self._rows, self._names = _open_trie(folder), Groups.open(folder, "form_rows"), names
         self._tags: dict[str | None, list[str]] = {}
 
     @classmethod
@@ -81,17 +81,13 @@ class NameDictionary:
             self._tags[language] = [t for t in known if language is None or not t or base(t) == base(language)]
         return self._tags[language]
 
-    def lookup(self, text: str, language: str | None = None, *, norm: str | None = None) -> dict[int, str]:
-        """Rows of a mention with their route: ``exact`` (in any language) or ``inflected`` (in its own).
-
-        Args:
-            text: the mention.
-            language: BCP 47 tag; without it the rules of every language are tried.
-            norm: its exact form, where the caller has it.
-        """
-        found = dict.fromkeys(self._rows_of(_EXACT + (normalise(text) if norm is None else norm)), "exact")
+    def lookup(
+        self, text: str, language: str | None, norm: str, inflector: Callable[[str], Inflector]
+    ) -> dict[int, str]:
+        """Rows of a mention and their routes; see :meth:`medlink.index.ConceptIndex.lookup`."""
+        found = dict.fromkeys(self._rows_of(_EXACT + norm), "exact")
         for tag in self.tags(language):
-            for row in self._rows_of(f"{tag}:{match_form(text, tag)} "):
+            for row in self._rows_of(f"{tag}:{inflector(tag).form(text)} "):
                 if row not in found and self._is_inflected(text, row, tag):
                     found[row] = "inflected"
         return found
@@ -104,18 +100,7 @@ class NameDictionary:
         return any(is_inflection(text, name, tag) for name in self._names.spellings(row, tag))
 
     def find(self, text: str, language: str) -> list[Match]:
-        """Every name in a text, at each place the longest for each language as names state it; they may overlap.
-
-        A mention does not cross a punctuation mark, but for a comma before a word such as *type* or *Stadium*. Words
-        may be inflected, not derived (:func:`medlink.language.text.is_inflection`).
-
-        Args:
-            text: running text.
-            language: BCP 47 tag whose names are looked for, by that language's rules.
-
-        Returns:
-            Matches in the order of their start, those of one language after those of another.
-        """
+        """See :meth:`medlink.index.ConceptIndex.find`; those of one language come after those of another."""
         return [match for tag in self.tags(language) for match in self._find(text, tag)]
 
     def _find(self, text: str, tag: str) -> list[Match]:
@@ -141,14 +126,11 @@ class NameDictionary:
 
     def _named(self, text: str, rows: Sequence[int], tag: str) -> dict[float, str]:
         """What of the rows of a form a text names; with them the name to the letter, in whatever language it is."""
-        norm = normalise(text)
-        found: dict[float, str] = {}
-        for row in rows:
-            if self._names.norms[row] == norm:
-                found[row] = "exact"
-            elif self._is_inflected(text, row, tag):
-                found[row] = "inflected"
-        return found and {**dict.fromkeys(self._rows_of(_EXACT + norm), "exact"), **found}
+        exact: dict[float, str] = dict.fromkeys(self._rows_of(_EXACT + normalise(text)), "exact")
+        named: dict[float, str] = {
+            row: "inflected" for row in rows if row not in exact and self._is_inflected(text, row, tag)
+        }
+        return {**exact, **named} if named or not exact.keys().isdisjoint(rows) else {}
 
     @staticmethod
     def _runs(text: str, tokens: list[Token], inflector: Inflector) -> list[int]:
@@ -174,7 +156,5 @@ def _open_trie(folder: Path) -> marisa_trie.Trie:
     try:
         trie.mmap(str(path))
     except (OSError, RuntimeError) as error:
-        raise BundleError(
-            f"the dictionary cannot be read: {error}", path=path, remedy="build the index again"
-        ) from error
+        raise BundleError(f"the dictionary cannot be read: {error}", path=path, remedy=REBUILD) from error
     return trie

@@ -20,7 +20,7 @@ from typing import Any
 from medlink.errors import BundleError
 from medlink.files.folders import whole_folder
 from medlink.files.json import write_json
-from medlink.index.bundle import ADDED, INDEX, KB, MANIFEST, Bundle, indexed, writing
+from medlink.index.bundle import ADDED, INDEX, KB, MANIFEST, Bundle, facts, indexed, writing
 from medlink.index.part import Part
 from medlink.kb import ExtendReport, Input, KnowledgeBase, extend_kb
 
@@ -60,12 +60,8 @@ def extend_bundle(
 
     Args:
         folder: the bundle.
-        inputs: what to take in; see :func:`medlink.kb.extend_kb`.
-        max_bad_share: see :func:`medlink.kb.build_kb`.
+        inputs, max_bad_share: what to take in; see :func:`medlink.kb.extend_kb`.
         progress: called with names embedded so far and their total.
-
-    Returns:
-        What was added.
 
     Raises:
         BundleError: the bundle or its encoder cannot be used, or was changed meanwhile.
@@ -90,15 +86,15 @@ def extend_bundle(
         for path in (bundle.folder / INDEX).glob(f"{ADDED}-*"):
             if path.name not in (manifest.get(ADDED), bundle.manifest.get(ADDED)):
                 shutil.rmtree(path, ignore_errors=True)
-    facts = Bundle(folder).index.manifest
-    added = facts[ADDED]["names"] if ADDED in facts else 0
-    return AddReport(str(bundle.folder), report, facts["names"], added, round(time.perf_counter() - began, 3))
+    made = Bundle(folder).index.manifest
+    added = made.get(ADDED, {"names": 0})["names"]
+    return AddReport(str(bundle.folder), report, made["names"], added, round(time.perf_counter() - began, 3))
 
 
 def _extend_index(
     bundle: Bundle, extended: Path, report: ExtendReport, progress: Callable[[int, int], None] | None
 ) -> dict[str, Any]:
-    """Build the part of all names that came later; returns the manifest of the bundle with it."""
+    """Build the part of all names that came later; gives the manifest of the bundle with it."""
     # rows above the marks are not in the main part; nothing was added before the first time
     marks = bundle.manifest["kb"].get("marks", report.marks)
     with KnowledgeBase(extended) as kb:
@@ -107,11 +103,10 @@ def _extend_index(
         concepts.update(t.concept_id for t in kb.iter_semantic_types(after=marks["semantic_type"]))
         # all types of a concept: those of before stand in the main part, or nowhere where it had no name
         types = [semantic_type for concept_id in sorted(concepts) for semantic_type in kb.semantic_types(concept_id)]
-        sources = [{"name": source.name, "version": source.version} for source in kb.sources()]
+        described = {**facts(kb), "marks": marks}
     name = f"{ADDED}-{report.content_hash[:16]}"
     with whole_folder(bundle.folder / INDEX / name, "the bundle") as part:
         Part.build(part, names, bundle.encoder, semantic_types=types, progress=progress, main=bundle.index.parts[0])
-    described = {**bundle.manifest["kb"], "content_hash": report.content_hash, "sources": sources, "marks": marks}
     return {**bundle.manifest, "kb": described, ADDED: name}
 
 

@@ -24,11 +24,10 @@ def keys_among(strings: Sequence[str] | Strings, main: Sequence[str] | Strings) 
     >>> keys_among(["a", "b", "c", "d"], ["b"]).tolist()
     [-0.75, 0.0, 0.5, 0.75]
     """
-    places = np.array([bisect_left(main, string) for string in strings], dtype=np.float64)
-    known = np.array(
-        [place < len(main) and main[int(place)] == one for place, one in zip(places, strings, strict=True)], dtype=bool
-    )
-    new = np.flatnonzero(~known)
+    found = [bisect_left(main, string) for string in strings]
+    places = np.array(found, dtype=np.float64)
+    known = (place < len(main) and main[place] == one for place, one in zip(found, strings, strict=True))
+    new = np.flatnonzero(~np.fromiter(known, bool))
     places[new] += np.arange(1, len(new) + 1) / (len(new) + 1) - 1
     return places
 

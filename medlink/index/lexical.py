@@ -67,12 +67,7 @@ class LexicalIndex:
     def search(
         self, texts: Sequence[str], k: int, allowed: NDArray[np.bool_] | None = None
     ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """Names most alike by their n-grams.
-
-        Args:
-            texts: n mentions.
-            k: names wanted for each.
-            allowed: ``(rows,)`` names that may come back; the others are left out before the best are taken.
+        """The k names most alike each mention by their n-grams, of those that are ``allowed (rows,)``.
 
         Returns:
             For each mention row numbers and cosines, best first, ties by row; fewer than k where fewer share an n-gram.

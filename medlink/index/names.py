@@ -9,15 +9,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index.arrays import Array, Groups, Ranges, Strings, open_array, save_array, save_groups
+from medlink.index.arrays import Array, Groups, Strings, open_array, save_array, save_groups
 from medlink.index.keys import Keys
 from medlink.language.tags import language_tag
 from medlink.language.tags import wanted as is_wanted
 from medlink.language.text import may_speak_of_numbers, normalise
 from medlink.records import Name, SemanticType
-
-EntryKey = tuple[str, str, str, str, str, bool]
-"""A name as an entry sorts: exact form, concept id, language, text, source, preferred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +83,16 @@ class NameTable:
         self.languages, self.sources, self.semantic_types = (
             [*Strings(folder, name)] for name in ("languages", "sources", "semantic_types")
         )
-        self.rows = Ranges(open_array(folder, "row_ends"))
-        self.types = Groups(folder, "concept_types")
+        self.rows = Groups(open_array(folder, "row_ends"))
+        self.types = Groups.open(folder, "concept_types")
 
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.rows)
 
-    @property
-    def entry_count(self) -> int:
-        """Number of entries."""
-        return len(self.concept)
-
     def concept_types(self, concept: int) -> tuple[str, ...]:
         """Semantic types of a concept, by its number."""
         return tuple(self.semantic_types[i] for i in self.types[concept])
-
-    def surface(self, row: int) -> str:
-        """The name of a row as it is written in its first entry."""
-        return self.texts[self.rows[row][0]]
 
     def spellings(self, row: int, tag: str) -> list[str]:
         """The name of a row as its entries of one language write it."""
@@ -113,10 +101,8 @@ class NameTable:
     def entries_of(self, rows: Array, selection: Selection | None = None) -> tuple[Array, Array]:
         """Entries of many rows: ``position (m,)`` in ``rows`` and number of the entry ``(m,)``."""
         position, entry = self.rows.many(rows)
-        if selection is not None:
-            kept = selection.entries[entry]
-            position, entry = position[kept], entry[kept]
-        return position, entry
+        kept = slice(None) if selection is None else selection.entries[entry]
+        return position[kept], entry[kept]
 
     def rows_of(self, concepts: Array) -> tuple[Array, Array]:
         """Names of concepts, given by number: ``concept (m,)`` and ``row (m,)``, each pair once, in order."""
@@ -128,24 +114,19 @@ class NameTable:
         return pairs[:, 0], pairs[:, 1]
 
     def typed(self, semantic_types: Collection[str]) -> NDArray[np.bool_]:
-        """Which concepts ``(concepts,)`` have one of these semantic types."""
+        """Which concepts ``(concepts,)`` have one of these semantic types; all of them where none is named."""
+        if not semantic_types:
+            return np.ones(len(self.concept_ids), dtype=bool)
         return self.types.holding(np.isin(np.array(self.semantic_types, dtype=str), list(semantic_types)))
 
-    def select(self, wanted: Filter, typed: NDArray[np.bool_] | None = None) -> Selection:
-        """Work out a filter; what no name has selects nothing.
-
-        Args:
-            wanted: languages and sources.
-            typed: ``(concepts,)`` concepts whose semantic types are wanted.
-        """
-        mask = np.ones(self.entry_count, dtype=bool)
+    def select(self, wanted: Filter, typed: NDArray[np.bool_]) -> Selection:
+        """Work out a filter, with the concepts ``(concepts,)`` of its types; what no name has selects nothing."""
+        mask = typed[self.concept]
         if wanted.languages:
             tags = tags_of(wanted.languages)
             mask &= np.isin(self.language, [i for i, tag in enumerate(self.languages) if is_wanted(tag, tags)])
         if wanted.sources:
             mask &= np.isin(self.source, [i for i, known in enumerate(self.sources) if known in wanted.sources])
-        if typed is not None:
-            mask &= typed[self.concept]
         return Selection(mask, self.rows.holding(mask))
 
     @classmethod
@@ -154,15 +135,12 @@ class NameTable:
     ) -> NameTable:
         """Fill a folder from names and semantic types; rows are in the order of their normalised names.
 
-        Memory grows with the number of names (about 300 bytes each).
-
-        Args:
-            folder: where it goes.
-            names: names of all concepts.
-            types: semantic types; those of concepts without a name are left out.
-            also: concepts that are kept for their semantic types, with or without a name.
+        Memory grows with the number of names (about 300 bytes each). Semantic types of concepts without a name are
+        left out, but for those of the concepts in ``also``.
         """
-        entries = sorted_entries(names)
+        formed = ((normalise(name.text), name) for name in names)
+        # each once, in the order of exact form, concept id, language, text, source, preferred
+        entries = sorted({(n, x.concept_id, x.language, x.text, x.source, x.preferred) for n, x in formed if n})
         concepts = sorted({entry[1] for entry in entries}.union(also))
         number = {concept: i for i, concept in enumerate(concepts)}
         by_concept: list[set[str]] = [set() for _ in concepts]
@@ -201,16 +179,3 @@ def tags_of(languages: Iterable[str]) -> list[str]:
     ['de', 'es-mx']
     """
     return [language_tag(language) or language for language in languages]
-
-
-def sorted_entries(names: Iterable[Name]) -> list[EntryKey]:
-    """Names with their exact forms, each once, in the order of the entries of a table."""
-    seen: set[EntryKey] = set()
-    for name in names:
-        norm = normalise(name.text)
-        if norm:
-            seen.add((norm, name.concept_id, name.language, name.text, name.source, name.preferred))
-    return sorted(seen)
-
-
-__all__ = ["Entries", "Entry", "Filter", "NameTable", "Positions", "Selection", "Selections", "tags_of"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,13 @@ from numpy.typing import NDArray
 
 from medlink.errors import BundleError, ConfigError
 from medlink.files.json import json_text, read_json
-from medlink.index.arrays import Strings, open_array, save_array
+from medlink.index.arrays import REBUILD, open_array, save_array
 from medlink.index.dictionary import NameDictionary
 from medlink.index.keys import Numbering, keys_among
 from medlink.index.lexical import LexicalIndex
 from medlink.index.names import NameTable
 from medlink.index.selfjoin import nearest
-from medlink.index.vectors import choose, open_vectors, vector_index
+from medlink.index.vectors import choose, vector_index
 from medlink.models import Encoder
 from medlink.records import Name, SemanticType
 
@@ -28,7 +29,6 @@ NEAR = 8
 MANIFEST = "index.json"
 Progress = Callable[[int, int], None]
 _CHUNK = 4096
-_REBUILD = "build the index again with 'medlink index build'"
 
 
 class Part:
@@ -47,14 +47,20 @@ class Part:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.manifest = _read_manifest(folder)
-        _check_files(folder, self.manifest["files"])
+        self.manifest = read_manifest(
+            folder / MANIFEST, "index", FORMAT, REBUILD, lambda found: (found["files"], found["kind"])
+        )
+        for name, size in self.manifest["files"].items():
+            found = (folder / name).stat().st_size if (folder / name).exists() else None
+            if found != size:
+                what = "is missing" if found is None else f"has {found} bytes, {size} were written"
+                raise BundleError(f"a file of the index {what}", path=folder / name, remedy=REBUILD)
         self.names = NameTable(folder)
         self.dictionary = NameDictionary(folder, self.names)
         self.lexical = LexicalIndex(folder)
-        self.vectors = open_vectors(folder, self.manifest["kind"])
+        self.vectors = vector_index(self.manifest["kind"]).load(folder)
         if not len(self.names) == len(self.vectors) == self.manifest["rows"]:
-            raise BundleError(f"{len(self.names)} names but {len(self.vectors)} vectors", path=folder, remedy=_REBUILD)
+            raise BundleError(f"{len(self.names)} names but {len(self.vectors)} vectors", path=folder, remedy=REBUILD)
         self.means, self.near = open_array(folder, "concept_vectors"), open_array(folder, "near")
         later = bool(self.manifest["later"])
         self.rows = Numbering(len(self.names), open_array(folder, "row_keys") if later else None)
@@ -73,23 +79,29 @@ class Part:
         progress: Progress | None = None,
         main: Part | None = None,
     ) -> Part:
-        """Build a part into an empty or new folder; see :meth:`medlink.index.ConceptIndex.build`.
+        """Build a part into an empty or new folder.
 
         Args:
             folder: where it goes.
             names: names of all its concepts.
             encoder: what embeds them; each distinct name is embedded once.
-            semantic_types: all semantic types of its concepts.
-            kind: kind of its vectors; chosen by size when not given.
-            threads: threads that build the graph of ``hnsw``.
+            semantic_types: all semantic types of its concepts, for filters.
+            kind: ``flat`` (exact) or ``hnsw`` (a graph, for many names); chosen by size when not given.
+            threads: threads that build the graph. One gives the same graph every time.
             progress: called with names embedded so far and their total.
             main: the part that the names came after. Concepts that it knows and that got further semantic types are
                 taken in as well; the mean of a concept is that of its names in both.
+
+        Raises:
+            ConfigError: there is no name to index, or the kind is unknown.
         """
         if kind is not None:
             vector_index(kind)  # refused before the work
         types = list(semantic_types)
-        also = {t.concept_id for t in types if main is not None and _has(main.names.concept_ids, t.concept_id)}
+        also: set[str] = set()
+        if main is not None:
+            typed = sorted({t.concept_id for t in types})
+            also.update(compress(typed, keys_among(typed, main.names.concept_ids) % 1 == 0))
         table = NameTable.build(folder, names, types, also)
         if not len(table) and main is None:
             raise ConfigError("no names to index", remedy="load a source first, or widen --languages")
@@ -98,7 +110,8 @@ class Part:
         vectors = np.empty((len(table), encoder.dimension), dtype=np.float32)
         for start in range(0, len(table), _CHUNK):
             stop = min(start + _CHUNK, len(table))
-            vectors[start:stop] = encoder.encode([table.surface(row) for row in range(start, stop)])
+            # a name as it is written in its first entry
+            vectors[start:stop] = encoder.encode(table.texts.many(table.rows.ends[start:stop]))
             if progress:
                 progress(stop, len(table))
         kind = kind or choose(len(table))
@@ -114,9 +127,8 @@ class Part:
             concept_keys = keys_among(table.concept_ids, main.names.concept_ids)
             save_array(folder, "row_keys", keys)
             save_array(folder, "concept_keys", concept_keys)
-            known = np.flatnonzero(concept_keys % 1 == 0)
-            older, older_row = main.names.rows_of(concept_keys[known].astype(np.int64))
-            older = known[np.searchsorted(concept_keys[known], older)]
+            older, older_row = main.names.rows_of(concept_keys[concept_keys % 1 == 0].astype(np.int64))
+            older = np.searchsorted(concept_keys, older)
             # a name that both parts have counts once
             both = set(zip(concept.tolist(), keys[row].tolist(), strict=True))
             pairs = zip(older.tolist(), older_row.tolist(), strict=True)
@@ -132,7 +144,7 @@ class Part:
             "encoder": encoder.fingerprint,
             "later": main is not None,
             "rows": len(table),
-            "names": table.entry_count,
+            "names": len(table.concept),
             "concepts": len(table.concept_ids),
             "files": {path.name: path.stat().st_size for path in sorted(folder.iterdir()) if path.name != MANIFEST},
         }
@@ -151,31 +163,29 @@ def _add_up(
         np.add.at(sums, concept[start : start + _CHUNK], vectors(row[start : start + _CHUNK]))
 
 
-def _has(strings: Strings, wanted: str) -> bool:
-    """Whether a string is among sorted ones."""
-    return bool(keys_among([wanted], strings)[0] % 1 == 0)
+def read_manifest(
+    path: Path, what: str, version: int, remedy: str, parts: Callable[[dict[str, Any]], object]
+) -> dict[str, Any]:
+    """Read a manifest, of a bundle or of an index.
 
+    Args:
+        path: the file.
+        what: ``bundle`` or ``index``.
+        version: format that can be read.
+        remedy: what helps where it cannot.
+        parts: looks up what the manifest must have.
 
-def _check_files(folder: Path, sizes: dict[str, int]) -> None:
-    for name, size in sizes.items():
-        path = folder / name
-        if not path.exists():
-            raise BundleError("a file of the index is missing", path=path, remedy=_REBUILD)
-        if path.stat().st_size != size:
-            raise BundleError(
-                f"a file of the index has {path.stat().st_size} bytes, {size} were written", path=path, remedy=_REBUILD
-            )
-
-
-def _read_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
+    Raises:
+        BundleError: the file is missing, is no such manifest, or is of another format.
+    """
     try:
         manifest: dict[str, Any] = read_json(path)
-        version = manifest["format"]
+        parts(manifest)
     except FileNotFoundError:
-        raise BundleError("no index here", path=folder, remedy=_REBUILD) from None
+        raise BundleError(f"the {what} is incomplete: it has no {path.name}", path=path.parent, remedy=remedy) from None
     except (ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"not the manifest of an index: {error}", path=path, remedy=_REBUILD) from error
-    if version != FORMAT:
-        raise BundleError(f"index of format {version}, this medlink reads {FORMAT}", path=path, remedy=_REBUILD)
+        raise BundleError(f"not the manifest of the {what}: {error}", path=path, remedy=remedy) from error
+    if manifest.get("format") != version:
+        found = f"{what} of format {manifest.get('format')}, this medlink reads {version}"
+        raise BundleError(found, path=path, remedy=remedy)
     return manifest

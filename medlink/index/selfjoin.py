@@ -207,10 +207,8 @@ def _cells(vectors: NDArray[np.float32], k: int) -> Found:
         index.add(vectors[start : start + _CHUNK])
     # Neighbours in the queue scan the same cells: those stay in the processor's cache.
     lists = index.invlists
-    cells = [
-        faiss().rev_swig_ptr(lists.get_ids(c), lists.list_size(c)) for c in range(index.nlist) if lists.list_size(c)
-    ]
-    order = np.concatenate(cells)
+    sizes = map(lists.list_size, range(index.nlist))
+    order = np.concatenate([faiss().rev_swig_ptr(lists.get_ids(c), size) for c, size in enumerate(sizes) if size])
     wanted = min(_RESCORED * k + 1 + _SPARE, n)
     for start in range(0, n, _CHUNK):
         queries = order[start : start + _CHUNK]

@@ -22,9 +22,6 @@ def load(bundle: str | Path, **options: Any) -> Linker:
         bundle: a folder made by ``medlink index build``.
         options: fields of :class:`medlink.LinkOptions`, such as ``threshold`` and ``language``.
 
-    Returns:
-        A linker; its ``kb`` and ``index`` are the bundle's.
-
     Raises:
         BundleError: the parts of the bundle are missing or do not belong together.
         ConfigError: an option is unknown or out of range, or names what the bundle does not have.

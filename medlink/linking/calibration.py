@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,9 @@ class Calibration(Protocol):
     """What turns rank scores into the share of such links that are right."""
 
     def score(self, rank: NDArray[np.float64], named: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Rank scores to scores in [0, 1]; a higher rank of one kind never has a lower score.
+        """Rank scores ``(p,)`` to scores in [0, 1]; a higher rank of one kind never has a lower score.
 
-        Args:
-            rank: ``(p,)`` rank scores.
-            named: ``(p,)`` the kind of evidence: whether the mention is the name, to the letter or in another
-                inflection.
+        ``named (p,)`` is the kind: whether the mention is the name, to the letter or in another inflection.
         """
 
 
@@ -44,8 +41,7 @@ class Curves:
     named_least: float
 
     def score(self, rank: NDArray[np.float64], named: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """See :class:`Calibration`.
-
+        """
         >>> curves = Curves(slope=2.0, offset=-1.0, named_slope=2.0, named_offset=0.0, named_least=0.5)
         >>> curves.score(np.array([0.5, 0.5, 0.0]), np.array([False, True, True])).round(3).tolist()
         [0.5, 0.731, 0.731]
@@ -55,12 +51,3 @@ class Curves:
         rank = np.where(named, np.maximum(rank, self.named_least), rank)
         curve: NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(slope * rank + offset, -40, 40)))
         return curve
-
-    def to_dict(self) -> dict[str, float]:
-        """Plain data, ready for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, raw: dict[str, Any]) -> Curves:
-        """Read what :meth:`to_dict` wrote; other keys are not looked at."""
-        return cls(*(float(raw[field.name]) for field in fields(cls)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -28,18 +29,16 @@ class Decision(Protocol):
     def shares(
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
     ) -> list[Shares]:
-        """How each mention's concepts share the score of its best name.
+        """How the concepts of each of n mentions, ``ranked`` best first, share the score of its best name.
 
-        Args:
-            mentions: n mentions; ``text`` is what is linked.
-            contexts: n texts around them.
-            ranked: for each mention its concepts, best first.
+        ``text`` of a mention is what is linked; ``contexts`` are n texts around them.
         """
 
     def is_nil(self, candidates: Sequence[Candidate], threshold: float) -> bool:
         """Whether no candidate is the link."""
 
 
+@dataclass(frozen=True, slots=True)
 class SharedNames:
     """Concepts that have the best name in common share its score; a score below the threshold is NIL.
 
@@ -50,30 +49,27 @@ class SharedNames:
         bundle: where the concepts are from.
     """
 
-    def __init__(self, bundle: Bundle) -> None:
-        self._bundle = bundle
+    bundle: Bundle
 
     def is_nil(self, candidates: Sequence[Candidate], threshold: float) -> bool:
-        """See :class:`Decision`."""
         return not candidates or candidates[0].score < threshold
 
     def shares(
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
     ) -> list[Shares]:
-        """See :class:`Decision`."""
         shares = [_tied(candidates) for candidates in ranked]
         wanted = [i for i, same in enumerate(shares) if same]
         if contexts is None or not wanted:
             return shares
-        encoder = self._bundle.encoder
+        encoder = self.bundle.encoder
         # the mention itself says nothing about which of its concepts is meant
         around = encoder.encode([contexts[i].replace(mentions[i].text, " ") for i in wanted])
         concepts = sorted({concept for i in wanted for concept in shares[i]})
-        ids = self._bundle.index.concept_ids(np.array(concepts))
+        ids = self.bundle.index.concept_ids(np.array(concepts))
         languages = sorted({mentions[i].language or "" for i in wanted})
         labels: list[str] = []
         for language in languages:
-            named = self._bundle.kb.preferred_names(ids, language or None)
+            named = self.bundle.kb.preferred_names(ids, language or None)
             labels += [named.get(concept_id, concept_id) for concept_id in ids]
         places = [(language, concept) for language in languages for concept in concepts]
         vectors = dict(zip(places, encoder.encode(labels), strict=True))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
-import tempfile
 from importlib import resources
 from pathlib import Path
 
 import platformdirs
 
 from medlink import __version__
+from medlink.files.folders import whole_folder
 from medlink.index import Bundle, build_bundle
 from medlink.index.part import FORMAT as INDEX_FORMAT
 from medlink.kb import Input, build_kb
@@ -50,18 +48,8 @@ def demo_bundle() -> Path:
     for path in (demo_folder() / "terminology.tsv", builtin_folder() / "model.safetensors"):
         digest.update(path.read_bytes())
     digest.update(repr(default_join()).encode())
-    home = platformdirs.user_cache_path("medlink")
-    folder = home / f"demo-{digest.hexdigest()[:16]}"
-    if (folder / "manifest.json").exists():
-        return folder
-    home.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix="demo-", suffix=".new", dir=home))
-    try:
-        build_demo_bundle(draft)
-        os.replace(draft, folder)
-    except OSError:
-        # another process may have been quicker
-        shutil.rmtree(draft, ignore_errors=True)
-        if not (folder / "manifest.json").exists():
-            raise
+    folder = platformdirs.user_cache_path("medlink") / f"demo-{digest.hexdigest()[:16]}"
+    if not (folder / "manifest.json").exists():
+        with whole_folder(folder, "the demo bundle") as draft:
+            build_demo_bundle(draft)
     return folder

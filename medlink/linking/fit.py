@@ -34,10 +34,8 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Evidence of many examples: pairs of example and name, grouped by example.
-
-    ``gold`` marks the names of a right concept; ``weight`` is that of the pair's example.
-    """
+    """Pairs of example and name, grouped by example: evidence, whether a right concept has the name, and how much the
+    example counts."""
 
     example: NDArray[np.int64]
     features: NDArray[np.float32]
@@ -70,12 +68,8 @@ def join_tables(parts: Sequence[Table]) -> Table:
         _, numbers = np.unique(part.example, return_inverse=True)
         example.append(numbers + shift)
         shift += int(numbers.max(initial=-1)) + 1
-    return Table(
-        np.concatenate(example),
-        np.concatenate([part.features for part in parts]),
-        np.concatenate([part.gold for part in parts]),
-        np.concatenate([part.weight for part in parts]),
-    )
+    columns = zip(*((part.features, part.gold, part.weight) for part in parts), strict=True)
+    return Table(np.concatenate(example), *map(np.concatenate, columns))
 
 
 def fit(table: Table, *, decay: float = 1e-3, nearest: float = 0.5) -> Join:
@@ -106,7 +100,6 @@ def fit(table: Table, *, decay: float = 1e-3, nearest: float = 0.5) -> Join:
     x[:, FEATURES.index("nearest")] = 0  # its weight is given, not fitted
 
     def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Loss and gradient of the ranking weights."""
         s = x @ w
         s = s - np.maximum.reduceat(s, starts)[group]
         e = np.exp(s)
@@ -123,21 +116,17 @@ def fit(table: Table, *, decay: float = 1e-3, nearest: float = 0.5) -> Join:
     w[FEATURES.index("nearest")] = nearest
     rank = table.features.astype(np.float64) @ w
     exact, inflected = (table.features[:, FEATURES.index(kind)] > 0 for kind in ("exact", "inflected"))
-    named = exact | inflected
-    top, right_, named_, weight = [], [], [], []
     # What the score must tell apart is also a mention whose concept the dictionary lacks: the same examples once more
     # with their right names taken away.
-    for keep, share in ((np.ones(len(rank), dtype=bool), 1.0), (~table.gold & used, _NIL_SHARE)):
-        where = np.flatnonzero(keep)
-        # as the linker orders them: a name to the letter first
-        best = where[np.lexsort((where, -rank[where], ~exact[where], group[where]))]
-        best = best[np.diff(group[best], prepend=-1) != 0]
-        top.append(rank[best])
-        right_.append(table.gold[best])
-        named_.append(named[best])
-        weight.append(table.weight[best] * share)
-    truth = (np.concatenate(top), np.concatenate(right_), np.concatenate(weight))
-    is_named = np.concatenate(named_)
+    where = np.concatenate([np.arange(len(rank)), np.flatnonzero(~table.gold & used)])
+    again = np.arange(len(where)) >= len(rank)
+    # as the linker orders them: a name to the letter first
+    order = np.lexsort((where, -rank[where], ~exact[where], group[where], again))
+    where, again = where[order], again[order]
+    best = (np.diff(group[where], prepend=-1) != 0) | (np.diff(again, prepend=False))
+    top, again = where[best], again[best]
+    truth = (rank[top], table.gold[top], table.weight[top] * np.where(again, _NIL_SHARE, 1.0))
+    is_named = exact[top] | inflected[top]
     curves = [_curve(*(column[at] for column in truth)) for at in (~is_named, is_named)]
     least = float(np.quantile(truth[0][is_named], _LEAST)) if is_named.any() else 0.0
     ranker = LinearJoin(tuple(round(float(v), 4) for v in w))
@@ -146,11 +135,9 @@ def fit(table: Table, *, decay: float = 1e-3, nearest: float = 0.5) -> Join:
 
 def _curve(rank: NDArray[np.float64], right: NDArray[np.bool_], weight: NDArray[np.float64]) -> tuple[float, float]:
     """Slope and offset of the share of right names by rank score; with nothing to fit on, nearly a flat one."""
-
     share = weight / max(weight.sum(), 1e-12)
 
     def loss(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """Loss and gradient of slope and offset."""
         z = p[0] * rank + p[1]
         value = np.logaddexp(0, np.where(right, -z, z)) @ share + 1e-6 * p @ p
         pull = (1 / (1 + np.exp(-z)) - right) * share

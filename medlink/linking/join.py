@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -23,7 +23,7 @@ class Join:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a bundle's manifest."""
-        return {"weights": dict(zip(FEATURES, self.ranker.weights, strict=True)), **self.calibration.to_dict()}
+        return {"weights": dict(zip(FEATURES, self.ranker.weights, strict=True)), **asdict(self.calibration)}
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Join:
@@ -35,7 +35,8 @@ class Join:
         try:
             if set(raw["weights"]) != set(FEATURES):
                 raise KeyError("weights")
-            return cls(LinearJoin(tuple(float(raw["weights"][f]) for f in FEATURES)), Curves.from_dict(raw))
+            curves = Curves(*(float(raw[field.name]) for field in fields(Curves)))
+            return cls(LinearJoin(tuple(float(raw["weights"][f]) for f in FEATURES)), curves)
         except (KeyError, TypeError, ValueError) as error:
             raise BundleError(
                 "the calibration is of another version of medlink", remedy="run 'medlink index build' again"

@@ -104,9 +104,7 @@ class Linker:
         asked = [self._asked(mention) for mention in mentions]
         around = contexts if contexts is not None and self.ranker.uses_context else [None] * len(asked)
         keys: list[_Key] = [(m.text, m.language, context) for m, context in zip(asked, around, strict=True)]
-        distinct: dict[_Key, Mention] = {}
-        for key, mention in zip(keys, asked, strict=True):
-            distinct.setdefault(key, mention)
+        distinct = dict(zip(keys, asked, strict=True))
         numbers = {key: i for i, key in enumerate(distinct)}
         ranked = self._ranked(distinct, max(WIDTH, 2 * options.k))
         shares = self.decision.shares(asked, contexts, [ranked[numbers[key]] for key in keys])
@@ -139,35 +137,20 @@ class Linker:
             for text, language, context in distinct
         ]
         found = {digest: self._remembered[digest] for digest in digests if digest in self._remembered}
-        new = {digest: key for digest, key in zip(digests, distinct, strict=True) if digest not in found}
-        order = list(new)
-        for start in range(0, len(order), _BATCH):
-            batch = order[start : start + _BATCH]
-            keys = [new[digest] for digest in batch]
-            ranked = self._rank([distinct[key] for key in keys], [key[2] for key in keys], width)
-            for digest, one in zip(batch, ranked, strict=True):
-                found[digest] = self._remembered[digest] = one
+        new = [(digest, key) for digest, key in zip(digests, distinct, strict=True) if digest not in found]
+        for start in range(0, len(new), _BATCH):
+            batch, keys = zip(*new[start : start + _BATCH], strict=True)
+            mentions = [distinct[key] for key in keys]
+            texts, languages, contexts = map(list, zip(*keys, strict=True))
+            known = [None if mention.found is None else mention.found.rows for mention in mentions]
+            evidence = gather(Asked(self.index, self.bundle.encoder, texts, languages, self._selection, width, known))
+            rank = self.ranker.rank(mentions, None if None in contexts else contexts, evidence)
+            ranked = best_names(self.index, evidence, rank, languages, self._selection)
+            found.update(zip(batch, ranked, strict=True))
+            self._remembered.update(zip(batch, ranked, strict=True))
         while len(self._remembered) > _REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
         return [found[digest] for digest in digests]
-
-    def _rank(self, mentions: Sequence[Mention], contexts: Sequence[str | None], width: int) -> list[list[Ranked]]:
-        """Concepts of each mention by their best name, best first."""
-        languages = [mention.language for mention in mentions]
-        evidence = gather(
-            Asked(
-                self.index,
-                self.bundle.encoder,
-                [mention.text for mention in mentions],
-                languages,
-                self._selection,
-                width=width,
-                found=[None if mention.found is None else mention.found.rows for mention in mentions],
-            )
-        )
-        known = [context for context in contexts if context is not None]
-        rank = self.ranker.rank(mentions, known if len(known) == len(mentions) else None, evidence)
-        return best_names(self.index, evidence, rank, languages, self._selection)
 
     def _candidates(self, ordered: dict[_Wanted, list[Ranked]]) -> dict[_Wanted, tuple[Candidate, ...]]:
         """Candidates with their scores and names, of all wanted lists at once."""
@@ -188,18 +171,8 @@ class Linker:
                 concept_id, preferred, types = show[one.concept]
                 # what ranks lower is never the likelier link, however many concepts share the best name
                 ceiling = min(score * shares.get(one.concept, 1.0), ceiling)
-                candidates.append(
-                    Candidate(
-                        concept_id,
-                        text if preferred is None else preferred,
-                        round(ceiling, 6),
-                        text,
-                        language,
-                        ROUTES[one.route],
-                        source,
-                        types,
-                    )
-                )
+                label, route = text if preferred is None else preferred, ROUTES[one.route]
+                candidates.append(Candidate(concept_id, label, round(ceiling, 6), text, language, route, source, types))
             out[which] = tuple(candidates)
         return out
 
@@ -213,8 +186,8 @@ class Linker:
                 self._shown[language] = remembered
             ids = self.index.concept_ids(np.array(new))
             preferred = self.kb.preferred_names(ids, language)
-            for concept, concept_id in zip(new, ids, strict=True):
-                remembered[concept] = concept_id, preferred.get(concept_id), self.index.concept_types(concept)
+            for concept, concept_id, types in zip(new, ids, self.index.concept_types(np.array(new)), strict=True):
+                remembered[concept] = concept_id, preferred.get(concept_id), types
         return remembered
 
 

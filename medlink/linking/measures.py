@@ -5,9 +5,10 @@ Every pair gets every measure, whatever route found it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from rapidfuzz.distance import OSA, JaroWinkler
 
 from medlink.index.keys import Keys
 from medlink.language.text import may_speak_of_numbers, numerals
-from medlink.linking.candidates import EXACT, INFLECTED, Asked, Found, candidates
+from medlink.linking.candidates import EXACT, INFLECTED, Asked, candidates
 
 # Share of letters from which on two strings may be one with a typing error (one error in five letters).
 _ALIKE = 0.8
@@ -28,12 +29,12 @@ Column = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
-    """Pairs of mention and candidate name, one row each.
+class Evidence:
+    """Pairs of mention and candidate name, one row each, measured.
 
     ``mention (p,)`` counts up; ``name (p,)`` is the key of the name; ``route (p,)`` says how it was found first.
     ``norms`` are the exact forms of the names, ``queries`` those of the mentions: a name in another inflection is that
-    name, and its strings are compared as if it had been written so.
+    name, and its strings are compared as if it had been written so. ``features (p, len(FEATURES))`` are the measures.
     """
 
     mention: NDArray[np.int64]
@@ -41,156 +42,111 @@ class Pairs:
     route: NDArray[np.int64]
     norms: list[str]
     queries: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """Candidate names of a batch of mentions, measured: ``features (p, len(FEATURES))`` of the pairs.
-
-    ``mention``, ``name``, ``route`` and ``norms`` are those of :class:`Pairs`.
-    """
-
-    mention: NDArray[np.int64]
-    name: Keys
-    route: NDArray[np.int64]
-    norms: list[str]
     features: NDArray[np.float32]
 
 
-class Measure(Protocol):
-    """Columns of the evidence."""
-
-    features: tuple[str, ...]
-
-    def measure(self, asked: Asked, pairs: Pairs) -> Sequence[Column]:
-        """One column ``(p,)`` for each of :attr:`features`."""
+Measure = Callable[[Asked, Evidence], Sequence[Column]]
+"""Columns ``(p,)`` of the evidence, in the order of their names in :data:`MEASURES`."""
 
 
-class Forms:
-    """Whether the forms are the same: ``exact`` to the letter, ``inflected`` in another inflection."""
-
-    features: tuple[str, ...] = ("exact", "inflected")
-
-    def measure(self, asked: Asked, pairs: Pairs) -> Sequence[Column]:
-        """See :class:`Measure`."""
-        return pairs.route == EXACT, pairs.route == INFLECTED
+def _forms(asked: Asked, pairs: Evidence) -> Sequence[Column]:
+    """Whether the forms are the same: to the letter, or in another inflection."""
+    return pairs.route == EXACT, pairs.route == INFLECTED
 
 
-class Embeddings:
+def _embeddings(asked: Asked, pairs: Evidence) -> Sequence[Column]:
     """Likeness of the embeddings.
 
     ``cosine`` is that of the name, ``cosine_gap`` what it lacks to the best name of the mention, ``nearest`` that this
     is next to nothing, ``concept_cosine`` that of the mean embedding of all names of the concept.
     """
-
-    features: tuple[str, ...] = (
-        "cosine",
-        "cosine_squared",
-        "cosine_gap",
-        "nearest",
-        "concept_cosine",
-        "concept_cosine_squared",
-    )
-
-    def measure(self, asked: Asked, pairs: Pairs) -> Sequence[Column]:
-        """See :class:`Measure`."""
-        # Faiss rounds its scores differently for another number of queries; pair by pair they are always the same.
-        found, mentions = asked.index.vectors(pairs.name), asked.vectors[pairs.mention]
-        inflected = pairs.route == INFLECTED
-        mentions[inflected] = found[inflected]
-        cosine = np.einsum("ij,ij->i", found, mentions)
-        concept = asked.index.concept_cosines(pairs.name, mentions, asked.selection)
-        best = np.full(len(asked.texts), -1, dtype=np.float32)
-        np.maximum.at(best, pairs.mention, cosine)
-        gap = cosine - best[pairs.mention]
-        nearest = cosine > best[pairs.mention] - _SAME
-        return cosine, np.maximum(cosine, 0) ** 2, gap, nearest, concept, np.maximum(concept, 0) ** 2
+    # Faiss rounds its scores differently for another number of queries; pair by pair they are always the same.
+    names, pair = np.unique(pairs.name, return_inverse=True)
+    found, mentions = asked.index.vectors(names)[pair], asked.vectors[pairs.mention]
+    inflected = pairs.route == INFLECTED
+    mentions[inflected] = found[inflected]
+    cosine = np.einsum("ij,ij->i", found, mentions)
+    concept = asked.index.concept_cosines(pairs.name, mentions, asked.selection)
+    best = np.full(len(asked.texts), -1, dtype=np.float32)
+    np.maximum.at(best, pairs.mention, cosine)
+    gap = cosine - best[pairs.mention]
+    nearest = cosine > best[pairs.mention] - _SAME
+    return cosine, np.maximum(cosine, 0) ** 2, gap, nearest, concept, np.maximum(concept, 0) ** 2
 
 
-class Strings:
+def _strings(asked: Asked, pairs: Evidence) -> Sequence[Column]:
     """Likeness of the strings, rapidfuzz's and Jaro-Winkler's.
 
     ``compact`` is that of the strings without blanks (German compounds); ``spelling`` is above 0 only where optimal
     string alignment leaves a typing error's distance.
     """
 
-    features: tuple[str, ...] = ("ratio", "token_sort", "token_set", "compact", "prefix", "spelling")
+    def paired(scorer: Any, one: Sequence[str] = pairs.queries, other: Sequence[str] = pairs.norms) -> Column:
+        found: Column = process.cpdist(one, other, scorer=scorer, dtype=np.float32)
+        return found
 
-    def measure(self, asked: Asked, pairs: Pairs) -> Sequence[Column]:
-        """See :class:`Measure`."""
-
-        def paired(scorer: Any, one: Sequence[str] = pairs.queries, other: Sequence[str] = pairs.norms) -> Column:
-            found: Column = process.cpdist(one, other, scorer=scorer, dtype=np.float32)
-            return found
-
-        compact = paired(fuzz.ratio, *([text.replace(" ", "") for text in t] for t in (pairs.queries, pairs.norms)))
-        alike = paired(OSA.normalized_similarity)
-        return (
-            paired(fuzz.ratio) / 100,
-            paired(fuzz.token_sort_ratio) / 100,
-            paired(fuzz.token_set_ratio) / 100,
-            compact / 100,
-            paired(JaroWinkler.normalized_similarity),
-            np.maximum(0, (alike - _ALIKE) / (1 - _ALIKE)),
-        )
+    compact = paired(fuzz.ratio, *([text.replace(" ", "") for text in t] for t in (pairs.queries, pairs.norms)))
+    alike = paired(OSA.normalized_similarity)
+    return (
+        paired(fuzz.ratio) / 100,
+        paired(fuzz.token_sort_ratio) / 100,
+        paired(fuzz.token_set_ratio) / 100,
+        compact / 100,
+        paired(JaroWinkler.normalized_similarity),
+        np.maximum(0, (alike - _ALIKE) / (1 - _ALIKE)),
+    )
 
 
-class Numbers:
+def _numbers(asked: Asked, pairs: Evidence) -> Sequence[Column]:
     """Whether the two speak of other numbers."""
-
-    features: tuple[str, ...] = ("numbers_differ",)
-
-    def measure(self, asked: Asked, pairs: Pairs) -> Sequence[Column]:
-        """See :class:`Measure`."""
-        numbered = np.array([may_speak_of_numbers(norm) for norm in asked.norms], dtype=bool)
-        maybe = (asked.index.numbered(pairs.name) | numbered[pairs.mention]) & (pairs.route != INFLECTED)
-        differ = np.zeros(len(pairs.name), dtype=bool)
-        known: dict[str, frozenset[str]] = {}  # of this call alone: it holds words of notes
-        for i in np.flatnonzero(maybe).tolist():
-            one, other = (
-                known[text] if text in known else known.setdefault(text, numerals(text))
-                for text in (pairs.queries[i], pairs.norms[i])
-            )
-            differ[i] = one != other
-        return (differ,)
+    numbered = np.array([may_speak_of_numbers(norm) for norm in asked.norms], dtype=bool)
+    maybe = (asked.index.numbered(pairs.name) | numbered[pairs.mention]) & (pairs.route != INFLECTED)
+    differ = np.zeros(len(pairs.name), dtype=bool)
+    known = lru_cache(maxsize=None)(numerals)  # of this call alone: it holds words of notes
+    for i in np.flatnonzero(maybe).tolist():
+        differ[i] = known(pairs.queries[i]) != known(pairs.norms[i])
+    return (differ,)
 
 
-class Lengths:
+def _lengths(asked: Asked, pairs: Evidence) -> Sequence[Column]:
     """Logarithms of ratios: ``length`` of the letters, without sign; ``more_words`` and ``fewer_words`` of the words
     where the name has more or fewer."""
-
-    features: tuple[str, ...] = ("length", "more_words", "fewer_words")
-
-    def measure(self, asked: Asked, pairs: Pairs) -> Sequence[Column]:
-        """See :class:`Measure`."""
-        texts = (pairs.queries, pairs.norms)
-        letters = np.array([[max(1, len(text)) for text in part] for part in texts])
-        words = np.array([[text.count(" ") + 1 for text in part] for part in texts])
-        more = np.log(words[1] / words[0])
-        return np.abs(np.log(letters[0] / letters[1])), np.maximum(more, 0), np.maximum(-more, 0)
+    texts = (pairs.queries, pairs.norms)
+    letters = np.array([[max(1, len(text)) for text in part] for part in texts])
+    words = np.array([[text.count(" ") + 1 for text in part] for part in texts])
+    more = np.log(words[1] / words[0])
+    return np.abs(np.log(letters[0] / letters[1])), np.maximum(more, 0), np.maximum(-more, 0)
 
 
-MEASURES: tuple[Measure, ...] = (Forms(), Embeddings(), Strings(), Numbers(), Lengths())
-FEATURES = tuple(name for measure in MEASURES for name in measure.features)
+MEASURES: dict[Measure, tuple[str, ...]] = {
+    _forms: ("exact", "inflected"),
+    _embeddings: (
+        "cosine",
+        "cosine_squared",
+        "cosine_gap",
+        "nearest",
+        "concept_cosine",
+        "concept_cosine_squared",
+    ),
+    _strings: ("ratio", "token_sort", "token_set", "compact", "prefix", "spelling"),
+    _numbers: ("numbers_differ",),
+    _lengths: ("length", "more_words", "fewer_words"),
+}
+"""What is measured, and the names of its columns."""
+FEATURES = tuple(name for names in MEASURES.values() for name in names)
 """Names of the columns of :attr:`Evidence.features`, in order."""
 
 
 def gather(asked: Asked) -> Evidence:
     """Find candidate names for distinct mentions and measure each pair."""
-    return measured(asked, candidates(asked))
-
-
-def measured(asked: Asked, found: Found) -> Evidence:
-    """Measure pairs of mention and name."""
-    mention, name, route = found
+    mention, name, route = candidates(asked)
     norms = asked.index.norms(name)
     queries = [asked.norms[i] for i in mention.tolist()]
     for i in np.flatnonzero(route == INFLECTED).tolist():
         queries[i] = norms[i]
-    pairs = Pairs(mention, name, route, norms, queries)
     features = np.zeros((len(name), len(FEATURES)), dtype=np.float32)
+    pairs = Evidence(mention, name, route, norms, queries, features)
     if len(name):
-        columns = (column for measure in MEASURES for column in measure.measure(asked, pairs))
-        for i, column in enumerate(columns):
+        for i, column in enumerate(column for measure in MEASURES for column in measure(asked, pairs)):
             features[:, i] = column
-    return Evidence(mention, name, route, norms, features)
+    return pairs

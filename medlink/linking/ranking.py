@@ -40,11 +40,7 @@ class Ranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LinearJoin:
-    """A weighted sum of the evidence.
-
-    Args:
-        weights: one for each of :data:`medlink.linking.measures.FEATURES`, fitted by :mod:`medlink.linking.fit`.
-    """
+    """A weighted sum of the evidence, one weight for each of :data:`medlink.linking.measures.FEATURES`."""
 
     weights: tuple[float, ...]
     uses_context = False
@@ -52,7 +48,6 @@ class LinearJoin:
     def rank(
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, candidates: Evidence
     ) -> NDArray[np.float64]:
-        """See :class:`Ranker`."""
         return self.sums(candidates.features)
 
     def sums(self, features: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -91,14 +86,8 @@ def best_names(
     """Concepts of each mention by their best name, best first.
 
     Of a concept's names the best counts; of equals one in the mention's language, then the preferred one. A name to
-    the letter stands before any other.
-
-    Args:
-        index: the concept index.
-        evidence: candidate names of n mentions.
-        rank: ``(p,)`` their rank scores.
-        languages: languages of the mentions.
-        selection: entries that may be candidates.
+    the letter stands before any other. ``rank (p,)`` are the rank scores of the candidate names, ``languages`` those of
+    the mentions, ``selection`` the entries that may be candidates.
     """
     rank = np.round(rank, 9)
     entries = index.entries(evidence.name, selection)

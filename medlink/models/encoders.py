@@ -36,12 +36,7 @@ class Encoder(Protocol):
 
 
 def check_folder(out: Path, holds: str = "modules.json", what: str = "encoder") -> None:
-    """Refuse to write among files that are not what may be replaced.
-
-    Args:
-        out: the folder that is to be made.
-        holds: a file by which a folder is known that may be replaced.
-        what: what such a folder is.
+    """Refuse to make the folder ``out`` of files that may not be replaced: a ``what`` that holds ``holds`` may.
 
     Raises:
         ConfigError: there is a file of that name, or a folder that is neither empty nor such a one.

@@ -109,11 +109,7 @@ def buckets(hashes: NDArray[np.uint64], size: int, probe: int = 0) -> NDArray[np
 
 
 def hash_markers(texts: Sequence[str], max_chars: int = 256) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Hash the markers of every text (:func:`medlink.language.markers.markers`).
-
-    Args:
-        texts: n strings; each is normalised first.
-        max_chars: normalised characters that count.
+    """Hash the markers (:func:`medlink.language.markers.markers`) of every text, normalised and cut as its n-grams are.
 
     Returns:
         ``indptr (n + 1,)`` and ``hashes (total,)``: those of text i are ``hashes[indptr[i]:indptr[i + 1]]``.

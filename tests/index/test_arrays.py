@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medlink.errors import BundleError
-from medlink.index.arrays import Groups, Ranges, Strings, open_array, save_array, save_groups
+from medlink.index.arrays import Groups, Strings, open_array, save_array, save_groups
 
 
 @given(st.lists(st.text(max_size=20), max_size=8))
@@ -24,8 +24,8 @@ def test_strings_come_back(tmp_path_factory: pytest.TempPathFactory, strings: li
 def test_lists_of_numbers_and_which_hold_one(tmp_path: Path) -> None:
     save_groups(tmp_path, "g", [[5, 6], [], [7], [0, 1]])
     for lists, expected in (
-        (Groups(tmp_path, "g"), [[5, 6], [], [7], [0, 1]]),
-        (Ranges(np.array([0, 2, 2, 5])), [[0, 1], [], [2, 3, 4]]),
+        (Groups.open(tmp_path, "g"), [[5, 6], [], [7], [0, 1]]),
+        (Groups(np.array([0, 2, 2, 5])), [[0, 1], [], [2, 3, 4]]),
     ):
         assert len(lists) == len(expected)
         assert [list(lists[i]) for i in range(len(expected))] == expected

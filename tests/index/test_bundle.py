@@ -82,7 +82,7 @@ def test_missing_parts(bundle: Path, tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="bundle of format 7"):
         Bundle(bundle)
     (bundle / "manifest.json").write_text("[]")
-    with pytest.raises(BundleError, match="not a bundle manifest"):
+    with pytest.raises(BundleError, match="not the manifest of the bundle"):
         Bundle(bundle)
     (bundle / "manifest.json").unlink()
     with pytest.raises(BundleError, match="incomplete: it has no manifest"):

@@ -191,7 +191,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
     (folder / "index.json").write_text("{")
     with pytest.raises(BundleError, match="not the manifest"):
         ConceptIndex(folder)
-    with pytest.raises(BundleError, match="no index here"):
+    with pytest.raises(BundleError, match="the index is incomplete"):
         ConceptIndex(tmp_path)
 
 

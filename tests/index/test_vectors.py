@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index.vectors import FLAT_LIMIT, choose, hnsw, kinds, open_vectors, vector_index
-from medlink.index.vectors.gpu import OnGpu
+from medlink.index.vectors import FLAT_LIMIT, choose, hnsw, kinds, vector_index
 from medlink.index.vectors.library import gpu_count
 
 
@@ -36,7 +35,7 @@ def test_against_exact_search(
     monkeypatch.setattr(hnsw, "_SMALL", 100)  # so that a filtered graph search runs, too
     lengths = np.random.default_rng(3).uniform(1, longest, (3000, 1)).astype(np.float32)
     x, queries = vectors(3000) * lengths, vectors(50, seed=1) * np.float32(longest)
-    index = open_vectors(saved(tmp_path, x, kind), kind)
+    index = vector_index(kind).load(saved(tmp_path, x, kind))
     assert (index.kind, index.dimension, len(index)) == (kind, 16, 3000)
     keep = np.random.default_rng(2).random(3000) < share
     rows, scores = index.search(queries, 10, None if share == 1 else keep)
@@ -53,7 +52,7 @@ def test_against_exact_search(
 
 @pytest.mark.parametrize("kind", kinds())
 def test_edges(tmp_path: Path, kind: str) -> None:
-    index = open_vectors(saved(tmp_path, vectors(3), kind), kind)
+    index = vector_index(kind).load(saved(tmp_path, vectors(3), kind))
     assert index.search(vectors(2), 10)[0].shape == (2, 3)
     assert (index.search(vectors(2), 2, np.zeros(3, dtype=bool))[0] == -1).all()
     assert index.search(np.zeros((0, 16), np.float32), 5)[0].shape == (0, 3)
@@ -81,13 +80,13 @@ def test_kinds() -> None:
 
 def test_missing_and_damaged_files(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match="missing"):
-        open_vectors(tmp_path, "flat")
+        vector_index("flat").load(tmp_path)
     (tmp_path / "vectors.faiss").write_bytes(b"garbage")
     with pytest.raises(BundleError, match="cannot be read"):
-        open_vectors(tmp_path, "flat")
+        vector_index("flat").load(tmp_path)
     saved(tmp_path, vectors(3), "flat")
     with pytest.raises(BundleError, match="cannot be read"):
-        open_vectors(tmp_path, "hnsw")
+        vector_index("hnsw").load(tmp_path)
 
 
 @pytest.mark.skipif(gpu_count() == 0, reason="no GPU that the installed Faiss can use")
@@ -95,7 +94,7 @@ def test_missing_and_damaged_files(tmp_path: Path) -> None:
 def test_gpu_finds_what_the_cpu_finds(tmp_path: Path, kind: str) -> None:
     x, queries = vectors(5000), vectors(20, seed=1)
     index = vector_index("flat").load(saved(tmp_path, x))
-    on_gpu = open_vectors(saved(tmp_path, x, kind), kind)
-    assert isinstance(on_gpu, OnGpu)
+    on_gpu = vector_index(kind).load(saved(tmp_path, x, kind))
+    assert on_gpu._on_gpu is not None  # type: ignore[attr-defined]
     if kind == "flat":
         np.testing.assert_array_equal(on_gpu.search(queries, 5)[0], index.search(queries, 5)[0])

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from pathlib import Path
 
 from medlink.errors import ConfigError
 from medlink.index.vectors.base import VectorIndex
 
 FLAT_LIMIT = 50_000
 """Names up to which exact search is chosen."""
-_NO_KINDS = {"base", "gpu", "library"}
+_NO_KINDS = {"base", "library"}
 
 
 def kinds() -> tuple[str, ...]:
@@ -43,18 +42,4 @@ def choose(count: int) -> str:
     return "flat" if count <= FLAT_LIMIT else "hnsw"
 
 
-def open_vectors(folder: Path, kind: str) -> VectorIndex:
-    """The vectors that a folder holds, searched on the GPU where the installed Faiss sees one.
-
-    Raises:
-        BundleError: the file is missing or damaged.
-        ConfigError: there is no such kind.
-    """
-    from medlink.index.vectors.gpu import OnGpu
-    from medlink.index.vectors.library import gpu_count
-
-    index = vector_index(kind).load(folder)
-    return OnGpu(index) if gpu_count() else index
-
-
-__all__ = ["FLAT_LIMIT", "VectorIndex", "choose", "kinds", "open_vectors", "vector_index"]
+__all__ = ["FLAT_LIMIT", "VectorIndex", "choose", "kinds", "vector_index"]

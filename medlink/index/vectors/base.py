@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index.vectors.library import faiss
+from medlink.index.arrays import REBUILD
+from medlink.index.vectors.library import faiss, gpu_count
 
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
 FILE = "vectors.faiss"
-_REMEDY = "build the index again with 'medlink index build'"
+_COPIED = 1 << 20  # vectors copied to the GPUs at a time
 
 
 class VectorIndex(Protocol):
@@ -36,12 +37,9 @@ class VectorIndex(Protocol):
         """Add vectors ``(n, dimension)``; rows are numbered on."""
 
     def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
-        """Rows with the largest inner product.
+        """The k rows with the largest inner product with each of the vectors ``(n, dimension)``.
 
-        Args:
-            vectors: ``(n, dimension)``.
-            k: rows wanted for each.
-            allowed: ``(rows,)`` which rows may come back; the others are skipped while it searches.
+        ``allowed (rows,)`` says which rows may come back; the others are skipped while it searches.
 
         Returns:
             ``(n, k)`` rows, best first, -1 where there are fewer, and ``(n, k)`` inner products. There are as many
@@ -67,9 +65,14 @@ class VectorIndex(Protocol):
 
 
 class FaissIndex:
-    """Base of the kinds that Faiss has; they differ in how the index is made and in how it is asked."""
+    """A :class:`VectorIndex` by Faiss; the kinds differ in how the index is made and in how it is asked.
+
+    Where the installed Faiss sees GPUs, an opened index lies on all of them as well and is searched exactly there. A
+    search among allowed rows stays with the index itself: Faiss has no selectors on the GPU.
+    """
 
     kind: str
+    _on_gpu: Any = None
 
     def __init__(self, dimension: int, *, threads: int = 1) -> None:
         self._threads = threads
@@ -97,7 +100,6 @@ class FaissIndex:
         return int(self._storage.ntotal)
 
     def add(self, vectors: Vectors) -> None:
-        """See :meth:`VectorIndex.add`."""
         before = faiss().omp_get_max_threads()
         faiss().omp_set_num_threads(self._threads)
         try:
@@ -105,49 +107,47 @@ class FaissIndex:
                 self._index.add(np.ascontiguousarray(vectors, dtype=np.float32))
         finally:
             faiss().omp_set_num_threads(before)
+        if self._on_gpu is not None:
+            self._on_gpu.add(np.ascontiguousarray(vectors, dtype=np.float32))
 
     def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
-        """See :meth:`VectorIndex.search`."""
-        check_width(vectors, self.dimension)
+        if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
+            raise ConfigError(f"vectors of shape {vectors.shape}, (n, {self.dimension}) expected")
         k = min(k, len(self))
         if k == 0 or not len(vectors):
             return np.full((len(vectors), k), -1, np.int64), np.zeros((len(vectors), k), np.float32)
-        index, parameters = self._asked(k, allowed)
+        on_gpu = self._on_gpu is not None and allowed is None
+        index, parameters = (self._on_gpu, None) if on_gpu else self._asked(k, allowed)
         scores, rows = index.search(np.ascontiguousarray(vectors, dtype=np.float32), k, params=parameters)
         return rows, scores
 
     def vectors(self, rows: Rows) -> Vectors:
-        """See :meth:`VectorIndex.vectors`."""
         if not len(rows):
             return np.zeros((0, self.dimension), np.float32)
         found: Vectors = self._storage.reconstruct_batch(np.ascontiguousarray(rows, dtype=np.int64))
         return found
 
     def save(self, folder: Path) -> None:
-        """See :meth:`VectorIndex.save`."""
         faiss().write_index(self._index, str(folder / FILE))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """See :meth:`VectorIndex.load`."""
         path = folder / FILE
         if not path.exists():
-            raise BundleError("a file of the index is missing", path=path, remedy=_REMEDY)
+            raise BundleError("a file of the index is missing", path=path, remedy=REBUILD)
         opened = cls.__new__(cls)
         try:
             opened._open(faiss().read_index(str(path), faiss().IO_FLAG_MMAP_IFC))
         except (RuntimeError, AttributeError) as error:
             cause = str(error).splitlines()[0]
-            raise BundleError(f"the vectors cannot be read: {cause}", path=path, remedy=_REMEDY) from error
+            raise BundleError(f"the vectors cannot be read: {cause}", path=path, remedy=REBUILD) from error
+        if gpu_count():
+            opened._on_gpu = faiss().index_cpu_to_all_gpus(faiss().IndexFlatIP(opened.dimension))
+            for start in range(0, len(opened), _COPIED):
+                opened._on_gpu.add(opened.vectors(np.arange(start, min(len(opened), start + _COPIED))))
         return opened
 
 
 def selector(allowed: NDArray[np.bool_]) -> Any:
     """What tells Faiss which rows may come back."""
     return faiss().IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
-
-
-def check_width(vectors: Vectors, dimension: int) -> None:
-    """Refuse vectors of another width."""
-    if vectors.ndim != 2 or vectors.shape[1] != dimension:
-        raise ConfigError(f"vectors of shape {vectors.shape}, (n, {dimension}) expected")

@@ -167,14 +167,7 @@ class StaticEncoder:
         return digest.hexdigest()[:32]
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed texts.
-
-        Args:
-            texts: n strings.
-
-        Returns:
-            ``(n, dimension)`` float32 unit vectors; a text without a letter or digit is the zero vector.
-        """
+        """Embed n texts: ``(n, dimension)`` float32 unit vectors, zeros for a text without a letter or digit."""
         out = np.empty((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), _CHUNK):
             out[start : start + _CHUNK] = self._encode_chunk(texts[start : start + _CHUNK])
@@ -271,5 +264,4 @@ def _weights_folder(folder: Path) -> Path:
 
 
 def _write_json(path: Path, data: Any) -> None:
-    """Write JSON into a folder that is itself a draft."""
     path.write_text(json_text(data), encoding="utf-8")

@@ -23,9 +23,8 @@ from medlink.models.static.encoder import CONFIG_FILE, Features, StaticConfig, S
 def as_tensors(found: Features) -> dict[str, Tensor]:
     """What :class:`StaticEmbedding` reads of n texts.
 
-    Returns:
-        ``input_ids (total,)``, the table rows of the n-grams of all texts one after the other, and ``lengths (n,)`` of
-        each; ``marker_ids`` and ``marker_lengths`` alike.
+    That is ``input_ids (total,)``, the table rows of the n-grams of all texts one after the other, and ``lengths (n,)``
+    of each; ``marker_ids`` and ``marker_lengths`` alike.
     """
     return {
         "input_ids": torch.from_numpy(found.rows),
@@ -70,12 +69,10 @@ class StaticEmbedding(Module):
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``sentence_embedding (n, d)`` to the features."""
-        shares = (self.dropout, self.dropout / 2) if self.training else (0.0, 0.0)
-        weights = [
-            self._kept(len(features[name]), share)
-            for name, share in zip(("input_ids", "marker_ids"), shares, strict=True)
-        ]
-        features["sentence_embedding"] = self.compose(self.table.weight, features, *weights)
+        dropout = self.dropout if self.training else 0.0
+        kept = self._kept(len(features["input_ids"]), dropout)
+        markers = self._kept(len(features["marker_ids"]), dropout / 2)
+        features["sentence_embedding"] = self.compose(self.table.weight, features, kept, markers)
         return features
 
     def _kept(self, count: int, dropout: float) -> Tensor:
@@ -89,14 +86,9 @@ class StaticEmbedding(Module):
     def compose(self, table: Tensor, features: dict[str, Tensor], weights: Tensor, marker_weights: Tensor) -> Tensor:
         """The formula of :mod:`medlink.models.static.encoder`, for every trainer and for inference.
 
-        Args:
-            table: ``(rows, d)``, the whole table or those of its rows that the ids number.
-            features: from :func:`as_tensors`.
-            weights: ``(total,)`` what each row of an n-gram counts.
-            marker_weights: the same for the markers.
-
-        Returns:
-            ``(n, d)`` unit vectors; the zero vector for a text without n-grams.
+        ``table`` ``(rows, d)`` is the whole table or those of its rows that the ids of the features number; ``weights``
+        ``(total,)`` are what each row of an n-gram counts, ``marker_weights`` those of the markers. Gives ``(n, d)``
+        unit vectors, the zero vector for a text without n-grams.
         """
         lengths = features["lengths"]
         x = _sums(table, features["input_ids"], lengths, weights)

@@ -58,12 +58,8 @@ class RoundSampler:
     """Batch sampler: lists of distinct terms, a pure function of seed, neighbours and number of the batch.
 
     A round is what is trained between two renewals of the neighbours. As every batch is composed here, in the main
-    process, it does not depend on how many workers turn it into tensors.
-
-    Args:
-        terms: the terms.
-        recipe: sampling and seed.
-        batches: batches in a round, over all processes.
+    process, it does not depend on how many workers turn it into tensors. ``batches`` counts those of a round, over all
+    processes.
     """
 
     def __init__(self, terms: Terms, recipe: CoderPlusPlusRecipe, batches: int) -> None:
@@ -97,12 +93,7 @@ class RoundSampler:
 
 
 class Collator:
-    """Rows of a batch to tensors: what the model reads, and as label which terms share a concept.
-
-    Args:
-        terms: the terms.
-        encode: numbers of terms to the features that the model's ``forward`` takes.
-    """
+    """Rows of a batch to tensors: what the model reads, from ``encode``, and as label which terms share a concept."""
 
     def __init__(self, terms: Terms, encode: Callable[[Ids], dict[str, Tensor]]) -> None:
         self._terms, self._encode = terms, encode

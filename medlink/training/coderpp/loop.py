@@ -33,13 +33,7 @@ _EMBEDDED_TO_CHECK = 64
 class CoderPlusPlusLoop(ResumableTrainer):
     """One run: what is an epoch to the trainer is a round here, the training between two renewals of the neighbours.
 
-    Args:
-        part: the model and what is done with it.
-        terms: what to train on.
-        recipe: how.
-        options: how the run goes.
-        work: folder of the checkpoints.
-        log: called with one line now and then, in the first process.
+    ``work`` is the folder of the checkpoints; ``log`` is called with one line now and then, in the first process.
 
     Raises:
         ConfigError: this machine has no such precision.

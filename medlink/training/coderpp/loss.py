@@ -25,8 +25,7 @@ def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = 0.1) 
 
     Args:
         similarities: ``(n, n)`` cosines.
-        same: ``(n, n)`` bool, whether two terms share a concept; the diagonal does not count.
-        epsilon: margin, in cosine.
+        same, epsilon: see :func:`multi_similarity`.
 
     Returns:
         ``(n, n)`` bool masks of the positives and of the negatives of each row.
@@ -111,9 +110,6 @@ def multi_similarity(
         threshold: the lambda of the paper, a cosine.
         epsilon: margin of the mining, in cosine.
 
-    Returns:
-        The loss, a scalar of the type of ``embeddings``.
-
     Raises:
         ValueError: ``same`` is not ``(n, n)``.
 
@@ -137,12 +133,7 @@ def _mined(embeddings: Tensor, same: Tensor, epsilon: float) -> tuple[Tensor, Te
 
 
 class MultiSimilarityLoss(torch.nn.Module):
-    """:func:`multi_similarity` as a loss of sentence-transformers: one column of terms, the relation as the label.
-
-    Args:
-        model: a sentence-transformers model.
-        alpha, beta, threshold, epsilon: see :func:`multi_similarity`.
-    """
+    """:func:`multi_similarity` as a loss of sentence-transformers: one column of terms, the relation as the label."""
 
     def __init__(self, model: torch.nn.Module, *, alpha: float, beta: float, threshold: float, epsilon: float) -> None:
         super().__init__()

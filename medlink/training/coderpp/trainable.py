@@ -36,13 +36,7 @@ class Trainable:
 
 
 def trainable(start: Encoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> Trainable:
-    """Make an encoder ready to be trained on terms.
-
-    Args:
-        start: a static encoder, which is copied, or a transformer, which is trained itself.
-        texts: n terms.
-        recipe: ``feature_dropout`` of a static encoder, ``max_tokens`` of a transformer.
-    """
+    """Make an encoder ready to be trained on terms: a static one is copied, a transformer is trained itself."""
     if isinstance(start, StaticEncoder):
         module, bags = StaticEmbedding.of(start, recipe.feature_dropout), Bags(texts, start.config)
         model = SentenceTransformer(modules=[module])

@@ -48,8 +48,6 @@ def distinct_batches(candidates: Iterable[tuple[frozenset[Hashable], T]], size: 
 
     Args:
         candidates: items with the keys that they take up: read only as far as batches need them.
-        size: items in a batch.
-        count: batches.
 
     Yields:
         ``count`` batches of ``size`` items, in the order of the candidates; shorter ones where the candidates run out.
@@ -80,12 +78,8 @@ def distinct_batches(candidates: Iterable[tuple[frozenset[Hashable], T]], size: 
 def run_ahead(make: Callable[..., T], tasks: Iterable[tuple[Any, ...]], workers: int) -> Iterator[T]:
     """``make(*task)`` of each task in order, made in ``workers`` processes; 0 makes each when it is asked for.
 
-    No more than twice as many results as workers wait, so that memory does not grow with the tasks.
-
-    Args:
-        make: a function of a task, which need not be one that can be pickled.
-        tasks: arguments.
-        workers: processes, forked from this one.
+    The processes are forked, so ``make`` need not be one that can be pickled. No more than twice as many results as
+    workers wait, so that memory does not grow with the tasks.
 
     Raises:
         EncoderError: the system ended one of them.
@@ -97,7 +91,7 @@ def run_ahead(make: Callable[..., T], tasks: Iterable[tuple[Any, ...]], workers:
         yield from (make(*task) for task in tasks)
         return
     waiting: deque[Future[T]] = deque()
-    pool = ProcessPoolExecutor(workers, get_context("fork"), _hold, (make,))
+    pool = ProcessPoolExecutor(workers, get_context("fork"), _made_by.append, (make,))
     try:
         for task in tasks:
             waiting.append(pool.submit(_make, *task))
@@ -114,9 +108,5 @@ def run_ahead(make: Callable[..., T], tasks: Iterable[tuple[Any, ...]], workers:
         pool.shutdown(cancel_futures=True)
 
 
-def _hold(make: Callable[..., Any]) -> None:
-    _made_by[:] = [make]
-
-
 def _make(*task: Any) -> Any:
-    return _made_by[0](*task)
+    return _made_by[-1](*task)

@@ -42,16 +42,12 @@ def read_definitions(
     """Read a table with one definition in each row.
 
     Columns are found by their header: ``concept_id`` (or ``id``), ``definition`` (or ``text``) and optionally
-    ``language``; others are left out with a note. TSV and CSV are told apart as
-    :func:`~medlink.kb.readers.table.read_table` does.
+    ``language``; others are left out with a note. The source is the file's name without endings.
 
     Args:
-        path: the file, plain or ``.gz``.
+        path: TSV or CSV, plain or ``.gz``.
         language: language of rows that name none.
         problems: where bad rows are counted.
-
-    Yields:
-        Definitions, with the file's name without endings as their source.
 
     Raises:
         InputError: the file cannot be read, lacks a column or has one twice, or too many rows are bad.
@@ -62,7 +58,6 @@ def read_definitions(
     if default is None:
         raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as en")
     table = open_table(path, problems)
-    lines = table.lines
     places = {kind: _place(table, names) for kind, names in _COLUMNS.items()}
     concept_at, text_at, language_at = places.values()
     if concept_at is None or text_at is None:
@@ -73,28 +68,26 @@ def read_definitions(
         )
     unused = [name for at, name in enumerate(table.header) if at not in places.values()]
     if unused:
-        problems.notes.append(f"{lines.path}: columns left out: {', '.join(unused)[:300]}")
+        problems.notes.append(f"{table.lines.path}: columns left out: {', '.join(unused)[:300]}")
     source = stem(path)
     for line, cells in table.rows:
         concept_id, text = cells[concept_at].strip(), " ".join(cells[text_at].split())
         if not concept_id or not text:
-            lines.bad("empty id or definition", line)
+            table.lines.bad("empty id or definition", line)
             continue
         code = cells[language_at].strip() if language_at is not None else ""
         tag = language_tag(code) if code else default
         if tag is None:
-            lines.bad("unknown language", line)
-            continue
-        yield Definition(concept_id, text, tag, source)
+            table.lines.bad("unknown language", line)
+        else:
+            yield Definition(concept_id, text, tag, source)
 
 
 def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], system: str) -> Iterator[Definition]:
-    """The same definitions under the ids of the concepts to which codes of another system lead.
+    """The same definitions under the ids of the concepts to which their codes of another system lead.
 
-    Args:
-        kb: the knowledge base, whose mappings are used.
-        definitions: definitions whose ids are codes of ``system``; a code without a mapping is given as it is.
-        system: such as ``SNOMEDCT_US`` in a knowledge base made of UMLS.
+    The system is one of the mappings of ``kb``, such as ``SNOMEDCT_US`` in a knowledge base made of UMLS. A code
+    without a mapping is given as it is.
 
     Raises:
         ConfigError: the knowledge base has no code of that system.

@@ -23,15 +23,9 @@ def counts_of(runs: Runs, owners: Numbers) -> NDArray[np.int64]:
 
 
 def draw_places(runs: Runs, owners: Numbers, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-    """A place among the values of each owner.
+    """A place among the values of each of n owners, -1 where it has none.
 
-    Args:
-        runs: values by owner.
-        owners: ``(n,)`` owners.
-        uniform: ``(n,)`` numbers in [0, 1): the share of the owner's values that lies before the drawn one.
-
-    Returns:
-        ``(n,)`` places in the values, -1 where the owner has none.
+    ``uniform`` ``(n,)``, in [0, 1), is the share of the owner's values that lies before the drawn one.
 
     >>> runs = np.array([0, 2, 2, 3]), np.array([7, 8, 9], np.int32)
     >>> draw_places(runs, np.array([0, 0, 1, 2], np.int32), np.array([0.0, 0.5, 0.9, 0.9])).tolist()
@@ -60,11 +54,6 @@ def draw_ancestors(parents: Runs, start: Numbers, rng: np.random.Generator) -> N
 
     The last of k steps is kept with probability 1/k (reservoir sampling, Vitter 1985, section 2), so that no way has to
     be remembered. Remy et al. 2022, section 3.1, draw "the known names of the ancestors" and do not say how.
-
-    Args:
-        parents: concepts above, by concept.
-        start: ``(n,)`` concepts.
-        rng: source of all draws.
 
     Returns:
         ``(n,)`` ancestors, -1 where a concept has none; never the concept itself, also where the hierarchy has a cycle.
@@ -100,9 +89,6 @@ def upto(share: float, place: int) -> int:
 
 class Material:
     """What of a concept graph makes pairs.
-
-    Args:
-        graph: the concepts.
 
     Attributes:
         related_names: names in the language of descriptions, by concept.

@@ -130,15 +130,10 @@ class KnowledgeBasePairs:
         return max(1, self.pairs_per_epoch // size)
 
     def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[list[Pair]]:
-        """Batches of an epoch, the same ones whenever they are asked for.
+        """Batches of an epoch from one on, the same ones whenever they are asked for.
 
-        Args:
-            epoch: number of the epoch, from 0.
-            size: pairs in a batch.
-            start: batches to leave out, which takes no longer than making one chunk.
-
-        Yields:
-            Batches of ``size`` pairs; smaller ones where hardly as many concepts have no name in common.
+        To begin late takes no longer than making one chunk. Batches have ``size`` pairs, fewer where hardly as many
+        concepts have no name in common.
 
         Raises:
             ConfigError: a batch needs more concepts than there are, or no pair can be made.

@@ -69,9 +69,8 @@ def read_pairs(path: StrPath, problems: Problems) -> list[RatedPair]:
     ``text_2``, ``score``, and ``id_1``, ``id_2`` where there are ids), or three columns text, text, number without a
     header, as the translations of STS-B have them.
 
-    Args:
-        path: TSV without quoting or CSV with it, plain or ``.gz``.
-        problems: where rows without a text or a number are counted.
+    The file is TSV without quoting or CSV with it, plain or ``.gz``; rows without a text or a number are counted in
+    ``problems``.
 
     Raises:
         InputError: the file cannot be read, has none of these layouts, has no good row, or too many rows are bad.
@@ -114,10 +113,6 @@ def read_triplets(path: StrPath, problems: Problems) -> list[Triplet]:
     Labelled pairs are JSON lines or a table with ``sentence1`` (the premise), ``sentence2`` and ``gold_label``
     (``entailment``, ``neutral``, ``contradiction``). BioLORD 2022, section 4.4: of each premise that has both, every
     entailed hypothesis is set against every contradicted one.
-
-    Args:
-        path: the file, plain or ``.gz``.
-        problems: where rows without a text or with broken JSON are counted.
 
     Raises:
         InputError: the file cannot be read, has no such layout, holds no triplet, or too many rows are bad.

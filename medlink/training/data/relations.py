@@ -42,27 +42,15 @@ def relation_words() -> RelationWords:
     """
     text = resources.files("medlink").joinpath(f"resources/relations/{LANGUAGE}.json").read_text("utf-8")
     raw = {name: entry["value"] for name, entry in json.loads(text).items()}
-    return RelationWords(
-        template=raw["template"],
-        open=raw["open"],
-        hierarchy=frozenset(raw["hierarchy"]),
-        left_out=frozenset(raw["left_out"]),
-        fallback=raw["fallback"],
-        phrases=raw["phrases"],
-        subjects=re.compile(raw["subjects"]),
-        verbs=frozenset(raw["verbs"]),
-        rules=tuple((re.compile(pattern), to) for pattern, to in raw["rules"]),
-    )
+    sets = {name: frozenset(raw[name]) for name in ("hierarchy", "left_out", "verbs")}
+    rules = tuple((re.compile(pattern), to) for pattern, to in raw["rules"])
+    return RelationWords(**{**raw, **sets, "subjects": re.compile(raw["subjects"]), "rules": rules})
 
 
 def relation_phrase(relation: str) -> str | None:
-    """A relation type as the verb of a clause.
+    """A relation type as the verb of a clause; ``None`` where it says that two concepts have nothing in common.
 
-    Args:
-        relation: a type as the knowledge base has it: UMLS RELA or REL, the name of a SNOMED CT attribute, an OBO type.
-
-    Returns:
-        The words, ``None`` where the type says that two concepts have nothing to do with each other.
+    Types are those of a knowledge base: UMLS RELA or REL, names of SNOMED CT attributes, OBO types.
 
     >>> relation_phrase("may_treat"), relation_phrase("finding_site_of"), relation_phrase("finding site")
     ('may treat', 'is finding site of', 'has finding site')

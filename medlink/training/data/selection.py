@@ -15,10 +15,9 @@ from medlink.kb.queries import given
 from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import base, language_filter, wanted
-from medlink.records import Definition, Name
+from medlink.records import FSN, Definition, Name
 from medlink.training.data.batches import in_parts
 
-FULLY_SPECIFIED = "fsn"
 OTHER_LANGUAGE = "definition in another language"
 UNKNOWN = "definition of no concept here"
 _PART = 10_000
@@ -67,7 +66,7 @@ class Selection:
 
     def takes(self, record: Name | Definition) -> bool:
         """Whether a name or a definition is trained on; fully specified names carry a tag that nobody writes."""
-        if isinstance(record, Name) and record.type == FULLY_SPECIFIED:
+        if isinstance(record, Name) and record.type == FSN:
             return False
         return record.concept_id not in self.left_out and wanted(record.language, self.languages)
 
@@ -84,9 +83,7 @@ class Selection:
     def added(self, definitions: Iterable[Definition], problems: Problems | None = None) -> Iterator[Definition]:
         """Those of further definitions that are trained on, in their order.
 
-        Args:
-            definitions: such as :func:`~medlink.training.data.definitions.read_definitions` reads.
-            problems: where those in other languages (``OTHER_LANGUAGE``) and of no concept (``UNKNOWN``) are counted.
+        Those in other languages (``OTHER_LANGUAGE``) and of no concept (``UNKNOWN``) are counted in ``problems``.
 
         Raises:
             ConfigError: in the end, when there were some, and all of them in other languages or of no concept.

@@ -14,8 +14,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from heapq import merge
 from itertools import groupby
+from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,10 @@ from medlink.files.folders import scratch_folder
 from medlink.files.whole import put_in_place
 from medlink.records import Definition, Name
 from medlink.training.common.batches import Batch
+from medlink.training.data.batches import in_parts
 
+Entries = tuple[list[str], NDArray[np.int64], NDArray[np.float32]]
+"""Texts, rows and weights of some entries."""
 _FETCHED = 16_384
 _ROOM = "make room, or name a folder on another disk, and run again with --resume"
 
@@ -41,10 +44,9 @@ class ConceptTexts:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A text and its vector.
+    """A text and the number of its vector, ``row``.
 
-    ``row`` numbers the vector. ``share`` is what the teacher's embedding of the text adds to it, 0 for nothing;
-    ``weight`` is what the error of the text counts in training.
+    ``share`` is what the teacher's embedding of the text adds to the vector; ``weight`` is what its error counts.
     """
 
     text: str
@@ -54,11 +56,7 @@ class Entry:
 
 
 def concept_texts(names: Iterable[Name], *definitions: Iterable[Definition]) -> Iterator[ConceptTexts]:
-    """Join names and definitions by concept, one concept at a time.
-
-    Args:
-        names: in ascending order of their concepts.
-        definitions: the same; several streams, such as those of a glossary, are joined.
+    """Join names and definitions by concept, one concept at a time; all streams are in ascending order of concepts.
 
     Raises:
         ConfigError: a stream is out of order.
@@ -71,7 +69,8 @@ def concept_texts(names: Iterable[Name], *definitions: Iterable[Definition]) -> 
     """
     streams: list[Iterable[Name | Definition]] = [names, *definitions]
     seen: str | None = None
-    for concept_id, records in groupby(merge(*streams, key=_concept), key=_concept):
+    concept = attrgetter("concept_id")
+    for concept_id, records in groupby(merge(*streams, key=concept), key=concept):
         if seen is not None and concept_id < seen:
             raise ConfigError(f"names or definitions are not in order of their concepts: {concept_id} after {seen}")
         seen = concept_id
@@ -82,15 +81,8 @@ def concept_texts(names: Iterable[Name], *definitions: Iterable[Definition]) -> 
             yield ConceptTexts(concept_id, tuple(texts), tuple(text for text in about if text not in texts))
 
 
-def _concept(record: Name | Definition) -> str:
-    return record.concept_id
-
-
 class TextStore:
-    """Entries in a file, read by number: memory does not grow with them.
-
-    Args:
-        path: a file that :meth:`build` wrote.
+    """Entries in a file that :meth:`build` wrote, read by number: memory does not grow with them.
 
     Raises:
         EncoderError: the file is missing or damaged.
@@ -109,11 +101,7 @@ class TextStore:
 
     @classmethod
     def build(cls, path: Path, entries: Iterable[Entry]) -> TextStore:
-        """Write entries to a file that appears whole.
-
-        Args:
-            path: where; a file that is there is replaced.
-            entries: with rows that begin at 0 and leave none out.
+        """Write entries, whose rows begin at 0 and leave none out, to a file that appears whole and replaces another.
 
         Raises:
             ConfigError: there are none, or the file cannot be written.
@@ -165,57 +153,33 @@ class TextStore:
     ) -> Iterator[tuple[list[str], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]]:
         """The texts that make the vectors, each once, shortest first, and what they add to which.
 
-        Args:
-            size: texts at a time.
-
         Yields:
-            ``texts`` (n of them), and for each of m additions the number of its text within ``texts``, its row and its
-            share, each ``(m,)``.
+            Up to ``size`` texts, and for each of m additions the number of its text among these, its row and its share,
+            each ``(m,)``.
         """
+        query = "SELECT text, row, share FROM entry WHERE share > 0 ORDER BY length(text), text, row"
         with self._open() as connection:
-            found = connection.execute(
-                "SELECT text, row, share FROM entry WHERE share > 0 ORDER BY length(text), text, row"
-            )
-            texts: list[str] = []
-            additions: list[tuple[int, int, float]] = []
-            for text, of_text in groupby(found, key=lambda record: record[0]):
-                additions += [(len(texts), row, share) for _, row, share in of_text]
-                texts.append(text)
-                if len(texts) == size:
-                    yield texts, *_columns(additions)
-                    texts, additions = [], []
-            if texts:
-                yield texts, *_columns(additions)
+            of_texts = ((text, list(of)) for text, of in groupby(connection.execute(query), key=itemgetter(0)))
+            for part in in_parts(of_texts, size):
+                additions = [(i, row, share) for i, (_, of) in enumerate(part) for _, row, share in of]
+                numbers, rows, shares = zip(*additions, strict=True)
+                yield [text for text, _ in part], np.array(numbers), np.array(rows), np.array(shares, dtype=np.float64)
 
-    def read(self, numbers: Sequence[int]) -> tuple[list[str], NDArray[np.int64], NDArray[np.float32]]:
+    def read(self, numbers: Sequence[int]) -> Entries:
         """Entries by number, in the order asked for: texts, rows ``(n,)`` and weights ``(n,)``."""
-        with self._open() as connection:
-            return self._read(connection, np.asarray(numbers, dtype=np.int32))
-
-    def _read(
-        self, connection: sqlite3.Connection, numbers: NDArray[np.int32]
-    ) -> tuple[list[str], NDArray[np.int64], NDArray[np.float32]]:
         statement = "SELECT id, text, row, weight FROM entry WHERE id IN (SELECT value FROM json_each(?))"
-        found = {record[0]: record[1:] for record in connection.execute(statement, (json.dumps(numbers.tolist()),))}
-        records = [found[number] for number in numbers.tolist()]
-        texts, rows, weights = zip(*records, strict=True)
+        with self._open() as connection:
+            found = {record[0]: record[1:] for record in connection.execute(statement, (json.dumps(list(numbers)),))}
+        texts, rows, weights = zip(*(found[number] for number in numbers), strict=True)
         return list(texts), np.array(rows, dtype=np.int64), np.array(weights, dtype=np.float32)
 
-    def batches(
-        self, order: NDArray[np.int32], size: int
-    ) -> Iterator[tuple[list[str], NDArray[np.int64], NDArray[np.float32]]]:
+    def batches(self, order: NDArray[np.int32], size: int) -> Iterator[Entries]:
         """Entries in a given order, ``size`` at a time, read many batches at a time."""
         step = size * max(1, _FETCHED // size)
-        with self._open() as connection:
-            for start in range(0, len(order), step):
-                texts, rows, weights = self._read(connection, order[start : start + step])
-                for i in range(0, len(texts), size):
-                    yield texts[i : i + size], rows[i : i + size], weights[i : i + size]
-
-
-def _columns(additions: list[tuple[int, int, float]]) -> tuple[Any, Any, Any]:
-    numbers, rows, shares = zip(*additions, strict=True)
-    return np.array(numbers), np.array(rows), np.array(shares, dtype=np.float64)
+        for start in range(0, len(order), step):
+            texts, rows, weights = self.read(order[start : start + step].tolist())
+            for i in range(0, len(texts), size):
+                yield texts[i : i + size], rows[i : i + size], weights[i : i + size]
 
 
 class TargetBatches:

@@ -30,9 +30,9 @@ from medlink.kb.queries import HIERARCHY, given
 from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import wanted
-from medlink.records import Definition
+from medlink.records import FSN, Definition
 from medlink.training.data.batches import in_parts
-from medlink.training.data.selection import FULLY_SPECIFIED, UNKNOWN, Selection
+from medlink.training.data.selection import UNKNOWN, Selection
 
 Numbers = NDArray[np.int32]
 Runs = tuple[NDArray[np.int64], Numbers]
@@ -49,7 +49,7 @@ _IDS = select(schema.concept.c.concept_id).order_by(schema.concept.c.concept_id)
 # a name without a letter or digit has an empty form
 _NAMES = (
     select(_NAME.concept_id, _NAME.id, _NAME.language, _NAME.normal)
-    .where(_NAME.normal != "", _NAME.type != FULLY_SPECIFIED)
+    .where(_NAME.normal != "", _NAME.type != FSN)
     .order_by(_NAME.id)
 )
 _DEFINITIONS = select(_DEFINITION.concept_id, _DEFINITION.id, _DEFINITION.language, _DEFINITION.text).order_by(
@@ -82,10 +82,8 @@ class TrainingView:
 
     Args:
         kb: the knowledge base; it may be closed afterwards.
-        languages: names and definitions of these languages only, regions included; ``None`` takes all. Those without
-            a language are always in.
-        without: ids of concepts to leave out, with their names, definitions and relations: held out for a benchmark.
-            They are still walked through on the way to an ancestor.
+        languages, without: see :class:`~medlink.training.data.selection.Selection`. Concepts left out are still walked
+            through on the way to an ancestor.
         definitions: more definitions than the knowledge base has, see :mod:`medlink.training.data.definitions`.
 
     Attributes:
@@ -101,8 +99,7 @@ class TrainingView:
         digest: SHA-256 of all of this and of the texts.
 
     Raises:
-        ConfigError: a language is unknown or missing, no id of ``without`` is a concept, none of ``definitions`` is in
-            the languages or belongs to a concept, or fewer than two concepts are left.
+        ConfigError: as a selection and its :meth:`~Selection.added` say, or fewer than two concepts are left.
         KnowledgeBaseError: the file is damaged, or there is no room for the definitions.
     """
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError
-from medlink.models.encoders import BUILTIN, Encoder, load_encoder
+from medlink.models.encoders import BUILTIN, load_encoder
 from medlink.models.static.encoder import StaticConfig, StaticEncoder
 from medlink.models.static.module import StaticEmbedding
 from medlink.records import Name
@@ -34,8 +34,6 @@ from medlink.training.static.recipes import StaticStudentRecipe
 from medlink.training.static.student_data import accuracy_at_1, hold_out, synonyms
 
 _READ = 8192
-# of a table of standard normal numbers
-_FIRST = 0.1
 CARD = {
     "title": "Static encoder distilled from a transformer",
     "summary": "the teacher's embeddings as targets, mean squared error",
@@ -88,18 +86,8 @@ class StaticStudent:
     ) -> StaticEncoder:
         """Run the recipe, measure what was lost, and write the student; ``accuracies`` says it too.
 
-        Memory grows by 8 bytes for each name; the names and the teacher's embeddings of them lie on disk.
-
-        Args:
-            out: folder of the student; what is not finished lies in one of that name with ``.checkpoints``.
-            resume: go on where a run that was cut short stopped.
-            checkpoint_steps: steps between two checkpoints.
-            workers: processes that turn batches into tensors while the model is busy.
-            progress: called with one line now and then.
-            evaluate: development measure, higher is better; the weights with the best are kept.
-
-        Returns:
-            The student.
+        Memory grows by 8 bytes for each name; the names and the teacher's embeddings of them lie on disk. The arguments
+        are those of :meth:`medlink.training.biolord.trainer.BioLordTrainer.train`.
 
         Raises:
             ConfigError: no concept has two names, the student is wider than the teacher, there are several processes,
@@ -118,7 +106,9 @@ class StaticStudent:
             figures = regress(run, SentenceTransformer(modules=[module]), store, recipe)
             student = module.encoder()
             queries = student.encode(split.texts)
-            accuracy = accuracy_at_1(queries, split.gold, _encoded(store, student, split.owners))
+            read = store.batches(np.arange(len(store), dtype=np.int32), _READ)
+            dictionary = ((student.encode(texts), split.owners[rows]) for texts, rows, _ in read)
+            accuracy = accuracy_at_1(queries, split.gold, dictionary)
             self.accuracies = Accuracies(len(split.texts), facts["teacher"], facts["reduced"], accuracy)
             run.progress(f"Acc@1 on {len(split.texts)} names: teacher {facts['teacher']:.4f}, student {accuracy:.4f}")
             run.write(
@@ -145,9 +135,7 @@ class StaticStudent:
     def _module(self, width: int) -> tuple[StaticEmbedding, str]:
         """The trainable student, and the fingerprint of what it begins with; empty for random weights."""
         dropout = self.recipe.feature_dropout
-        start = self._start
-        if start is None:
-            start = StaticConfig(dimension=min(StaticConfig().dimension, width))
+        start = self._start or StaticConfig(dimension=min(StaticConfig().dimension, width))
         if isinstance(start, StaticConfig):
             module, fingerprint = random_student(start, dropout, self.recipe.seed), ""
         else:
@@ -193,12 +181,7 @@ class StaticStudent:
 
 
 class Split:
-    """The names to train on, and those that were kept from it.
-
-    Args:
-        names: gives the names of a knowledge base, in ascending order of their concepts.
-        count: names to keep, at most one of a concept.
-        seed: of the draw.
+    """The names to train on, and those that :func:`hold_out` kept from it.
 
     Attributes:
         texts: the names kept.
@@ -236,7 +219,7 @@ def random_student(config: StaticConfig, dropout: float, seed: int) -> StaticEmb
     torch.manual_seed(seed)
     module = StaticEmbedding(config, dropout)
     with torch.no_grad():
-        module.table.weight.mul_(_FIRST)
+        module.table.weight.mul_(0.1)
         torch.nn.init.normal_(module.up.weight, std=config.dimension**-0.5)
         for tensor in (module.down.weight, module.up.bias, module.down.bias):
             tensor.zero_()
@@ -247,11 +230,3 @@ def _parts(rows: NDArray[np.float32], owners: NDArray[np.int32]) -> Iterator[tup
     """Embeddings with the concepts they are of, a few thousand at a time."""
     for start in range(0, len(rows), _READ):
         yield rows[start : start + _READ], owners[start : start + _READ]
-
-
-def _encoded(
-    store: TextStore, encoder: Encoder, owners: NDArray[np.int32]
-) -> Iterator[tuple[NDArray[Any], NDArray[np.int32]]]:
-    """The same for the names of a store, as an encoder embeds them."""
-    for texts, rows, _ in store.batches(np.arange(len(store), dtype=np.int32), _READ):
-        yield encoder.encode(texts), owners[rows]

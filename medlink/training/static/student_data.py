@@ -26,9 +26,6 @@ class Synonym:
 def synonyms(names: Iterable[Name]) -> Iterator[list[Synonym]]:
     """The different names of one concept after the other, the first spelling of each.
 
-    Args:
-        names: in ascending order of their concepts.
-
     >>> [[s.text for s in one] for one in synonyms([Name("A", "Cold"), Name("A", "cold"), Name("A", "coryza")])]
     [['Cold', 'coryza']]
     """
@@ -42,12 +39,8 @@ def synonyms(names: Iterable[Name]) -> Iterator[list[Synonym]]:
 def hold_out(names: Callable[[], Iterable[Name]], count: int, seed: int) -> list[Synonym]:
     """Draw names that another name of their concept remains for, at most one of a concept.
 
-    One pass over the concepts with several names (Vitter 1985, algorithm R): memory grows with ``count`` alone.
-
-    Args:
-        names: gives names in ascending order of their concepts.
-        count: how many, fewer where there are fewer such concepts.
-        seed: of the draw.
+    One pass over the concepts with several names (Vitter 1985, algorithm R): memory grows with ``count`` alone. There
+    are fewer than ``count`` where there are fewer such concepts.
 
     Raises:
         ConfigError: no concept has two names.
@@ -57,17 +50,13 @@ def hold_out(names: Callable[[], Iterable[Name]], count: int, seed: int) -> list
     """
     rng = np.random.default_rng(seed)
     held: list[Synonym] = []
-    seen = 0
-    for of_concept in synonyms(names()):
-        if len(of_concept) < 2:
-            continue
+    for seen, of_concept in enumerate(one for one in synonyms(names()) if len(one) > 1):
         drawn = of_concept[int(rng.integers(len(of_concept)))]
         place = int(rng.integers(seen + 1))
         if len(held) < count:
             held.append(drawn)
         elif place < count:
             held[place] = drawn
-        seen += 1
     if not held:
         raise ConfigError("no concept has two names", remedy="train on a source that has synonyms or translations")
     return held
@@ -87,9 +76,6 @@ def accuracy_at_1(
         queries: ``(q, d)`` unit vectors, at least one.
         gold: ``(q,)`` concept of each.
         dictionary: parts of it: ``(n, d)`` unit vectors and the concept of each, ``(n,)``.
-
-    Returns:
-        From 0 to 1.
 
     >>> eye = np.eye(2, dtype=np.float32)
     >>> accuracy_at_1(eye, np.array([0, 7]), [(eye[:1], np.array([0])), (eye[1:], np.array([1]))])

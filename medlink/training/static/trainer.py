@@ -110,10 +110,8 @@ class StaticTrainer:
         data = self.data
         anchors = np.flatnonzero(data.sizes[data.concept] > 1)
         counts = np.bincount(data.language[anchors])
-        times = (
-            np.sqrt(counts.max() / np.maximum(counts, 1)).round().astype(np.int64).clip(1, self.recipe.language_boost)
-        )
-        return np.asarray(np.repeat(anchors, times[data.language[anchors]]))
+        times = np.sqrt(counts.max() / np.maximum(counts, 1)).round().clip(1, self.recipe.language_boost)
+        return np.asarray(np.repeat(anchors, times.astype(np.int64)[data.language[anchors]]))
 
     def _epoch(self, epoch: int, rng: np.random.Generator) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
         """Batches of pairs of names: each name of a concept with several is an anchor once per epoch."""
@@ -123,8 +121,7 @@ class StaticTrainer:
             order = self._neighbour_order(anchors, rng)
         else:
             order = rng.permutation(anchors)
-        first = data.starts[data.concept[order]]
-        count = data.sizes[data.concept[order]]
+        first, count = data.starts[data.concept[order]], data.sizes[data.concept[order]]
         partner = first + rng.integers(0, count - 1)
         partner += partner >= order  # any other name of the concept
         # Half of the anchors that have a name in another language meet that one.
@@ -157,31 +154,20 @@ class StaticTrainer:
         taken = np.zeros(len(anchors), dtype=bool)
         order: list[int] = []
         for start in rng.permutation(len(anchors)):
-            if taken[start]:
-                continue
-            taken[start] = True
-            order.append(start)
-            seen = {concept[start]}
-            for j in near[start]:
+            seen: set[int] = set()
+            for j in (start, *near[start]) if not taken[start] else ():
                 if j >= 0 and not taken[j] and concept[j] not in seen:
                     taken[j] = True
                     seen.add(concept[j])
-                    order.append(int(j))
+                    order.append(j)
                     if len(seen) > k:
                         break
         return np.asarray(anchors[np.array(order)])
 
     def train(self, out: str | Path, *, progress: Callable[[str], None] | None = None) -> StaticEncoder:
-        """Run the recipe and write the encoder with its card.
+        """Run the recipe and write the encoder with its card into the folder ``out``.
 
-        Same names, recipe and number of threads give the same weights.
-
-        Args:
-            out: folder of the encoder.
-            progress: called with one line now and then.
-
-        Returns:
-            The trained encoder.
+        Same names, recipe and number of threads give the same weights. ``progress`` is called with a line now and then.
 
         Raises:
             ConfigError: the folder cannot be written, or holds something else.
