@@ -87,7 +87,9 @@ def hidden_folder(target: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        # an old folder that could not be put back is left for the next call
+        if target.exists() or not (folder / _OLD).exists():
+            shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
 
 

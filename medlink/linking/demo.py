@@ -14,7 +14,7 @@ from medlink.index import Bundle, build_bundle
 from medlink.index.part import FORMAT as INDEX_FORMAT
 from medlink.kb import Input, build_kb
 from medlink.linking.join import default_join
-from medlink.models.encoders import builtin_folder
+from medlink.models import load_encoder
 
 BUNDLE_VARIABLE = "MEDLINK_BUNDLE"
 """Environment variable that names the bundle of components that were given none."""
@@ -44,10 +44,8 @@ def demo_bundle() -> Path:
 
     Its folder name carries a hash of what it is built from, so another version of medlink builds its own.
     """
-    digest = hashlib.sha256(f"{__version__} {INDEX_FORMAT}".encode())
-    for path in (demo_folder() / "terminology.tsv", builtin_folder() / "model.safetensors"):
-        digest.update(path.read_bytes())
-    digest.update(repr(default_join()).encode())
+    made_of = f"{__version__} {INDEX_FORMAT} {load_encoder().fingerprint} {default_join()!r}"
+    digest = hashlib.sha256(made_of.encode() + (demo_folder() / "terminology.tsv").read_bytes())
     folder = platformdirs.user_cache_path("medlink") / f"demo-{digest.hexdigest()[:16]}"
     if not (folder / "manifest.json").exists():
         with whole_folder(folder, "the demo bundle") as draft:

@@ -142,6 +142,28 @@ def test_a_kill_between_the_renames(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a"]
 
 
+def test_an_old_folder_that_cannot_be_put_back_waits_for_the_next_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a"
+    write(path, "old")
+    real = os.replace
+
+    def fails(source: Path, target: Path) -> None:
+        if Path(target) == path:
+            raise OSError(5, "Input/output error")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(ConfigError, match="Input/output error"):
+        write(path)
+    monkeypatch.undo()
+    assert not path.exists()
+    with scratch_folder(path):
+        assert content(path) == "old"
+    assert names(tmp_path) == ["a"]
+
+
 def test_what_was_put_in_place_is_not_undone(tmp_path: Path) -> None:
     """Killed after the renames, with the old folder still to be deleted; then the user deletes the new one."""
     path = tmp_path / "a"

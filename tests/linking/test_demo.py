@@ -1,0 +1,34 @@
+"""The cached demo bundle: built once, and anew when what it is built from has changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medlink.linking import demo
+from medlink.models import ngrams
+
+
+def test_changed_rules_of_the_encoder_make_a_bundle_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    built: list[Path] = []
+
+    def build(folder: Path) -> None:
+        built.append(folder)
+        (folder / "manifest.json").write_text("{}")
+
+    monkeypatch.setattr(demo, "build_demo_bundle", build)
+    before = demo.demo_bundle()
+    assert demo.demo_bundle() == before
+    assert len(built) == 1
+    monkeypatch.setattr(ngrams, "_WORD_SALT", 0x52)
+    ngrams.rules_digest.cache_clear()
+    try:
+        assert demo.demo_bundle() != before
+    finally:
+        monkeypatch.undo()
+        ngrams.rules_digest.cache_clear()
+    assert len(built) == 2
