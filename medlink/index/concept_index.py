@@ -130,13 +130,14 @@ class ConceptIndex:
 
     def concept_ids(self, concepts: Keys) -> list[str]:
         """Ids of concepts."""
-        read = lambda part, numbers: part.names.concept_ids.many(numbers)  # noqa: E731
-        return list(self._collect(concepts, self.parts, "concepts", read))
+        return list(self._collect(concepts, self.parts, "concepts", lambda part, at: part.names.concept_ids.many(at)))
 
     def concept_types(self, concepts: Keys) -> list[tuple[str, ...]]:
         """Semantic types of concepts."""
-        read = lambda part, numbers: map(part.names.concept_types, numbers)  # noqa: E731
-        return list(self._collect(concepts, self.parts[::-1], "concepts", read))
+        later_first = self.parts[::-1]
+        return list(
+            self._collect(concepts, later_first, "concepts", lambda part, at: map(part.names.concept_types, at))
+        )
 
     def entries(self, names: Keys, selection: Selections | None = None) -> Entries:
         """Entries of names in all parts, those of the selection alone when one is given; in the order of the names."""
