@@ -1,9 +1,10 @@
-"""Clusters to concepts: a known one with a score, or NEW with the nearest ones and a proposed parent."""
+"""Clusters to concepts: a known one with a score, a name of several, or NEW with the nearest and a proposed parent."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from medlink.clustering.clusters import Cluster
@@ -38,6 +39,49 @@ class Linking(Protocol):
 
 Parents = Callable[[str], Sequence[tuple[str, str]]]
 """Id and name of each parent of a concept, by id."""
+
+
+def as_one(links: Sequence[Link]) -> list[Link]:
+    """Links in which a concept that several sources have goes by one id everywhere.
+
+    A link says so only of the name that the sources share; another name, which one of them alone has, is a name of the
+    same concept. The first link that has a concept under several ids says which of them is shown.
+
+    >>> fever = Candidate("A:1", "Fever", 0.9, "fever", "en", "exact", same_as=("B:1",))
+    >>> links = as_one([Link("fever", (fever,)), Link("hot", (Candidate("B:1", "Heat", 0.9, "hot", "en", "exact"),))])
+    >>> links[1].candidates[0].concept_id, links[1].candidates[0].same_as
+    ('A:1', ('B:1',))
+    """
+    shown: dict[str, Candidate] = {}
+
+    def of(candidate: Candidate) -> Candidate:
+        """What is shown for a candidate."""
+        while candidate.concept_id in shown:
+            candidate = shown[candidate.concept_id]
+        return candidate
+
+    for link in links:
+        for candidate in link.candidates:
+            for other in candidate.same_as:
+                if other not in shown and of(candidate).concept_id != other:
+                    shown[other] = of(candidate)
+    others: dict[str, tuple[str, ...]] = {}
+    for other, candidate in shown.items():
+        whole = of(candidate).concept_id
+        others[whole] = (*others.get(whole, ()), other)
+
+    def renamed(link: Link) -> Link:
+        """A link with each concept once, the best of its candidates."""
+        found: dict[str, Candidate] = {}
+        for candidate in link.candidates:
+            what = of(candidate)
+            same = others.get(what.concept_id, ())
+            as_shown = {"concept_id": what.concept_id, "preferred_name": what.preferred_name, "same_as": same}
+            found.setdefault(what.concept_id, replace(candidate, **as_shown) if same else candidate)
+        return replace(link, candidates=tuple(found.values()))
+
+    concerned = shown.keys() | others.keys()
+    return [link if concerned.isdisjoint(c.concept_id for c in link.candidates) else renamed(link) for link in links]
 
 
 def believed(link: Link) -> tuple[Candidate, ...]:
@@ -96,6 +140,9 @@ def judge(
     members name, is doubtful. No parent is proposed where no near concept reaches :data:`UNPLACED`, nor for what the
     nearest concept negates.
 
+    A representative that is a name to the letter of one concept alone is that concept, whatever its score. Where none
+    has the score, and the representative is a name of several, or members are, the cluster is ambiguous.
+
     Args:
         links: those of the members that were asked.
         known_at: score that a known concept needs, in [0, 1].
@@ -125,10 +172,8 @@ def judge(
     if not scores:
         return Cluster()
     total = {c: round(_together(given, named.get(c), len(links)), 6) for c, given in scores.items()}
-    nearest = tuple(
-        Candidate(c, best[c].preferred_name, total[c], best[c].name, best[c].language, best[c].route)
-        for c in sorted(total, key=lambda c: (-total[c], c))[:_NEAREST]
-    )
+    rated = {c: replace(best[c], score=total[c]) for c in total}
+    nearest = tuple(rated[c] for c in sorted(total, key=lambda c: (-total[c], c))[:_NEAREST])
     term, own = links[0].mention, concepts_named(links[0])
     votes = Counter(concept for link in links for concept in concepts_named(link))
     order = sorted(total, key=lambda c: (c not in own, -votes[c], -total[c], c))
@@ -141,7 +186,8 @@ def judge(
     first = next(fits, None)
     score = total[first] if first is not None else 0.0
     doubtful = abs(score - known_at) < _DOUBT or len(votes) > 1
-    if first is not None and score >= known_at:
+    to_the_letter = first in own and any(c.concept_id == first and c.route == "exact" for c in links[0].candidates)
+    if first is not None and (score >= known_at or (to_the_letter and len(own) == 1)):
         rival = any(score - total[c] < _DOUBT for c in fits)
         told = max((c.score for c in believed(links[0]) if c.concept_id == first), default=0.0)
         # readers found most of these wrong: what one other member is a name of says little of the representative
@@ -153,6 +199,9 @@ def judge(
             nearest=nearest,
             doubtful=doubtful or rival or alone,
         )
+    names = tuple(rated[c] for c in order if c in (own or votes) and may_be(c))
+    if len(names) > 1:
+        return Cluster(score=names[0].score, nearest=nearest, candidates=names, doubtful=True)
     # "no ataxia" has no place below ataxia; a sister finding is near its parent all the same
     denied = NEGATION in parting_kinds(term, nearest[0].name, language, nearest[0].language, reader)
     placed = nearest[0].score >= UNPLACED and not denied
