@@ -24,6 +24,11 @@ class Source:
     title: str = ""
     languages: tuple[str, ...] = ()
 
+    @property
+    def release(self) -> str:
+        """The name with the version, where there is one."""
+        return f"{self.name} {self.version}".rstrip()
+
 
 @dataclass(frozen=True, slots=True)
 class Concept:
