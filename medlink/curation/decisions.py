@@ -133,17 +133,14 @@ class Decisions:
             if not new_or_known(row.concept_id):
                 remedy = f"write the id of a concept that it has, or one that begins with {NEW_ID}"
                 raise self._refused(row, "the bundle has no concept with this id", remedy)
-            if _is_quoted(row.term):
+            # as a spreadsheet writes a cell: in quotes, and those within it twice
+            quoted = len(row.term) > 2 and row.term[0] == row.term[-1] == '"'
+            if quoted and '"' not in row.term[1:-1].replace('""', ""):
                 remedy = "save the file as TSV without quotes, or take them off"
                 raise self._refused(row, "the name stands in quotes", remedy)
 
     def _refused(self, row: Decision, problem: str, remedy: str) -> InputError:
         return InputError(problem, path=self.path, line=row.line, remedy=remedy)
-
-
-def _is_quoted(term: str) -> bool:
-    """Whether a term looks as a spreadsheet writes a cell: in quotes, and those within it twice."""
-    return len(term) > 2 and term[0] == term[-1] == '"' and '"' not in term[1:-1].replace('""', "")
 
 
 def read_decisions(path: str | PathLike[str]) -> Decisions:

@@ -216,12 +216,7 @@ class BatchTrainer(ResumableTrainer):
         return {}, f"learning rate {{rate:.2e}} {rows / seconds:,.0f} rows/s"
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "best": self._best,
-            "since": self._since,
-            "stopped": self._stopped,
-            "seconds": self._time(),
-        }
+        return {"best": self._best, "since": self._since, "stopped": self._stopped, "seconds": self._time()}
 
     def _time(self) -> float:
         """Seconds of the run, with those before it was resumed."""

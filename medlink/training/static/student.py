@@ -241,9 +241,7 @@ def hold_out(names: Callable[[], Iterable[Name]], count: int, seed: int) -> list
 
 
 def accuracy_at_1(
-    queries: NDArray[np.float32],
-    gold: NDArray[np.int64],
-    dictionary: Iterable[tuple[NDArray[Any], NDArray[Any]]],
+    queries: NDArray[np.float32], gold: NDArray[np.int64], dictionary: Iterable[tuple[NDArray[Any], NDArray[Any]]]
 ) -> float:
     """Share of queries whose nearest name belongs to their concept.
 
