@@ -6,13 +6,15 @@ A record says what the phases were made of: what is done stays as it is, what is
 from __future__ import annotations
 
 import hashlib
+import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from medlink.errors import ConfigError, InputError, needs_extra
 from medlink.files.folders import locked, one_error, remove
-from medlink.files.json import read_json, write_json
+from medlink.files.json import read_json
+from medlink.files.whole import whole_text
 from medlink.kb import KnowledgeBase
 from medlink.models import load_encoder
 from medlink.training.biolord import phases
@@ -26,7 +28,7 @@ LOCK = "lock"  # as medlink.training.common.run has it, which needs torch
 Made = dict[str, dict[str, Any]]
 """What the base and each phase are made of: values of the recipe, hashes of files and fingerprints, by name."""
 
-_BASE, _RECORD = "base", "the record of the run"
+_BASE = "base"
 _OF_DATA = {
     "contrastive": ("definitions", "system", "languages", "without"),
     "distill": ("definitions", "system", "languages", "without"),
@@ -122,7 +124,7 @@ def bind(recipe: BioLordRecipe) -> None:
         if any(recipe.folder.iterdir()):
             problem = "the folder is not empty and holds no run"
             raise ConfigError(problem, path=recipe.folder, remedy="name another folder")
-        write_json(record, now, _RECORD)
+        _write(record, now)
         return
     before = _read(record)
     if before == now:
@@ -140,7 +142,7 @@ def bind(recipe: BioLordRecipe) -> None:
     for work in sorted(path for path in recipe.folder.glob("*.checkpoints") if path.is_dir()):
         with locked(work / LOCK, "the checkpoints"):
             pass  # nobody else is at work there
-    write_json(record, now, _RECORD)
+    _write(record, now)
 
 
 def _made_of(recipe: BioLordRecipe) -> Made:
@@ -198,6 +200,12 @@ def _read(record: Path) -> Made:
         if not isinstance(before, dict) or not all(isinstance(part, dict) for part in before.values()):
             raise ValueError("it was written by another version")
     except (OSError, ValueError) as error:
-        problem = f"{_RECORD} cannot be read: {error}"
+        problem = f"the record of the run cannot be read: {error}"
         raise ConfigError(problem, path=record, remedy="name another folder for out") from error
     return before
+
+
+def _write(record: Path, made: Made) -> None:
+    """Write the record of a run."""
+    with whole_text(record, "the record of the run") as file:
+        json.dump(made, file, indent=2)
