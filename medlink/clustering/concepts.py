@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -74,10 +74,10 @@ def as_one(links: Sequence[Link]) -> list[Link]:
         """A link with each concept once, the best of its candidates."""
         found: dict[str, Candidate] = {}
         for candidate in link.candidates:
-            what = of(candidate)
-            same = others.get(what.concept_id, ())
-            as_shown = {"concept_id": what.concept_id, "preferred_name": what.preferred_name, "same_as": same}
-            found.setdefault(what.concept_id, replace(candidate, **as_shown) if same else candidate)
+            concept_id, name = of(candidate).concept_id, of(candidate).preferred_name
+            same = others.get(concept_id, ())
+            shown_as = replace(candidate, concept_id=concept_id, preferred_name=name, same_as=same)
+            found.setdefault(concept_id, shown_as if same else candidate)
         return replace(link, candidates=tuple(found.values()))
 
     concerned = shown.keys() | others.keys()
@@ -140,8 +140,8 @@ def judge(
     members name, is doubtful. No parent is proposed where no near concept reaches :data:`UNPLACED`, nor for what the
     nearest concept negates.
 
-    A representative that is a name to the letter of one concept alone is that concept, whatever its score. Where none
-    has the score, and the representative is a name of several, or members are, the cluster is ambiguous.
+    Where none has the score, and the representative is a name of several, or members are, the cluster is ambiguous.
+    What the representative is a name of is not proposed as its own parent.
 
     Args:
         links: those of the members that were asked.
@@ -186,8 +186,7 @@ def judge(
     first = next(fits, None)
     score = total[first] if first is not None else 0.0
     doubtful = abs(score - known_at) < _DOUBT or len(votes) > 1
-    to_the_letter = first in own and any(c.concept_id == first and c.route == "exact" for c in links[0].candidates)
-    if first is not None and (score >= known_at or (to_the_letter and len(own) == 1)):
+    if first is not None and score >= known_at:
         rival = any(score - total[c] < _DOUBT for c in fits)
         told = max((c.score for c in believed(links[0]) if c.concept_id == first), default=0.0)
         # readers found most of these wrong: what one other member is a name of says little of the representative
@@ -205,7 +204,8 @@ def judge(
     # "no ataxia" has no place below ataxia; a sister finding is near its parent all the same
     denied = NEGATION in parting_kinds(term, nearest[0].name, language, nearest[0].language, reader)
     placed = nearest[0].score >= UNPLACED and not denied
-    parent = propose_parent([link.mention for link in links], nearest, parents) if parents and placed else ("", "")
+    terms = [link.mention for link in links]
+    parent = propose_parent(terms, nearest, parents, own) if parents and placed else ("", "")
     return Cluster(
         score=nearest[0].score, nearest=nearest, parent_id=parent[0] or None, parent_name=parent[1], doubtful=doubtful
     )
@@ -219,12 +219,14 @@ def _together(given: Sequence[float], named: float | None, members: int) -> floa
     return 1 - (1 - named) * (1 - others)
 
 
-def propose_parent(terms: Sequence[str], nearest: Sequence[Candidate], parents: Parents) -> tuple[str, str]:
+def propose_parent(
+    terms: Sequence[str], nearest: Sequence[Candidate], parents: Parents, named: Collection[str] = ()
+) -> tuple[str, str]:
     """Id and name of a likely parent of a new concept, ``("", "")`` where nothing speaks for one.
 
     Each near concept votes with its score for each of its parents, with half of it for itself, and with one and a half
-    of it for itself where its name is part of one of the terms. Of what was tried this put most new concepts of HPO
-    below their parent (``docs/clustering.md``).
+    of it for itself where its name is part of one of the terms; not for itself where it is ``named``. Of what was tried
+    this put most new concepts of HPO below their parent (``docs/clustering.md``).
 
     >>> near = [Candidate("HP:1", "Fever", 0.4, "fever", "en", "dense")]
     >>> propose_parent(["dengue fever"], near, lambda concept: [("HP:0", "Finding")])
@@ -237,7 +239,9 @@ def propose_parent(terms: Sequence[str], nearest: Sequence[Candidate], parents: 
         inside = set(normalise(candidate.name).split())
         itself = _BROADER if any(inside < term for term in words) else _ITSELF
         above = [(concept, name, 1.0) for concept, name in parents(candidate.concept_id)]
-        for concept, name, vote in [(candidate.concept_id, candidate.preferred_name, itself), *above]:
+        if candidate.concept_id not in named:
+            above.insert(0, (candidate.concept_id, candidate.preferred_name, itself))
+        for concept, name, vote in above:
             votes[concept] = votes.get(concept, 0.0) + vote * candidate.score
             names[concept] = name
     if not votes:

@@ -193,10 +193,12 @@ def test_a_name_of_several_concepts_is_ambiguous_and_no_new_concept() -> None:
     assert judge([Link("em es"), Link("MS", (sclerosis, stenosis))]).status == "ambiguous"
 
 
-def test_an_exact_name_is_known_whatever_its_score() -> None:
-    exact = judge([Link("fever", (candidate("C1", 0.8, route="exact"),))], 0.95, lambda concept: [("P", "Parent")])
-    assert (exact.status, exact.concept_id, exact.parent_id) == ("known", "C1", None)
-    assert judge([Link("fevers", (candidate("C1", 0.8, route="inflected"),))], 0.95).status == "new"
+def test_a_term_is_not_below_the_concept_that_it_names() -> None:
+    near = (candidate("C1", 0.8, "Fever", "exact"), candidate("C2", 0.3, "Ache"))
+    for above, parent in (([("P", "Parent")], "P"), ([], "C2")):
+        verdict = judge([Link("fever", near)], 0.95, lambda concept, above=above: above)
+        assert (verdict.status, verdict.parent_id) == ("new", parent)
+    assert judge([Link("fever", near[:1])], 0.95, lambda concept: []).parent_id is None
 
 
 def test_what_several_sources_have_goes_by_one_id() -> None:
