@@ -16,7 +16,7 @@ _OUT = "Folder for the demo bundle and the page."
 @click.option("-o", "--out", default="medlink-demo", show_default=True, type=click.Path(path_type=Path), help=_OUT)
 def demo(out: Path) -> None:
     """Build the demo bundle, link one note in each language, write a page with the linked notes."""
-    from medlink.cli.page import write_page
+    from medlink.curation.note_page import write_notes
     from medlink.linking.demo import build_demo_bundle, demo_notes
     from medlink.notes.pipeline import NotePipeline
     from medlink.notes.reading import Note
@@ -29,9 +29,11 @@ def demo(out: Path) -> None:
         ) from error
     check_targets({"the page": out / "notes.html"}, [out / "bundle"])
     bundle = build_demo_bundle(out / "bundle")
-    notes = NotePipeline(bundle).link([Note(language, text, language) for language, text in demo_notes().items()])
+    letters = [Note(f"{language}.txt", text, language) for language, text in demo_notes().items()]
+    notes = NotePipeline(bundle).link(letters)
     # before anything is printed: who reads the first lines alone gets the page too
-    page = write_page(out / "notes.html", notes, bundle.kb)
+    page = out / "notes.html"
+    write_notes(page, notes, bundle.kb, title="Linked notes")
     for note in notes:
         click.echo(f"\n{note.language}: {len(note.mentions)} mentions")
         click.echo(f"{'mention':38}{'concept':11}{'preferred name':34}{'score':>6}  came from")
