@@ -48,7 +48,7 @@ def _command(name: str, task: type[Task]) -> click.Command:
         for one in task.inputs
     ]
     if task.encodes:
-        help_ = "'builtin', a model folder, or the name of a hub model."
+        help_ = "'builtin', a model folder, or hf:NAME of the hub."
         parameters.append(click.Option(["--encoder"], default="builtin", show_default=True, help=help_))
     settings_options(task)(run)
     parameters += reversed(getattr(run, "__click_params__", []))

@@ -87,7 +87,10 @@ def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) 
 @click.argument("kb", type=click.Path(path_type=Path))
 @_OUT
 @click.option(
-    "--start", default="builtin", show_default=True, help="Encoder to start from: 'builtin', folder, hub model."
+    "--start",
+    default="builtin",
+    show_default=True,
+    help="Encoder to start from: 'builtin', a folder, or hf:NAME of the hub.",
 )
 @settings_options(CoderPlusPlusRecipe, defaults=_defaults())
 @click.option(

@@ -73,7 +73,7 @@ class MultilingualRecipe(PhaseRecipe):
 
     epochs: Epochs = 5
     filter: Annotated[
-        str, Field(description="Encoder that tells which pairs align: 'builtin', folder, hub model; '': none.")
+        str, Field(description="Encoder that tells which pairs align: 'builtin', folder, hf:NAME; '': none.")
     ] = BUILTIN
     low: Annotated[
         Annotated[float, Field(ge=-1, le=1)] | None,

@@ -39,7 +39,7 @@ class BioLordTrainer:
 
     Args:
         source: what is trained on.
-        start: the encoder that is trained further: a sentence-transformers folder, or a hub model.
+        start: the encoder that is trained further: a sentence-transformers folder, or ``hf:NAME``.
         recipe: the phase and how it trains; the default is the contrastive phase.
         teacher: the encoder that is imitated.
         about: facts about the pairs of the contrastive phase, for the card.
@@ -47,7 +47,7 @@ class BioLordTrainer:
     Raises:
         ConfigError: a teacher is missing, or given where none is imitated.
 
-    >>> BioLordTrainer({}, "sentence-transformers/all-mpnet-base-v2", StsRecipe(loss="cosent")).recipe.epochs
+    >>> BioLordTrainer({}, "hf:sentence-transformers/all-mpnet-base-v2", StsRecipe(loss="cosent")).recipe.epochs
     10
     """
 

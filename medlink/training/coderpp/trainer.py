@@ -23,7 +23,7 @@ class CoderPlusPlusTrainer:
     Args:
         names: names with their concepts; at least two concepts, one of them with two names that differ in more than
             case and accents.
-        start: the encoder to start from: ``"builtin"``, a model folder, or a hub model.
+        start: the encoder to start from: ``"builtin"``, a model folder, or ``hf:NAME``.
         recipe: how to train; the default is the paper's for a transformer and
             :meth:`~medlink.training.coderpp.recipe.CoderPlusPlusRecipe.static` for a static encoder. It may be set anew
             before :meth:`train`.

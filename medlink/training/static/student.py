@@ -59,7 +59,7 @@ class StaticStudent:
         start: the static encoder that is trained (``"builtin"`` or a folder), or the shape of one with random weights;
             by default a shape of the usual width, or of the teacher's if that is smaller.
         recipe: how to train.
-        teacher: the encoder to learn from: a folder or a hub model.
+        teacher: the encoder to learn from: a folder, or ``hf:NAME`` of the hub.
     """
 
     def __init__(
