@@ -20,6 +20,7 @@ def demo(out: Path) -> None:
     from medlink.linking.demo import build_demo_bundle, demo_notes
     from medlink.notes.pipeline import NotePipeline
     from medlink.notes.reading import Note
+    from medlink.records import AMBIGUOUS
 
     try:
         (out / "bundle").mkdir(parents=True, exist_ok=True)
@@ -45,7 +46,7 @@ def demo(out: Path) -> None:
                 origin = f"{best.route}: {best.name} [{best.language}, {best.source}]"
             if link.expanded:
                 origin += f", as long form {link.expanded!r}"
-            concept = link.concept_id or "NIL"
+            concept = link.concept_id or (link.status if link.status == AMBIGUOUS else "NIL")
             click.echo(f"{_cut(link.mention, 36):38}{concept:11}{_cut(name, 32):34}{score:6.3f}  {origin}")
     click.echo(f"\nbundle: {bundle.folder}\npage:   {page.resolve()}")
 

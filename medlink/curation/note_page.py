@@ -11,6 +11,7 @@ from medlink.curation.page import LEAST, json_list, short, to_json, write_page
 from medlink.kb import KnowledgeBase
 from medlink.notes.pipeline import LinkedNote
 from medlink.notes.writers.protocol import LinkedMention
+from medlink.records import LINKED
 
 _SCRIPTS = ("note.js", "card.js", "page.js")
 _FIELDS = {
@@ -65,11 +66,12 @@ def _note(linked: LinkedNote, concepts: _Concepts) -> list[Any]:
 
 def _mention(text: str, mention: LinkedMention) -> list[Any]:
     link = mention.link
-    status = getattr(link, "status", "nil" if link.nil else "linked")
-    shown = [one for place, one in enumerate(link.candidates) if one.score >= LEAST or (place == 0 and not link.nil)]
+    shown = [
+        one for place, one in enumerate(link.candidates) if one.score >= LEAST or (place == 0 and link.status == LINKED)
+    ]
     fields = _FIELDS["candidate"]
-    candidates = [[short(getattr(one, field, ())) for field in fields] for one in shown]
-    return [text, status, link.expanded, candidates]
+    candidates = [[short(getattr(one, field)) for field in fields] for one in shown]
+    return [text, link.status, link.expanded, candidates]
 
 
 def _concept(kb: KnowledgeBase, language: str, concept_id: str) -> list[Any] | None:

@@ -108,11 +108,12 @@ def cluster_list(
     say(found.text())
     if report is not None:
         title = Path(terms).name if stream is None else fspath(terms)
-        named: dict[str, Any] = {}
+        summary, named = found.summary.to_dict(), {}
         if known:
-            named = {"kb": known["linker"].kb, "language": _language(found, known["linker"].kb)}
-        rows = (one.to_dict() for one in found.clusters)
-        write_report(report, rows, title=title, summary=found.summary.to_dict(), **named)
+            kb = known["linker"].kb
+            summary["language"] = _language(found, kb)
+            named = {"kb": kb, "language": summary["language"]}
+        write_report(report, (one.to_dict() for one in found.clusters), title=title, summary=summary, **named)
         say(f"{fspath(report)}: the page")
     if add_to is not None and decided is not None:
         _add(decided, add_to, say)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def linked(text: str, *links: Link, note_id: str = "n", language: str = "de") ->
 
 
 def fever(mention: str = "Fieber", *others: Candidate, expanded: str | None = None) -> Link:
-    return Link(mention, (FEVER, *others), nil=False, expanded=expanded)
+    return Link(mention, (FEVER, *others), status="linked", expanded=expanded)
 
 
 def test_the_data(kb: KnowledgeBase, tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_the_data(kb: KnowledgeBase, tmp_path: Path) -> None:
 
 
 def test_a_link_is_shown_however_low_its_score(kb: KnowledgeBase, tmp_path: Path) -> None:
-    write_notes(tmp_path / "p.html", [linked("Befund", Link("Befund", (FAR,), nil=False))], kb, title="t")
+    write_notes(tmp_path / "p.html", [linked("Befund", Link("Befund", (FAR,), status="linked"))], kb, title="t")
     assert data(Page(tmp_path / "p.html"))["notes"][0][3][1][3][0][0] == "H:0"
 
 
@@ -241,6 +242,20 @@ def test_cards_open_by_keyboard(page: Notes) -> None:
     ).startswith("b.txt")
 
 
+def test_an_ambiguous_mention_has_no_concept(page: Notes) -> None:
+    other = replace(FEVER, concept_id="H:2", preferred_name="hay fever", same_as=("S:1", "S:2"))
+    page.open(linked("Fieber", Link("Fieber", (FEVER, other), "ambiguous"), note_id="a.txt"))
+    assert page.tab.find("#summary").text == "1 note · 1 mention: 1 ambiguous"
+    page.show("ambiguous")
+    page.click(".text .mention")
+    assert (page.title, page.tab.find(".card .badge").text) == ("Several concepts", "ambiguous")
+    assert [text.split("\n")[0] for text in page.tab.texts(".other summary")] == ["Fieber", "hay fever"]
+    page.click(".other:last-of-type summary")
+    assert "H:2 = S:1 = S:2" in page.tab.texts(".other dd")
+    page.click(".links summary")
+    assert page.tab.texts(".links td") == ["ambiguous", "–"]
+
+
 def test_only_nil(page: Notes) -> None:
     page.show("nil")
     assert page.marked == ["HF"]
@@ -280,7 +295,9 @@ def test_hostile_texts(page: Notes, attack: str) -> None:
     word = attack.replace("\r", "")
     text = f"{word} Fieber {word}"
     page.open(
-        linked(text, Link(word, (IMAGE,), nil=False), fever("Fieber", expanded=attack), note_id=attack, language="de"),
+        linked(
+            text, Link(word, (IMAGE,), status="linked"), fever("Fieber", expanded=attack), note_id=attack, language="de"
+        ),
         title=attack,
     )
     shown = page.tab.run("return [...document.querySelectorAll('.text')].map((one) => one.textContent)")[0]
