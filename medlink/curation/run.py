@@ -76,10 +76,8 @@ def cluster_list(
     read_too = [path for path in (decisions, bundle, add_to, encoder) if path is not None]
     check_targets({"the output": out, "the page": report}, [terms if stream is None else _number(stream), *read_too])
     if add_to is not None and decisions is None:
-        raise ConfigError(
-            "without decisions there is nothing to add to a bundle",
-            remedy="decide on the page of --report, save, and give the file as --decisions",
-        )
+        remedy = "decide on the page of --report, save, and give the file as --decisions"
+        raise ConfigError("without decisions there is nothing to add to a bundle", remedy=remedy)
     if "known_at" in options and bundle is None:
         raise ConfigError("without a bundle no concept is known", remedy="name a bundle, or leave known_at out")
     decided = read_decisions(decisions) if decisions is not None else None

@@ -358,7 +358,7 @@ def test_decide_save_and_apply(browser: Browser) -> None:
         ("k. A.", "reject"): "",
         ("n/a", "reject"): "",
     }
-    assert (decisions.name(arm), decisions.parent(arm)) == ("Schmerz im linken Arm", "H:9")
+    assert (decisions.names[arm], decisions.parents[arm]) == ("Schmerz im linken Arm", "H:9")
     result = apply(CLUSTERING, decisions, Letters())
     assert [[m.term for m in c.members] for c in result.clustering.clusters] == [
         ["fever", "Fieber", "FIEBER", "fiebre", "pyrexia", "Pyrexie"],
@@ -394,7 +394,7 @@ def test_a_parent_that_is_pasted_is_cleaned(browser: Browser, tmp_path: Path) ->
     assert browser.find("#parent").get_property("value") == "H:9 | H:2"
     browser.press("a")
     decisions = read_decisions(browser.save())
-    assert decisions.parent(decisions.of("pain in the left arm", "en").concept_id) == "H:9 | H:2"
+    assert decisions.parents[decisions.of("pain in the left arm", "en").concept_id] == "H:9 | H:2"
 
 
 def test_what_cannot_be_done_is_said(browser: Browser, tmp_path: Path) -> None:
