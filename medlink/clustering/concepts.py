@@ -107,7 +107,7 @@ def judge(
         A cluster without number and members.
 
     >>> fever = Candidate("HP:1", "Fever", 0.9, "Fever", "en", "exact")
-    >>> verdict = judge([Link("fever", (fever,), False), Link("Fieber", (fever,), False), Link("febris", ())])
+    >>> verdict = judge([Link("fever", (fever,), "linked"), Link("Fieber", (fever,), False), Link("febris", ())])
     >>> verdict.concept_id, verdict.score, judge([Link("abc", ())]).concept_id
     ('HP:1', 0.945, None)
     """

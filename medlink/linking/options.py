@@ -49,6 +49,16 @@ class LinkOptions(Settings):
         tuple[str, ...], Field(strict=False, description="Only concepts of this semantic type; may be repeated.")
     ] = ()
 
+    prefer: Annotated[
+        tuple[str, ...],
+        AfterValidator(lambda given: tuple(part.strip() for one in given for part in one.split(",") if part.strip())),
+        Field(
+            strict=False,
+            description="Sources whose concept is shown where several have the same, first one first, such as "
+            "HOUSE,SNOMEDCT  [default: as loaded]",
+        ),
+    ] = ()
+
     @property
     def filter(self) -> Filter:
         """Which names may be candidates."""

@@ -162,7 +162,7 @@ class Known:
     def link(self, mentions: Sequence[str]) -> list[Link]:
         self.asked += mentions
         fever = Candidate("C1", "Fever", 0.9, "fever", "en", "dense")
-        return [Link(m, (fever,), False) if m.lower().startswith("f") else Link(m) for m in mentions]
+        return [Link(m, (fever,), "linked") if m.lower().startswith("f") else Link(m) for m in mentions]
 
 
 def test_known_and_new() -> None:
@@ -204,7 +204,7 @@ class Names:
         self.calls += len(mentions)
         known = [self.names.get(mention) for mention in mentions]
         return [
-            Link(mention, (Candidate(concept, concept, 0.9, mention, "en", "exact"),), False)
+            Link(mention, (Candidate(concept, concept, 0.9, mention, "en", "exact"),), "linked")
             if concept
             else Link(mention)
             for mention, concept in zip(mentions, known, strict=True)

@@ -40,7 +40,9 @@ def test_each_has_a_meaning_and_a_default() -> None:
         "languages": [],
         "sources": [],
         "semantic_types": [],
+        "prefer": [],
     }
+    assert LinkOptions(prefer=["B, A", "C"]).prefer == ("B", "A", "C")
     assert LinkOptions(languages=["es", "de"], sources={"B", "A"}).filter.sources == ("A", "B")
 
 
