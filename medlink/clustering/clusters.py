@@ -28,6 +28,7 @@ _KEYS = (
     "cluster", "representative", "status", "concept_id", "concept_name", "score", "doubtful", "parent_id",
     "parent_name", "nearest", "members", "neighbours",
 )  # fmt: skip
+_NEAR_KEYS = ("concept_id", "preferred_name", "score", "source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,9 @@ class Cluster:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        near = [{key: getattr(c, key) for key in ("concept_id", "preferred_name", "score")} for c in self.nearest]
+        near = [
+            {key: getattr(c, key) for key in ("concept_id", "preferred_name", "score", "source")} for c in self.nearest
+        ]
         row: dict[str, Any] = {"cluster": self.number, "nearest": near}
         row |= {key: [one.to_dict() for one in getattr(self, key)] for key in ("members", "neighbours")}
         return {key: row[key] if key in row else getattr(self, key) for key in _KEYS}

@@ -126,7 +126,7 @@ def judge(
         return Cluster()
     total = {c: round(_together(given, named.get(c), len(links)), 6) for c, given in scores.items()}
     nearest = tuple(
-        Candidate(c, best[c].preferred_name, total[c], best[c].name, best[c].language, best[c].route)
+        Candidate(c, best[c].preferred_name, total[c], best[c].name, best[c].language, best[c].route, best[c].source)
         for c in sorted(total, key=lambda c: (-total[c], c))[:_NEAREST]
     )
     term, own = links[0].mention, concepts_named(links[0])

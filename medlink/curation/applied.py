@@ -173,7 +173,7 @@ def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) ->
     """The cluster of an id."""
     members = [member for _, some in pieces for member in some]
     home = max(pieces, key=lambda piece: len(piece[1]))[0]
-    name = decisions.name(concept_id)
+    name = decisions.names.get(concept_id, "")
     representative = next((m for m in members if clean(m.term) == name), None) or _first(members, home.representative)
     rows = [decisions.of(member.term, member.language) for member in members]
     # in this order the largest piece has the last word
@@ -183,7 +183,7 @@ def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) ->
     names |= {one.concept_id: one.concept_name for one in sources if one.concept_id}
     scores |= {one.concept_id: one.score for one in sources if one.concept_id}
     parents = {one.parent_id: one.parent_name for one in sources if one.parent_id}
-    new, parent = concept_id.startswith(NEW_ID), decisions.parent(concept_id)
+    new, parent = concept_id.startswith(NEW_ID), decisions.parents.get(concept_id, "")
     is_concept = concept_id in decisions.accepted or not new
     return Cluster(
         number=home.number,

@@ -93,11 +93,8 @@ def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], sy
     reader = Reader(kb.path)
     some = select(schema.mapping.c.id).where(schema.mapping.c.system == bindparam("system")).limit(1)
     if not reader.rows(some, system=system):
-        raise ConfigError(
-            f"the knowledge base has no codes of the system {system!r}",
-            path=kb.path,
-            remedy="name the system as the mappings of the knowledge base do, such as SNOMEDCT_US",
-        )
+        remedy = "name the system as the mappings of the knowledge base do, such as SNOMEDCT_US"
+        raise ConfigError(f"the knowledge base has no codes of the system {system!r}", path=kb.path, remedy=remedy)
     for part in in_parts(definitions, _PART):
         concepts: dict[str, list[str]] = defaultdict(list)
         codes = json.dumps(sorted({record.concept_id for record in part}))
