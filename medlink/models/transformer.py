@@ -80,7 +80,8 @@ class TransformerEncoder:
 
 def _refused(name: str) -> str:
     """Why the hub cannot be asked for a model, which may yet be in its cache; empty where it can."""
-    from huggingface_hub import model_info
+    with needs_extra("transformers", "an encoder of the hub"):
+        from huggingface_hub import model_info
 
     try:
         # the library itself would try again and again for more than a minute
