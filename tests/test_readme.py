@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import medlink
+from medlink.index import Bundle
 from medlink.kb.readers.table import read_table
 from medlink.linking.demo import demo_folder, demo_notes
 from tests.documents import run_blocks, without_times
@@ -42,13 +43,13 @@ def test_readme_is_short_and_installs_what_there_is() -> None:
             assert set(named.split(",")) <= extras, f"{document.name}: [{named}]"
 
 
-def test_picture_of_the_readme_is_the_linked_demo_note(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_picture_of_the_readme_is_the_linked_demo_note(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "pictures"))
     import make
 
-    picture = ROOT / "docs" / "pictures" / "note.svg"
-    assert picture.read_text("utf-8") == make.draw(), "python docs/pictures/make.py draws it anew"
-    assert picture.stat().st_size < 60_000
+    picture = make.PICTURE.read_bytes()
+    assert make.made_of(make.linked(demo)) in picture, "python docs/pictures/make.py takes it anew"
+    assert len(picture) < 250_000
     assert sys.modules.pop("make") is make
 
 
