@@ -76,7 +76,7 @@ def test_tour_from_top_to_bottom(workplace: Path) -> None:
     assert len(commands) >= 10
     printed = run_blocks(tour, workplace)
     after = {block.partition("\n")[0]: block for block in re.split(r"^\$ ", printed, flags=re.MULTILINE)[1:]}
-    assert after["medlink demo -o demo | sed -n 6,8p"] in tour
+    assert after["medlink demo -o demo | sed -n 5,7p"] in tour
     assert '"text": "Herzinfarkt"' in next(text for command, text in after.items() if command.startswith("echo"))
     assert "left arm" in after["medlink kb show local NEW:1"]
     assert "Hausbegriff" in after["medlink kb show local H:1 --language de"]

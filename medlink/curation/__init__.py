@@ -1,4 +1,4 @@
-"""Curation: what a reader decided about clusters, the pages of clusters and notes, and a term list with all in one call."""
+"""Curation: what a reader decided about clusters, the pages of clusters and notes, a term list to both in one call."""
 
 from medlink.curation.applied import Applied, apply
 from medlink.curation.cluster_page import write_report
