@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import given, settings_options
+from medlink.cli.options import Commands, given, settings_options
 from medlink.cli.output import Bars
 from medlink.evaluation.task import Report, Task, separated
 from medlink.evaluation.tasks import TASKS
@@ -18,7 +18,7 @@ _PATH = click.Path(path_type=Path)
 _FORMATS = {"table": Report.text, "csv": Report.csv, "json": Report.json}
 
 
-@click.group()
+@click.group(cls=Commands)
 def evaluate() -> None:
     """Measure encoders and clusterings by published protocols."""
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 
 from medlink.cli.kb import max_bad_share
+from medlink.cli.options import Commands
 from medlink.errors import InputError
 
 
-@click.group()
+@click.group(cls=Commands)
 def index() -> None:
     """Build the index of a bundle, add to it, or describe it."""
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from medlink.cli.options import Commands
 from medlink.errors import ConfigError
 from medlink.kb.readers import formats
+from medlink.language.tags import named_tag
 
 if TYPE_CHECKING:
     from medlink.kb import ConceptView, KnowledgeBase
@@ -30,6 +34,15 @@ max_bad_share = click.option(
 )
 
 
+def _language(text: str) -> Callable[[F], F]:
+    """The option of one language, by its tag."""
+
+    def tag(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        return named_tag(value) if value else None
+
+    return click.option("--language", callback=tag, metavar="TAG", help=text)
+
+
 def _listed(flag: str, values: str, text: str) -> Callable[[F], F]:
     """An option with values parted by commas."""
 
@@ -39,11 +52,11 @@ def _listed(flag: str, values: str, text: str) -> Callable[[F], F]:
     return click.option(flag, callback=parts, metavar=values, help=text)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands)
 def kb() -> None:
     """Build a knowledge base from release files, search it, show a concept.
 
-    KB is a knowledge base file, or a bundle folder that holds kb.sqlite.
+    KB is a knowledge base file, or a bundle folder.
     """
 
 
@@ -56,7 +69,7 @@ def _releases(command: F) -> F:
 
 
 @kb.command()
-@click.argument("out", type=_file)
+@click.argument("out")
 @_releases
 @_listed("--languages", "TAGS", "Keep these languages only, such as en,de,es.")
 @_listed("--sources", "SABS", "UMLS: keep these sources only, such as MSH,SNOMEDCT_US.")
@@ -66,7 +79,7 @@ def _releases(command: F) -> F:
 @click.option("--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only.")
 @_as_json
 def build(
-    out: Path,
+    out: str,
     *,
     languages: list[str] | None,
     max_bad_share: float,
@@ -76,8 +89,9 @@ def build(
 ) -> None:
     """Build the knowledge base OUT from release files.
 
-    OUT is a file, or a folder in which kb.sqlite is written. An existing knowledge base is replaced when the new one
-    is complete, anything else is left alone. Where inputs disagree, the order is that of the options below.
+    OUT is a file if its name has a suffix, such as house.sqlite, else a bundle folder, such as house, which
+    'medlink index build' then makes complete. An existing knowledge base is replaced when the new one is complete,
+    anything else is left alone. Where inputs disagree, the order is that of the options below.
     """
     from medlink.kb import Input, build_kb
 
@@ -94,9 +108,27 @@ def build(
         inputs += [Input(name, path, options) for path in several]
     if not inputs:
         raise ConfigError("no release is given", remedy="name at least one, for example --obograph hp.json.gz")
-    target = out / "kb.sqlite" if out.is_dir() else out
+    target = Path(out)
+    bundle = _is_bundle(out)
+    if bundle:
+        target = target / "kb.sqlite"
     report = build_kb(target, inputs, languages=languages, max_bad_share=max_bad_share, progress=progress)
-    click.echo(_json(report.to_dict()) if as_json else "\n".join(report.lines()))
+    if as_json:
+        click.echo(_json(report.to_dict()))
+        return
+    click.echo("\n".join(report.lines()))
+    if bundle:
+        click.echo(f"next: medlink index build {shlex.quote(out)}")
+
+
+def _is_bundle(out: str) -> bool:
+    """Whether a name is that of a bundle folder, and not of a file."""
+    path = Path(out)
+    if out.endswith(os.sep) and path.exists() and not path.is_dir():
+        raise ConfigError(
+            "is a file, and a name that ends in a slash is a bundle folder", path=path, remedy="name another folder"
+        )
+    return path.is_dir() or out.endswith(os.sep) or not (path.suffix[1:2].isalpha() or path.exists())
 
 
 @kb.command()
@@ -128,8 +160,10 @@ def info(kb_path: Path, as_json: bool) -> None:
 @kb.command()
 @_kb
 @click.argument("text")
-@click.option("--language", metavar="TAG", help="Language of the names, such as de; all when left out.")
-@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="How many names at most.")
+@_language("Language of the names, such as de; all when left out.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000_000), default=10, show_default=True, help="How many names at most."
+)
 @_as_json
 def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: bool) -> None:
     """Search the names of KB for TEXT, whose last word may be a beginning."""
@@ -156,8 +190,8 @@ def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: 
 @kb.command()
 @_kb
 @click.argument("concept_id", metavar="ID")
-@click.option("--language", metavar="TAG", help="Language in which concepts are named where they have a name in it.")
-@click.option("--depth", type=click.IntRange(0), default=8, show_default=True, help="Levels of parents shown.")
+@_language("Language in which concepts are named where they have a name in it.")
+@click.option("--depth", type=click.IntRange(0, 1000), default=8, show_default=True, help="Levels of parents shown.")
 @_as_json
 def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_json: bool) -> None:
     """Show the concept ID of KB: parents as a tree, names by language, definitions, semantic types, maps."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import given, settings_options
+from medlink.cli.options import Commands, given, settings_options
 from medlink.cli.train_biolord import biolord
 from medlink.errors import needs_extra
 from medlink.models.static.encoder import StaticConfig
@@ -37,7 +37,7 @@ def _say(line: str) -> None:
     click.echo(line, err=True)
 
 
-@click.group()
+@click.group(cls=Commands)
 def train() -> None:
     """Train an encoder on the names of a knowledge base."""
 

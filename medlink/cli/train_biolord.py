@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from medlink.cli.options import given, settings_options
+from medlink.cli.options import Commands, given, settings_options
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
 from medlink.training.common.recipes import PhaseRecipe, RunOptions, check_measured
 from medlink.training.data.recipes import PairRecipe
@@ -82,7 +82,7 @@ def _data(options: Mapping[str, Any]) -> TrainingData:
     return TrainingData(**{name: options[name] for name in names if name in options}, progress=_say)
 
 
-@click.group("biolord")
+@click.group("biolord", cls=Commands)
 def biolord() -> None:
     """Train a transformer by BioLORD: sts, contrastive, distill, soup, multilingual, static; run does 1 to 5."""
 

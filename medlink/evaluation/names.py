@@ -201,7 +201,7 @@ def read_clusters(path: StrPath) -> dict[tuple[str, str], str]:
         if not text or not number:
             lines.bad("empty term or cluster", line)
         elif tag is None:
-            lines.bad("unknown language", line)
+            lines.bad("unknown language", line, repr(given)[:40])
         elif found.setdefault((text, tag), number) != number:
             raise InputError(
                 "this term is in a cluster and was in another before",

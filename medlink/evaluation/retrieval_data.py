@@ -113,7 +113,7 @@ def _read_table(path: Path, problems: Problems, language: str) -> Iterator[Query
         if not name:
             table.lines.bad("empty name", line)
         elif known is None:
-            table.lines.bad("unknown language", line)
+            table.lines.bad("unknown language", line, repr(code)[:40])
         else:
             yield Query((plain(name),), split_ids(given), known, path.name, line)
 

@@ -85,6 +85,39 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert medlink.__version__ in CliRunner().invoke(app, ["--version"]).output
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["link", "KB", "n.txt", "--threshold", "2"], "--threshold is 2.0, at least 0 and at most 1 expected"),
+        (["link", "KB", "n.txt", "--threshold", "nan"], "--threshold is nan, at least 0 and at most 1 expected"),
+        (["cluster", "n.txt", "--threshold", "inf"], "--threshold is inf, above 0 and below 1 expected"),
+        (["kb", "build", "x", "--table", "n.txt", "--max-bad-share", "2"], "--max-bad-share is 2.0. Remedy: give a sh"),
+        (["kb", "build", "x", "--table", "bad.tsv"], "Remedy: mend or fetch the file again, or raise --max-bad-share."),
+        (["train", "static", "KB", "-o", "x", "--batch-size", "0"], "--batch-size is 0, at least 2 expected"),
+    ],
+)
+def test_errors_name_the_option_as_typed(
+    args: list[str],
+    said: str,
+    demo_path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("n.txt").write_text("concept_id\n", encoding="utf-8")
+    Path("bad.tsv").write_text("concept_id\tname\n" + "X\n" * 10, encoding="utf-8")
+    with pytest.raises(SystemExit) as stop:
+        main([str(demo_path) if part == "KB" else part for part in args])
+    assert stop.value.code == 1
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("path", "command"), EVERY, ids=lambda x: " ".join(x) if isinstance(x, tuple) else "")
+def test_no_help_is_cut_short(path: tuple[str, ...], command: click.Command) -> None:
+    assert "..." not in CliRunner().invoke(app, [*path[1:], "-h"]).output.partition("\n\n")[2]
+
+
 def test_demo(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["demo", "-o", str(tmp_path)], catch_exceptions=False)
     assert result.exit_code == 0

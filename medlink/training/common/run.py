@@ -16,7 +16,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.files.folders import locked, one_error, remove
+from medlink.files.folders import locked, made_folder, remove
 from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
@@ -241,9 +241,7 @@ def _check(folder: Path, *, resume: bool) -> None:
 @contextmanager
 def _own(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder; clear what a killed process left half written."""
-    with one_error(folder, "the folder", "name a folder in one you can write to"):
-        folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / LOCK, "the checkpoints"):
+    with made_folder(folder), locked(folder / LOCK, "the checkpoints"):
         for left in folder.rglob(".writing-*"):
             remove(left)
         if not (folder / RECORD).exists() and not _is_begun(folder):

@@ -22,7 +22,7 @@ from medlink.kb.queries import given
 from medlink.kb.readers.common import stem
 from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
-from medlink.language.tags import language_tag
+from medlink.language.tags import language_tag, named_tag
 from medlink.records import Definition
 from medlink.training.data.batches import in_parts
 
@@ -54,9 +54,7 @@ def read_definitions(
         ConfigError: ``language`` is no known language.
     """
     problems = problems or Problems()
-    default = language_tag(language)
-    if default is None:
-        raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as en")
+    default = named_tag(language)
     table = open_table(path, problems)
     places = {kind: _place(table, names) for kind, names in _COLUMNS.items()}
     concept_at, text_at, language_at = places.values()
@@ -78,7 +76,7 @@ def read_definitions(
         code = cells[language_at].strip() if language_at is not None else ""
         tag = language_tag(code) if code else default
         if tag is None:
-            table.lines.bad("unknown language", line)
+            table.lines.bad("unknown language", line, repr(code)[:40])
         else:
             yield Definition(concept_id, text, tag, source)
 
