@@ -15,7 +15,7 @@ from medlink.clustering.clusters import DECIDED, Cluster, Clustering, LazyCluste
 from medlink.curation.decisions import NEW_ID, REJECT, Decisions, clean
 from medlink.models import Encoder
 
-_COUNTED = ("clusters", "single", "largest", "known", "new", "doubtful")
+_COUNTED = ("clusters", "single", "largest", "known", "ambiguous", "new", "doubtful")
 _ENCODE_AT_ONCE = 1_000
 """Clusters whose terms are embedded together: enough to be quick, few enough to be small."""
 
@@ -85,7 +85,7 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
     rows = [decisions.of(member.term, member.language) for cluster in touched for member in cluster.members]
     rejected = sum(row is not None and row.decision == REJECT for row in rows)
     before = clustering.summary
-    if not (before.known or before.new):
+    if not (before.known or before.ambiguous or before.new):
         # without a terminology nobody asked whether a cluster is new
         counts["new"] = 0
     counted: dict[str, Any] = {name: counts[name] for name in _COUNTED}
@@ -198,6 +198,7 @@ def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) ->
         # a term that the file does not hold came in since a reader looked at the cluster
         doubtful=None in rows and any(one.doubtful for one in sources),
         neighbours=tuple(neighbour for one in sources for neighbour in one.neighbours),
+        candidates=() if is_concept else home.candidates,
     )
 
 

@@ -81,6 +81,11 @@ SOURCES_OF = (
     .where(concept.c.concept_id.in_(_ASKED))
 )
 CODES_OF = select(mapping.c.concept_id, mapping.c.system, mapping.c.code).where(mapping.c.concept_id.in_(_ASKED))
+TYPE_WORDS = (
+    select(source.c.name, semantic_type.c.semantic_type)
+    .join(source, source.c.id == semantic_type.c.source_id)
+    .distinct()
+)
 LOOKUP = (
     select(*_NAME)
     .select_from(_named)

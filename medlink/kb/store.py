@@ -196,6 +196,13 @@ class KnowledgeBase:
             for concept_id, source in self._reader.rows(queries.SOURCES_OF, concept_ids=asked)
         }
 
+    def type_words(self) -> dict[str, set[str]]:
+        """The semantic types that each source uses, by its name; every row is read."""
+        words: dict[str, set[str]] = {}
+        for source, word in self._reader.rows(queries.TYPE_WORDS):
+            words.setdefault(source, set()).add(word)
+        return words
+
     def lookup(self, name: str, language: str | None = None) -> list[Name]:
         """Names that are written like ``name`` but for case, accents, hyphens and the like.
 

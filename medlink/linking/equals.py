@@ -14,6 +14,8 @@ from medlink.index import Bundle
 from medlink.language.text import normalise
 
 _REMEMBERED = 65_536  # sets of concepts that share a name whose groups are kept
+# Concepts with a type from which on two sources without a type in common use other words for the same.
+_TYPED = 100
 # A CUI is a meaning, and what two sources give it is what they mean. A code of another system may be a class.
 _MEANINGS = "umls"
 
@@ -40,7 +42,9 @@ class Equals:
 
     Two concepts of different sources are one where one is mapped to the id of the other, or both to one CUI of the
     UMLS, and no other concept of their sources is; or where they share a preferred name in a language, and a semantic
-    type unless one of them has none. Two concepts of one source are never one: what may be either of them is neither.
+    type unless one of them has none. Where both sources have a hundred concepts with a type, and no type in common,
+    their types are other words for the same things and say nothing. Two concepts of one source are never one: what may
+    be either of them is neither.
 
     The knowledge base is asked once for each set of concepts; what is kept are keys of concepts.
 
@@ -62,10 +66,19 @@ class Equals:
                 )
 
     @cached_property
+    def _counts(self) -> dict[str, dict[str, int]]:
+        """Numbers of concepts and semantic types by source."""
+        return dict(self._bundle.kb.counts()["sources"])
+
+    @cached_property
+    def _words(self) -> dict[str, set[str]]:
+        """Semantic types by source."""
+        return self._bundle.kb.type_words()
+
+    @cached_property
     def _loaded(self) -> list[str]:
         """The sources that have concepts, in the order in which they were loaded."""
-        counts = self._bundle.kb.counts()["sources"]
-        return [source.name for source in self._bundle.kb.sources() if counts[source.name]["concepts"]]
+        return [source.name for source in self._bundle.kb.sources() if self._counts[source.name]["concepts"]]
 
     @cached_property
     def _order(self) -> dict[str, int]:
@@ -102,7 +115,7 @@ class Equals:
         """A tie as groups, each in the order of its sources, the groups in that of their first keys."""
         pairs = [pair for pair in combinations(tie, 2) if pair[0].source != pair[1].source]
         groups = {concept.key: [concept] for concept in tie}
-        for same in (self._mapped, _alike):
+        for same in (self._mapped, self._alike):
             for one, other in _only([pair for pair in pairs if same(*pair)]):
                 mine, theirs = groups[one.key], groups[other.key]
                 if {c.source for c in mine}.isdisjoint(c.source for c in theirs):
@@ -126,6 +139,20 @@ class Equals:
             for code in sorted(meanings[0].keys() & meanings[1].keys())
         )
 
+    def _alike(self, one: _Concept, other: _Concept) -> bool:
+        """Whether two concepts share a preferred name, and a type where their types can be compared."""
+        if not one.names & other.names:
+            return False
+        return (
+            not (one.types and other.types) or bool(one.types & other.types) or self._foreign(one.source, other.source)
+        )
+
+    def _foreign(self, one: str, other: str) -> bool:
+        """Whether two sources have types enough to see that they use other words."""
+        if min(self._counts[source]["semantic_types"] for source in (one, other)) < _TYPED:
+            return False
+        return self._words.get(one, set()).isdisjoint(self._words.get(other, set()))
+
     def _alone(self, system: str, code: str, concept: _Concept) -> bool:
         """Whether a concept is the only one of its source that maps to a code."""
         kb = self._bundle.kb
@@ -143,12 +170,6 @@ def _only(pairs: Iterable[tuple[_Concept, _Concept]]) -> Iterator[tuple[_Concept
     for one, other in listed:
         if partners[one.key, other.source] == partners[other.key, one.source] == 1:
             yield one, other
-
-
-def _alike(one: _Concept, other: _Concept) -> bool:
-    """Whether two concepts share a preferred name, and a type where both have any."""
-    typed = not (one.types and other.types) or one.types & other.types
-    return bool(typed and one.names & other.names)
 
 
 def _names(system: str, code: str, concept: _Concept) -> bool:

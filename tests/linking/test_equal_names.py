@@ -110,6 +110,20 @@ def test_preferred_names_and_types(make: Make, mine: str, theirs: str, same: boo
     assert len(link.candidates[0].same_as) == same
 
 
+def test_types_of_other_words_say_nothing(make: Make) -> None:
+    def rows(source: str, kind: str, count: int) -> str:
+        return "".join(f"{source}:{i} | {source} Befund {i} | de | preferred | {kind}\n" for i in range(9, count + 8))
+
+    for count, kinds, status in (
+        (100, ("disorder", "Phenotype"), LINKED),
+        (99, ("disorder", "Phenotype"), AMBIGUOUS),
+        (100, ("disorder", "disorder"), AMBIGUOUS),
+    ):
+        mine = A.replace("Disease", "finding") + rows("A", kinds[0], count)
+        theirs = B.replace("Disease", "Symptom") + rows("B", kinds[1], count)
+        assert one(make(A=mine, B=theirs), "Hypothyreose").status == status
+
+
 def test_the_preferred_name_decides_where_a_synonym_is_shared(make: Make) -> None:
     rows = "A:1 | Hypothyreose | de | preferred | \nA:1 | hypothyroidism | en | preferred | \n"
     extra = "A:1 | Unterfunktion | de | synonym | \n"
