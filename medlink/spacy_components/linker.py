@@ -34,12 +34,14 @@ def _extend(name: str, read: Callable[[Any], Any]) -> None:
 
 
 def _get(name: str, read: Callable[[Any], Any], span: Span) -> Any:
-    found = span.doc.user_data.get(("._.", name, span.start_char, span.end_char))
+    held: dict[Any, Any] = span.doc.user_data
+    found = held.get(("._.", name, span.start_char, span.end_char))
     return None if found is None else read(found)
 
 
 def _put(name: str, span: Span, value: Any) -> None:
-    span.doc.user_data["._.", name, span.start_char, span.end_char] = value
+    held: dict[Any, Any] = span.doc.user_data
+    held["._.", name, span.start_char, span.end_char] = value
 
 
 def _pairs(found: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
