@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from medlink.cli.kb import max_bad_share
+from medlink.cli.options import Commands
 from medlink.cli.output import Bars
 from medlink.errors import InputError
 
 
-@click.group()
+@click.group(cls=Commands)
 def index() -> None:
     """Build the index of a bundle, add to it, describe it, or verify it."""
 
@@ -25,7 +26,7 @@ def index() -> None:
     help="Knowledge base to copy in [default: BUNDLE/kb.sqlite where there is one, else the bundle's own].",
 )
 @click.option(
-    "--encoder", default="builtin", show_default=True, help="'builtin', a model folder, or the name of a hub model."
+    "--encoder", default="builtin", show_default=True, help="'builtin', a model folder, or hf:NAME of the hub."
 )
 @click.option("--kind", help="Kind of index: flat (exact search) or hnsw (a graph) [default: chosen by size].")
 @click.option(
