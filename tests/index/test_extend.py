@@ -319,7 +319,7 @@ def test_only_further_entries_of_known_names(bundle: Path) -> None:
     index = Bundle(bundle).index
     assert index.manifest["added"]["rows"] == 0
     (link,) = Linker(bundle).link(["fever"])
-    assert [c.concept_id for c in link.candidates] == ["X:1", "X:5", "X:2"]
+    assert [(c.concept_id, c.same_as) for c in link.candidates] == [("X:1", ("X:5",)), ("X:2", ())]
     assert {m.start for m in index.find("Husten: cough", "de")} == {8}
 
 
