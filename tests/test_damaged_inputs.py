@@ -90,6 +90,7 @@ SCISPACY = b"".join(
 NOTES = b"".join(json.dumps({"id": n, "text": f"ä {n}", "language": "de"}).encode() + b"\n" for n in range(9))
 MRCONSO = "".join(conso(f"C{n // 2}", f"ä {n}", CODE=str(n)) + "\n" for n in range(12)).encode()
 RF2_CONCEPT = "sct2_Concept_Snapshot_INT_20260901.txt"
+RF2_DESCRIPTION = "sct2_Description_Snapshot-en_INT_20260901.txt"
 
 
 @tried(IN_ALL)
@@ -237,17 +238,19 @@ def concepts() -> bytes:
 
 def descriptions(folder: Path) -> bytes:
     rows = [row(10 + n, str(n), "en", writers.SYNONYM, f"ä {n}", "0") for n in range(1, 9)]
-    path = writers.rf2(folder, "sct2_Description_Snapshot-en_INT_20260901.txt", writers.DESCRIPTION, rows)
-    return path.read_bytes()
+    return writers.rf2(folder, RF2_DESCRIPTION, writers.DESCRIPTION, rows).read_bytes()
 
 
-@tried(IN_ALL)
-@given(damaged(concepts()), SHARES)
+@tried(2 * IN_ALL)
+@given(
+    st.one_of(damaged(concepts()), damaged(written(RF2_DESCRIPTION, lambda path: descriptions(path.parent)))), SHARES
+)
 def test_rf2(data: bytes, share: float) -> None:
     problems = Problems(share)
     with in_time() as folder:
-        (folder / RF2_CONCEPT).write_bytes(data)
+        (folder / RF2_CONCEPT).write_bytes(concepts())
         descriptions(folder)
+        (folder / (RF2_DESCRIPTION if b"concept" in data else RF2_CONCEPT)).write_bytes(data)
         found = read(read_rf2(folder, problems=problems))
     if found is not None:
         assert problems.rows == with_text(data) - 1 + 8
