@@ -42,8 +42,8 @@ def write_report(
 ) -> None:
     """Write the page; it appears under its name when it is complete. Memory does not grow with the clusters.
 
-    Candidates with a score below :data:`~medlink.curation.page.LEAST` are left out, and the page says so. Those that share
-    the name of an ambiguous cluster stay.
+    Candidates with a score below :data:`~medlink.curation.page.LEAST` are left out, and the page says so. Those that
+    share the name of an ambiguous cluster stay.
 
     Args:
         path: the HTML file to write; an existing one is replaced.
