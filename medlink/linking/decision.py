@@ -86,7 +86,7 @@ class SharedNames:
         wanted = [i for i, same in enumerate(shares) if len(same) > 1]
         if contexts is not None and wanted:
             self._weigh(shares, wanted, mentions, contexts)
-        return [tuple(sorted(same, key=lambda holder: (-holder.share, holder.concept))) for same in shares]
+        return [tuple(sorted(same, key=lambda one: (-one.share, one.concept))) if same else () for same in shares]
 
     def _weigh(
         self, shares: list[Shares], wanted: Sequence[int], mentions: Sequence[Mention], contexts: Sequence[str]
@@ -115,6 +115,9 @@ class SharedNames:
 
 def _holders(candidates: Sequence[Ranked]) -> dict[float, bool]:
     """The concepts that have the best name, in the order of their ids, and whether they prefer it; none for one."""
+    # who has one name has one rank, and most best names are the only ones of their rank
+    if len(candidates) < 2 or candidates[1].rank != candidates[0].rank:
+        return {}
     holders = {c.concept: c.preferred for c in candidates if c.name == candidates[0].name}
     return holders if len(holders) > 1 else {}
 

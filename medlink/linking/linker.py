@@ -161,8 +161,10 @@ class Linker:
         described = iter(zip(flat, scores, *texts, strict=True))
         concepts: dict[str | None, set[float]] = {}
         for (_, language, shares), ranked in ordered.items():
-            concepts.setdefault(language, set()).update(one.concept for one in ranked)
-            concepts[language].update(concept for holder in shares for concept in holder.same)
+            asked = concepts.setdefault(language, set())
+            asked.update([one.concept for one in ranked])
+            if shares:
+                asked.update(concept for holder in shares for concept in holder.same)
         shown = {language: self._show(wanted, language) for language, wanted in concepts.items()}
         out: dict[_Wanted, tuple[tuple[Candidate, ...], Status]] = {}
         for which, ranked in ordered.items():
@@ -170,12 +172,12 @@ class Linker:
             candidates, ceiling, best = [], 1.0, 0.0
             for one, score, text, language, source in islice(described, len(ranked)):
                 concept_id, preferred, types = show[one.concept]
-                _, share, same = held.get(one.concept, _ALONE)
+                _, share, same = held.get(one.concept, _ALONE) if held else _ALONE
                 best = best or score
                 # what ranks lower is never the likelier link, however many concepts share the best name
                 ceiling = min(score * share, ceiling)
                 label, route = text if preferred is None else preferred, ROUTES[one.route]
-                ids = tuple(show[concept][0] for concept in same)
+                ids = tuple(show[concept][0] for concept in same) if same else ()
                 candidates.append(
                     Candidate(concept_id, label, round(ceiling, 6), text, language, route, source, types, ids)
                 )
