@@ -14,8 +14,8 @@ import click
 
 from medlink.cli.options import Commands
 from medlink.errors import ConfigError
-from medlink.files.parts import MANIFEST
 from medlink.files.escapes import visible
+from medlink.files.parts import MANIFEST
 from medlink.kb.readers import formats
 from medlink.language.tags import named_tag
 

@@ -413,9 +413,11 @@ def test_other_application(house_kb: Path, tmp_path: Path) -> None:
 
 
 def test_damaged_counts(house_kb: Path, tmp_path: Path) -> None:
-    with KnowledgeBase(_changed(house_kb, tmp_path / "kb", "counts", "[")) as opened:
-        with pytest.raises(KnowledgeBaseError, match=r"its counts are damaged.*medlink kb build"):
-            opened.counts()
+    with (
+        KnowledgeBase(_changed(house_kb, tmp_path / "kb", "counts", "[")) as opened,
+        pytest.raises(KnowledgeBaseError, match=r"its counts are damaged.*medlink kb build"),
+    ):
+        opened.counts()
 
 
 def test_cut_off(house_kb: Path, tmp_path: Path) -> None:
