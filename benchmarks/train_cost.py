@@ -29,6 +29,7 @@ from medlink.training.biolord.recipes import ContrastiveRecipe
 from medlink.training.common.batch_trainer import BatchTrainer
 from medlink.training.common.recipes import Recipe, RunOptions
 from medlink.training.common.resumable import precision_here
+from medlink.training.common.run import Run
 from medlink.training.data.pairs import KnowledgeBasePairs
 from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.view import TrainingView
@@ -89,16 +90,9 @@ def bare(model: SentenceTransformer, pairs: list[tuple[str, str]], recipe: Contr
 def ours(model: SentenceTransformer, source: KnowledgeBasePairs, recipe: ContrastiveRecipe, work: Path) -> Clock:
     """The contrastive phase."""
     clock = Clock()
-    loop = BatchTrainer(
-        model,
-        PairBatches(source, recipe.batch_size),
-        InfoNceLoss(model, recipe.temperature),
-        recipe,
-        RunOptions(checkpoint_steps=10**9),
-        work=work,
-        log=lambda _: None,
-        evaluate=None,
-    )
+    run = Run(work, work, RunOptions(checkpoint_steps=10**9))
+    loss = InfoNceLoss(recipe.temperature)
+    loop = BatchTrainer(model, PairBatches(source, recipe.batch_size), loss, recipe, run, work)
     loop.add_callback(clock)
     loop.run(None)
     return clock

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from medlink.errors import MedlinkError
+from medlink.lazy import lazily
 from medlink.records import Candidate, Concept, Definition, Link, Name, Relation
 
 if TYPE_CHECKING:
@@ -33,17 +33,10 @@ _MODULES = {
     "notes.reading": "Note",
     "training": "BioLordTrainer CoderPlusPlusTrainer",
 }
-_LAZY = {name: f"medlink.{module}" for module, names in _MODULES.items() for name in names.split()}
 __all__ = [
     "BioLordTrainer", "Bundle", "Candidate", "CoderPlusPlusTrainer", "Concept", "ConceptIndex", "Definition",
     "Encoder", "Filter", "Input", "KnowledgeBase", "Link", "LinkOptions", "LinkedNote", "Linker", "MedlinkError",
     "Mention", "Name", "Note", "NotePipeline", "Relation", "Report", "TermClusterer", "__version__", "build_bundle",
     "build_kb", "extend_bundle", "link_notes", "load", "load_encoder",
 ]  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        globals()[name] = getattr(importlib.import_module(_LAZY[name]), name)
-        return globals()[name]
-    raise AttributeError(f"module 'medlink' has no attribute {name!r}")
+__getattr__ = lazily(__name__, _MODULES)

@@ -8,7 +8,7 @@ Languages are BCP 47 tags in lower case (``de``, ``en``, ``es``; ``""`` where a 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final, Literal
 
 FSN = "fsn"
 """Type of a fully specified name, such as ``Asthma (disorder)``: nobody writes it, so it is neither indexed nor trained
@@ -23,6 +23,11 @@ class Source:
     version: str = ""
     title: str = ""
     languages: tuple[str, ...] = ()
+
+    @property
+    def release(self) -> str:
+        """The name with the version, where there is one."""
+        return f"{self.name} {self.version}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +98,20 @@ class Mapping:
 Record = Source | Concept | Name | Definition | SemanticType | Relation | Mapping
 
 
+LINKED: Final = "linked"
+AMBIGUOUS: Final = "ambiguous"
+NIL: Final = "nil"
+Status = Literal["linked", "ambiguous", "nil"]
+"""What became of a mention: one concept; a name of several concepts, of which none is said to be meant; nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One concept offered for a mention.
 
     ``score`` lies in [0, 1], higher is better; ``name`` is the dictionary name that matched best and
-    ``route`` how it was found: ``exact``, ``inflected``, ``lexical`` or ``dense``.
+    ``route`` how it was found: ``exact``, ``inflected``, ``lexical`` or ``dense``. ``same_as`` are the ids under which
+    other sources have the same concept, where they have that name as well.
     """
 
     concept_id: str
@@ -109,29 +122,40 @@ class Candidate:
     route: str
     source: str = ""
     semantic_types: tuple[str, ...] = ()
+    same_as: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {**values, "semantic_types": list(self.semantic_types)}
+        return {**values, "semantic_types": list(self.semantic_types), "same_as": list(self.same_as)}
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
     """A mention with its ranked candidates, best first.
 
-    ``expanded`` is the long form that was linked instead of an abbreviation. ``nil`` says that no
-    candidate reached the threshold; the candidates below it are kept so that a reader can see them.
+    ``status`` is ``linked``; ``ambiguous`` where the mention is as good as a name of several concepts, the first of the
+    candidates, and nothing says which is meant; or ``nil`` where no candidate reached the threshold. Candidates below
+    the threshold are kept so that a reader can see them. ``expanded`` is the long form that was linked instead of an
+    abbreviation.
+
+    >>> Link("MS", status="ambiguous").nil, Link("MS").status
+    (True, 'nil')
     """
 
     mention: str
     candidates: tuple[Candidate, ...] = ()
-    nil: bool = True
+    status: Status = NIL
     expanded: str | None = None
 
     @property
+    def nil(self) -> bool:
+        """Whether there is no concept to take for the mention, because none fits or because several do."""
+        return self.status != LINKED
+
+    @property
     def concept_id(self) -> str | None:
-        """Id of the best candidate, ``None`` for NIL."""
+        """Id of the concept, ``None`` where :attr:`nil` says that there is none: a wrong code does harm."""
         return None if self.nil or not self.candidates else self.candidates[0].concept_id
 
     def to_dict(self) -> dict[str, Any]:
@@ -140,6 +164,7 @@ class Link:
             "mention": self.mention,
             "concept_id": self.concept_id,
             "nil": self.nil,
+            "status": self.status,
             "expanded": self.expanded,
             "candidates": [candidate.to_dict() for candidate in self.candidates],
         }

@@ -11,6 +11,7 @@ import medlink
 
 ROOT = Path(medlink.__file__).parent
 FLOORS = {
+    "lazy": 0,
     "records": 0,
     "errors": 0,
     "files": 0,

@@ -12,20 +12,37 @@ import pytest
 
 import medlink
 
+LAZY = {name: f"medlink.{module}" for module, names in medlink._MODULES.items() for name in names.split()}
+
 
 def test_every_lazy_name_is_typed_from_the_module_it_comes_from() -> None:
     tree = ast.parse(Path(medlink.__file__).read_text("utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     typed = {alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert typed == medlink._LAZY
-    assert set(medlink._LAZY) <= set(medlink.__all__)
+    assert typed == LAZY
+    assert set(LAZY) <= set(medlink.__all__)
+
+
+@pytest.mark.parametrize("package", ["kb", "linking", "training", "training.biolord"])
+def test_lazy_names_of_a_package_are_those_of_its_types(package: str) -> None:
+    module = importlib.import_module(f"medlink.{package}")
+    tree = ast.parse(Path(str(module.__file__)).read_text("utf-8"))
+    block = next(node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    typed = [node for node in block.body if isinstance(node, ast.ImportFrom) and str(node.module).startswith("medlink")]
+    names = {alias.name: str(node.module) for node in typed for alias in node.names}
+    assert names
+    assert names.keys() <= set(module.__all__)
+    for name, place in names.items():
+        assert getattr(module, name) is getattr(importlib.import_module(place), name)
+    with pytest.raises(AttributeError, match=f"module 'medlink.{package}' has no attribute 'Linkr'"):
+        _ = module.Linkr
 
 
 @pytest.mark.parametrize("name", medlink.__all__)
 def test_every_name_is_there(name: str) -> None:
     value = getattr(medlink, name)
-    if name in medlink._LAZY:
-        assert value is getattr(importlib.import_module(medlink._LAZY[name]), name)
+    if name in LAZY:
+        assert value is getattr(importlib.import_module(LAZY[name]), name)
         assert value.__doc__
 
 

@@ -26,7 +26,9 @@ _PATH = click.Path(path_type=Path)
     "--format", "shape", default="tsv", show_default=True, type=click.Choice(get_args(Shape)),
     help="A line for each term, or a JSON object for each cluster.",
 )  # fmt: skip
-@click.option("--encoder", help="'builtin', a model folder, or a hub model [default: the bundle's, else builtin].")
+@click.option(
+    "--encoder", help="'builtin', a model folder, or hf:NAME of the hub  [default: the bundle's, else builtin]"
+)
 @click.option("--bundle", type=_PATH, help="Bundle with the known concepts.")
 @settings_options(ClusterOptions)
 @click.option("--column", help="Column of the terms in a table.")

@@ -16,10 +16,11 @@ _OUT = "Folder for the demo bundle and the page."
 @click.option("-o", "--out", default="medlink-demo", show_default=True, type=click.Path(path_type=Path), help=_OUT)
 def demo(out: Path) -> None:
     """Build the demo bundle, link one note in each language, write a page with the linked notes."""
-    from medlink.cli.page import write_page
+    from medlink.curation.note_page import write_notes
     from medlink.linking.demo import build_demo_bundle, demo_notes
     from medlink.notes.pipeline import NotePipeline
     from medlink.notes.reading import Note
+    from medlink.records import AMBIGUOUS
 
     try:
         (out / "bundle").mkdir(parents=True, exist_ok=True)
@@ -29,9 +30,11 @@ def demo(out: Path) -> None:
         ) from error
     check_targets({"the page": out / "notes.html"}, [out / "bundle"])
     bundle = build_demo_bundle(out / "bundle")
-    notes = NotePipeline(bundle).link([Note(language, text, language) for language, text in demo_notes().items()])
+    letters = [Note(f"{language}.txt", text, language) for language, text in demo_notes().items()]
+    notes = NotePipeline(bundle).link(letters)
     # before anything is printed: who reads the first lines alone gets the page too
-    page = write_page(out / "notes.html", notes, bundle.kb)
+    page = out / "notes.html"
+    write_notes(page, notes, bundle.kb, title="Linked notes")
     for note in notes:
         click.echo(f"\n{note.language}: {len(note.mentions)} mentions")
         click.echo(f"{'mention':38}{'concept':11}{'preferred name':34}{'score':>6}  came from")
@@ -43,7 +46,7 @@ def demo(out: Path) -> None:
                 origin = f"{best.route}: {best.name} [{best.language}, {best.source}]"
             if link.expanded:
                 origin += f", as long form {link.expanded!r}"
-            concept = link.concept_id or "NIL"
+            concept = link.concept_id or (link.status if link.status == AMBIGUOUS else "NIL")
             click.echo(f"{_cut(link.mention, 36):38}{concept:11}{_cut(name, 32):34}{score:6.3f}  {origin}")
     click.echo(f"\nbundle: {bundle.folder}\npage:   {page.resolve()}")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import given, settings_options
-from medlink.cli.output import Bars, say_left_out
+from medlink.cli.options import Commands, given, settings_options
+from medlink.cli.output import Bars
 from medlink.evaluation.task import Report, Task, separated
 from medlink.evaluation.tasks import TASKS
 from medlink.files.whole import check_targets, standard_output, whole_text
@@ -18,7 +18,7 @@ _PATH = click.Path(path_type=Path)
 _FORMATS = {"table": Report.text, "csv": Report.csv, "json": Report.json}
 
 
-@click.group()
+@click.group(cls=Commands)
 def evaluate() -> None:
     """Measure encoders and clusterings by published protocols."""
 
@@ -48,7 +48,7 @@ def _command(name: str, task: type[Task]) -> click.Command:
         for one in task.inputs
     ]
     if task.encodes:
-        help_ = "'builtin', a model folder, or the name of a hub model."
+        help_ = "'builtin', a model folder, or hf:NAME of the hub."
         parameters.append(click.Option(["--encoder"], default="builtin", show_default=True, help=help_))
     settings_options(task)(run)
     parameters += reversed(getattr(run, "__click_params__", []))
@@ -63,7 +63,8 @@ def _command(name: str, task: type[Task]) -> click.Command:
 
 def _write(report: Report, shape: str, out: Path | None, plot: Path | None, encoder: str) -> None:
     """Say what was left out, write the files, and print the measures."""
-    say_left_out(report.problems)
+    for line in report.problems.left_out():
+        click.echo(line, err=True)
     if out is not None:
         with whole_text(out, "the table") as file:
             file.writelines(separated(report.items, "\t"))

@@ -10,10 +10,11 @@ from pathlib import Path
 import click
 
 from medlink.cli.kb import max_bad_share
+from medlink.cli.options import Commands
 from medlink.errors import InputError
 
 
-@click.group()
+@click.group(cls=Commands)
 def index() -> None:
     """Build the index of a bundle, add to it, or describe it."""
 
@@ -22,7 +23,7 @@ def index() -> None:
 @click.argument("bundle", type=click.Path(path_type=Path))
 @click.option("--kb", type=click.Path(path_type=Path), help="Knowledge base to copy in [default: BUNDLE/kb.sqlite].")
 @click.option(
-    "--encoder", default="builtin", show_default=True, help="'builtin', a model folder, or the name of a hub model."
+    "--encoder", default="builtin", show_default=True, help="'builtin', a model folder, or hf:NAME of the hub."
 )
 @click.option("--kind", help="Kind of index: flat (exact search) or hnsw (a graph) [default: chosen by size].")
 @click.option(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from medlink.cli.options import Commands
 from medlink.errors import ConfigError
 from medlink.kb.readers import formats
+from medlink.language.tags import named_tag
 
 if TYPE_CHECKING:
-    from medlink.kb import BuildReport, ConceptView, KnowledgeBase
-    from medlink.records import Source
+    from medlink.kb import ConceptView, KnowledgeBase
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,19 +32,31 @@ max_bad_share = click.option(
     show_default=True,
     help="Stop when a larger share of a file's rows cannot be used; 0 stops at the first.",
 )
-_language = click.option("--language", metavar="TAG", help="Language of the names, such as de; all when left out.")
 
 
-def _listed(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str] | None:
-    """Values parted by commas."""
-    return None if value is None else [part.strip() for part in value.split(",") if part.strip()]
+def _language(text: str) -> Callable[[F], F]:
+    """The option of one language, by its tag."""
+
+    def tag(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        return named_tag(value) if value else None
+
+    return click.option("--language", callback=tag, metavar="TAG", help=text)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def _listed(flag: str, values: str, text: str) -> Callable[[F], F]:
+    """An option with values parted by commas."""
+
+    def parts(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str] | None:
+        return None if value is None else [part.strip() for part in value.split(",") if part.strip()]
+
+    return click.option(flag, callback=parts, metavar=values, help=text)
+
+
+@click.group(cls=Commands)
 def kb() -> None:
     """Build a knowledge base from release files, search it, show a concept.
 
-    KB is a knowledge base file, or a bundle folder that holds kb.sqlite.
+    KB is a knowledge base file, or a bundle folder.
     """
 
 
@@ -53,58 +69,66 @@ def _releases(command: F) -> F:
 
 
 @kb.command()
-@click.argument("out", type=_file)
+@click.argument("out")
 @_releases
-@click.option("--languages", callback=_listed, metavar="TAGS", help="Keep these languages only, such as en,de,es.")
-@click.option(
-    "--sources", callback=_listed, metavar="SABS", help="UMLS: keep these sources only, such as MSH,SNOMEDCT_US."
-)
-@click.option(
-    "--term-types", callback=_listed, metavar="TTYS", help="UMLS: keep names of these types only, such as PT,SY."
-)
-@click.option("--include-suppressed", is_flag=True, help="UMLS: take in suppressed rows too.")
+@_listed("--languages", "TAGS", "Keep these languages only, such as en,de,es.")
+@_listed("--sources", "SABS", "UMLS: keep these sources only, such as MSH,SNOMEDCT_US.")
+@_listed("--term-types", "TTYS", "UMLS: keep names of these types only, such as PT,SY.")
+@click.option("--include-suppressed", is_flag=True, default=None, help="UMLS: take in suppressed rows too.")
 @max_bad_share
 @click.option("--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only.")
 @_as_json
 def build(
-    out: Path,
+    out: str,
     *,
     languages: list[str] | None,
-    sources: list[str] | None,
-    term_types: list[str] | None,
-    include_suppressed: bool,
     max_bad_share: float,
     progress: bool | None,
     as_json: bool,
-    **releases: tuple[Path, ...],
+    **given: Any,
 ) -> None:
     """Build the knowledge base OUT from release files.
 
-    OUT is a file, or a folder in which kb.sqlite is written. An existing knowledge base is replaced when the new one
-    is complete, anything else is left alone. Where inputs disagree, the order is that of the options below.
+    OUT is a file if its name has a suffix, such as house.sqlite, else a bundle folder, such as house, which
+    'medlink index build' then makes complete. An existing knowledge base is replaced when the new one is complete,
+    anything else is left alone. Where inputs disagree, the order is that of the options below.
     """
     from medlink.kb import Input, build_kb
 
-    umls: dict[str, Any] = {
-        "sources": sources,
-        "term_types": term_types,
-        "include_suppressed": include_suppressed or None,
-    }
-    options: dict[str, Any] = {key: value for key, value in umls.items() if value is not None}
-    if options and not releases["rrf"]:
-        names = ", ".join("--" + key.replace("_", "-") for key in options)
+    releases = {name: given.pop(name) for name in formats()}
+    umls = {name: value for name, value in given.items() if value is not None}
+    if umls and not releases["rrf"]:
+        names = ", ".join("--" + name.replace("_", "-") for name in umls)
         raise ConfigError(f"{names} is for UMLS, and there is no --umls", remedy="add --umls META or leave it out")
     inputs = []
     for name, found in formats().items():
-        given, several = options if name == "rrf" else {}, releases[name]
+        options, several = umls if name == "rrf" else {}, releases[name]
         if found.further:
-            given, several = {found.further: several[1:]}, several[:1]
-        inputs += [Input(name, path, given) for path in several]
+            options, several = {found.further: several[1:]}, several[:1]
+        inputs += [Input(name, path, options) for path in several]
     if not inputs:
         raise ConfigError("no release is given", remedy="name at least one, for example --obograph hp.json.gz")
-    target = out / "kb.sqlite" if out.is_dir() else out
+    target = Path(out)
+    bundle = _is_bundle(out)
+    if bundle:
+        target = target / "kb.sqlite"
     report = build_kb(target, inputs, languages=languages, max_bad_share=max_bad_share, progress=progress)
-    click.echo(_json(report.to_dict()) if as_json else "\n".join(_report(report)))
+    if as_json:
+        click.echo(_json(report.to_dict()))
+        return
+    click.echo("\n".join(report.lines()))
+    if bundle:
+        click.echo(f"next: medlink index build {shlex.quote(out)}")
+
+
+def _is_bundle(out: str) -> bool:
+    """Whether a name is that of a bundle folder, and not of a file."""
+    path = Path(out)
+    if out.endswith(os.sep) and path.exists() and not path.is_dir():
+        raise ConfigError(
+            "is a file, and a name that ends in a slash is a bundle folder", path=path, remedy="name another folder"
+        )
+    return path.is_dir() or out.endswith(os.sep) or not (path.suffix[1:2].isalpha() or path.exists())
 
 
 @kb.command()
@@ -113,37 +137,33 @@ def build(
 def info(kb_path: Path, as_json: bool) -> None:
     """Describe the knowledge base KB: sources, versions, languages, counts."""
     from medlink.kb import KnowledgeBase
+    from medlink.kb.report import by_language
 
     with KnowledgeBase(kb_path) as opened:
         counts = opened.counts()
         sources = opened.sources()
         if as_json:
             about = _fields([opened], "path", "schema_version", "content_hash")[0]
-            listed = [
-                shown | counts["sources"][shown["name"]] for shown in _fields(sources, "name", "version", "title")
-            ]
-            # the counts of each source stand behind all the others
-            total = {key: value for key, value in counts.items() if key != "sources"}
-            click.echo(_json({**about, **total, "sources": listed}))
+            held = counts.pop("sources")
+            listed = [shown | held[shown["name"]] for shown in _fields(sources, "name", "version", "title")]
+            click.echo(_json({**about, **counts, "sources": listed}))
             return
         click.echo(f"{opened.path}\nschema {opened.schema_version}, content {opened.content_hash[:16]}")
-        click.echo(
-            ", ".join(
-                f"{counts[kind]:,} {kind.replace('_', ' ')}"
-                for kind in ("concepts", "names", "definitions", "semantic_types", "relations", "mappings")
-            )
-        )
-        click.echo("names by language: " + _by_language(counts["names_by_language"]))
+        kinds = ("concepts", "names", "definitions", "semantic_types", "relations", "mappings")
+        click.echo(", ".join(f"{counts[kind]:,} {kind.replace('_', ' ')}" for kind in kinds))
+        click.echo("names by language: " + by_language(counts["names_by_language"]))
         for source in sources:
             held = counts["sources"][source.name]
-            click.echo(f"  {_release(source)}: {held['concepts']:,} concepts, names {_by_language(held['names'])}")
+            click.echo(f"  {source.release}: {held['concepts']:,} concepts, names {by_language(held['names'])}")
 
 
 @kb.command()
 @_kb
 @click.argument("text")
-@_language
-@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="How many names at most.")
+@_language("Language of the names, such as de; all when left out.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000_000), default=10, show_default=True, help="How many names at most."
+)
 @_as_json
 def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: bool) -> None:
     """Search the names of KB for TEXT, whose last word may be a beginning."""
@@ -154,12 +174,10 @@ def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: 
         preferred = opened.preferred_names([name.concept_id for name in found], language)
         if as_json:
             rows = [
-                {"concept_id": name.concept_id, "name": name.text}
-                | _fields([name], "language", "type", "source")[0]
-                | {"preferred_name": preferred[name.concept_id]}
+                {"concept_id": name.concept_id, "name": name.text, **_fields([name], "language", "type", "source")[0]}
                 for name in found
             ]
-            click.echo(_json(rows))
+            click.echo(_json([{**row, "preferred_name": preferred[row["concept_id"]]} for row in rows]))
             return
         if not found:
             click.echo(f"no name matches {text!r}", err=True)
@@ -172,8 +190,8 @@ def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: 
 @kb.command()
 @_kb
 @click.argument("concept_id", metavar="ID")
-@click.option("--language", metavar="TAG", help="Language in which concepts are named where they have a name in it.")
-@click.option("--depth", type=click.IntRange(0), default=8, show_default=True, help="Levels of parents shown.")
+@_language("Language in which concepts are named where they have a name in it.")
+@click.option("--depth", type=click.IntRange(0, 1000), default=8, show_default=True, help="Levels of parents shown.")
 @_as_json
 def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_json: bool) -> None:
     """Show the concept ID of KB: parents as a tree, names by language, definitions, semantic types, maps."""
@@ -202,37 +220,15 @@ def _fields(records: Iterable[object], *names: str) -> list[dict[str, Any]]:
     return [{name: getattr(record, name) for name in names} for record in records]
 
 
-def _release(source: Source) -> str:
-    """A source with its version, where it has one."""
-    return f"{source.name} {source.version}".rstrip()
-
-
-def _by_language(names: dict[str, int]) -> str:
-    """Counts of names by language."""
-    return ", ".join(f"{tag or '-'} {count:,}" for tag, count in names.items()) or "none"
-
-
-def _report(report: BuildReport) -> Iterator[str]:
-    """What was read and what was built, line by line."""
-    for given in report.inputs:
-        yield from given.lines()
-    for entry in report.sources:
-        yield (
-            f"{_release(entry.source)}: {entry.concepts:,} concepts, names {_by_language(entry.names)}, "
-            f"{entry.definitions:,} definitions, {entry.semantic_types:,} semantic types, "
-            f"{entry.relations:,} relations, {entry.mappings:,} mappings"
-        )
-    yield f"wrote {report.path} in {report.seconds:.1f} s"
-
-
-def _walk(opened: KnowledgeBase, concept_id: str, depth: int) -> Iterator[tuple[int, str, bool]]:
+def _above(opened: KnowledgeBase, concept_id: str, depth: int) -> Iterator[tuple[int, str, bool]]:
     """The concepts above one, depth first: level, id, and whether it was already shown with all that is above it."""
-    shown: set[str] = {concept_id}
-    waiting = [(1, parent) for parent in reversed(opened.parents(concept_id))] if depth else []
+    shown: set[str] = set()
+    waiting = [(0, concept_id)]
     while waiting:
         level, current = waiting.pop()
         again = current in shown
-        yield level, current, again
+        if level:
+            yield level, current, again
         shown.add(current)
         if not again and level < depth:
             waiting += [(level + 1, parent) for parent in reversed(opened.parents(current))]
@@ -262,23 +258,19 @@ def _page(opened: KnowledgeBase, view: ConceptView, language: str | None, depth:
         yield "semantic type: " + ", ".join(types)
     for item in view.definitions:
         yield f"definition ({item.language or '-'}): {item.text}"
-    above = list(_walk(opened, view.concept_id, depth))
+    above = list(_above(opened, view.concept_id, depth))
     shown = opened.preferred_names([concept_id for _, concept_id, _ in above], language)
     if above:
         yield "parents:"
     for level, concept_id, again in above:
         yield "  " * level + f"{concept_id}  {shown.get(concept_id, '')}" + ("  (see above)" if again else "")
     yield "names:"
-    for tag in dict.fromkeys(name.language for name in view.names):
+    for tag, names in groupby(view.names, lambda name: name.language):
         texts: dict[str, str] = {}
-        for name in view.names:
-            if name.language == tag:
-                texts.setdefault(name.text, "*" if name.preferred else "")
+        for name in names:
+            texts.setdefault(name.text, "*" * name.preferred)
         yield f"  {tag or '-'}: " + "; ".join(text + mark for text, mark in texts.items())
     if view.mappings:
         yield "maps:"
-    systems: dict[str, dict[str, None]] = {}
-    for mapped in view.mappings:
-        systems.setdefault(mapped.system, {})[mapped.code] = None
-    for system, codes in systems.items():
-        yield f"  {system}: " + ", ".join(codes)
+    for system, mapped in groupby(view.mappings, lambda one: one.system):
+        yield f"  {system}: " + ", ".join(dict.fromkeys(one.code for one in mapped))

@@ -23,6 +23,7 @@ _SHOWN = 5  # notes with a problem that are named
 @click.option("--text-field", default="text", show_default=True, help="JSONL field with the text.")
 @click.option("--id-field", default="id", show_default=True, help="JSONL field with the id of the note.")
 @click.option("--language-field", default="language", show_default=True, help="JSONL field with the language.")
+@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the notes, such as latin-1.")
 @click.option("--processes", default=1, show_default=True, type=click.IntRange(min=1), help="Worker processes.")
 @click.option("--resume", is_flag=True, help="Go on where a killed run with the same options stopped; needs --out.")
 def link(
@@ -32,6 +33,7 @@ def link(
     text_field: str,
     id_field: str,
     language_field: str,
+    encoding: str,
     processes: int,
     resume: bool,
     **options: Any,
@@ -51,6 +53,7 @@ def link(
             processes=processes,
             resume=resume,
             fields=Fields(text_field, id_field, language_field),
+            encoding=encoding,
             # the bar appears with the first notes: no thread of it is there when workers are forked
             progress=None if out is None else lambda done: bars.step("notes", done, 0, " notes"),
             **given(options, NoteOptions),

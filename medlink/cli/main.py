@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -50,9 +51,57 @@ def app() -> None:
 
 
 def main(args: list[str] | None = None, **extra: Any) -> None:
-    """Run the command line; a :class:`MedlinkError` becomes one line on standard error and exit code 1."""
+    """Run the command line and exit: with 0, or with one line on standard error and another code.
+
+    That is 1 for a :class:`MedlinkError`, 2 for what cannot be parsed, 130 for an interrupt, and 70 for an error that
+    nobody foresaw, which :mod:`medlink.cli.unforeseen` writes down.
+    """
+    given = sys.argv[1:] if args is None else args
     try:
-        app.main(args=args, prog_name="medlink", **extra)
+        code = app.main(args=given, prog_name="medlink", standalone_mode=False, **extra)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
     except MedlinkError as error:
-        click.echo(f"medlink: {error}", err=True)
-        sys.exit(1)
+        *_, command = _commands(given)
+        error.message, error.remedy = _as_typed(error.message, command), _as_typed(error.remedy or "", command)
+        _stop(str(error), 1)
+    except Exception as error:
+        # click makes one of an interrupt and of the end of a file
+        found = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ is not None else error
+        if isinstance(found, KeyboardInterrupt):
+            _stop("interrupted", 130)
+        broken = [arg for arg in given if arg.encode(errors="replace").decode() != arg]
+        if isinstance(found, UnicodeEncodeError) and broken:
+            _stop(f"an argument is not UTF-8: {broken[0]!r}", 1)
+        from medlink.cli.unforeseen import tell
+
+        _stop(tell(found, " ".join(["medlink", *(str(command.name) for command in _commands(given)[1:])])), 70)
+
+
+def _stop(line: str, code: int) -> NoReturn:
+    click.echo(f"medlink: {line}", err=True)
+    sys.exit(code)
+
+
+def _commands(args: list[str]) -> list[click.Command]:
+    """The commands that were typed, one inside the other."""
+    found: list[click.Command] = [app]
+    for arg in args:
+        group = found[-1]
+        inner = group.get_command(click.Context(group), arg) if isinstance(group, click.Group) else None
+        if inner is None:
+            break
+        found.append(inner)
+    return found
+
+
+def _as_typed(text: str, command: click.Command) -> str:
+    """A message of the library, which names its parameters, with the options of the command in their place."""
+    for option in command.params:
+        if isinstance(option, click.Option) and option.name and not option.name.startswith("_"):
+            # one word may be a word of the message, but where a message begins with it
+            place = rf"(?<![\w'\"/.-]){option.name}\b" if "_" in option.name else rf"^{option.name}(?= is )"
+            text = re.sub(place, max(option.opts, key=len), text)
+    return text

@@ -15,6 +15,16 @@ from medlink.settings import Settings
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class Commands(click.Group):
+    """A group whose help shows the first sentence of each command, whole."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands in the help."""
+        for command in self.commands.values():
+            command.short_help = command.get_short_help_str(limit=1000)
+        super().format_commands(ctx, formatter)
+
+
 def settings_options(
     kind: type[Settings], *, leave_out: Collection[str] = (), defaults: Mapping[str, str] | None = None
 ) -> Callable[[F], F]:

@@ -1,23 +1,10 @@
-"""What commands share: progress bars on standard error, and what was left out of the input."""
+"""What commands share: progress bars on standard error."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from medlink.files.problems import Problems
-
-
-def say_left_out(problems: Problems) -> None:
-    """Say on standard error which rows could not be used, and which were left out on purpose."""
-    for kind, count in sorted(problems.bad.items()):
-        first = next((one for one in problems.examples if one.kind == kind), None)
-        where = "" if first is None else f", the first at {first.path}:{first.line}"
-        click.echo(f"rows that cannot be used: {count} ({kind}{where})", err=True)
-    for reason, count in sorted(problems.skipped.items()):
-        click.echo(f"rows left out: {count} ({reason})", err=True)
 
 
 class Bars:

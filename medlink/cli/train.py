@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import given, settings_options
+from medlink.cli.options import Commands, given, settings_options
 from medlink.cli.train_biolord import biolord
 from medlink.errors import needs_extra
 from medlink.models.static.encoder import StaticConfig
@@ -37,7 +37,7 @@ def _say(line: str) -> None:
     click.echo(line, err=True)
 
 
-@click.group()
+@click.group(cls=Commands)
 def train() -> None:
     """Train an encoder on the names of a knowledge base."""
 
@@ -87,7 +87,10 @@ def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) 
 @click.argument("kb", type=click.Path(path_type=Path))
 @_OUT
 @click.option(
-    "--start", default="builtin", show_default=True, help="Encoder to start from: 'builtin', folder, hub model."
+    "--start",
+    default="builtin",
+    show_default=True,
+    help="Encoder to start from: 'builtin', a folder, or hf:NAME of the hub.",
 )
 @settings_options(CoderPlusPlusRecipe, defaults=_defaults())
 @click.option(

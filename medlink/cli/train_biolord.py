@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from medlink.cli.options import given, settings_options
+from medlink.cli.options import Commands, given, settings_options
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
 from medlink.training.common.recipes import PhaseRecipe, RunOptions, check_measured
 from medlink.training.data.recipes import PairRecipe
@@ -30,7 +30,7 @@ def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
 _PATH = click.Path(path_type=Path)
 _out = click.option("-o", "--out", required=True, type=_PATH, help="Folder of the encoder.")
 _dev = click.option("--dev", type=_PATH, help="Rated pairs whose best cosines are kept.")
-_teacher = click.option("--teacher", required=True, help="Encoder that is imitated: folder or hub model.")
+_teacher = click.option("--teacher", required=True, help="Encoder that is imitated: folder, or hf:NAME of the hub.")
 _knowledge_base = _all(
     click.argument("kb", type=_PATH),
     click.option("--language", "languages", multiple=True, help="Language of the names; may be repeated.  [all]"),
@@ -46,7 +46,7 @@ _definitions = _all(
 
 def _start(*also: str, help_: str = "Encoder that is trained further") -> Callable[[F], F]:
     """The encoder that is trained; under other names, too, that it had."""
-    return click.option("--start", *also, "start", required=True, help=f"{help_}: folder or hub model.")
+    return click.option("--start", *also, "start", required=True, help=f"{help_}: folder, or hf:NAME of the hub.")
 
 
 def _recipe(kind: type[PhaseRecipe], **shown: str) -> Callable[[F], F]:
@@ -82,7 +82,7 @@ def _data(options: Mapping[str, Any]) -> TrainingData:
     return TrainingData(**{name: options[name] for name in names if name in options}, progress=_say)
 
 
-@click.group("biolord")
+@click.group("biolord", cls=Commands)
 def biolord() -> None:
     """Train a transformer by BioLORD: sts, contrastive, distill, soup, multilingual, static; run does 1 to 5."""
 

@@ -5,14 +5,6 @@ from medlink.clustering.clusters import Cluster, Clustering, Member, Neighbour, 
 from medlink.clustering.terms import Columns, Terms, read_terms
 
 __all__ = [
-    "Cluster",
-    "ClusterOptions",
-    "Clustering",
-    "Columns",
-    "Member",
-    "Neighbour",
-    "Summary",
-    "TermClusterer",
-    "Terms",
+    "Cluster", "ClusterOptions", "Clustering", "Columns", "Member", "Neighbour", "Summary", "TermClusterer", "Terms",
     "read_terms",
-]
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
@@ -16,7 +16,10 @@ from pydantic import Field
 from medlink.clustering.abbreviations import is_short, join_abbreviations, keep_concepts_apart
 from medlink.clustering.clusters import (
     ABBREVIATION,
+    AMBIGUOUS,
     EMBEDDING,
+    KNOWN,
+    NEW,
     SAME_FORM,
     Cluster,
     Clustering,
@@ -25,7 +28,7 @@ from medlink.clustering.clusters import (
     Neighbour,
     Summary,
 )
-from medlink.clustering.concepts import ASKED, KNOWN_AT, Linking, Parents, concepts_named, judge
+from medlink.clustering.concepts import ASKED, KNOWN_AT, Linking, Parents, as_one, concepts_named, judge
 from medlink.clustering.cut import average_cut, components, cut_apart
 from medlink.clustering.forms import Forms, find_forms
 from medlink.clustering.graph import NEIGHBOURS, SHARE, THRESHOLD, Graph, build_graph
@@ -147,20 +150,21 @@ class TermClusterer:
             for start in range(0, len(texts), _BATCH):
                 links += self._linker.link(texts[start : start + _BATCH])
                 self._progress("concepts", len(links), len(texts))
-        return links
+        return as_one(links)
 
     def _summary(self, clusters: _Clusters, guarded: int, abbreviations: int) -> Summary:
         sizes = np.diff(clusters.starts)
         verdicts = clusters.verdicts
-        known = sum(verdict.concept_id is not None for verdict in verdicts)
+        statuses = Counter(verdict.status for verdict in verdicts)
         return Summary(
             terms=len(clusters.terms),
             forms=len(clusters.forms),
             clusters=len(clusters),
             single=int((sizes == 1).sum()),
             largest=int(sizes.max(initial=0)),
-            known=known,
-            new=len(clusters) - known if verdicts else 0,
+            known=statuses[KNOWN],
+            ambiguous=statuses[AMBIGUOUS],
+            new=statuses[NEW],
             doubtful=sum(verdict.doubtful for verdict in verdicts),
             guarded=guarded,
             abbreviations=abbreviations,

@@ -16,18 +16,19 @@ from medlink.records import Candidate
 SAME_FORM, EMBEDDING, ABBREVIATION, DECIDED = "same form", "embedding", "abbreviation", "decision"
 """Why a member stands in its cluster; ``""`` for the member that the others were joined to."""
 
-KNOWN, NEW = "known", "new"
+KNOWN, AMBIGUOUS, NEW = "known", "ambiguous", "new"
 Shape = Literal["tsv", "jsonl"]
 """How clusters are written: a line for each term, or a JSON object for each cluster."""
 COLUMNS = (
     "cluster", "term", "representative", "status", "concept_id", "concept_name", "score", "parent_id", "parent_name",
-    "frequency", "language", "id", "similarity", "joined_to", "joined_by", "joined_score",
+    "frequency", "language", "id", "similarity", "joined_to", "joined_by", "joined_score", "same_as", "candidates",
 )  # fmt: skip
 """Columns of the TSV."""
 _KEYS = (
-    "cluster", "representative", "status", "concept_id", "concept_name", "score", "doubtful", "parent_id",
-    "parent_name", "nearest", "members", "neighbours",
+    "cluster", "representative", "status", "concept_id", "concept_name", "same_as", "score", "doubtful", "parent_id",
+    "parent_name", "candidates", "nearest", "members", "neighbours",
 )  # fmt: skip
+_CONCEPT_KEYS = ("concept_id", "preferred_name", "score", "source", "same_as")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +82,10 @@ class Neighbour(Record):
 class Cluster:
     """Terms that are taken for one concept.
 
-    ``members`` begin with the representative. ``concept_id`` is ``None`` for a new concept; ``score``, in [0, 1], is
-    how well the cluster fits ``concept_id`` or, where it is new, the first of ``nearest``; ``None`` where nothing was
-    linked. ``doubtful`` asks for a reader: the score is close to the border, or the members speak for several concepts.
+    ``members`` begin with the representative. ``concept_id`` is ``None`` for a new concept, and for a name of several
+    known ones, which are then the ``candidates``. ``score``, in [0, 1], is how well the cluster fits ``concept_id``,
+    the first of the ``candidates`` or, where it is new, of ``nearest``; ``None`` where nothing was linked.
+    ``doubtful`` asks for a reader: the score is close to the border, or the members speak for several concepts.
 
     >>> one = Cluster(1, "Fieber", (Member("Fieber"),))
     >>> one.status, one.to_dict()["concept_id"]
@@ -101,16 +103,23 @@ class Cluster:
     parent_name: str = ""
     doubtful: bool = False
     neighbours: tuple[Neighbour, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
 
     @property
     def status(self) -> str:
-        """``known`` or ``new``."""
-        return NEW if self.concept_id is None else KNOWN
+        """``known``, ``ambiguous`` or ``new``."""
+        return KNOWN if self.concept_id is not None else AMBIGUOUS if self.candidates else NEW
+
+    @property
+    def same_as(self) -> tuple[str, ...]:
+        """Ids under which other sources have the concept."""
+        return next((one.same_as for one in self.nearest if one.concept_id == self.concept_id), ())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
-        near = [{key: getattr(c, key) for key in ("concept_id", "preferred_name", "score")} for c in self.nearest]
-        row: dict[str, Any] = {"cluster": self.number, "nearest": near}
+        row: dict[str, Any] = {"cluster": self.number, "same_as": list(self.same_as)}
+        for key in ("candidates", "nearest"):
+            row[key] = [{of: one.to_dict()[of] for of in _CONCEPT_KEYS} for one in getattr(self, key)]
         row |= {key: [one.to_dict() for one in getattr(self, key)] for key in ("members", "neighbours")}
         return {key: row[key] if key in row else getattr(self, key) for key in _KEYS}
 
@@ -120,7 +129,8 @@ class Summary(Record):
     """Counts over a clustering.
 
     ``terms`` are distinct rows, ``forms`` what is left of them after case, accents, hyphens and inflection. ``known``,
-    ``new`` and ``doubtful`` count clusters; ``guarded`` counts near pairs of terms that a guard kept apart.
+    ``ambiguous``, ``new`` and ``doubtful`` count clusters; ``guarded`` counts near pairs of terms that a guard kept
+    apart.
     """
 
     terms: int = 0
@@ -129,6 +139,7 @@ class Summary(Record):
     single: int = 0
     largest: int = 0
     known: int = 0
+    ambiguous: int = 0
     new: int = 0
     doubtful: int = 0
     guarded: int = 0
@@ -183,6 +194,8 @@ class Clustering:
         yield "\t".join(COLUMNS) + "\n"
         for one in self.clusters:
             head = one.to_dict() | ({} if self.judged else {"status": None})
+            head["same_as"] = "|".join(one.same_as)
+            head["candidates"] = "|".join(candidate.concept_id for candidate in one.candidates)
             for member in head.pop("members"):
                 row = head | member
                 yield "\t".join(_cell(row[column]) for column in COLUMNS) + "\n"
@@ -190,11 +203,12 @@ class Clustering:
     def text(self) -> str:
         """The summary in one line."""
         one = self.summary
+        ambiguous = f"{one.ambiguous:,} ambiguous, " if one.ambiguous else ""
         return (
             f"{one.terms:,} terms, {one.clusters:,} clusters ({one.single:,} of one term, the largest of "
             f"{one.largest:,}); {one.guarded:,} near pairs kept apart by guards, "
             f"{one.abbreviations:,} abbreviations joined"
-            + (f"; {one.known:,} known, {one.new:,} new, {one.doubtful:,} doubtful" if self.judged else "")
+            + (f"; {one.known:,} known, {ambiguous}{one.new:,} new, {one.doubtful:,} doubtful" if self.judged else "")
         )
 
 

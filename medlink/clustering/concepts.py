@@ -1,9 +1,10 @@
-"""Clusters to concepts: a known one with a score, or NEW with the nearest ones and a proposed parent."""
+"""Clusters to concepts: a known one with a score, a name of several, or NEW with the nearest and a proposed parent."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from medlink.clustering.clusters import Cluster
@@ -38,6 +39,49 @@ class Linking(Protocol):
 
 Parents = Callable[[str], Sequence[tuple[str, str]]]
 """Id and name of each parent of a concept, by id."""
+
+
+def as_one(links: Sequence[Link]) -> list[Link]:
+    """Links in which a concept that several sources have goes by one id everywhere.
+
+    A link says so only of the name that the sources share; another name, which one of them alone has, is a name of the
+    same concept. The first link that has a concept under several ids says which of them is shown.
+
+    >>> fever = Candidate("A:1", "Fever", 0.9, "fever", "en", "exact", same_as=("B:1",))
+    >>> links = as_one([Link("fever", (fever,)), Link("hot", (Candidate("B:1", "Heat", 0.9, "hot", "en", "exact"),))])
+    >>> links[1].candidates[0].concept_id, links[1].candidates[0].same_as
+    ('A:1', ('B:1',))
+    """
+    shown: dict[str, Candidate] = {}
+
+    def of(candidate: Candidate) -> Candidate:
+        """What is shown for a candidate."""
+        while candidate.concept_id in shown:
+            candidate = shown[candidate.concept_id]
+        return candidate
+
+    for link in links:
+        for candidate in link.candidates:
+            for other in candidate.same_as:
+                if other not in shown and of(candidate).concept_id != other:
+                    shown[other] = of(candidate)
+    others: dict[str, tuple[str, ...]] = {}
+    for other, candidate in shown.items():
+        whole = of(candidate).concept_id
+        others[whole] = (*others.get(whole, ()), other)
+
+    def renamed(link: Link) -> Link:
+        """A link with each concept once, the best of its candidates."""
+        found: dict[str, Candidate] = {}
+        for candidate in link.candidates:
+            concept_id, name = of(candidate).concept_id, of(candidate).preferred_name
+            same = others.get(concept_id, ())
+            shown_as = replace(candidate, concept_id=concept_id, preferred_name=name, same_as=same)
+            found.setdefault(concept_id, shown_as if same else candidate)
+        return replace(link, candidates=tuple(found.values()))
+
+    concerned = shown.keys() | others.keys()
+    return [link if concerned.isdisjoint(c.concept_id for c in link.candidates) else renamed(link) for link in links]
 
 
 def believed(link: Link) -> tuple[Candidate, ...]:
@@ -96,6 +140,9 @@ def judge(
     members name, is doubtful. No parent is proposed where no near concept reaches :data:`UNPLACED`, nor for what the
     nearest concept negates.
 
+    Where none has the score, and the representative is a name of several, or members are, the cluster is ambiguous.
+    What the representative is a name of is not proposed as its own parent.
+
     Args:
         links: those of the members that were asked.
         known_at: score that a known concept needs, in [0, 1].
@@ -107,7 +154,7 @@ def judge(
         A cluster without number and members.
 
     >>> fever = Candidate("HP:1", "Fever", 0.9, "Fever", "en", "exact")
-    >>> verdict = judge([Link("fever", (fever,), False), Link("Fieber", (fever,), False), Link("febris", ())])
+    >>> verdict = judge([Link("fever", (fever,), "linked"), Link("Fieber", (fever,), False), Link("febris", ())])
     >>> verdict.concept_id, verdict.score, judge([Link("abc", ())]).concept_id
     ('HP:1', 0.945, None)
     """
@@ -125,10 +172,8 @@ def judge(
     if not scores:
         return Cluster()
     total = {c: round(_together(given, named.get(c), len(links)), 6) for c, given in scores.items()}
-    nearest = tuple(
-        Candidate(c, best[c].preferred_name, total[c], best[c].name, best[c].language, best[c].route)
-        for c in sorted(total, key=lambda c: (-total[c], c))[:_NEAREST]
-    )
+    rated = {c: replace(best[c], score=total[c]) for c in total}
+    nearest = tuple(rated[c] for c in sorted(total, key=lambda c: (-total[c], c))[:_NEAREST])
     term, own = links[0].mention, concepts_named(links[0])
     votes = Counter(concept for link in links for concept in concepts_named(link))
     order = sorted(total, key=lambda c: (c not in own, -votes[c], -total[c], c))
@@ -153,10 +198,14 @@ def judge(
             nearest=nearest,
             doubtful=doubtful or rival or alone,
         )
+    names = tuple(rated[c] for c in order if c in (own or votes) and may_be(c))
+    if len(names) > 1:
+        return Cluster(score=names[0].score, nearest=nearest, candidates=names, doubtful=True)
     # "no ataxia" has no place below ataxia; a sister finding is near its parent all the same
     denied = NEGATION in parting_kinds(term, nearest[0].name, language, nearest[0].language, reader)
     placed = nearest[0].score >= UNPLACED and not denied
-    parent = propose_parent([link.mention for link in links], nearest, parents) if parents and placed else ("", "")
+    terms = [link.mention for link in links]
+    parent = propose_parent(terms, nearest, parents, own) if parents and placed else ("", "")
     return Cluster(
         score=nearest[0].score, nearest=nearest, parent_id=parent[0] or None, parent_name=parent[1], doubtful=doubtful
     )
@@ -170,12 +219,14 @@ def _together(given: Sequence[float], named: float | None, members: int) -> floa
     return 1 - (1 - named) * (1 - others)
 
 
-def propose_parent(terms: Sequence[str], nearest: Sequence[Candidate], parents: Parents) -> tuple[str, str]:
+def propose_parent(
+    terms: Sequence[str], nearest: Sequence[Candidate], parents: Parents, named: Collection[str] = ()
+) -> tuple[str, str]:
     """Id and name of a likely parent of a new concept, ``("", "")`` where nothing speaks for one.
 
     Each near concept votes with its score for each of its parents, with half of it for itself, and with one and a half
-    of it for itself where its name is part of one of the terms. Of what was tried this put most new concepts of HPO
-    below their parent (``docs/clustering.md``).
+    of it for itself where its name is part of one of the terms; not for itself where it is ``named``. Of what was tried
+    this put most new concepts of HPO below their parent (``docs/clustering.md``).
 
     >>> near = [Candidate("HP:1", "Fever", 0.4, "fever", "en", "dense")]
     >>> propose_parent(["dengue fever"], near, lambda concept: [("HP:0", "Finding")])
@@ -188,7 +239,9 @@ def propose_parent(terms: Sequence[str], nearest: Sequence[Candidate], parents: 
         inside = set(normalise(candidate.name).split())
         itself = _BROADER if any(inside < term for term in words) else _ITSELF
         above = [(concept, name, 1.0) for concept, name in parents(candidate.concept_id)]
-        for concept, name, vote in [(candidate.concept_id, candidate.preferred_name, itself), *above]:
+        if candidate.concept_id not in named:
+            above.insert(0, (candidate.concept_id, candidate.preferred_name, itself))
+        for concept, name, vote in above:
             votes[concept] = votes.get(concept, 0.0) + vote * candidate.score
             names[concept] = name
     if not votes:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import InputError
-from medlink.files.problems import Problems
+from medlink.files.problems import GRACE, Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import Table, found_columns, open_table
+from medlink.files.tables import SWALLOWED, Table, found_columns, open_table
 from medlink.language.tags import language_tag
 
 LONGEST = 2_000
@@ -151,13 +151,14 @@ def read_terms(
     """Read a term list: one term a line, or a table with a header.
 
     A file whose name ends in ``.tsv`` or ``.csv`` is a table, as is any input for which a column is named (see
-    :func:`~medlink.files.tables.open_table`). A line that cannot be used is left out and noted by its number.
+    :func:`~medlink.files.tables.open_table`). A line that cannot be used is left out and noted by its number, unless
+    quotes swallow more than 1 % of all.
     Files, ``stream`` and ``encoding`` are treated as :class:`~medlink.files.streams.LineFile` says; ``progress`` is
     told the bytes taken in since the last call.
 
     Raises:
-        InputError: the file cannot be read, has no usable line, lacks a column or has it twice, or a quoted cell of
-            it does not end.
+        InputError: the file cannot be read, has no usable line, lacks a column or has it twice, a quoted cell of it
+            does not end, or too many lines are swallowed by a quote.
         ConfigError: the encoding is not known, or none of lines of text.
     """
     columns = columns or Columns()
@@ -174,6 +175,14 @@ def read_terms(
     problems = lines.problems
     rows = _table(lines, columns) if table else ((number, text, 1, "", "") for number, text in lines)
     terms = Terms.of(_usable(rows, lines))
+    swallowed, share = problems.bad[SWALLOWED], Problems().max_bad_share
+    if swallowed >= GRACE and swallowed > share * problems.rows:
+        raise InputError(
+            f"quotes swallow {swallowed} of {problems.rows} lines",
+            path=lines.path,
+            line=problems.lines[SWALLOWED][0],
+            remedy="mend the quote, or give the table as TSV, which has no quoting",
+        )
     terms.notes = (*(_note(lines, reason, count) for reason, count in sorted(problems.bad.items())), *problems.notes)
     if not len(terms):
         most = min(problems.bad, key=lambda reason: (-problems.bad[reason], reason), default="")

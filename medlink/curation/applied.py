@@ -15,7 +15,7 @@ from medlink.clustering.clusters import DECIDED, Cluster, Clustering, LazyCluste
 from medlink.curation.decisions import NEW_ID, REJECT, Decisions, clean
 from medlink.models import Encoder
 
-_COUNTED = ("clusters", "single", "largest", "known", "new", "doubtful")
+_COUNTED = ("clusters", "single", "largest", "known", "ambiguous", "new", "doubtful")
 _ENCODE_AT_ONCE = 1_000
 """Clusters whose terms are embedded together: enough to be quick, few enough to be small."""
 
@@ -85,7 +85,7 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
     rows = [decisions.of(member.term, member.language) for cluster in touched for member in cluster.members]
     rejected = sum(row is not None and row.decision == REJECT for row in rows)
     before = clustering.summary
-    if not (before.known or before.new):
+    if not (before.known or before.ambiguous or before.new):
         # without a terminology nobody asked whether a cluster is new
         counts["new"] = 0
     counted: dict[str, Any] = {name: counts[name] for name in _COUNTED}
@@ -173,7 +173,7 @@ def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) ->
     """The cluster of an id."""
     members = [member for _, some in pieces for member in some]
     home = max(pieces, key=lambda piece: len(piece[1]))[0]
-    name = decisions.name(concept_id)
+    name = decisions.names.get(concept_id, "")
     representative = next((m for m in members if clean(m.term) == name), None) or _first(members, home.representative)
     rows = [decisions.of(member.term, member.language) for member in members]
     # in this order the largest piece has the last word
@@ -183,7 +183,7 @@ def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) ->
     names |= {one.concept_id: one.concept_name for one in sources if one.concept_id}
     scores |= {one.concept_id: one.score for one in sources if one.concept_id}
     parents = {one.parent_id: one.parent_name for one in sources if one.parent_id}
-    new, parent = concept_id.startswith(NEW_ID), decisions.parent(concept_id)
+    new, parent = concept_id.startswith(NEW_ID), decisions.parents.get(concept_id, "")
     is_concept = concept_id in decisions.accepted or not new
     return Cluster(
         number=home.number,
@@ -198,6 +198,7 @@ def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) ->
         # a term that the file does not hold came in since a reader looked at the cluster
         doubtful=None in rows and any(one.doubtful for one in sources),
         neighbours=tuple(neighbour for one in sources for neighbour in one.neighbours),
+        candidates=() if is_concept else home.candidates,
     )
 
 

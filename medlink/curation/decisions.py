@@ -73,6 +73,9 @@ class Decision:
 class Decisions:
     """The rows of a decisions file, found by term; equal ones count once. ``path`` is the file, for errors.
 
+    ``accepted`` are ids; ``names`` and ``parents`` hold the preferred name and the parent that the file gives to an id;
+    ``terms`` are those that something was decided about.
+
     Raises:
         InputError: a term is decided in two ways, or an id has two preferred terms of one language.
 
@@ -87,8 +90,8 @@ class Decisions:
         self._accepted_rows = tuple(row for row in rows if row.decision == ACCEPT)
         self._exact: dict[tuple[str, str], Decision] = {}
         self._by_term: defaultdict[str, list[Decision]] = defaultdict(list)
-        self._names: dict[str, str] = {}
-        self._parents: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        self.parents: dict[str, str] = {}
         preferred: dict[tuple[str, str], Decision] = {}
         for row in rows:
             first = self._exact.setdefault((row.term, row.language), row)
@@ -102,14 +105,10 @@ class Decisions:
                 if other.term != row.term:
                     problem = f"the preferred term of this id and language is in line {other.line}"
                     raise self._refused(row, problem, "make one of the two a synonym")
-                self._names.setdefault(row.concept_id, row.term)
+                self.names.setdefault(row.concept_id, row.term)
             if row.parent:
-                self._parents.setdefault(row.concept_id, row.parent)
-
-    @property
-    def terms(self) -> frozenset[str]:
-        """The terms that something was decided about."""
-        return frozenset(self._by_term)
+                self.parents.setdefault(row.concept_id, row.parent)
+        self.terms = frozenset(self._by_term)
 
     def of(self, term: str, language: str) -> Decision | None:
         """What was decided about a term.
@@ -134,25 +133,14 @@ class Decisions:
             if not new_or_known(row.concept_id):
                 remedy = f"write the id of a concept that it has, or one that begins with {NEW_ID}"
                 raise self._refused(row, "the bundle has no concept with this id", remedy)
-            if _is_quoted(row.term):
+            # as a spreadsheet writes a cell: in quotes, and those within it twice
+            quoted = len(row.term) > 2 and row.term[0] == row.term[-1] == '"'
+            if quoted and '"' not in row.term[1:-1].replace('""', ""):
                 remedy = "save the file as TSV without quotes, or take them off"
                 raise self._refused(row, "the name stands in quotes", remedy)
 
     def _refused(self, row: Decision, problem: str, remedy: str) -> InputError:
         return InputError(problem, path=self.path, line=row.line, remedy=remedy)
-
-    def name(self, concept_id: str) -> str:
-        """The preferred name that the file gives to a concept, ``""`` for none."""
-        return self._names.get(concept_id, "")
-
-    def parent(self, concept_id: str) -> str:
-        """The parent that the file gives to a concept, ``""`` for none."""
-        return self._parents.get(concept_id, "")
-
-
-def _is_quoted(term: str) -> bool:
-    """Whether a term looks as a spreadsheet writes a cell: in quotes, and those within it twice."""
-    return len(term) > 2 and term[0] == term[-1] == '"' and '"' not in term[1:-1].replace('""', "")
 
 
 def read_decisions(path: str | PathLike[str]) -> Decisions:

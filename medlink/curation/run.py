@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
+from itertools import islice
 from os import fspath
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -13,13 +14,15 @@ from medlink.clustering import Clustering, ClusterOptions, Columns, TermClustere
 from medlink.clustering.clusterer import Progress
 from medlink.clustering.clusters import Shape
 from medlink.curation.applied import apply
+from medlink.curation.cluster_page import write_report
 from medlink.curation.decisions import NEW_ID, Decisions, read_decisions
-from medlink.curation.page import write_report
 from medlink.errors import ConfigError
 from medlink.files.whole import check_targets, whole_text
+from medlink.kb import KnowledgeBase
 
 StrPath = str | Path
 _IDS = 5  # new ids that are said
+_SAMPLE = 1000  # clusters that tell the language of a list
 _NEAR = 5  # terms of other clusters that the page shows for each cluster
 
 
@@ -73,10 +76,8 @@ def cluster_list(
     read_too = [path for path in (decisions, bundle, add_to, encoder) if path is not None]
     check_targets({"the output": out, "the page": report}, [terms if stream is None else _number(stream), *read_too])
     if add_to is not None and decisions is None:
-        raise ConfigError(
-            "without decisions there is nothing to add to a bundle",
-            remedy="decide on the page of --report, save, and give the file as --decisions",
-        )
+        remedy = "decide on the page of --report, save, and give the file as --decisions"
+        raise ConfigError("without decisions there is nothing to add to a bundle", remedy=remedy)
     if "known_at" in options and bundle is None:
         raise ConfigError("without a bundle no concept is known", remedy="name a bundle, or leave known_at out")
     decided = read_decisions(decisions) if decisions is not None else None
@@ -105,7 +106,12 @@ def cluster_list(
     say(found.text())
     if report is not None:
         title = Path(terms).name if stream is None else fspath(terms)
-        write_report(report, (one.to_dict() for one in found.clusters), title=title, summary=found.summary.to_dict())
+        summary, named = found.summary.to_dict(), {}
+        if known:
+            kb = known["linker"].kb
+            summary["language"] = _language(found, kb)
+            named = {"kb": kb, "language": summary["language"]}
+        write_report(report, (one.to_dict() for one in found.clusters), title=title, summary=summary, **named)
         say(f"{fspath(report)}: the page")
     if add_to is not None and decided is not None:
         _add(decided, add_to, say)
@@ -145,6 +151,15 @@ def _known(bundle: StrPath) -> tuple[dict[str, Any], Any]:
         return [(parent, names.get(parent, parent)) for parent in ids]
 
     return {"linker": linker, "parents": parents}, linker.bundle.encoder
+
+
+def _language(found: Clustering, kb: KnowledgeBase) -> str:
+    """The language that most of a list is in, as it is found out for a note."""
+    from medlink.notes.language import NoteLanguages
+    from medlink.notes.reading import Note
+
+    sample = "\n".join(one.representative for one in islice(found.clusters, _SAMPLE))
+    return NoteLanguages(kb.languages()).of(Note("", sample))
 
 
 def _add(decided: Decisions, bundle: StrPath, say: Callable[[str], object]) -> None:

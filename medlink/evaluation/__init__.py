@@ -11,24 +11,7 @@ from medlink.evaluation.task import Report, Task
 from medlink.evaluation.tasks import TASKS
 
 __all__ = [
-    "TASKS",
-    "Answer",
-    "Dictionary",
-    "Estimate",
-    "Leaves",
-    "PartitionMeasures",
-    "Query",
-    "RankMeasures",
-    "Report",
-    "Sweep",
-    "Task",
-    "correlate",
-    "measure_answers",
-    "measure_partition",
-    "measure_ranks",
-    "pair_cosines",
-    "read_leaves",
-    "retrieve",
-    "sweep",
-    "triplet_accuracy",
-]
+    "TASKS", "Answer", "Dictionary", "Estimate", "Leaves", "PartitionMeasures", "Query", "RankMeasures", "Report",
+    "Sweep", "Task", "correlate", "measure_answers", "measure_partition", "measure_ranks", "pair_cosines",
+    "read_leaves", "retrieve", "sweep", "triplet_accuracy",
+]  # fmt: skip

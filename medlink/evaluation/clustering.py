@@ -102,8 +102,7 @@ def sweep(
 
     Raises:
         ConfigError: lengths differ, no two names share a concept, thresholds are not ascending cosines, or the vectors
-        are
-            not of length 1.
+            are not of length 1.
 
     >>> x = np.array([[1, 0], [0.8, 0.6], [0, 1]], dtype=np.float32)
     >>> found = sweep(["A", "A", "B"], x, neighbours=1, thresholds=[0.5, 0.7])
@@ -139,9 +138,8 @@ def count_pairs(
     n = len(rows)
     true_pairs = (int(related(matrix).sum()) - n) // 2
     if not true_pairs:
-        raise ConfigError(
-            "no two names share a concept", remedy="evaluate on a source that has synonyms or translations"
-        )
+        remedy = "evaluate on a source that has synonyms or translations"
+        raise ConfigError("no two names share a concept", remedy=remedy)
     one, other, cosine = near_pairs(rows, cosines)
     true = share(matrix, one, other)
     # How many thresholds lie below the cosine: the pair is predicted at that many, the lowest.

@@ -50,11 +50,8 @@ def read_leaves(store: KnowledgeBase, *, languages: frozenset[str] | None = None
     inner = set().union(*parents.values()) if parents else set()
     leaves = parents.keys() - inner
     if not leaves:
-        raise InputError(
-            "there is no concept with a parent and without a child",
-            path=store.path,
-            remedy="build it from a source with is-a relations",
-        )
+        remedy = "build it from a source with is-a relations"
+        raise InputError("there is no concept with a parent and without a child", path=store.path, remedy=remedy)
     entries: list[tuple[tuple[str, ...], str]] = []
     queries: dict[Query, None] = {}  # each once, in their order
     for name in usable(store.iter_names(), languages):
@@ -65,11 +62,8 @@ def read_leaves(store: KnowledgeBase, *, languages: frozenset[str] | None = None
             queries[query] = None
     if not entries or not queries:
         side = "concepts with a child" if queries else "leaves"
-        raise InputError(
-            f"{side} have no name{of_languages(languages)}",
-            path=store.path,
-            remedy="name other languages, or leave them out",
-        )
+        remedy = "name other languages, or leave them out"
+        raise InputError(f"{side} have no name{of_languages(languages)}", path=store.path, remedy=remedy)
     return Leaves(Dictionary.of(entries), tuple(queries), len(leaves - {query.source for query in queries}))
 
 

@@ -128,19 +128,15 @@ def read_dictionary(
     entries: Iterable[tuple[Ids, str] | tuple[Ids, str, str]]
     if not _is_store(path) and MARK in first_line(path):
         if languages is not None:
-            raise InputError(
-                "its names have no language to choose by",
-                path=path,
-                remedy="leave the languages out, or give a table with a column language",
-            )
+            remedy = "leave the languages out, or give a table with a column language"
+            raise InputError("its names have no language to choose by", path=path, remedy=remedy)
         entries = _biosyn_entries(LineFile(path, problems))
     else:
         entries = (((name.concept_id,), name.text, name.language) for name in _names(path, problems, languages))
     found = Dictionary.of(entries, by_language=by_language)
     if not found:
-        raise InputError(
-            f"there are no names{of_languages(languages)} in it", path=path, remedy="give a source with ids and names"
-        )
+        remedy = "give a source with ids and names"
+        raise InputError(f"there are no names{of_languages(languages)} in it", path=path, remedy=remedy)
     return found
 
 
@@ -205,7 +201,7 @@ def read_clusters(path: StrPath) -> dict[tuple[str, str], str]:
         if not text or not number:
             lines.bad("empty term or cluster", line)
         elif tag is None:
-            lines.bad("unknown language", line)
+            lines.bad("unknown language", line, repr(given)[:40])
         elif found.setdefault((text, tag), number) != number:
             raise InputError(
                 "this term is in a cluster and was in another before",

@@ -124,9 +124,8 @@ class PartitionTask(Task):
             )
         rows = [row for row, key in enumerate(keys) if key in clusters]
         if not rows:
-            raise InputError(
-                f"none of its terms is a name in {gold}", path=predicted, remedy="give the names as they were"
-            )
+            remedy = "give the names as they were"
+            raise InputError(f"none of its terms is a name in {gold}", path=predicted, remedy=remedy)
         both = names.take(rows)
         found = measure_partition([clusters[keys[row]] for row in rows], both.owners, both.languages)
         head = (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -16,6 +15,8 @@ from numpy.typing import NDArray
 
 from medlink.clustering.clusters import Record
 from medlink.errors import ConfigError
+from medlink.index.selfjoin import Neighbours, best_first, exact_cosines
+from medlink.index.vectors.library import faiss
 
 DEPTH = 1000
 """Names looked at for each query: BioLORD 2022, section 5.1, speaks of the 1000 nearest neighbours."""
@@ -155,16 +156,8 @@ def _rank(rows: NDArray[np.int64], cosines: NDArray[np.float32], owners: Any, go
     return Ranks(rank, entries.indices[best].astype(np.int64), name[best], cosine[best])
 
 
-def _nearest(
-    queries: NDArray[np.float32], names: NDArray[np.float32], depth: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+def _nearest(queries: NDArray[np.float32], names: NDArray[np.float32], depth: int) -> Neighbours:
     """``(b, k)`` rows of the names with the highest cosines, and these, summed in one order whatever the row."""
-    faiss: Any = import_module("faiss")
     wanted = min(depth + _SPARE, len(names))
-    rows = np.ascontiguousarray(faiss.knn(queries, names, wanted, metric=faiss.METRIC_INNER_PRODUCT)[1])
-    cosines = np.empty(rows.shape, dtype=np.float32)
-    faiss.fvec_inner_products_by_idx(
-        *map(faiss.swig_ptr, (cosines, queries, names, rows)), names.shape[1], len(queries), rows.shape[1]
-    )
-    order = np.lexsort((rows, -cosines), axis=1)[:, :depth]
-    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(cosines, order, axis=1)
+    rows = np.ascontiguousarray(faiss().knn(queries, names, wanted, metric=faiss().METRIC_INNER_PRODUCT)[1])
+    return best_first(rows, exact_cosines(queries, names, rows), depth)

@@ -47,9 +47,8 @@ def read_queries(paths: Iterable[StrPath], problems: Problems, *, language: str 
     queries = [query for path in files for query in _read(path, problems, language)]
     kept = tuple(query for query in queries if query.gold)
     if not kept:
-        raise InputError(
-            "there is no query with a concept in it", path=", ".join(map(str, files)), remedy="give other queries"
-        )
+        remedy = "give other queries"
+        raise InputError("there is no query with a concept in it", path=", ".join(map(str, files)), remedy=remedy)
     if len(kept) < len(queries):
         problems.skipped["query without a concept"] += len(queries) - len(kept)
     return kept
@@ -62,9 +61,8 @@ def _files(paths: Iterable[StrPath]) -> Iterator[Path]:
             continue
         inside = sorted(path.glob("*.concept"))
         if not inside:
-            raise InputError(
-                "there is no *.concept file in the folder", path=path, remedy="name a file, or another folder"
-            )
+            remedy = "name a file, or another folder"
+            raise InputError("there is no *.concept file in the folder", path=path, remedy=remedy)
         yield from inside
 
 
@@ -115,7 +113,7 @@ def _read_table(path: Path, problems: Problems, language: str) -> Iterator[Query
         if not name:
             table.lines.bad("empty name", line)
         elif known is None:
-            table.lines.bad("unknown language", line)
+            table.lines.bad("unknown language", line, repr(code)[:40])
         else:
             yield Query((plain(name),), split_ids(given), known, path.name, line)
 

@@ -100,9 +100,8 @@ def correlate(
         raise ConfigError(f"{len(columns[0])} rated pairs, two or more expected", remedy="give more pairs")
     for name, values in named.items():
         if (values == values[0]).all():
-            raise ConfigError(
-                f"the {name} are all equal, so no correlation is defined", remedy="give pairs that differ"
-            )
+            remedy = "give pairs that differ"
+            raise ConfigError(f"the {name} are all equal, so no correlation is defined", remedy=remedy)
     statistic = _spearman if measure == "spearman" else _pearson
     return _estimate(statistic, columns, resamples, confidence, seed)
 

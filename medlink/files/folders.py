@@ -65,10 +65,27 @@ def scratch_folder(target: StrPath, what: str = "the folder") -> Iterator[Path]:
         ConfigError: it cannot be made or written to, or what is done in the block fails for want of room or rights.
     """
     target = Path(os.path.realpath(target))
-    with one_error(target, what, _FOLDER):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with hidden_folder(target) as folder:
-            yield folder
+    with made_folder(target.parent, what), one_error(target, what, _FOLDER), hidden_folder(target) as folder:
+        yield folder
+
+
+@contextmanager
+def made_folder(path: Path, what: str = "the folder") -> Iterator[None]:
+    """A folder that is made, with those above it, when it is not there; an error takes them away again while empty.
+
+    Raises:
+        ConfigError: it cannot be made for ``what`` is to lie in it.
+    """
+    with one_error(path, what, _FOLDER):
+        new = [folder for folder in (path, *path.parents) if not folder.exists()]
+        path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for folder in new:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from medlink.errors import InputError
 from medlink.files.folders import StrPath
 from medlink.files.streams import LineFile
 from medlink.files.whole import whole_text
@@ -29,8 +28,37 @@ def write_json(path: StrPath, data: Any, what: str = "the output") -> None:
 
 
 def read_json(path: StrPath) -> Any:
-    """Read a JSON file; raises :class:`ValueError` where it is no JSON in UTF-8."""
-    return json.loads(Path(path).read_text("utf-8"))
+    """Read a JSON file; raises :class:`ValueError` as :func:`parse_json` does, and where it is not UTF-8."""
+    return parse_json(Path(path).read_text("utf-8"))
+
+
+def parse_json(text: str) -> Any:
+    r"""The value of a JSON text.
+
+    Raises:
+        json.JSONDecodeError: it is no JSON.
+        ValueError: it is nested too deeply, has a number of too many digits, a key that is there twice in one object,
+            or half a surrogate pair, which nothing can write. The message holds nothing of the text.
+
+    >>> parse_json('{"a": [1, "\\u00e4"]}')
+    {'a': [1, 'ä']}
+    """
+    try:
+        data = json.loads(text, object_pairs_hook=_object)
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(data, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except UnicodeEncodeError:
+        raise ValueError("half a surrogate pair") from None
+    return data
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        raise ValueError("a key is there twice")
+    return data
 
 
 def json_line(data: Any) -> str:
@@ -50,16 +78,17 @@ def read_json_lines(lines: LineFile) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     for number, text in lines:
         if not text.strip():
+            lines.no_rows += 1
             continue
+        data, reason = None, ""
         try:
-            data = json.loads(text)
-        except (ValueError, RecursionError):
-            if lines.cut and lines.problems.max_bad_share < 1:
-                raise InputError(
-                    "the last line is cut off", path=lines.path, line=number, remedy="fetch the file again"
-                ) from None
-            data = None
+            data = parse_json(text)
+        except json.JSONDecodeError:
+            if lines.cut:
+                lines.cut_off("")
+        except ValueError as error:
+            reason = str(error)
         if isinstance(data, dict):
             yield number, data
         else:
-            lines.bad("no JSON object", number)
+            lines.bad("no JSON object", number, reason)

@@ -7,7 +7,7 @@ A reader counts a bad row and goes on. When more than a share of a file's rows i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 
@@ -86,6 +86,15 @@ class Problems:
         self._in_file.setdefault(problem.path, (Counter(), problem))[0][kind] += 1
         if rows >= EARLY or self.max_bad_share == 0:
             self.judge(path, max(rows, 1))
+
+    def left_out(self) -> Iterator[str]:
+        """Lines that say which rows could not be used, and which were left out on purpose."""
+        for kind, count in sorted(self.bad.items()):
+            first = next((one for one in self.examples if one.kind == kind), None)
+            where = "" if first is None else f", the first at {first.path}:{first.line}"
+            yield f"rows that cannot be used: {count} ({kind}{where})"
+        for reason, count in sorted(self.skipped.items()):
+            yield f"rows left out: {count} ({reason})"
 
     def judge(self, path: str | PathLike[str], rows: int) -> None:
         """Stop when too large a share of the ``rows`` seen in ``path`` is bad.

@@ -93,18 +93,19 @@ class LineFile:
         pipes: whether ``path`` may be a pipe or a device.
         universal: a ``\r`` always ends a line, as in a list that is no table.
         may_be_empty: an empty file is no error.
+        ended: every line has a line end, so that a last one without it is cut off.
         longest: bytes of the longest line that is looked at, ``LONGEST_LINE`` unless given.
 
     Attributes:
-        header: lines at the top that are no data rows.
-        rows: number of the line given last, the header included.
+        no_rows: lines so far that hold no row: those of a header, empty ones, further lines of a row.
+        rows: number of the line given last, those without a row included.
         cut: whether that line has no line end, which is so only at the end of a file.
         grew: whether the file grew while it was read.
 
     Raises:
         ConfigError: see :func:`text_encoding`.
         InputError: there is no such file. While it is read: it cannot be read, is empty, is cut off inside its
-            compression, is UTF-16 and not said to be, or too much of it is bad.
+            compression or its last line, is UTF-16 and not said to be, or too much of it is bad.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class LineFile:
         pipes: bool = False,
         universal: bool = False,
         may_be_empty: bool = False,
+        ended: bool = False,
         longest: int | None = None,
     ) -> None:
         self._given = encoding is not None
@@ -124,12 +126,12 @@ class LineFile:
         self._wide = self._encoding.startswith(_WIDE)
         self.path = existing_file(path, pipes=pipes) if stream is None else Path(path)
         self.problems, self.may_be_empty, self._longest = problems, may_be_empty, longest or LONGEST_LINE
-        self.header, self.rows, self.cut, self.grew = 0, 0, False, False
-        self._stream, self._universal = stream, universal
+        self.no_rows, self.rows, self.cut, self.grew = 0, 0, False, False
+        self._stream, self._universal, self._ended = stream, universal, ended
 
     def bad(self, kind: str, line: int, detail: str = "") -> None:
         """Count a bad row of this file."""
-        self.problems.bad_row(kind, self.path, line, detail, self.rows - self.header)
+        self.problems.bad_row(kind, self.path, line, detail, self.rows - self.no_rows)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Line numbers, from 1, and lines; errors as the class says."""
@@ -138,8 +140,8 @@ class LineFile:
         self._check_empty(not self.rows)
         if self.grew:
             self.problems.notes.append(f"{self.path}: the file grew while it was read; what came later is left out")
-        self.problems.rows += self.rows - self.header
-        self.problems.judge(self.path, self.rows - self.header)
+        self.problems.rows += self.rows - self.no_rows
+        self.problems.judge(self.path, self.rows - self.no_rows)
 
     def text(self) -> str:
         """The whole file as one text, which memory must hold; errors as the class says."""
@@ -149,7 +151,19 @@ class LineFile:
         try:
             return raw.decode("utf-8" if self._wide else self._encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
-            raise InputError(f"byte {error.start + 1} is not UTF-8", path=self.path, remedy=UTF8_REMEDY) from error
+            remedy = "name its encoding with --encoding" if self._given else UTF8_REMEDY
+            message = f"byte {error.start + 1} is not {error.encoding.upper()}"
+            raise InputError(message, path=self.path, remedy=remedy) from error
+
+    def cut_off(self, message: str) -> None:
+        """Refuse the last line, which is not whole; where every bad row is tolerated so is this one.
+
+        Raises:
+            InputError: unless the share of bad rows may be 1.
+        """
+        if self.problems.max_bad_share < 1:
+            remedy = "fetch, unpack or export the file again"
+            raise InputError(f"the last line is cut off{message}", path=self.path, line=self.rows, remedy=remedy)
 
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
@@ -174,6 +188,8 @@ class LineFile:
             for raw in raws:
                 self.rows += 1
                 self.cut = not ended
+                if self.cut and self._ended:
+                    self.cut_off(": it has no line end")
                 if raw is None:
                     self.bad(f"longer than {self._longest:,} bytes", self.rows)
                 elif self.grew and not ended:

@@ -12,6 +12,8 @@ from medlink.files.folders import StrPath
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 
+SWALLOWED = "swallowed by a quote"
+"""Kind of the bad rows between a quote that should not be there and the next one."""
 Rows = Iterator[tuple[int, list[str]]]
 
 
@@ -61,7 +63,7 @@ class Table:
 
     def with_first(self) -> Rows:
         """All rows of a file without a header."""
-        self.lines.header = 0
+        self.lines.no_rows -= 1
         yield 1, list(self.first)
         yield from self.rows
 
@@ -88,26 +90,35 @@ def first_line(path: StrPath) -> str:
 
 
 def open_table(
-    given: StrPath | LineFile, problems: Problems | None = None, *, separator: str | None = None, quoted_with: str = ""
+    given: StrPath | LineFile,
+    problems: Problems | None = None,
+    *,
+    separator: str | None = None,
+    quoted_with: str = "",
+    comments: str = "",
 ) -> Table:
     """The header and the rows of a table.
 
     A table with a tab in its first line is TSV and has no quoting. Any other is CSV with ``,`` or ``;``, whichever its
-    first line has more of, and a quoted cell may run over several lines. A first line of one column leaves it to the
-    name of the file.
+    first line has more of. A first line of one column leaves it to the name of the file.
+
+    A quoted cell may run over several lines, unless these look like rows: then a quote that should not be there has
+    swallowed them, and each is a bad row. They look like rows when a line within the cell, or both the first and the
+    last, would have as many columns as the table if no quote meant anything.
 
     Args:
         given: the file, plain or ``.gz``, or its lines.
         problems: where bad rows are counted, unless there are lines that say it.
         separator: what stands between cells, where it is known: then there is no quoting.
         quoted_with: a column whose name says that cells are quoted all the same.
+        comments: what a line begins with that is left out and counted.
 
     Raises:
-        InputError: the first line is no CSV. While rows are read: a quoted cell does not end, or the last line is cut
-            off; see also :class:`~medlink.files.streams.LineFile`.
+        InputError: the first line is no CSV, or a quote in it swallows rows. While rows are read: a quoted cell does
+            not end, or the last line is cut off; see also :class:`~medlink.files.streams.LineFile`.
     """
     lines = given if isinstance(given, LineFile) else LineFile(given, problems or Problems())
-    numbered = iter(lines)
+    numbered = _uncommented(lines, comments) if comments else iter(lines)
     number, first = next(numbered, (1, ""))
     quoted = bool(quoted_with) and quoted_with in first.split(separator)
     if separator is None:
@@ -115,14 +126,23 @@ def open_table(
         if separator not in first and lines.path.name.lower().removesuffix(".gz").endswith(".tsv"):
             separator = "\t"
         quoted = separator != "\t"
-    lines.header = 1
     if quoted:
         cells, rows = _quoted(lines, chain([(number, first)], numbered), separator)
     else:
+        lines.no_rows += 1
         cells = first.split(separator)
         rows = read_rows(lines, len(cells), separator, numbered=numbered)
     written = tuple(cell.strip() for cell in cells)
     return Table(lines, tuple(cell.lower() for cell in written), written, rows)
+
+
+def _uncommented(lines: LineFile, mark: str) -> Iterator[tuple[int, str]]:
+    """The lines that do not begin with a mark."""
+    for number, text in lines:
+        if text.startswith(mark):
+            lines.problems.skipped["comment line"] += 1
+        else:
+            yield number, text
 
 
 def read_rows(
@@ -148,28 +168,41 @@ def read_rows(
             yield number, cells
         elif text:
             _wrong_width(lines, [number], len(cells) - closed, columns)
+        else:
+            lines.no_rows += 1
 
 
 def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str) -> tuple[list[str], Rows]:
     """Header and rows of a file with quoting, in which a cell may run over several lines."""
     span: list[int] = []
+    widths: list[int] = []
 
     def texts() -> Iterator[str]:
-        """Lines as the csv module wants them, with their numbers noted."""
+        """Lines as the csv module wants them, with their numbers and their widths without quoting noted."""
         for number, text in numbered:
             span.append(number)
+            widths.append(text.count(separator) + 1)
             yield text + "\n"
+
+    def swallowed(columns: int) -> bool:
+        """Whether the lines of a row look like rows themselves."""
+        return len(span) > 1 and (columns in widths[1:-1] or widths[0] == widths[-1] == columns)
 
     reader = csv.reader(texts(), delimiter=separator, strict=True)
     try:
         header = next(reader, [])
     except csv.Error as error:
         raise InputError(f"is no CSV: {error}", path=lines.path, line=1, remedy="mend the first line") from error
+    if any("\n" in cell and separator in cell for cell in header):
+        message = f"a quote in the first line swallows the lines to {span[-1]}"
+        raise InputError(message, path=lines.path, line=span[0], remedy="mend the first line")
+    lines.no_rows += len(span)
 
     def rows() -> Rows:
         """Rows with the number of the line each begins in; of what is left out every line is counted."""
         while True:
             span.clear()
+            widths.clear()
             try:
                 cells = next(reader, None)
             except csv.Error as error:
@@ -185,18 +218,23 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
                 continue
             if cells is None:
                 return
-            if len(cells) == len(header):
+            if swallowed(len(header)):
+                for line in span:
+                    lines.bad(SWALLOWED, line, f"the quote opens in line {span[0]}")
+            elif len(cells) == len(header):
+                lines.no_rows += len(span) - 1
                 yield span[0], cells
             elif cells:
                 _wrong_width(lines, span, len(cells), len(header))
+            else:
+                lines.no_rows += len(span)
 
     return header, rows()
 
 
 def _wrong_width(lines: LineFile, span: list[int], found: int, columns: int) -> None:
     """Count a row of another width, which at the end of a file says that the rest is missing."""
-    if lines.cut and found < columns and lines.problems.max_bad_share < 1:
-        message = f"the last line is cut off: {found} of {columns} columns and no line end"
-        raise InputError(message, path=lines.path, line=span[0], remedy="fetch, unpack or export the file again")
+    if lines.cut and found < columns:
+        lines.cut_off(f": {found} of {columns} columns and no line end")
     for line in span:
         lines.bad("column count", line, f"{found} columns, {columns} expected")

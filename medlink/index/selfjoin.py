@@ -113,9 +113,8 @@ def _checked(vectors: NDArray[np.float32]) -> NDArray[np.bool_]:
         bad = ~((np.abs(lengths - 1) <= _NORM_TOLERANCE) | (lengths == 0))
         if bad.any():
             at = int(np.argmax(bad))
-            raise ConfigError(
-                f"vector {start + at} has length {lengths[at]:.4g}, 1 expected", remedy="divide each vector by its norm"
-            )
+            remedy = "divide each vector by its norm"
+            raise ConfigError(f"vector {start + at} has length {lengths[at]:.4g}, 1 expected", remedy=remedy)
     return used
 
 
@@ -230,21 +229,28 @@ def _trained(vectors: NDArray[np.float32]) -> Any:
 def _ranked(vectors: NDArray[np.float32], queries: NDArray[np.int64], found: NDArray[np.int64], k: int) -> Neighbours:
     """The best k of the candidates ``found (q, w)`` without the queries themselves, by cosine, then by row."""
     found = np.ascontiguousarray(np.where(found == queries[:, None], NONE, found))
-    asked, cosines = vectors[queries], np.empty(found.shape, dtype=np.float32)
-    # One sum over the dimensions per pair, always in one order: equal pairs have equal cosines, in both directions.
-    faiss().fvec_inner_products_by_idx(
-        faiss().swig_ptr(cosines),
-        faiss().swig_ptr(asked),
-        faiss().swig_ptr(vectors),
-        faiss().swig_ptr(found),
-        vectors.shape[1],
-        len(queries),
-        found.shape[1],
-    )
     # Rounding lifts some cosines above 1.
-    np.minimum(cosines, 1, out=cosines)
+    cosines = np.minimum(exact_cosines(vectors[queries], vectors, found), 1)
     cosines[found < 0] = -np.inf
-    order = np.lexsort((found, -cosines), axis=1)[:, :k]
-    found, cosines = np.take_along_axis(found, order, axis=1), np.take_along_axis(cosines, order, axis=1)
+    found, cosines = best_first(found, cosines, k)
     cosines[found < 0] = NONE
     return found, cosines
+
+
+def exact_cosines(
+    queries: NDArray[np.float32], vectors: NDArray[np.float32], rows: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """``(q, w)`` cosines of ``(q, d)`` queries with the vectors at ``rows (q, w)``, all of them contiguous.
+
+    Each is one sum over the dimensions, always in one order: equal pairs have equal cosines, in both directions.
+    """
+    cosines = np.empty(rows.shape, dtype=np.float32)
+    pointers = map(faiss().swig_ptr, (cosines, queries, vectors, rows))
+    faiss().fvec_inner_products_by_idx(*pointers, vectors.shape[1], len(queries), rows.shape[1])
+    return cosines
+
+
+def best_first(rows: NDArray[np.int64], cosines: NDArray[np.float32], k: int) -> Neighbours:
+    """The k rows of each query with the highest cosines, and these; of equal ones the lower row first."""
+    order = np.lexsort((rows, -cosines), axis=1)[:, :k]
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(cosines, order, axis=1)

@@ -6,41 +6,23 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from medlink.lazy import lazily
 
 if TYPE_CHECKING:
     from medlink.kb.build import build_kb, extend_kb
     from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
     from medlink.kb.store import ConceptView, KnowledgeBase
 
-# Imported when they are asked for: the readers alone, of which the command line lists the formats, need no SQLAlchemy.
-_PLACES = {
-    "BuildReport": "report",
-    "ConceptView": "store",
-    "ExtendReport": "report",
-    "Input": "report",
-    "InputReport": "report",
-    "KnowledgeBase": "store",
-    "SourceCounts": "report",
-    "build_kb": "build",
-    "extend_kb": "build",
-}
 __all__ = [
-    "BuildReport",
-    "ConceptView",
-    "ExtendReport",
-    "Input",
-    "InputReport",
-    "KnowledgeBase",
-    "SourceCounts",
-    "build_kb",
+    "BuildReport", "ConceptView", "ExtendReport", "Input", "InputReport", "KnowledgeBase", "SourceCounts", "build_kb",
     "extend_kb",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
-    return globals()[name]
+]  # fmt: skip
+# The readers alone, of which the command line lists the formats, need no SQLAlchemy.
+_MODULES = {
+    "build": "build_kb extend_kb",
+    "report": "BuildReport ExtendReport Input InputReport SourceCounts",
+    "store": "ConceptView KnowledgeBase",
+}
+__getattr__ = lazily(__name__, _MODULES)

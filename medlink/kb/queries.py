@@ -74,6 +74,18 @@ PREFERRED = (
     .where(name.c.concept_id.in_(given("concept_ids")), name.c.preferred == 1)
     .order_by(name.c.id)
 )
+_ASKED = given("concept_ids")
+SOURCES_OF = (
+    select(concept.c.concept_id, source.c.name)
+    .join(source, source.c.id == concept.c.source_id)
+    .where(concept.c.concept_id.in_(_ASKED))
+)
+CODES_OF = select(mapping.c.concept_id, mapping.c.system, mapping.c.code).where(mapping.c.concept_id.in_(_ASKED))
+TYPE_WORDS = (
+    select(source.c.name, semantic_type.c.semantic_type)
+    .join(source, source.c.id == semantic_type.c.source_id)
+    .distinct()
+)
 LOOKUP = (
     select(*_NAME)
     .select_from(_named)

@@ -38,6 +38,18 @@ class SourceCounts:
     relations: int
     mappings: int
 
+    def __str__(self) -> str:
+        return (
+            f"{self.source.release}: {self.concepts:,} concepts, names {by_language(self.names)}, "
+            f"{self.definitions:,} definitions, {self.semantic_types:,} semantic types, "
+            f"{self.relations:,} relations, {self.mappings:,} mappings"
+        )
+
+
+def by_language(names: Mapping[str, int]) -> str:
+    """Counts of names by language, as text."""
+    return ", ".join(f"{tag or '-'} {count:,}" for tag, count in names.items()) or "none"
+
 
 @dataclass(frozen=True, slots=True)
 class InputReport:
@@ -73,6 +85,13 @@ class BuildReport:
     sources: tuple[SourceCounts, ...]
     inputs: tuple[InputReport, ...]
     seconds: float
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        for given in self.inputs:
+            yield from given.lines()
+        yield from map(str, self.sources)
+        yield f"wrote {self.path} in {self.seconds:.1f} s"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""

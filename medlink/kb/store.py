@@ -39,6 +39,15 @@ class ConceptView:
     mappings: tuple[Mapping, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a concept may be known by in another source: preferred names by language, codes as (system, code)."""
+
+    source: str
+    preferred: dict[str, str]
+    codes: frozenset[tuple[str, str]]
+
+
 class KnowledgeBase:
     """Concepts, their names and what binds them, read from one SQLite file.
 
@@ -172,6 +181,27 @@ class KnowledgeBase:
         tag = _tag(language)
         chosen = {concept_id: _choose(by_concept.get(concept_id, {}), tag or None) for concept_id in asked}
         return {concept_id: text for concept_id, text in chosen.items() if text is not None}
+
+    def identities(self, concept_ids: Iterable[str]) -> dict[str, Identity]:
+        """Sources, preferred names and codes of many concepts in three queries; unknown ids are left out."""
+        asked = json.dumps(list(dict.fromkeys(concept_ids)))
+        preferred: dict[str, dict[str, str]] = {}
+        for concept_id, tag, text in self._reader.rows(queries.PREFERRED, concept_ids=asked):
+            preferred.setdefault(concept_id, {})[tag] = text
+        codes: dict[str, set[tuple[str, str]]] = {}
+        for concept_id, system, code in self._reader.rows(queries.CODES_OF, concept_ids=asked):
+            codes.setdefault(concept_id, set()).add((system, code))
+        return {
+            concept_id: Identity(source, preferred.get(concept_id, {}), frozenset(codes.get(concept_id, ())))
+            for concept_id, source in self._reader.rows(queries.SOURCES_OF, concept_ids=asked)
+        }
+
+    def type_words(self) -> dict[str, set[str]]:
+        """The semantic types that each source uses, by its name; every row is read."""
+        words: dict[str, set[str]] = {}
+        for source, word in self._reader.rows(queries.TYPE_WORDS):
+            words.setdefault(source, set()).add(word)
+        return words
 
     def lookup(self, name: str, language: str | None = None) -> list[Name]:
         """Names that are written like ``name`` but for case, accents, hyphens and the like.

@@ -72,7 +72,7 @@ class GuardReader:
     def __init__(self) -> None:
         self._guarded, self._inflector = lru_cache(guarded), lru_cache(Inflector)
         self._of_word, self._inflected = lru_cache(_MOST)(_of_word), lru_cache(_MOST)(_inflected)
-        self._may_be_act, self._stems = lru_cache(_MOST)(_may_be_act), lru_cache(_MOST)(_stems)
+        self._may_be_act, self._stems = lru_cache(_MOST)(_may_be_act), lru_cache(_MOST)(Inflector.words)
         self.read = lru_cache(_TERMS)(self._read)
 
     def _read(self, term: str, language: str = "") -> Reading:
@@ -158,7 +158,7 @@ class GuardReader:
         rests = set()
         for tongue in tongues:
             small, inflector = tongue.articles.small_words, self._inflector(tongue.tag)
-            stems = sorted(stem for word in words if word not in small for stem in self._stems(word, inflector))
+            stems = sorted(stem for word in words if word not in small for stem in self._stems(inflector, word))
             if any(len(stem) >= _SHORTEST_REST for stem in stems):
                 rests.add(" ".join([tongue.tag, *stems]))
         return Acts(frozenset(found - general), bool(found), frozenset(rests))
@@ -167,10 +167,6 @@ class GuardReader:
 def _may_be_act(word: str, tongue: Language) -> bool:
     """Whether a word, or two of which it is one, may be an act."""
     return word in tongue.acts.halves or tongue.acts.some.search(word) is not None
-
-
-def _stems(word: str, inflector: Inflector) -> tuple[str, ...]:
-    return tuple(inflector.words(word))
 
 
 def _of_word(word: str, tongues: Sequence[Language]) -> Values:

@@ -35,6 +35,27 @@ def language_tag(code: str) -> str | None:
     return f"{base}-{rest}" if rest else base
 
 
+def named_tag(code: str) -> str:
+    """The tag of a language that the user named.
+
+    Raises:
+        ConfigError: it is no known language; the remedy says the tag where it is the name of one.
+
+    >>> named_tag("ger")
+    'de'
+    >>> named_tag("german")
+    Traceback (most recent call last):
+    medlink.errors.ConfigError: unknown language 'german'. Remedy: write de, its BCP 47 tag.
+    """
+    tag = language_tag(code)
+    if tag is None:
+        # the three letters of ISO 639-2 mostly begin the name of the language, in English or its own
+        meant = language_tag(code.strip()[:3]) if len(code.strip()) > 3 and code.strip().isalpha() else None
+        remedy = f"write {meant}, its BCP 47 tag" if meant else "give a BCP 47 tag such as de, en or es"
+        raise ConfigError(f"unknown language {code!r}", remedy=remedy)
+    return tag
+
+
 def language_filter(languages: Iterable[str] | None) -> frozenset[str] | None:
     """Tags of a language filter; ``None`` lets every language through.
 
@@ -48,13 +69,10 @@ def language_filter(languages: Iterable[str] | None) -> frozenset[str] | None:
         return None
     if isinstance(languages, str):
         languages = languages.split(",")
-    tags = {code: language_tag(code) for code in languages}
-    if None in tags.values():
-        unknown = next(code for code, tag in tags.items() if tag is None)
-        raise ConfigError(f"unknown language {unknown!r}", remedy="give BCP 47 tags, such as en,de,es")
+    tags = frozenset(map(named_tag, languages))
     if not tags:
         raise ConfigError("the language filter is empty", remedy="name at least one language, or leave it out")
-    return frozenset(filter(None, tags.values()))
+    return tags
 
 
 def base(language: str) -> str:

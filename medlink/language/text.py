@@ -1,8 +1,8 @@
 """The two forms under which names and mentions meet.
 
 ``normalise`` is the *exact* form: the same words in another typography (case, accents, ß, hyphens, apostrophes, Greek
-letters, possessives) get the same string. ``match_form`` is the *inflected* form: a plural or another case of the same
-words, a roman numeral and a digit, also get the same string. Numbers survive both, so ``type 1`` never meets
+letters, possessives) get the same string. :meth:`Inflector.form` is the *inflected* form: a plural or another case of
+the same words, a roman numeral and a digit, also get the same string. Numbers survive both, so ``type 1`` never meets
 ``type 2``. The exact form does not depend on the language, so that a name is found before its language is known; the
 inflected form does, by ``forms.json`` and ``articles.json``. Nothing here remembers a text but an :class:`Inflector`.
 """
@@ -230,24 +230,17 @@ class Inflector:
         return [token.text for token in self.tokens(text)]
 
     def form(self, text: str) -> str:
-        """The inflected form of a text as one string."""
+        """The inflected form of a text as one string.
+
+        >>> Inflector("de").form("Diabetes mellitus Typ II"), Inflector("de").form("Nierenzysten")
+        ('diabet mellitus typ 2', 'nierenzyst')
+        """
         return " ".join(self.words(text))
 
     def gap(self, text: str, one: Token, other: Token) -> str:
         """What stands between two words of a text, without what elision left there."""
         found = text[one.end : other.start]
         return found if self._elided is None else self._elided.sub("", found)
-
-
-def match_form(text: str, language: str) -> str:
-    """The inflected form of a single text as one string (:class:`Inflector` for many).
-
-    >>> match_form("Infecciones respiratorias", "es") == match_form("infección respiratoria", "es")
-    True
-    >>> match_form("Diabetes mellitus Typ II", "de"), match_form("Nierenzysten", "de")
-    ('diabet mellitus typ 2', 'nierenzyst')
-    """
-    return Inflector(language).form(text)
 
 
 def variants(text: str, language: str | None = None) -> list[str]:

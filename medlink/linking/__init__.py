@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from medlink.lazy import lazily
 from medlink.linking.options import LinkOptions
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from medlink.linking.mention import Mention
 
 __all__ = ["LinkOptions", "Linker", "Mention", "load"]
+__getattr__ = lazily(__name__, {"linker": "Linker", "mention": "Mention"})
 
 
 def load(bundle: str | Path, **options: Any) -> Linker:
@@ -29,11 +31,3 @@ def load(bundle: str | Path, **options: Any) -> Linker:
     from medlink.linking.linker import Linker
 
     return Linker(bundle, **options)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in ("Linker", "Mention"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from medlink.linking import linker
-
-    return getattr(linker, name)

@@ -1,17 +1,17 @@
-"""The last stage: what of a score each concept gets, and what is NIL."""
+"""The last stage: what of a score each concept gets, and what is linked, ambiguous or NIL."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from medlink.index import Bundle
+from medlink.linking.equals import Equals, Groups
 from medlink.linking.mention import Mention
 from medlink.linking.ranking import Ranked
-from medlink.records import Candidate
+from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Status
 
 # How much likelier a shared name means the concept that prefers it than one that has it as a synonym.
 _PREFERRED = 3.0
@@ -19,8 +19,20 @@ _PREFERRED = 3.0
 # usually differ by 0.1 to 0.3).
 _CONTEXT_TEMPERATURE = 0.05
 
-Shares = dict[float, float]
-"""For each concept, by key, its share of the score of the name; concepts that are not in it have all of theirs."""
+
+class Holder(NamedTuple):
+    """A concept that has the best name, by key, and its share of the score of the name.
+
+    ``same`` are the concepts of other sources that are shown as one with it.
+    """
+
+    concept: float
+    share: float
+    same: tuple[float, ...] = ()
+
+
+Shares = tuple[Holder, ...]
+"""Who shares the score of the best name, the largest share first; empty where it is the name of one concept alone."""
 
 
 class Decision(Protocol):
@@ -34,37 +46,56 @@ class Decision(Protocol):
         ``text`` of a mention is what is linked; ``contexts`` are n texts around them.
         """
 
-    def is_nil(self, candidates: Sequence[Candidate], threshold: float) -> bool:
-        """Whether no candidate is the link."""
+    def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
+        """Whether the first of the candidates is the link, or why there is none.
+
+        ``best`` is the score of the best name before it is shared.
+        """
 
 
-@dataclass(frozen=True, slots=True)
 class SharedNames:
-    """Concepts that have the best name in common share its score; a score below the threshold is NIL.
+    """Concepts that have the best name in common share its score; one that several sources have counts once.
 
     A name is first of all the name of the concept that prefers it. A context counts by the likeness of each concept's
-    preferred name to it.
+    preferred name to it. A mention is linked where one concept has the threshold, and more than any other that has the
+    name. It is ambiguous where the name has the threshold, and only sharing it keeps its concepts below; else NIL.
 
     Args:
         bundle: where the concepts are from.
+        prefer: sources whose concept is shown where several have it (:class:`~medlink.linking.equals.Equals`).
+
+    Raises:
+        ConfigError: no source of that name has concepts.
     """
 
-    bundle: Bundle
+    def __init__(self, bundle: Bundle, prefer: Sequence[str] = ()) -> None:
+        self.bundle, self.equals = bundle, Equals(bundle, prefer)
 
-    def is_nil(self, candidates: Sequence[Candidate], threshold: float) -> bool:
-        return not candidates or candidates[0].score < threshold
+    def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
+        if not candidates or best < threshold:
+            return NIL
+        undecided = len(shares) > 1 and shares[0].share == shares[1].share
+        return AMBIGUOUS if undecided or candidates[0].score < threshold else LINKED
 
     def shares(
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
     ) -> list[Shares]:
-        shares = [_tied(candidates) for candidates in ranked]
-        wanted = [i for i, same in enumerate(shares) if same]
-        if contexts is None or not wanted:
-            return shares
+        holders = [_holders(candidates) for candidates in ranked]
+        groups = self.equals.groups({tuple(same) for same in holders if same})
+        shares = [_shared(same, groups[tuple(same)]) if same else () for same in holders]
+        wanted = [i for i, same in enumerate(shares) if len(same) > 1]
+        if contexts is not None and wanted:
+            self._weigh(shares, wanted, mentions, contexts)
+        return [tuple(sorted(same, key=lambda holder: (-holder.share, holder.concept))) for same in shares]
+
+    def _weigh(
+        self, shares: list[Shares], wanted: Sequence[int], mentions: Sequence[Mention], contexts: Sequence[str]
+    ) -> None:
+        """Let the contexts of some mentions weigh on how their concepts share."""
         encoder = self.bundle.encoder
         # the mention itself says nothing about which of its concepts is meant
         around = encoder.encode([contexts[i].replace(mentions[i].text, " ") for i in wanted])
-        concepts = sorted({concept for i in wanted for concept in shares[i]})
+        concepts = sorted({holder.concept for i in wanted for holder in shares[i]})
         ids = self.bundle.index.concept_ids(np.array(concepts))
         languages = sorted({mentions[i].language or "" for i in wanted})
         labels: list[str] = []
@@ -75,17 +106,23 @@ class SharedNames:
         vectors = dict(zip(places, encoder.encode(labels), strict=True))
         for vector, i in zip(around, wanted, strict=True):
             same = shares[i]
-            likeness = np.array([float(vectors[mentions[i].language or "", c] @ vector) for c in same])
+            likeness = np.array([float(vectors[mentions[i].language or "", one.concept] @ vector) for one in same])
             likeness /= _CONTEXT_TEMPERATURE
-            weight = np.exp(likeness - likeness.max()) * np.array(list(same.values()))
-            shares[i] = dict(zip(same, (weight / weight.sum()).tolist(), strict=True))
-        return shares
+            weight = np.exp(likeness - likeness.max()) * np.array([one.share for one in same])
+            parts = (weight / weight.sum()).tolist()
+            shares[i] = tuple(one._replace(share=part) for one, part in zip(same, parts, strict=True))
 
 
-def _tied(candidates: Sequence[Ranked]) -> Shares:
-    """Shares of the concepts that have the best name, empty for one alone."""
-    holders = [c for c in candidates if c.name == candidates[0].name]
-    if len(holders) < 2:
-        return {}
-    weights = {c.concept: _PREFERRED if c.preferred else 1.0 for c in holders}
-    return {concept: weight / sum(weights.values()) for concept, weight in weights.items()}
+def _holders(candidates: Sequence[Ranked]) -> dict[float, bool]:
+    """The concepts that have the best name, in the order of their ids, and whether they prefer it; none for one."""
+    holders = {c.concept: c.preferred for c in candidates if c.name == candidates[0].name}
+    return holders if len(holders) > 1 else {}
+
+
+def _shared(holders: Mapping[float, bool], groups: Groups) -> Shares:
+    """Shares of concepts, of which those of a group have one together."""
+    weights = [_PREFERRED if any(holders[concept] for concept in group) else 1.0 for group in groups]
+    return tuple(
+        Holder(concept, weight / sum(weights), tuple(same))
+        for (concept, *same), weight in zip(groups, weights, strict=True)
+    )

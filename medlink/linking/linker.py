@@ -19,13 +19,13 @@ from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.linking.calibration import Calibration
 from medlink.linking.candidates import INFLECTED, ROUTES, WIDTH, Asked
-from medlink.linking.decision import Decision, SharedNames
+from medlink.linking.decision import Decision, Holder, SharedNames, Shares
 from medlink.linking.join import Join, default_join
 from medlink.linking.measures import gather
 from medlink.linking.mention import Mention
 from medlink.linking.options import LinkOptions, known_tag
 from medlink.linking.ranking import Ranked, Ranker, best_names
-from medlink.records import Candidate, Link
+from medlink.records import Candidate, Link, Status
 
 _BATCH = 256
 _REMEMBERED = 8192  # distinct mentions whose concepts are kept for the next call
@@ -34,7 +34,8 @@ _SHOWN = 65_536  # concepts whose id, preferred name and types are kept, for eac
 # A mention as it is linked, and the context where the ranker looks at it.
 _Key = tuple[str, str | None, str | None]
 # A distinct list of candidates: number of the distinct mention, language, and how concepts share the score.
-_Wanted = tuple[int, str | None, tuple[tuple[float, float], ...]]
+_Wanted = tuple[int, str | None, Shares]
+_ALONE = Holder(0.0, 1.0)  # what stands for a concept that shares no score
 # Id, preferred name and semantic types of a concept.
 _Shown = tuple[str, str | None, tuple[str, ...]]
 
@@ -46,8 +47,8 @@ class Linker:
         bundle: an opened bundle, or its folder.
         ranker: what ranks the candidates; the weights of the bundle when left out.
         calibration: what turns ranks into scores; the curves of the bundle when left out.
-        decision: what shares out scores and decides on NIL; :class:`~medlink.linking.decision.SharedNames` when left
-            out.
+        decision: what shares out scores and decides what is linked, ambiguous or NIL;
+            :class:`~medlink.linking.decision.SharedNames` when left out.
         options: fields of :class:`~medlink.linking.options.LinkOptions`.
 
     Raises:
@@ -73,7 +74,7 @@ class Linker:
         join = Join.from_dict(fitted) if fitted else default_join()
         self.ranker: Ranker = join.ranker if ranker is None else ranker
         self.calibration: Calibration = join.calibration if calibration is None else calibration
-        self.decision: Decision = SharedNames(self.bundle) if decision is None else decision
+        self.decision: Decision = SharedNames(self.bundle, self.options.prefer) if decision is None else decision
 
     def link(
         self,
@@ -109,13 +110,12 @@ class Linker:
         ranked = self._ranked(distinct, max(WIDTH, 2 * options.k))
         shares = self.decision.shares(asked, contexts, [ranked[numbers[key]] for key in keys])
         # Mentions of one key differ in their candidates only where their contexts share out the score differently.
-        wanted = [(numbers[key], key[1], tuple(share.items())) for key, share in zip(keys, shares, strict=True)]
-        named = self._candidates({which: _ordered(ranked[which[0]], dict(which[2]), options.k) for which in wanted})
+        wanted = [(numbers[key], key[1], share) for key, share in zip(keys, shares, strict=True)]
+        named = self._candidates({which: _ordered(ranked[which[0]], which[2], options.k) for which in wanted})
         links = []
         for given, which in zip(mentions, wanted, strict=True):
             text, expanded = (given.text, given.expanded) if isinstance(given, Mention) else (given, None)
-            nil = self.decision.is_nil(named[which], options.threshold)
-            links.append(Link(text, named[which], nil, expanded))
+            links.append(Link(text, *named[which], expanded))
         return links
 
     def _asked(self, mention: str | Mention) -> Mention:
@@ -152,28 +152,35 @@ class Linker:
             del self._remembered[next(iter(self._remembered))]
         return [found[digest] for digest in digests]
 
-    def _candidates(self, ordered: dict[_Wanted, list[Ranked]]) -> dict[_Wanted, tuple[Candidate, ...]]:
-        """Candidates with their scores and names, of all wanted lists at once."""
+    def _candidates(self, ordered: dict[_Wanted, list[Ranked]]) -> dict[_Wanted, tuple[tuple[Candidate, ...], Status]]:
+        """Candidates with their scores and names, and what is decided about them, of all wanted lists at once."""
         flat = [one for ranked in ordered.values() for one in ranked]
         named = np.array([one.route <= INFLECTED for one in flat], dtype=bool)
         scores = self.calibration.score(np.array([one.rank for one in flat]), named).tolist()
         texts = self.index.describe(np.array([one.entry for one in flat], dtype=np.int64))
         described = iter(zip(flat, scores, *texts, strict=True))
         concepts: dict[str | None, set[float]] = {}
-        for (_, language, _), ranked in ordered.items():
+        for (_, language, shares), ranked in ordered.items():
             concepts.setdefault(language, set()).update(one.concept for one in ranked)
+            concepts[language].update(concept for holder in shares for concept in holder.same)
         shown = {language: self._show(wanted, language) for language, wanted in concepts.items()}
-        out: dict[_Wanted, tuple[Candidate, ...]] = {}
+        out: dict[_Wanted, tuple[tuple[Candidate, ...], Status]] = {}
         for which, ranked in ordered.items():
-            shares, show = dict(which[2]), shown[which[1]]
-            candidates, ceiling = [], 1.0
+            held, show = {holder.concept: holder for holder in which[2]}, shown[which[1]]
+            candidates, ceiling, best = [], 1.0, 0.0
             for one, score, text, language, source in islice(described, len(ranked)):
                 concept_id, preferred, types = show[one.concept]
+                _, share, same = held.get(one.concept, _ALONE)
+                best = best or score
                 # what ranks lower is never the likelier link, however many concepts share the best name
-                ceiling = min(score * shares.get(one.concept, 1.0), ceiling)
+                ceiling = min(score * share, ceiling)
                 label, route = text if preferred is None else preferred, ROUTES[one.route]
-                candidates.append(Candidate(concept_id, label, round(ceiling, 6), text, language, route, source, types))
-            out[which] = tuple(candidates)
+                ids = tuple(show[concept][0] for concept in same)
+                candidates.append(
+                    Candidate(concept_id, label, round(ceiling, 6), text, language, route, source, types, ids)
+                )
+            decided = self.decision.status(candidates, round(best, 6), which[2], self.options.threshold)
+            out[which] = tuple(candidates), decided
         return out
 
     def _show(self, concepts: set[float], language: str | None) -> dict[float, _Shown]:
@@ -191,10 +198,13 @@ class Linker:
         return remembered
 
 
-def _ordered(ranked: list[Ranked], shares: dict[float, float], k: int) -> list[Ranked]:
-    """The best k: concepts that share the best name first, in the order of their shares; all others as they are."""
+def _ordered(ranked: list[Ranked], shares: Shares, k: int) -> list[Ranked]:
+    """The best k: who shares the score of the best name first, in the order of the shares; all others as they are."""
     if not shares:
         return ranked[:k]
-    # those of one share stay as they are, which is in the order of their ids
-    holders = sorted((one for one in ranked if one.concept in shares), key=lambda one: -shares[one.concept])
-    return [*holders, *(one for one in ranked if one.concept not in shares)][:k]
+    by_concept = {one.concept: one for one in ranked}
+    first = [by_concept.pop(holder.concept) for holder in shares]
+    for holder in shares:
+        for concept in holder.same:
+            del by_concept[concept]
+    return [*first, *by_concept.values()][:k]

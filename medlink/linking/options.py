@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import AfterValidator, Field
 
-from medlink.errors import ConfigError
-from medlink.language.tags import language_tag
+from medlink.language.tags import named_tag
 from medlink.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,12 +22,7 @@ def known_tag(language: str | None) -> str | None:
     >>> known_tag("ger"), known_tag("de_AT"), known_tag(None)
     ('de', 'de-at', None)
     """
-    if not language:
-        return None
-    tag = language_tag(language)
-    if tag is None:
-        raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag such as de, en or es")
-    return tag
+    return named_tag(language) if language else None
 
 
 class LinkOptions(Settings):
@@ -53,6 +47,16 @@ class LinkOptions(Settings):
     ] = ()
     semantic_types: Annotated[
         tuple[str, ...], Field(strict=False, description="Only concepts of this semantic type; may be repeated.")
+    ] = ()
+
+    prefer: Annotated[
+        tuple[str, ...],
+        AfterValidator(lambda given: tuple(part.strip() for one in given for part in one.split(",") if part.strip())),
+        Field(
+            strict=False,
+            description="Sources whose concept is shown where several have the same, first one first, such as "
+            "HOUSE,SNOMEDCT  [default: as loaded]",
+        ),
     ] = ()
 
     @property

@@ -1,7 +1,8 @@
-"""``load_encoder``: one door to every encoder, built in, from a folder, or by a hub name the user gave."""
+"""``load_encoder``: one door to every encoder, built in, from a folder, or from the hub when the user says so."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models.static.encoder import StaticEncoder, is_static
-from medlink.models.transformer import TransformerEncoder
+from medlink.models.transformer import HUB, TransformerEncoder
 
 BUILTIN = "builtin"
+_HUB_NAME = re.compile(r"\w[\w.-]*/[\w.-]+")
 _ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -56,23 +58,25 @@ def load_encoder(name: str | Path = BUILTIN, *, device: str | None = None) -> En
     """Open an encoder.
 
     Args:
-        name: ``"builtin"``, a model folder, or the name of a hub model such as ``FremyCompany/BioLORD-2023-M``.
-            Only a name that is no folder is ever looked up on the hub.
+        name: ``"builtin"``, a model folder, or ``"hf:"`` and the name of a model of the Hugging Face hub, such as
+            ``hf:FremyCompany/BioLORD-2023-M``. Only the last asks the network.
         device: torch device for a transformer; a static encoder always runs on the CPU.
 
     Returns:
         A static encoder (NumPy alone) or a sentence-transformers model.
 
     Raises:
-        EncoderError: nothing usable stands at that place.
+        EncoderError: nothing usable stands at that place, or the hub does not give the model.
 
     >>> load_encoder().encode(["Herzinfarkt"]).shape
     (1, 256)
     """
+    if str(name).startswith(HUB):
+        return TransformerEncoder(name, device=device)
     folder = builtin_folder() if name == BUILTIN else Path(name)
-    if folder.is_dir():
-        return StaticEncoder.load(folder) if is_static(folder) else TransformerEncoder(folder, device=device)
-    text = str(name)
-    if text.startswith((".", "/", "~")) or text.count("/") > 1 or "\\" in text:
-        raise EncoderError("no such encoder folder", path=name, remedy="name 'builtin', a model folder, or a hub model")
-    return TransformerEncoder(text, device=device)
+    if name == "" or not folder.is_dir():
+        remedy = f"name {BUILTIN!r} or a model folder"
+        if _HUB_NAME.fullmatch(str(name)):
+            remedy += f", or {HUB}{name} for the model of the Hugging Face hub, which is fetched"
+        raise EncoderError("no such encoder folder", path=name, remedy=remedy)
+    return StaticEncoder.load(folder) if is_static(folder) else TransformerEncoder(folder, device=device)

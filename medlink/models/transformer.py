@@ -17,11 +17,16 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 
+HUB = "hf:"
+"""Before the name of a model of the Hugging Face hub: nothing else is ever fetched."""
+_PATIENCE = 10.0  # seconds for an answer of the hub
+
+
 class TransformerEncoder:
     """A sentence-transformers model behind the :class:`Encoder` protocol.
 
     Args:
-        name: model folder, or hub model name.
+        name: model folder, or ``hf:`` and the name of a hub model.
         device: torch device; the default is a GPU where there is one.
         batch_size: names embedded at a time.
     """
@@ -30,13 +35,16 @@ class TransformerEncoder:
         with needs_extra("transformers", "an encoder that is a transformer"):
             from sentence_transformers import SentenceTransformer
 
-        local = Path(name).exists()
+        hub, where = str(name).startswith(HUB), str(name).removeprefix(HUB)
+        refused = _refused(where) if hub else ""
+        local = not hub or bool(refused)
         try:
-            self._model = SentenceTransformer(str(name), device=device, local_files_only=local, trust_remote_code=False)
+            self._model = SentenceTransformer(where, device=device, local_files_only=local, trust_remote_code=False)
         except Exception as error:  # the library raises many kinds for one cause: no model of that name
             raise EncoderError(
-                f"no sentence-transformers model could be loaded from {str(name)!r}: {error}",
-                remedy="name 'builtin', a model folder, or a hub model that this machine can reach",
+                f"no sentence-transformers model could be loaded: {refused or ' '.join(str(error).split())}",
+                path=name,
+                remedy="check its name and the network, or name a model folder" if hub else "name a model folder",
             ) from error
         self._batch_size = batch_size
 
@@ -68,6 +76,19 @@ class TransformerEncoder:
         """Write the model folder with safetensors weights."""
         self._model.save(str(folder), safe_serialization=True)
         return Path(folder)
+
+
+def _refused(name: str) -> str:
+    """Why the hub cannot be asked for a model, which may yet be in its cache; empty where it can."""
+    with needs_extra("transformers", "an encoder of the hub"):
+        from huggingface_hub import model_info
+
+    try:
+        # the library itself would try again and again for more than a minute
+        model_info(name, timeout=_PATIENCE)
+    except Exception as error:  # as above
+        return f"the hub says: {' '.join(str(error).split())}"
+    return ""
 
 
 def fingerprint_of(model: SentenceTransformer) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from medlink.errors import ConfigError, InputError
+from medlink.files.streams import text_encoding
 from medlink.index import Bundle
 from medlink.notes.pipeline import NotePipeline, link_all
 from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, read_notes
@@ -42,6 +43,7 @@ def link_notes(
     processes: int = 1,
     resume: bool = False,
     fields: Fields | None = None,
+    encoding: str = "utf-8",
     progress: Callable[[int], object] | None = None,
     **options: Any,
 ) -> Report:
@@ -54,6 +56,7 @@ def link_notes(
         processes: worker processes; they change nothing but the speed.
         resume: go on where a killed run with the same inputs, options and bundle stopped.
         fields: names of the JSONL fields.
+        encoding: that of all files and of standard input, such as ``latin-1``.
         progress: called with the number of notes that are finished so far.
         options: fields of :class:`~medlink.notes.options.NoteOptions`, such as ``language`` and ``threshold``.
 
@@ -62,14 +65,14 @@ def link_notes(
 
     Raises:
         InputError: an input does not exist, or no note of all could be linked.
-        ConfigError: an option is unknown or out of range, or the output cannot be written or resumed.
+        ConfigError: an option or the encoding is unknown or out of range, or the output cannot be written or resumed.
         BundleError: the bundle cannot be opened.
     """
-    source = _Source(inputs, fields or Fields())
+    source = _Source(inputs, fields or Fields(), text_encoding(encoding))
     pipeline = NotePipeline(bundle, **options)
     writer = JsonLinesWriter(out) if out is None or isinstance(out, str | Path) else out
     versions = pipeline.bundle.versions
-    facts = [source.state(resume), pipeline.options.to_dict(), versions, asdict(source.fields)]
+    facts = [source.state(resume), pipeline.options.to_dict(), versions, asdict(source.fields), source.encoding]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     done = writer.open(Job(key, (*source.reads(), pipeline.bundle.folder), versions, resume))
     report = Report()
@@ -104,8 +107,10 @@ def link_notes(
 class _Source:
     """Where notes come from: files, standard input, or objects of the caller (``_notes``)."""
 
-    def __init__(self, inputs: str | Path | Iterable[str | Path] | Iterable[Note], fields: Fields) -> None:
-        self.fields = fields
+    def __init__(
+        self, inputs: str | Path | Iterable[str | Path] | Iterable[Note], fields: Fields, encoding: str
+    ) -> None:
+        self.fields, self.encoding = fields, encoding
         self.paths: list[str] = []
         self._named: list[str] = []
         self._notes: Iterable[Note] | None = None
@@ -119,7 +124,7 @@ class _Source:
             self.paths = find_inputs(self._named)
 
     def notes(self) -> Iterator[Note]:
-        return read_notes(self.paths, self.fields) if self._notes is None else iter(self._notes)
+        return read_notes(self.paths, self.fields, self.encoding) if self._notes is None else iter(self._notes)
 
     def reads(self) -> list[str | int | Path]:
         """What is read and must not be written over."""

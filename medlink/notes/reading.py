@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from medlink.errors import InputError
+from medlink.files.json import parse_json
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 
@@ -65,22 +66,25 @@ def find_inputs(paths: Sequence[str]) -> list[str]:
     return found
 
 
-def read_notes(inputs: Sequence[str], fields: Fields | None = None) -> Iterator[Note]:
+def read_notes(inputs: Sequence[str], fields: Fields | None = None, encoding: str = "utf-8") -> Iterator[Note]:
     """Notes of all inputs, one at a time; a note that cannot be read is given with its problem.
 
     A JSONL file holds one note a line. Standard input is JSONL when its first line is a JSON object, else one note.
+
+    Raises:
+        ConfigError: ``encoding``, that of all inputs, is not known, or none of lines of text.
     """
     for given in inputs:
         first = _first_line(sys.stdin.buffer) if given == STANDARD_INPUT else None
-        file = _Input(given, first)
+        file = _Input(given, first, encoding)
         try:
-            if Path(given).suffix.lower() in _LINES if first is None else _is_object(first):
+            if Path(given).suffix.lower() in _LINES if first is None else _is_object(first, encoding):
                 yield from file.notes(fields or Fields())
             else:
                 yield Note(given, file.text())
         except InputError as error:
             cause = error.__cause__
-            said = cause.strerror if isinstance(cause, OSError) else _not_utf8(cause)
+            said = cause.strerror if isinstance(cause, OSError) else _not_decoded(cause)
             yield Note(given, problem=said or error.message)
 
 
@@ -94,14 +98,17 @@ def _first_line(stream: BinaryIO) -> bytes:
     return first
 
 
-def _is_object(line: bytes) -> bool:
-    with suppress(ValueError, RecursionError):
-        return isinstance(json.loads(line.decode("utf-8-sig")), dict)
+def _is_object(line: bytes, encoding: str) -> bool:
+    with suppress(ValueError):
+        # half a character of a wide line end may be missing
+        return isinstance(parse_json(line.decode(encoding, "ignore").removeprefix("\ufeff")), dict)
     return False
 
 
-def _not_utf8(error: BaseException | None) -> str:
-    return f"not UTF-8 at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
+def _not_decoded(error: BaseException | None) -> str:
+    if not isinstance(error, UnicodeDecodeError):
+        return ""
+    return f"not {error.encoding.upper()} at byte {error.start}, see --encoding"
 
 
 class _StandardInput(BytesIO):
@@ -115,15 +122,15 @@ class _StandardInput(BytesIO):
 class _Input(LineFile):
     """One input; what is bad about a line is given as a note in its place."""
 
-    def __init__(self, given: str, first: bytes | None) -> None:
+    def __init__(self, given: str, first: bytes | None, encoding: str) -> None:
         stream = None if first is None else _StandardInput(first)
-        super().__init__(given, Problems(1), stream=stream, may_be_empty=True, longest=_LONGEST)
+        super().__init__(given, Problems(1), stream=stream, encoding=encoding, may_be_empty=True, longest=_LONGEST)
         self._named = given
         self._bad: list[Note] = []
 
     def bad(self, kind: str, line: int, detail: str = "") -> None:
         """Keep a bad line."""
-        self._bad.append(Note(f"{self._named}:{line}", problem=_not_utf8(sys.exception()) or kind))
+        self._bad.append(Note(f"{self._named}:{line}", problem=_not_decoded(sys.exception()) or kind))
 
     def notes(self, fields: Fields) -> Iterator[Note]:
         """The notes of JSON lines."""
@@ -137,14 +144,13 @@ class _Input(LineFile):
 def _note(line: str, place: str, fields: Fields) -> Note:
     """The note of one line."""
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
+        row = parse_json(line)
+    except json.JSONDecodeError:
         return Note(place, problem="not JSON")
+    except ValueError as error:
+        return Note(place, problem=f"JSON that cannot be used: {error}")
     if not isinstance(row, dict) or not isinstance(row.get(fields.text), str):
         return Note(place, problem=f"no field {fields.text!r} with a text")
-    note_id, text, language = str(row.get(fields.note_id, place)), row[fields.text], row.get(fields.language)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        return Note(note_id, problem=f"half a surrogate pair at character {error.start}")
-    return Note(note_id, text, language if isinstance(language, str) else None)
+    language = row.get(fields.language)
+    note_id = str(row.get(fields.note_id, place))
+    return Note(note_id, row[fields.text], language if isinstance(language, str) else None)

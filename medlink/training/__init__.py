@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from medlink.lazy import lazily
 
 if TYPE_CHECKING:
     from medlink.training.biolord.trainer import BioLordTrainer
     from medlink.training.coderpp.trainer import CoderPlusPlusTrainer
 
 __all__ = ["BioLordTrainer", "CoderPlusPlusTrainer"]
-
-
-def __getattr__(name: str) -> Any:
-    """A trainer, imported when it is asked for: recipes alone need little."""
-    from importlib import import_module
-
-    places = {"BioLordTrainer": "biolord", "CoderPlusPlusTrainer": "coderpp"}
-    if name not in places:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{places[name]}.trainer"), name)
+__getattr__ = lazily(__name__, {"biolord.trainer": "BioLordTrainer", "coderpp.trainer": "CoderPlusPlusTrainer"})

@@ -149,7 +149,7 @@ def test_paths_count_from_the_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert recipe.training_data().definitions == (tmp_path / "glossary.tsv",)
     # a folder beside it, or the name of a hub model
     assert recipe.encoder("base") == str(tmp_path / "base")
-    assert recipe.encoder("someone/model") == "someone/model"
+    assert recipe.encoder("hf:someone/model") == "hf:someone/model"
     # a table twice is refused by the library as well
     with pytest.raises(ConfigError, match="the table a is given twice"):
         read_recipe(write(tmp_path, 'tables = ["sts.tsv"]', 'tables = ["a", "a"]'))

@@ -196,8 +196,10 @@ def test_the_student_is_bound_by_its_weights(begun: Path, tmp_path: Path) -> Non
         rebind(begun, change)
 
 
-def test_a_hub_model_is_bound_by_its_weights(begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # what is no folder beside the recipe is looked up as a hub model is
+def test_an_encoder_elsewhere_is_bound_by_its_weights(
+    begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # what is no folder beside the recipe may be one in the working folder
     (tmp_path / "elsewhere" / "someone").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "elsewhere")
     shutil.copytree(begun / "base", "someone/model")

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from medlink.cli.main import app
-from medlink.cli.page import write_page
+from medlink.curation.note_page import write_notes
 from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.kb import KnowledgeBase
@@ -21,13 +21,13 @@ def test_the_page_is_whole(demo_path: Path, tmp_path: Path, monkeypatch: pytest.
     page.chmod(0o600)
     (tmp_path / "link.html").symlink_to(page)
     with KnowledgeBase(demo_path) as kb:
-        assert write_page(tmp_path / "link.html", [], kb) == tmp_path / "link.html"
+        write_notes(tmp_path / "link.html", [], kb, title="t")
         assert stat.S_IMODE(page.stat().st_mode) == 0o600
         whole = page.read_text("utf-8")
         assert whole.endswith("</html>\n")
         monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
         with pytest.raises(ConfigError, match=r"p\.html: the page cannot be written: No space left"):
-            write_page(page, [], kb)
+            write_notes(page, [], kb, title="t")
     assert page.read_text("utf-8") == whole
     assert sorted(found.name for found in tmp_path.iterdir()) == ["link.html", "p.html"]
 

@@ -119,7 +119,7 @@ def test_bad_rows_are_said(tmp_path: Path) -> None:
 
 
 def test_refusals_of_retrieval(queries: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"unknown language 'klingon'\. Remedy: give a BCP 47 tag, such as de"):
+    with pytest.raises(ConfigError, match=r"unknown language 'klingon'\. Remedy: give a BCP 47 tag such as de"):
         run("retrieval", TABLE, queries, "--language", "klingon")
     with pytest.raises(ConfigError, match="unknown language 'klingon'"):
         run("retrieval", TABLE, queries, "--dictionary-languages", "klingon")

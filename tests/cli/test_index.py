@@ -43,7 +43,7 @@ def test_add(bundle: Path, table: Path, tmp_path: Path) -> None:
         f"table {table}: 4 rows",
         "  left out: 1 relation of a concept that is not loaded",
         "  bad rows: 1 unknown language",
-        f"    {table}:5: unknown language",
+        f"    {table}:5: unknown language ('klingon')",
         f"table {other}: 1 rows",
         f"{bundle}: 4 names and 2 concepts added; the index has 6 names, 4 of them since it was built",
     ]

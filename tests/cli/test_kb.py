@@ -132,6 +132,59 @@ def test_max_bad_share(table: Path, tmp_path: Path) -> None:
     assert f"{table}:8: column count (2 columns, 7 expected)" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("out", "made"),
+    [
+        ("house", "house/kb.sqlite"),
+        ("house/", "house/kb.sqlite"),
+        ("house.db/", "house.db/kb.sqlite"),
+        ("umls-2026.1", "umls-2026.1/kb.sqlite"),
+        ("house.sqlite", "house.sqlite"),
+        ("new/house.db", "new/house.db"),
+        ("there.db", "there.db/kb.sqlite"),
+        ("old", "old"),
+    ],
+)
+def test_a_name_without_a_suffix_is_a_bundle_folder(
+    out: str, made: str, table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("there.db").mkdir()
+    run("build", "old.sqlite", "--table", table)
+    Path("old.sqlite").rename("old")  # made when such a name was that of a file
+    said = run("build", out, "--table", table).stdout.splitlines()
+    assert Path(made).is_file()
+    assert names(Path(out)) >= {"seizure"}
+    wrote = next(i for i, line in enumerate(said) if line.startswith(f"wrote {tmp_path / made} in "))
+    assert said[wrote + 1 :] == ([f"next: medlink index build {out}"] if made.endswith("kb.sqlite") else [])
+
+
+def test_what_is_next_can_be_typed(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run("build", "my house", "--table", table).stdout.endswith("next: medlink index build 'my house'\n")
+    Path("file").write_text("mine")
+    with pytest.raises(MedlinkError, match="is a file, and a name that ends in a slash is a bundle folder"):
+        run("build", "file/", "--table", table)
+    with pytest.raises(MedlinkError, match="is not replaced"):
+        run("build", "file", "--table", table)
+    assert Path("file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("out", ["typo/", "typo/house", "typo/house.sqlite", "typo/more/house.sqlite"])
+def test_a_build_that_fails_leaves_nothing(out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MedlinkError, match="no such file"):
+        run("build", out, "--table", "none.tsv")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["search", "show"])
+def test_a_language_by_its_name(command: str, built: Path) -> None:
+    with pytest.raises(MedlinkError, match=r"unknown language 'german'\. Remedy: write de, its BCP 47 tag"):
+        run(command, built, "H:2", "--language", "german")
+    assert run(command, built, "H:2", "--language", "GER").exit_code == 0
+
+
 def test_output_folder_and_json(table: Path, tmp_path: Path) -> None:
     (tmp_path / "bundle").mkdir()
     result = run("build", tmp_path / "bundle", "--table", table, "--json")

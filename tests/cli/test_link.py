@@ -127,7 +127,7 @@ def test_strange_notes_cost_only_themselves(demo_path: Path, tmp_path: Path) -> 
     found = {Path(str(r["note"])).name for r in lines(out)}
     assert found == {"d_control.txt", "e_rtl.txt", "f_bom.txt", "g.jsonl:1"}
     assert "7 notes could not be read" in result.stderr
-    assert "a_latin.txt: not UTF-8 at byte 6" in result.stderr
+    assert "a_latin.txt: not UTF-8 at byte 6, see --encoding" in result.stderr
     assert "g.jsonl:2: not JSON" in result.stderr
     assert "g.jsonl:3: no field 'text' with a text" in result.stderr
     # the words of a note stay in the note
@@ -202,7 +202,7 @@ def test_resume_after_a_kill(demo_path: Path, tmp_path: Path) -> None:
     assert not out.exists()
     done = json.loads(state.read_text())["notes"]
     assert 0 < done < 3000
-    for other in (("--k", 2), ("--language-field", "tongue")):
+    for other in (("--k", 2), ("--language-field", "tongue"), ("--encoding", "latin-1")):
         with pytest.raises(ConfigError, match="unfinished run had other inputs, options or another bundle"):
             run(demo_path, source, "--language", "en", *other, "-o", out, "--resume")
     result = run(demo_path, source, "--language", "en", "-o", out, "--resume")
@@ -244,10 +244,10 @@ def test_bad_lines_stay_in_their_place_and_long_ones_are_read(tmp_path: Path) ->
         ids = [note.note_id.rpartition("jsonl:")[2] for note in found]
         assert [(at, note.problem) for at, note in zip(ids, found, strict=True)] == [
             ("1", None),
-            ("2", "not UTF-8 at byte 10"),
+            ("2", "not UTF-8 at byte 10, see --encoding"),
             ("4", "not JSON"),
             ("long", None),
-            ("6", "not UTF-8 at byte 0"),
+            ("6", "not UTF-8 at byte 0, see --encoding"),
         ]
     assert "cut off" in str(list(read_notes([str(tmp_path / "cut.jsonl")]))[-1].problem)
 
@@ -377,3 +377,26 @@ def test_standard_input_and_output_of_a_shell(demo_path: Path, notes: Path) -> N
     )
     assert (notes / "de.txt").read_bytes() == before
     assert said(f"{begin} de.txt >&-") == ("medlink: standard output is closed. Remedy: name a file with -o.\n")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le"])
+def test_notes_in_another_encoding(demo_path: Path, tmp_path: Path, encoding: str) -> None:
+    text = "Die Patientin hat Ödeme."
+    rows = "".join(json.dumps({"id": n, "text": text}, ensure_ascii=False) + "\n" for n in range(2)).encode(encoding)
+    (tmp_path / "n.jsonl").write_bytes(rows)
+    (tmp_path / "n.txt").write_bytes(text.encode(encoding))
+    for source, given, count in ((tmp_path, None, 3), ("-", rows, 2), ("-", text.encode(encoding), 1)):
+        result = run(demo_path, source, "--language", "de", "--encoding", encoding, text=given)
+        assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == ["Ödeme"] * count
+    with pytest.raises(ConfigError, match=r"unknown encoding 'latin-one'\. Remedy: give one such as utf-8 or latin-1"):
+        run(demo_path, tmp_path, "--encoding", "latin-one", "-o", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_encoding_that_is_not_named(demo_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("Ödeme".encode("utf-16"))
+    (tmp_path / "b.txt").write_text("Ödeme", "utf-8")
+    problems = [note.problem for note in read_notes([str(tmp_path / "a.txt"), str(tmp_path / "b.txt")])]
+    assert problems == ["is UTF-16, not UTF-8", None]
+    with pytest.raises(InputError, match="no note could be read; the first: not UTF-32"):
+        run(demo_path, tmp_path / "b.txt", "--encoding", "utf-32")

@@ -131,13 +131,13 @@ def train_resumed(kb: Path, start: Path, out: Path) -> str:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--refresh", "often"), "refresh is 'often', a whole number or 'epoch' or 'never' expected"),
-        (("--positives", "0"), "positives is 0, at least 1 expected"),
+        (("--refresh", "often"), "--refresh is 'often', a whole number or 'epoch' or 'never' expected"),
+        (("--positives", "0"), "--positives is 0, at least 1 expected"),
         (("--start", "./nowhere"), "no such encoder folder"),
-        (("--alpha", "1e308"), "alpha is 1e+308, at least 1e-06 and at most 1e+06 expected"),
-        (("--threshold", "nan"), "threshold is nan, at least -1 and at most 1 expected"),
-        (("--learning-rate", "inf"), "learning_rate is inf, above 0 and at most 1e+06 expected"),
-        (("--seed", "-1"), "seed is -1, at least 0 and below 4294967296 expected"),
+        (("--alpha", "1e308"), "--alpha is 1e+308, at least 1e-06 and at most 1e+06 expected"),
+        (("--threshold", "nan"), "--threshold is nan, at least -1 and at most 1 expected"),
+        (("--learning-rate", "inf"), "--learning-rate is inf, above 0 and at most 1e+06 expected"),
+        (("--seed", "-1"), "--seed is -1, at least 0 and below 4294967296 expected"),
     ],
 )
 def test_errors_are_one_line(

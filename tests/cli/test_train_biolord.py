@@ -192,7 +192,7 @@ def test_a_student_of_another_width(folder: Path, tmp_path: Path) -> None:
         *(
             (
                 (*command, "-o", "out", *map(str, option)),
-                f"is {option[1]!r} and there is no dev. Remedy: name rated pairs as dev, or leave {option[0][2:5]}",
+                f"{option[0]} is {option[1]!r} and there is no dev. Remedy: name rated pairs as dev, or leave",
             )
             for command in (
                 ("sts", "nowhere.tsv", "--start", "builtin"),

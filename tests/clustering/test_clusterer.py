@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ import medlink
 from medlink.clustering import Clustering, TermClusterer, Terms
 from medlink.errors import ConfigError
 from medlink.index import Bundle
+from medlink.kb import Input
 from medlink.kb.readers.table import read_table
 from medlink.linking import Linker
 from medlink.linking.demo import demo_folder
@@ -162,7 +165,7 @@ class Known:
     def link(self, mentions: Sequence[str]) -> list[Link]:
         self.asked += mentions
         fever = Candidate("C1", "Fever", 0.9, "fever", "en", "dense")
-        return [Link(m, (fever,), False) if m.lower().startswith("f") else Link(m) for m in mentions]
+        return [Link(m, (fever,), "linked") if m.lower().startswith("f") else Link(m) for m in mentions]
 
 
 def test_known_and_new() -> None:
@@ -194,6 +197,49 @@ def test_with_a_bundle(demo: Bundle, linker: Linker) -> None:
     assert by_term["zzz unheard of qqq"].status == "new"
 
 
+@pytest.fixture
+def two_sources(tmp_path: Path) -> Linker:
+    """Two tables: a concept that both have, each with a name that the other lacks, and a true homonym."""
+    head = "concept_id\tname\tlanguage\ttype\n"
+    rows = {
+        "a": ["1\tHypothyreose", "1\tSchilddrüsenunterfunktion", "2\tMultiple Sklerose", "2\tMS"],
+        "b": ["1\tHypothyreose", "1\tHypothyreoidismus", "2\tMitralstenose", "2\tMS"],
+    }
+    for source, lines in rows.items():
+        table = "".join(f"{source}:{line}\tde\t\n" for line in lines)
+        (tmp_path / f"{source}.tsv").write_text(head + table, encoding="utf-8")
+    medlink.build_kb(tmp_path / "kb.sqlite", [Input("table", tmp_path / f"{source}.tsv") for source in rows])
+    return Linker(medlink.build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite"))
+
+
+def test_a_concept_of_two_sources_is_known_and_a_homonym_ambiguous(two_sources: Linker) -> None:
+    terms = ["Hypothyreose", "Schilddrüsenunterfunktion", "Hypothyreoidismus", "MS", "MS", "unerhört"]
+    found = cluster(terms, linker=two_sources, parents=lambda concept: [("P", "Parent")], near=5)
+    by_term = {member.term: one for one in found.clusters for member in one.members}
+    for term in terms[:3]:
+        assert (by_term[term].status, by_term[term].concept_id, by_term[term].same_as) == ("known", "a:1", ("b:1",))
+    # names of one concept, which only the sources have apart
+    apart = {near.term: near.apart for term in terms[:3] for near in by_term[term].neighbours}
+    assert "concept" not in {apart.get(term) for term in terms[:3]}
+    ambiguous = by_term["MS"]
+    assert (ambiguous.status, ambiguous.concept_id, ambiguous.parent_id) == ("ambiguous", None, None)
+    assert [one.concept_id for one in ambiguous.candidates] == ["a:2", "b:2"]
+    counts = found.summary
+    assert (counts.ambiguous, counts.known + counts.ambiguous + counts.new) == (1, counts.clusters)
+    assert "known, 1 ambiguous, 1 new" in found.text()
+    assert "ambiguous" not in cluster(terms[:3], linker=two_sources).text()
+
+
+def test_both_ids_and_the_candidates_are_written(two_sources: Linker) -> None:
+    found = cluster(["Hypothyreose", "MS"], linker=two_sources)
+    rows = list(csv.DictReader(found.lines(), delimiter="\t"))
+    written = {row["term"]: (row["status"], row["concept_id"], row["same_as"], row["candidates"]) for row in rows}
+    assert written == {"Hypothyreose": ("known", "a:1", "b:1", ""), "MS": ("ambiguous", "", "", "a:2|b:2")}
+    objects = {one["representative"]: one for one in map(json.loads, found.lines("jsonl"))}
+    assert objects["Hypothyreose"]["same_as"] == objects["Hypothyreose"]["nearest"][0]["same_as"] == ["b:1"]
+    assert [(c["concept_id"], c["source"]) for c in objects["MS"]["candidates"]] == [("a:2", "a"), ("b:2", "b")]
+
+
 class Names:
     """A linker with a dictionary: a text is a name to the letter, and near to nothing else."""
 
@@ -204,7 +250,7 @@ class Names:
         self.calls += len(mentions)
         known = [self.names.get(mention) for mention in mentions]
         return [
-            Link(mention, (Candidate(concept, concept, 0.9, mention, "en", "exact"),), False)
+            Link(mention, (Candidate(concept, concept, 0.9, mention, "en", "exact"),), "linked")
             if concept
             else Link(mention)
             for mention, concept in zip(mentions, known, strict=True)

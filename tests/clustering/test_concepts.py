@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from medlink.clustering.concepts import UNPLACED, believed, concepts_named, contradicts, judge, propose_parent
+from medlink.clustering.concepts import (
+    UNPLACED,
+    as_one,
+    believed,
+    concepts_named,
+    contradicts,
+    judge,
+    propose_parent,
+)
 from medlink.clustering.guards import parting_kinds
 from medlink.language.guard_words import NEGATION
 from medlink.records import Candidate, Link
@@ -166,3 +176,48 @@ def test_no_parent_far_from_every_concept() -> None:
         return judge([Link("fever", (candidate("C1", score),))], 0.5, lambda concept: [("P", "Parent")]).parent_id
 
     assert (parent(UNPLACED), parent(UNPLACED - 0.01)) == ("P", None)
+
+
+def test_a_name_of_several_concepts_is_ambiguous_and_no_new_concept() -> None:
+    stenosis, sclerosis = candidate("C2", 0.46, "MS", "exact"), candidate("C1", 0.46, "MS", "exact")
+    near = candidate("C3", 0.3, "MS syndrome")
+    verdict = judge([Link("MS", (sclerosis, stenosis, near))], parents=lambda concept: [("P", "Parent")])
+    assert (verdict.status, verdict.concept_id, verdict.parent_id) == ("ambiguous", None, None)
+    assert [one.concept_id for one in verdict.candidates] == ["C1", "C2"]
+    assert (verdict.score, verdict.doubtful) == (0.46, True)
+    assert [one.concept_id for one in verdict.nearest] == ["C1", "C2", "C3"]
+    # a member says which is meant
+    told = judge([Link("MS", (sclerosis, stenosis)), Link("disseminated", (candidate("C2", 0.9, route="exact"),))])
+    assert (told.status, told.concept_id, told.candidates) == ("known", "C2", ())
+    # another member alone is such a name
+    assert judge([Link("em es"), Link("MS", (sclerosis, stenosis))]).status == "ambiguous"
+
+
+def test_a_term_is_not_below_the_concept_that_it_names() -> None:
+    near = (candidate("C1", 0.8, "Fever", "exact"), candidate("C2", 0.3, "Ache"))
+    for above, parent in (([("P", "Parent")], "P"), ([], "C2")):
+        verdict = judge([Link("fever", near)], 0.95, lambda concept, above=above: above)
+        assert (verdict.status, verdict.parent_id) == ("new", parent)
+    assert judge([Link("fever", near[:1])], 0.95, lambda concept: []).parent_id is None
+
+
+def test_what_several_sources_have_goes_by_one_id() -> None:
+    fever = replace(candidate("A:1", 0.9, "Fever", "exact"), same_as=("B:1",))
+    links = [
+        Link("fever", (fever,), "linked"),
+        Link("pyrexia", (candidate("B:1", 0.8, "Pyrexia", "exact"), candidate("A:1", 0.4, "Fever")), "linked"),
+        Link("febris", (replace(candidate("B:1", 0.7, "Febris", "exact"), same_as=("C:1",)),), "linked"),
+        Link("calor", (candidate("C:1", 0.6, "Calor", "exact"), candidate("D:1", 0.5)), "linked"),
+    ]
+    one = as_one(links)
+    assert [[(c.concept_id, c.score, c.name) for c in link.candidates] for link in one] == [
+        [("A:1", 0.9, "Fever")],
+        [("A:1", 0.8, "Pyrexia")],
+        [("A:1", 0.7, "Febris")],
+        [("A:1", 0.6, "Calor"), ("D:1", 0.5, "pyrexia")],
+    ]
+    assert {c.same_as for link in one for c in link.candidates[:1]} == {("B:1", "C:1")}
+    verdict = judge(one)
+    assert (verdict.concept_id, verdict.concept_name, verdict.same_as) == ("A:1", "Fever", ("B:1", "C:1"))
+    alone = [Link("fever", (candidate("A:1", 0.9),))]
+    assert as_one(alone) == alone

@@ -273,3 +273,19 @@ def test_refused_before_reading(tmp_path: Path) -> None:
     for encoding in ("utf-7", "rot13", "hex", "undefined", "punycode", "unicode_escape", "idna", "cp500"):
         with pytest.raises(ConfigError, match=f"encoding '{encoding}' cannot be read line by line. Remedy: convert"):
             read_terms(tmp_path / "none.txt", encoding=encoding)
+
+
+def test_rows_that_a_quote_swallows(tmp_path: Path) -> None:
+    rows = [f"{row},name {row}" for row in range(1, 2001)]
+    rows[4], rows[899] = '5,"name 5', '900,name 900"'
+    path = write(tmp_path, "\n".join(["id,term", *rows, ""]), "t.csv")
+    with pytest.raises(InputError) as error:
+        read_terms(path)
+    assert str(error.value) == (
+        f"{path}:6: quotes swallow 896 of 2000 lines. "
+        "Remedy: mend the quote, or give the table as TSV, which has no quoting."
+    )
+    rows[899], rows[12] = "900,name 900", '13,name 13"'
+    terms = read_terms(write(tmp_path, "\n".join(["id,term", *rows, ""]), "t.csv"))
+    assert len(terms) == 1991
+    assert terms.notes == (f"{path}: lines left out: 9, swallowed by a quote (line 6, 7, 8, 9, 10 ...)",)

@@ -5,65 +5,46 @@ Skipped where no Chromium is installed, unless ``MEDLINK_REQUIRE_BROWSER`` is se
 
 from __future__ import annotations
 
-import json
-import os
 import random
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.remote.webelement import WebElement
-from selenium.webdriver.support.ui import Select, WebDriverWait
+from selenium.webdriver.support.ui import Select
 
 from medlink.cli.kb import kb
 from medlink.clustering import Cluster, Clustering, Member, Neighbour, Summary
 from medlink.curation.applied import apply
+from medlink.curation.cluster_page import write_report
 from medlink.curation.decisions import read_decisions
-from medlink.curation.page import write_report
 from medlink.kb import KnowledgeBase
+from medlink.records import Candidate
 
+from .browser import LAPTOP, PHONE, Tab, driver
 from .pages import CLUSTERING, CLUSTERS
 from .test_decisions import HEADER, Letters
 from .test_page import ATTACKS
 
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run --lang=en "
-    "--disable-background-networking --disable-component-update --disable-sync --window-size=1280,800"
-)
-
 
 class Browser:
-    """One page in Chromium, and what a reader does with it."""
+    """The page of clusters in Chromium, and what a reader does with it."""
 
-    def __init__(self, driver: Chrome, folder: Path) -> None:
-        self.driver = driver
-        self.folder = folder
-        self.downloads = folder / "downloads"
+    def __init__(self, tab: Tab) -> None:
+        self.tab, self.driver, self.find, self.texts, self.wait = tab, tab.driver, tab.find, tab.texts, tab.wait
+        self.path, self.downloads = tab.folder / "page.html", tab.downloads
 
     def open(self, clusters: Sequence[Cluster]) -> None:
-        path = self.folder / "page.html"
-        write_report(path, (c.to_dict() for c in clusters), title="Clusters", summary={"clusters": len(clusters)})
+        rows = (c.to_dict() for c in clusters)
+        write_report(self.path, rows, title="Clusters", summary={"clusters": len(clusters)})
         shutil.rmtree(self.downloads, ignore_errors=True)
         self.downloads.mkdir()
-        self.driver.get(path.as_uri())
-
-    def find(self, selector: str) -> WebElement:
-        return self.driver.find_element(By.CSS_SELECTOR, selector)
-
-    def texts(self, selector: str) -> list[str]:
-        # in one go: the list draws its rows anew when it has been scrolled
-        found = "[...document.querySelectorAll(arguments[0])].map((one) => one.innerText.trim())"
-        return [str(text) for text in self.driver.execute_script(f"return {found}", selector)]
-
-    def wait(self, true: Callable[[], object]) -> None:
-        WebDriverWait(self.driver, 5, 0.02).until(lambda _: true())
+        self.driver.get(self.path.as_uri())
 
     @property
     def rows(self) -> list[str]:
@@ -142,44 +123,13 @@ class Browser:
         return not self.driver.execute_script(f"return window.dispatchEvent({leave})")
 
 
-def _driver(folder: Path) -> Chrome:
-    browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    driver = shutil.which("chromedriver")
-    if not browser or not driver:
-        if os.environ.get("MEDLINK_REQUIRE_BROWSER"):
-            pytest.fail("MEDLINK_REQUIRE_BROWSER is set, and Chromium or its chromedriver is not installed")
-        pytest.skip("Chromium and its chromedriver are not installed")
-    options = ChromeOptions()
-    options.binary_location = browser
-    for flag in (*FLAGS.split(), f"--user-data-dir={folder / 'profile'}"):
-        options.add_argument(flag)
-    options.add_experimental_option("prefs", {"download.default_directory": str(folder / "downloads")})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return Chrome(options=options, service=ChromeService(driver))
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    folder = tmp_path_factory.mktemp("browser")
-    driver = _driver(folder)
-    yield Browser(driver, folder)
-    driver.quit()
-
-
 @pytest.fixture
-def browser(started: Browser) -> Iterator[Browser]:
+def browser(chromium: Tab) -> Iterator[Browser]:
     """The page of the shared clusters; afterwards, that the console is clean and nothing was fetched."""
-    started.driver.get_log("performance")
-    started.open(CLUSTERS)
-    yield started
-    assert started.driver.get_log("browser") == []
-    events = [json.loads(entry["message"])["message"] for entry in started.driver.get_log("performance")]
-    sent = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
-    # a new window has a page of its own before it is sent to this one
-    asked = [request["request"]["url"] for request in sent if not request["documentURL"].startswith("chrome:")]
-    assert asked
-    assert {url.partition(":")[0] for url in asked} <= {"file", "data", "blob"}
-    assert {url for url in asked if url.startswith("file:")} == {(started.folder / "page.html").as_uri()}
+    started = Browser(chromium)
+    with chromium.alone(started.path):
+        started.open(CLUSTERS)
+        yield started
 
 
 def test_search_filter_and_order(browser: Browser) -> None:
@@ -262,6 +212,51 @@ def test_keys(browser: Browser) -> None:
     assert browser.find("#help-dialog").is_displayed()
     browser.click("#help-dialog .close")
     assert not browser.find("#help-dialog").is_displayed()
+
+
+def test_on_a_phone_the_clusters_have_the_room(browser: Browser) -> None:
+    with browser.tab.seen_as(PHONE):
+        browser.open(CLUSTERS)
+        above = "return document.querySelector('main').getBoundingClientRect().top"
+        assert browser.tab.run(above) <= 100
+        assert not browser.tab.scrolls_sideways
+        assert browser.find("#save").is_displayed()
+        assert not browser.find("[name=status]").is_displayed()
+        more = browser.find("#more")
+        more.click()
+        assert more.get_attribute("aria-expanded") == "true"
+        assert not browser.tab.scrolls_sideways
+        browser.filter(status="doubtful")
+        assert browser.rows == ["fever"]
+        assert browser.find("#load").is_displayed()
+        more.click()
+        assert more.get_attribute("aria-expanded") == "false"
+        assert browser.tab.run(above) <= 100
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_can_be_told_apart(browser: Browser, size: tuple[int, int], scheme: str) -> None:
+    with browser.tab.seen_as(size, prefers_color_scheme=scheme):
+        browser.press("a", "r", "k", "k")
+        assert browser.tab.faint == []
+
+
+def test_concepts_of_one_name_say_where_they_are_from(browser: Browser) -> None:
+    near = (
+        Candidate("D:1", "Hypothyreose", 0.46, "Hypothyreose", "de", "exact", "DEMO"),
+        Candidate("H:1", "hypothyreose", 0.46, "hypothyreose", "de", "exact", "house"),
+        Candidate("D:2", "Myxödem", 0.05, "Myxödem", "de", "dense", "DEMO"),
+        Candidate("D:3", "Struma", 0.0499, "Struma", "de", "dense", "DEMO"),
+    )
+    browser.open([Cluster(1, "Hypothyreose", (Member("Hypothyreose"),), nearest=near, score=0.46)])
+    assert browser.texts(".choice .what")[:3] == ["Hypothyreose\nD:1\nDEMO", "hypothyreose\nH:1\nhouse", "Myxödem\nD:2"]
+    assert len(browser.texts(".choice")) == 4
+    assert browser.find(".concept .least").text == "Candidates with a score below 0.05 are not shown."
+    # what was chosen keeps its source when another one is
+    browser.click(".choice:nth-of-type(2) input")
+    browser.click(".choice:nth-of-type(1) input")
+    assert browser.texts(".choice .source") == ["DEMO", "house"]
 
 
 def decide(browser: Browser) -> Path:
@@ -363,7 +358,7 @@ def test_decide_save_and_apply(browser: Browser) -> None:
         ("k. A.", "reject"): "",
         ("n/a", "reject"): "",
     }
-    assert (decisions.name(arm), decisions.parent(arm)) == ("Schmerz im linken Arm", "H:9")
+    assert (decisions.names[arm], decisions.parents[arm]) == ("Schmerz im linken Arm", "H:9")
     result = apply(CLUSTERING, decisions, Letters())
     assert [[m.term for m in c.members] for c in result.clustering.clusters] == [
         ["fever", "Fieber", "FIEBER", "fiebre", "pyrexia", "Pyrexie"],
@@ -399,7 +394,7 @@ def test_a_parent_that_is_pasted_is_cleaned(browser: Browser, tmp_path: Path) ->
     assert browser.find("#parent").get_property("value") == "H:9 | H:2"
     browser.press("a")
     decisions = read_decisions(browser.save())
-    assert decisions.parent(decisions.of("pain in the left arm", "en").concept_id) == "H:9 | H:2"
+    assert decisions.parents[decisions.of("pain in the left arm", "en").concept_id] == "H:9 | H:2"
 
 
 def test_what_cannot_be_done_is_said(browser: Browser, tmp_path: Path) -> None:
@@ -623,7 +618,7 @@ def test_without_a_browser(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.delenv("MEDLINK_REQUIRE_BROWSER", raising=False)
     with pytest.raises(pytest.skip.Exception, match="are not installed"):
-        _driver(tmp_path)
+        driver(tmp_path)
     monkeypatch.setenv("MEDLINK_REQUIRE_BROWSER", "1")
     with pytest.raises(pytest.fail.Exception, match="MEDLINK_REQUIRE_BROWSER is set"):
-        _driver(tmp_path)
+        driver(tmp_path)

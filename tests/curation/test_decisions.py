@@ -58,7 +58,7 @@ def test_read(tmp_path: Path) -> None:
     assert found.of("n/a", "de") == Decision("", "n/a", "", False, "", "reject", 5)
     assert found.of("Armschmerz", "") == found.of("Armschmerz", "de")
     assert found.of("other", "") is None
-    assert (found.name("NEW:1"), found.parent("NEW:1"), found.name("H:9"), found.parent("H:9")) == (
+    assert (found.names["NEW:1"], found.parents["NEW:1"], found.names.get("H:9", ""), found.parents.get("H:9", "")) == (
         "arm pain", "H:2", "", "",
     )  # fmt: skip
     assert found.accepted == {"NEW:1"}
@@ -112,12 +112,12 @@ def test_an_id_with_a_bar(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"decisions\.tsv:2: the id has a blank, \|"):
         read_decisions(path)
     path.write_text(HEADER + "NEW:1\tx\t\tpreferred\tH:1 | H:2\taccept\n")
-    assert read_decisions(path).parent("NEW:1") == "H:1 | H:2"
+    assert read_decisions(path).parents["NEW:1"] == "H:1 | H:2"
 
 
 def test_one_preferred_term_in_each_language(tmp_path: Path) -> None:
     found = decided(tmp_path, "NEW:1|fever|en|preferred||accept", "NEW:1|Fieber|de|preferred||accept")
-    assert found.name("NEW:1") == "fever"
+    assert found.names["NEW:1"] == "fever"
 
 
 @pytest.mark.parametrize(

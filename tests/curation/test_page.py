@@ -14,9 +14,13 @@ from typing import Any
 import pytest
 
 from medlink.clustering import Cluster, Member
+from medlink.curation.cluster_page import write_report
 from medlink.curation.decisions import term_hash
-from medlink.curation.page import write_report
+from medlink.curation.note_page import write_notes
 from medlink.errors import ConfigError
+from medlink.index import Bundle
+from medlink.notes.pipeline import NotePipeline
+from medlink.notes.reading import Note
 
 from .pages import CLUSTERING, CLUSTERS
 
@@ -71,12 +75,13 @@ def test_the_data(tmp_path: Path) -> None:
     for row, cluster in zip(given["clusters"], CLUSTERS, strict=True):
         read = dict(zip(fields["cluster"], row, strict=True))
         plain = cluster.to_dict()
+        plain["nearest"] = [{key: one[key] for key in fields["nearest"]} for one in plain["nearest"]]
         for kind, key in (("nearest", "nearest"), ("member", "members"), ("neighbour", "neighbours")):
             read[key] = [dict(zip(fields[kind], one, strict=True)) for one in read[key]]
         for member in read["members"]:
             assert member.pop("hash") == term_hash(member["term"])
         assert read == {key: plain[key] for key in read}
-        assert plain.keys() - read.keys() == {"status"}
+        assert plain.keys() - read.keys() == {"status", "same_as", "candidates"}
 
 
 def test_numbers_are_short_and_languages_are_tags(tmp_path: Path) -> None:
@@ -106,13 +111,20 @@ def test_no_text_leaves_its_place(attack: str, tmp_path: Path) -> None:
     assert page.inline("script")[0].isascii()
 
 
-def test_nothing_comes_from_elsewhere(tmp_path: Path) -> None:
-    page = written(tmp_path, *CLUSTERS)
+@pytest.mark.parametrize("kind", ["clusters", "notes"])
+def test_nothing_comes_from_elsewhere(kind: str, demo: Bundle, tmp_path: Path) -> None:
+    if kind == "clusters":
+        page = written(tmp_path, *CLUSTERS)
+    else:
+        write_notes(
+            tmp_path / "page.html", NotePipeline(demo).link([Note("n", "He has a fever.", "en")]), demo.kb, title="t"
+        )
+        page = Page(tmp_path / "page.html")
     policy = page.attributes("meta")[1]["content"] or ""
     style, script = page.inline("style")[0], page.inline("script")[1]
-    for kind, text in (("style", style), ("script", script)):
+    for what, text in (("style", style), ("script", script)):
         digest = b64encode(hashlib.sha256(text.encode()).digest()).decode()
-        assert f"{kind}-src 'sha256-{digest}'" in policy
+        assert f"{what}-src 'sha256-{digest}'" in policy
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe" not in policy
     for tag, attributes in page.tags:

@@ -10,7 +10,11 @@ import pytest
 
 import medlink
 from medlink.curation import cluster_list
+from medlink.curation.page import LEAST
 from medlink.errors import ConfigError
+from medlink.kb import KnowledgeBase
+
+from .test_page import Page, data
 
 LIST = "fever\nFieber\nleft arm\nright arm\n"
 DECIDED = (
@@ -64,3 +68,30 @@ def test_what_does_not_fit_together_is_refused_before_the_list_is_read(tmp_path:
         cluster_list("missing", known_at=0.5)
     with pytest.raises(ConfigError, match="unknown option 'treshold'"):
         cluster_list("missing", treshold=0.5)
+
+
+GERMAN = (
+    "term\tlanguage\nHerzinfarkt\t{0}\nKopfschmerzen\t{0}\nLungenentzündung beidseits\t{0}\nAsthma mit Husten\t{0}\n"
+)
+
+
+@pytest.mark.parametrize("language", ["", "de"])
+def test_the_page_names_concepts_in_the_language_of_the_list(language: str, demo_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_text(GERMAN.format(language), "utf-8")
+    found = cluster_list(tmp_path / "terms.tsv", bundle=demo_path, report=tmp_path / "page.html", known_at=0.7)
+    given = data(Page(tmp_path / "page.html"))
+    fields = given["fields"]["cluster"]
+    rows = [dict(zip(fields, row, strict=True)) for row in given["clusters"]]
+    named = {row["representative"]: row["concept_name"] for row in rows}
+    assert named["Herzinfarkt"] == "Myokardinfarkt"
+    assert named["Kopfschmerzen"] == "Kopfschmerz"
+    assert any(row["parent_name"] for row in rows)
+    with KnowledgeBase(demo_path) as kb:
+        for row, cluster in zip(rows, found.clusters, strict=True):
+            shown = [one.concept_id for one in cluster.nearest if one.score >= LEAST]
+            names = kb.preferred_names([*shown, row["parent_id"] or ""], "de")
+            assert [near[:2] for near in row["nearest"]] == [[one, names[one]] for one in shown]
+            assert row["parent_name"] == names.get(row["parent_id"], "")
+    # the lines for programs stay as they were
+    assert "myocardial infarction" in "".join(found.lines())
+    assert given["summary"]["language"] == "de"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.files.folders import locked, remove, scratch_folder, whole_folder
+from medlink.files.folders import locked, made_folder, remove, scratch_folder, whole_folder
 
 
 def write(path: Path, text: str = "new") -> None:
@@ -72,6 +72,29 @@ def test_after_an_error_the_old_folder_is_there(tmp_path: Path, error: BaseExcep
             "Remedy: name a place that you can write to and that has room."
         )
     assert (content(path), names(tmp_path)) == ("old", ["a"])
+
+
+def test_folders_that_were_made_for_nothing_go(tmp_path: Path) -> None:
+    def fail(path: Path) -> None:
+        with scratch_folder(path):
+            raise KeyboardInterrupt
+
+    def fail_beside_a_file(path: Path) -> None:
+        with made_folder(path):
+            (path.parent / "mine").write_text("mine")
+            raise KeyboardInterrupt
+
+    (tmp_path / "mine").mkdir()
+    for place in ("typo/more/a", "typo/a", "mine/typo/a", "a"):
+        with pytest.raises(KeyboardInterrupt):
+            fail(tmp_path / place)
+        assert sorted(tmp_path.rglob("*")) == [tmp_path / "mine"]
+    with pytest.raises(KeyboardInterrupt):
+        fail_beside_a_file(tmp_path / "b" / "c")
+    assert names(tmp_path / "b") == ["mine"]
+    with made_folder(tmp_path / "d" / "e"):
+        pass
+    assert names(tmp_path / "d") == ["e"]
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:

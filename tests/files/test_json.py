@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
-from medlink.files.json import json_line, read_json, read_json_lines, write_json
+from medlink.files.json import json_line, parse_json, read_json, read_json_lines, write_json
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 
@@ -30,7 +30,38 @@ def test_lines_that_are_no_objects(tmp_path: Path) -> None:
 
 def test_a_last_line_that_is_cut_off(tmp_path: Path) -> None:
     (tmp_path / "x").write_text('{"a": 1}\n{"a"')
-    with pytest.raises(InputError, match=r"x:2: the last line is cut off\. Remedy: fetch the file again"):
+    with pytest.raises(
+        InputError, match=r"x:2: the last line is cut off\. Remedy: fetch, unpack or export the file again"
+    ):
         list(read_json_lines(LineFile(tmp_path / "x", Problems())))
     (tmp_path / "x").write_text('{"a": 1}\n{"a": 2}')
     assert len(list(read_json_lines(LineFile(tmp_path / "x", Problems())))) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 200_000, "it is nested too deeply"),
+        ('{"a": {"b": 1, "b": 1}}', "a key is there twice"),
+        (r'["\ud83d"]', "half a surrogate pair"),
+        (r'{"\uDC00": 1}', "half a surrogate pair"),
+        ("9" * 5_000, "Exceeds the limit"),
+        ("{", "Expecting"),
+    ],
+)
+def test_json_that_nothing_can_hold(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_json(text)
+    (tmp_path / "x").write_text(text)
+    with pytest.raises(ValueError, match=message):
+        read_json(tmp_path / "x")
+    (tmp_path / "x").write_text('{"a": 1}\n' * 500 + text + '\n\n{"a": 2}\n')
+    problems = Problems()
+    assert len(list(read_json_lines(LineFile(tmp_path / "x", problems)))) == 501
+    assert (problems.bad, problems.rows) == ({"no JSON object": 1}, 502)
+    # what is no JSON may be a text of the user, what is not said of it
+    assert message in problems.examples[0].detail or text == "{"
+
+
+def test_a_whole_surrogate_pair() -> None:
+    assert parse_json(r'["\ud83d\ude00", "\\ud83d"]') == ["😀", "\\ud83d"]

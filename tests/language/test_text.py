@@ -14,12 +14,16 @@ from medlink.language.text import (
     _parts,
     _words,
     is_inflection,
-    match_form,
     normalise,
     numerals,
     same_letters,
     variants,
 )
+
+
+def match_form(text: str, language: str) -> str:
+    """The inflected form of one text."""
+    return Inflector(language).form(text)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from medlink.linking import Linker, LinkOptions
     [
         ({"k": 0}, "k is 0, at least 1 expected"),
         ({"threshold": float("nan")}, "threshold is nan, at least 0 and at most 1 expected"),
-        ({"language": "German"}, "unknown language 'German'. Remedy: give a BCP 47 tag such as de, en or es."),
+        ({"language": "German"}, "unknown language 'German'. Remedy: write de, its BCP 47 tag."),
         ({"sources": "HPO"}, "sources is 'HPO', a valid tuple expected"),
         ({"treshold": 0.3}, f"unknown option 'treshold'. Remedy: one of {', '.join(LinkOptions.model_fields)}."),
     ],
@@ -40,7 +40,9 @@ def test_each_has_a_meaning_and_a_default() -> None:
         "languages": [],
         "sources": [],
         "semantic_types": [],
+        "prefer": [],
     }
+    assert LinkOptions(prefer=["B, A", "C"]).prefer == ("B", "A", "C")
     assert LinkOptions(languages=["es", "de"], sources={"B", "A"}).filter.sources == ("A", "B")
 
 

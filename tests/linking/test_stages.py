@@ -16,10 +16,10 @@ import medlink
 from medlink.index import Bundle
 from medlink.kb import Input
 from medlink.linking import Linker, Mention
-from medlink.linking.decision import SharedNames
+from medlink.linking.decision import SharedNames, Shares
 from medlink.linking.demo import demo_notes
 from medlink.linking.measures import Evidence
-from medlink.records import Candidate
+from medlink.records import LINKED, Candidate, Status
 
 
 class WordsAround:
@@ -45,8 +45,8 @@ class Tenths:
 
 
 class NeverNil(SharedNames):
-    def is_nil(self, candidates: Sequence[Candidate], threshold: float) -> bool:
-        return False
+    def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
+        return LINKED
 
 
 def test_a_ranker_that_looks_at_the_context_decides(demo: Bundle) -> None:

@@ -39,14 +39,58 @@ def test_a_transformer_folder(tiny: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(copy.encode(["liver"]), vectors[1:2], atol=1e-6)
 
 
-def test_names_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    for name in ("./missing", str(tmp_path / "missing"), "a/b/c"):
-        with pytest.raises(EncoderError, match="no such encoder folder"):
-            load_encoder(name)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(EncoderError, match="no sentence-transformers model"):
-        load_encoder(tmp_path / "empty")
+@pytest.fixture
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+
+
+@pytest.mark.usefixtures("_no_network")
+@pytest.mark.parametrize("name", ["./missing", "/nowhere/missing", "a/b/c", "missing", "", "~/missing", "Builtin"])
+def test_names_that_lead_nowhere(name: str) -> None:
+    with pytest.raises(EncoderError, match=r"no such encoder folder\. Remedy: name 'builtin' or a model folder\.$"):
+        load_encoder(name)
+
+
+@pytest.mark.usefixtures("_no_network")
+def test_what_is_no_encoder(tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match=r": no sentence-transformers model .* Remedy: name a model folder\.$"):
+        load_encoder(tmp_path)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(EncoderError, match="no such encoder folder"):
+        load_encoder(tmp_path / "file")
+
+
+@pytest.mark.usefixtures("_no_network")
+def test_the_hub_is_asked_only_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = r"someone/model: no such encoder folder.*, or hf:someone/model for the model of the Hugging Face hub"
+    with pytest.raises(EncoderError, match=said):
+        load_encoder("someone/model")
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_hub_that_does_not_answer_is_one_error_at_once(reached: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def info(name: str, timeout: float) -> None:
+        assert (name, timeout) == ("someone/model", 10)
+        if not reached:
+            raise OSError("no\n  connection")
+
+    def load(name: str, **options: object) -> None:
+        asked.append((name, options["local_files_only"]))
+        raise OSError("nothing\n  there")
+
+    monkeypatch.setattr("huggingface_hub.model_info", info)
+    monkeypatch.setattr("sentence_transformers.SentenceTransformer", load)
+    said = "nothing there" if reached else "the hub says: no connection"
+    with pytest.raises(EncoderError, match=rf"^hf:someone/model: no .* be loaded: {said}\. Remedy: check its name"):
+        load_encoder("hf:someone/model")
+    # what was fetched before is found without the hub
+    assert asked == [("someone/model", not reached)]
 
 
 def test_what_decides_the_embeddings_is_in_the_fingerprint(tiny: Path, tmp_path: Path) -> None:

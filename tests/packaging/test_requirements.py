@@ -98,8 +98,8 @@ def test_requirements_are_imported() -> None:
 
 def test_imports_of_extras_are_in_the_extra_that_is_named() -> None:
     known = requirements()
-    # torch and transformers come with sentence-transformers
-    brought = {"torch", "transformers"}
+    # what comes with sentence-transformers
+    brought = {"huggingface-hub", "torch", "transformers"}
     for file, library, extra in libraries():
         if extra is not None:
             with_it = known[extra] | (brought if "sentence-transformers" in known[extra] else set())

@@ -94,7 +94,7 @@ def _rows(table: Table) -> Iterator[tuple[int, str, str, str, str]]:
         message = f"{wanted}; found {second[value][:80]!r}" if second else "there is no second header row"
         remedy = "give a Babelon TSV, or a ROBOT template with a language"
         raise InputError(message, path=table.lines.path, line=line, remedy=remedy)
-    table.lines.header = 2
+    table.lines.no_rows += 1
     predicate, language, separator = found.groups()
     for line, cells in table.rows:
         for text in cells[value].split(separator) if separator else [cells[value]]:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from medlink.errors import ConfigError, InputError
+from medlink.errors import InputError
 from medlink.files.folders import StrPath
-from medlink.language.tags import language_tag
+from medlink.language.tags import named_tag
 from medlink.records import Concept, Mapping, Name, Record
 
 MAX_RANK = (1 << 18) - 1
@@ -95,10 +95,7 @@ def is_id(text: str) -> bool:
 
 def known_language(language: str) -> str:
     """The tag of a language that the user named, ``""`` for none; raises :class:`ConfigError` for what is no tag."""
-    tag = language_tag(language) if language else ""
-    if tag is None:
-        raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as de")
-    return tag
+    return named_tag(language) if language else ""
 
 
 def deprecated(label: str, skipped: Counter[str], what: str = "term") -> bool:

@@ -80,12 +80,15 @@ def read_obo(
             "looked for [Term] stanzas that are not obsolete; found none", path=lines.path, remedy="give an OBO file"
         )
     title = next((value for value in header.values("property_value") if "title " in value), "")
-    found = _QUOTED.search(title)
+    # from its first quote: to try each of many quotes that do not end takes for ever
+    found = _QUOTED.match(title, title.find('"') if '"' in title else 0)
     yield Source(name, _version(header) if version is None else version, _text(found[1]) if found else name)
     namespace = header.value("default-namespace")
     ontology = Ontology(name, language, problems.skipped)
     for stanza in _stanzas(lines):
         if stanza.kind != "Term":
+            if stanza.kind:
+                problems.skipped["stanza that is no term"] += 1
             continue
         concept_id, label = _plain(stanza.value("id")), _text(stanza.value("name"))
         if stanza.obsolete:

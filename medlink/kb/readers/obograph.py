@@ -10,6 +10,7 @@ from os import PathLike
 from typing import Any
 
 from medlink.errors import InputError
+from medlink.files.json import parse_json
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.kb.readers.common import Format, Ontology, deprecated, own_prefix, parts_with_numbers
@@ -17,6 +18,7 @@ from medlink.records import Definition, Record, Relation, SemanticType, Source
 
 _NAMESPACES = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasOBONamespace", "oboInOwl:hasOBONamespace"})
 _VERSION_INFO = frozenset({"http://www.w3.org/2002/07/owl#versionInfo", "owl:versionInfo"})
+_LISTS, _TEXTS = ("synonyms", "xrefs", "basicPropertyValues"), ("pred", "val", "synonymType")
 _TITLE = frozenset({"http://purl.org/dc/elements/1.1/title", "http://purl.org/dc/terms/title"})
 
 
@@ -70,9 +72,11 @@ def read_obograph(
             problems.skipped["deprecated class"] += 1
         elif compact(node["id"]).partition(":")[0] != prefix:
             problems.skipped["class of another ontology"] += 1
-        elif not str(node.get("lbl") or "").strip():
+        elif not (node.get("lbl") or "").strip():
             problems.skipped["class without a label"] += 1
-        elif not deprecated(str(node["lbl"]), problems.skipped, "class"):
+        elif not deprecated(node["lbl"], problems.skipped, "class"):
+            if node["id"] in own:
+                problems.skipped["class given more than once"] += 1
             own[node["id"]] = node
     if not own:
         raise InputError(
@@ -84,14 +88,16 @@ def read_obograph(
     yield Source(name, _version(graph) if version is None else version, _value(graph, _TITLE) or name)
     for url, node in own.items():
         yield from _concept(Ontology(name, language, problems.skipped), compact(url), node)
-    labels = {node["id"]: str(node["lbl"]) for node in nodes if node.get("lbl") and node.get("type") != "CLASS"}
+    labels = {node["id"]: node["lbl"] for node in nodes if node.get("lbl") and node.get("type") != "CLASS"}
     parents: dict[str, list[str]] = {}
-    for edge in graph.get("edges") or []:
-        try:
-            head, predicate, tail = str(edge["sub"]), str(edge["pred"]), str(edge["obj"])
-        except (KeyError, TypeError):
-            problems.bad_row("malformed edge", where, 0)
-            continue
+    edges = graph.get("edges") or []
+    for edge in edges:
+        match edge:
+            case {"sub": str(head), "pred": str(predicate), "obj": str(tail)}:
+                pass
+            case _:
+                problems.bad_row("malformed edge", where, 0)
+                continue
         if head not in own or tail not in own:
             problems.skipped["edge to or from a left-out node"] += 1
             continue
@@ -99,20 +105,25 @@ def read_obograph(
             parents.setdefault(head, []).append(tail)
         kind = "isa" if predicate == "is_a" else labels.get(predicate, compact(predicate))
         yield Relation(compact(head), kind, compact(tail), name)
+    problems.judge(where, len(graph["nodes"]) + len(edges))
     yield from _semantic_types(own, parents, name)
 
 
 def _load(lines: LineFile) -> dict[str, Any]:
     path = lines.path
     try:
-        data = json.loads(lines.text())
+        data = parse_json(lines.text())
     except json.JSONDecodeError as error:
         raise InputError(
             f"is no JSON, or is cut off: {error.msg}", path=path, line=error.lineno, remedy="fetch it again"
         ) from error
+    except ValueError as error:
+        raise InputError(f"cannot be used: {error}", path=path, remedy="fetch or export it again") from error
     match data:
-        case {"graphs": [{"nodes": list()} as first, *_]}:
+        case {"graphs": [{"nodes": list()} as first, *others]}:
             graph: dict[str, Any] = first
+            if others:
+                lines.problems.notes.append(f"{path}: only the first of {len(others) + 1} graphs is read")
         case _:
             found = ", ".join(sorted(data)[:10]) if isinstance(data, dict) else type(data).__name__
             raise InputError(
@@ -127,7 +138,8 @@ def _good_nodes(nodes: list[Any], problems: Problems, path: Any) -> list[dict[st
     problems.rows += len(nodes)
     good = []
     for node in nodes:
-        if isinstance(node, dict) and isinstance(node.get("id"), str) and _is_meta(node.get("meta")):
+        shaped = isinstance(node, dict) and isinstance(node.get("id"), str) and _is_text(node.get("lbl"))
+        if shaped and _is_meta(node.get("meta")):
             good.append(node)
         else:
             problems.bad_row("malformed node", path, 0)
@@ -139,10 +151,18 @@ def _is_meta(meta: Any) -> bool:
     """Whether the parts of ``meta`` that are read have the shape they should have."""
     if meta is None:
         return True
-    if not isinstance(meta, dict) or not isinstance(meta.get("definition") or {}, dict):
+    if not isinstance(meta, dict):
         return False
-    listed = [meta.get(key) or [] for key in ("synonyms", "xrefs", "basicPropertyValues")]
-    return all(isinstance(part, list) and all(isinstance(entry, dict) for entry in part) for part in listed)
+    listed = [[meta.get("definition") or {}], *(meta.get(key) or [] for key in _LISTS)]
+    return all(
+        isinstance(part, list)
+        and all(isinstance(entry, dict) and all(_is_text(entry.get(key)) for key in _TEXTS) for entry in part)
+        for part in listed
+    )
+
+
+def _is_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
 
 
 def _meta(node: dict[str, Any]) -> dict[str, Any]:
@@ -152,7 +172,7 @@ def _meta(node: dict[str, Any]) -> dict[str, Any]:
 
 def _values(holder: dict[str, Any], predicates: frozenset[str]) -> list[str]:
     properties = _meta(holder).get("basicPropertyValues") or []
-    return [str(entry.get("val", "")) for entry in properties if entry.get("pred") in predicates]
+    return [entry.get("val") or "" for entry in properties if entry.get("pred") in predicates]
 
 
 def _value(holder: dict[str, Any], predicates: frozenset[str]) -> str:
@@ -167,19 +187,19 @@ def _version(graph: dict[str, Any]) -> str:
 
 def _concept(ontology: Ontology, concept_id: str, node: dict[str, Any]) -> Iterator[Record]:
     meta = _meta(node)
-    yield from ontology.term(concept_id, str(node["lbl"]).strip())
+    yield from ontology.term(concept_id, node["lbl"].strip())
     for synonym in meta.get("synonyms") or []:
-        text = str(synonym.get("val") or "").strip()
-        scope = str(synonym.get("pred", "")).removeprefix("has").removesuffix("Synonym") or "synonym"
+        text = (synonym.get("val") or "").strip()
+        scope = (synonym.get("pred") or "").removeprefix("has").removesuffix("Synonym") or "synonym"
         if text:
-            yield from ontology.synonym(concept_id, text, scope, str(synonym.get("synonymType") or ""))
+            yield from ontology.synonym(concept_id, text, scope, synonym.get("synonymType") or "")
         else:
             ontology.skipped["empty synonym"] += 1
-    definition = str((meta.get("definition") or {}).get("val") or "").strip()
+    definition = ((meta.get("definition") or {}).get("val") or "").strip()
     if definition:
         yield Definition(concept_id, definition, ontology.language, ontology.source)
     for xref in meta.get("xrefs") or []:
-        yield from ontology.mapping(concept_id, str(xref.get("val", "")))
+        yield from ontology.mapping(concept_id, xref.get("val") or "")
 
 
 def _semantic_types(
@@ -201,7 +221,7 @@ def _semantic_types(
                     above.add(parent)
                     queue.append(parent)
         for top in sorted(above & tops):
-            yield SemanticType(compact(url), str(own[top]["lbl"]).strip(), "", source)
+            yield SemanticType(compact(url), own[top]["lbl"].strip(), "", source)
 
 
 FORMAT = Format("obograph", read_obograph, "--obograph", "Ontology as an OBO-graphs JSON file.", 40)

@@ -15,6 +15,10 @@ What becomes of the rows (inactive rows are history and only counted):
   lower case and without its tag (``finding site``).
 * Simple, complex and extended maps: a mapping of type ``simple_map``, ``complex_map`` or ``extended_map``; rows without
   a target are left out, and conditions (``mapRule``) are not kept.
+
+Lines that begin with ``#`` are comments, as some servers export them, and counted. A file whose last line has no line
+end is cut off. Where there is ``release_package_information.json``, what it says of date and language refsets is held
+against the files, and a note tells what differs.
 """
 
 from __future__ import annotations
@@ -27,9 +31,11 @@ from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
+from medlink.errors import InputError
+from medlink.files.json import parse_json
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import open_table
+from medlink.files.tables import Table, open_table
 from medlink.kb.readers.common import MAX_RANK, Format, RankedName, existing_folder, nothing_found
 from medlink.language.tags import language_filter, language_tag, wanted
 from medlink.records import FSN, Concept, Definition, Mapping, Record, Relation, SemanticType, Source
@@ -41,6 +47,7 @@ _US, _GB = "900000000000509007", "900000000000508004"
 _SYSTEMS = {"447562003": "ICD-10", "446608001": "ICD-O", "900000000000497000": "CTV3", "6011000124106": "ICD-10-CM"}
 _STATE = ("id", "effectiveTime", "active")
 _TAG = re.compile(r"\(([^()]+)\)\s*$")
+_PACKAGE = re.compile(r"release[-_]package[-_]information.*\.json", re.IGNORECASE)
 _NAMING = frozenset({"attribute", "foundation metadata concept"})
 
 _MAPS = {"SimpleMap": "simple_map", "ComplexMap": "complex_map", "ExtendedMap": "extended_map"}
@@ -79,13 +86,16 @@ def read_rf2(
         problems: where bad and left-out rows are counted.
     """
     problems = problems or Problems()
-    files, asked = _find([folder, *extensions]), language_filter(languages)
+    folders = [folder, *extensions]
+    files, asked = _find(folders), language_filter(languages)
     snapshot = _Snapshot(files, problems, problems.skipped, asked, [*language_refsets, _US, _GB])
     yield from snapshot.concepts()
     for kind in ("Description", "TextDefinition"):
         yield from snapshot.descriptions(kind)
     yield from snapshot.relations()
     yield from snapshot.maps()
+    for one in folders:
+        problems.notes += _package(Path(one), files, snapshot.refsets)
 
 
 @dataclass(slots=True)
@@ -97,15 +107,21 @@ class _Snapshot:
     refset_order: list[str]
     inactive: set[str] = field(default_factory=set)
     names: dict[str, str] = field(default_factory=dict)
+    refsets: set[str] = field(default_factory=set)
 
     def active(self, kind: str, columns: Sequence[str]) -> Iterator[tuple[LineFile, int, list[str]]]:
         """Active rows of all files of a kind: the file, the line, and the asked columns."""
         retired = self.retired(kind)
+        if not self.files[kind] and kind not in _MAPS:
+            self.problems.notes.append(f"there is no {kind} file")
         for path in self.files[kind]:
-            table = open_table(path, self.problems, separator="\t")
+            table = _open(path, self.problems)
             at_id, at_time, at_active, *at = table.places([*_STATE, *columns])
+            line = 0
             for line, cells in table.rows:
-                if cells[at_active] != "1":
+                if cells[at_active] not in ("0", "1"):
+                    table.lines.bad("active is neither 0 nor 1", line)
+                elif cells[at_active] == "0":
                     if kind == "Concept":
                         self.inactive.add(cells[at_id])
                     self.skipped[f"inactive {kind} row"] += 1
@@ -115,6 +131,8 @@ class _Snapshot:
                     if retired and kind == "Concept":
                         retired.pop(cells[at_id], None)
                     yield table.lines, line, [cells[index] for index in at]
+            if not line:
+                self.problems.notes.append(f"{path}: has no rows")
         if kind == "Concept" and len(self.files[kind]) > 1:
             # Whatever the order of the files: inactive is what no later row made active again.
             self.inactive = set(retired)
@@ -125,7 +143,7 @@ class _Snapshot:
         if len(self.files[kind]) < 2:
             return dates
         for path in self.files[kind]:
-            table = open_table(path, Problems(1.0), separator="\t")
+            table = _open(path, Problems(1.0))
             at_id, at_time, at_active = table.places(_STATE)
             for _, cells in table.rows:
                 if cells[at_active] == "0" and cells[at_time] > dates.get(cells[at_id], ""):
@@ -151,6 +169,7 @@ class _Snapshot:
         best: dict[str, str] = {}
         columns = ["refsetId", "referencedComponentId", "acceptabilityId"]
         for _, _, (refset, description, acceptability) in self.active("Language", columns):
+            self.refsets.add(refset)
             if acceptability == _PREFERRED:
                 # Interned, so that millions of terms share the few ids.
                 best[description] = min(sys.intern(refset), best.get(description, refset), key=order)
@@ -159,8 +178,6 @@ class _Snapshot:
 
     def descriptions(self, kind: str) -> Iterator[Record]:
         """Names, or text definitions, of active concepts."""
-        if not self.files[kind]:
-            return
         preferred = self.preferred() if kind == "Description" else {}
         columns = ["id", "conceptId", "languageCode", "typeId", "term"]
         for lines, line, (description, concept_id, code, type_id, term) in self.active(kind, columns):
@@ -214,6 +231,31 @@ class _Snapshot:
                 else:
                     system = _SYSTEMS.get(refset) or self.names.get(refset, refset)
                     yield Mapping(concept_id, system, target.strip(), label, SOURCE)
+
+
+def _open(path: Path, problems: Problems) -> Table:
+    return open_table(LineFile(path, problems, ended=True), separator="\t", comments="#")
+
+
+def _package(folder: Path, files: dict[str, list[Path]], refsets: set[str]) -> Iterator[str]:
+    """What the package information below a folder says that is not so, or beside it where it is the Snapshot."""
+    beside = folder.parent.iterdir() if folder.name.lower() == "snapshot" else ()
+    for path in sorted(found for found in (*folder.rglob("*.json"), *beside) if _PACKAGE.fullmatch(found.name)):
+        try:
+            said = parse_json(LineFile(path, Problems()).text())
+        except (InputError, ValueError):
+            said = None
+        if not isinstance(said, dict):
+            yield f"{path}: cannot be read, nothing is checked against it"
+            continue
+        date, listed = str(said.get("effectiveTime", "")).replace("-", "")[:8], said.get("languageRefsets")
+        dates = {found for one in files["Concept"] for found in re.findall(r"_(\d{8})\.", one.name)}
+        if date and date not in dates:
+            yield f"{path}: is of {date[:8]}, the Concept files are of {', '.join(sorted(dates)) or 'no date'}"
+        for one in listed if isinstance(listed, list) else []:
+            refset = str(one.get("id", "")) if isinstance(one, dict) else ""
+            if refset and refset not in refsets:
+                yield f"{path}: lists the language refset {refset[:40]}, of which there is no active row"
 
 
 def _find(folders: Sequence[str | PathLike[str]]) -> dict[str, list[Path]]:

@@ -15,6 +15,7 @@ What becomes of the rows:
   stand in the file twice, once from each side; both become one statement from child to parent: ``inverse_isa`` is
   turned into ``isa``, and ``PAR`` without RELA into ``CHD`` (head is a child of tail, which in some sources
   means less than is-a). Other pairs of inverses (``finding_site_of``) stay two relations, as in the file.
+* ``MRFILES``: how many columns, rows and bytes the other files have; each file that is read is held against it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 
+from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import read_rows
@@ -37,6 +39,7 @@ from medlink.language.tags import language_filter, language_tag, wanted
 from medlink.records import FSN, Concept, Definition, Mapping, Record, Relation, SemanticType, Source
 
 SOURCE = "UMLS"
+_LIST = "MRFILES"
 _COLUMNS = {"MRCONSO": 18, "MRSTY": 6, "MRDEF": 8, "MRREL": 16, "MRSAB": 25, "MRRANK": 4}
 
 _Row = tuple[int, str, str, str, str]  # rank, text, language, type, source
@@ -55,7 +58,9 @@ def read_rrf(
     """Read a UMLS release.
 
     ``MRCONSO.RRF`` must be there; the others (``MRSTY``, ``MRDEF``, ``MRREL``, ``MRSAB``, ``MRRANK``) are read
-    when they are, and a note tells which are not. Each may have ``.gz`` behind its name.
+    when they are, and a note tells which are not, or are empty. Each may have ``.gz`` behind its name. A file of other
+    length than ``MRFILES`` says is refused, unless all bad rows are tolerated; line ends that were converted are not
+    counted. Without ``MRFILES`` nothing tells that the end of a file is missing if it was cut between two lines.
 
     The preferred name of a concept in a language is the one whose source and term type rank highest in ``MRRANK``;
     without that file, and where ranks are equal, TS=P, STT=PF and ISPREF=Y decide, in that order. A reader sees only
@@ -101,17 +106,50 @@ class _Release:
     sources: frozenset[str] | None = None
     term_types: frozenset[str] | None = None
     source_language: dict[str, str] = field(default_factory=dict)
+    said: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+
+    def compare(self) -> None:
+        """Read what MRFILES says of the files (``said``: columns, rows, bytes), and hold their sizes against it."""
+        for lines, line, (file, _, _, *numbers, _) in self.rows(_LIST):
+            if all(number.isdecimal() and len(number) < 20 for number in numbers):
+                columns, rows, size = map(int, numbers)
+                self.said[file] = columns, rows, size
+            else:
+                lines.bad("no number of columns, rows or bytes", line)
+        for name, known in _COLUMNS.items():
+            path = self.folder / f"{name}.RRF"
+            if path.name in self.said:
+                columns, rows, size = self.said[path.name]
+                self.agree(path, "columns", known, columns)
+                # with other line ends each row is a byte longer or shorter
+                if path.is_file() and path.stat().st_size not in (size - rows, size + rows):
+                    self.agree(path, "bytes", path.stat().st_size, size)
+
+    def agree(self, path: Path, what: str, found: int, said: int) -> None:
+        """Refuse a file that is not as MRFILES says, or note it where every bad row is tolerated."""
+        if found != said:
+            message = f"has {found:,} {what}, {said:,} are said of it in {_LIST}.RRF"
+            if self.problems.max_bad_share < 1:
+                remedy = f"unpack the release again; where you cut files down yourself, take {_LIST}.RRF away"
+                raise InputError(message, path=path, remedy=remedy)
+            self.problems.notes.append(f"{path}: {message}")
 
     def rows(self, name: str) -> Iterator[tuple[LineFile, int, list[str]]]:
         """Rows of a file with their line numbers, none where it is not part of the release."""
-        path = self.folder / f"{name}.RRF"
+        path, note = self.folder / f"{name}.RRF", self.problems.notes.append
         if not path.is_file() and not path.with_name(path.name + ".gz").is_file():
-            self.problems.notes.append(f"{path}: is not there")
+            note(f"{path}: is not there" + ", the length of the files is not checked" * (name == _LIST))
             return
+        if self.said and path.name not in self.said:
+            note(f"{path}: {_LIST}.RRF does not list it, its length is not checked")
         # A subset made with MetamorphoSys may leave any file but MRCONSO empty.
         lines = LineFile(path, self.problems, may_be_empty=name != "MRCONSO")
-        for line, cells in read_rows(lines, _COLUMNS[name], "|", closed=True):
+        for line, cells in read_rows(lines, _COLUMNS.get(name, 6), "|", closed=True):
             yield lines, line, cells
+        if path.name in self.said:
+            self.agree(path, "rows", lines.rows, self.said[path.name][1])
+        if not lines.rows:
+            note(f"{path}: is empty")
 
     def kept(self, sab: str, suppress: str) -> bool:
         """Whether a row of a source is wanted and not suppressed."""
@@ -137,10 +175,11 @@ class _Release:
     def ranks(self) -> dict[tuple[str, str], int]:
         """Rank of each pair of source and term type; higher is preferred."""
         rows = (cells for _, _, cells in self.rows("MRRANK"))
-        return {(sab, tty): int(rank) for rank, sab, tty, *_ in rows if rank.isdigit()}
+        return {(sab, tty): int(rank) for rank, sab, tty, *_ in rows if rank.isdecimal() and len(rank) < 10}
 
     def names(self) -> Iterator[Record]:
         """Sources, concepts and names of MRCONSO."""
+        self.compare()
         known, announced = self.known_sources(), set[str]()
         yield known[SOURCE]
         for cui, rows in groupby(self.named(), itemgetter(0)):

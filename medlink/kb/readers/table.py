@@ -74,7 +74,7 @@ def read_table(
             lines.bad("empty id or name" if empty else "id with a blank, | or invisible character", line)
             continue
         if tag is None:
-            lines.bad("unknown language", line)
+            lines.bad("unknown language", line, repr(cell("language"))[:40])
             continue
         if concept_id not in seen:
             seen.add(concept_id)

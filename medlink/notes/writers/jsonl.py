@@ -30,6 +30,8 @@ class JsonLinesWriter(TextWriter):
                 "preferred_name": best.preferred_name if best else None,
                 "score": best.score if best else None,
                 "nil": link.nil,
+                "status": link.status,
+                "same_as": list(best.same_as) if best else [],
                 "expanded": link.expanded,
                 "candidates": [candidate.to_dict() for candidate in link.candidates],
                 "versions": self.versions,

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from medlink.lazy import lazily
 
 if TYPE_CHECKING:
     from medlink.training.biolord.recipe_run import run_recipe
     from medlink.training.biolord.trainer import BioLordTrainer
 
 __all__ = ["BioLordTrainer", "run_recipe"]
-
-
-def __getattr__(name: str) -> Any:
-    """What is offered, imported when it is asked for: recipes alone need little."""
-    from importlib import import_module
-
-    places = {"BioLordTrainer": "trainer", "run_recipe": "recipe_run"}
-    if name not in places:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{places[name]}"), name)
+__getattr__ = lazily(__name__, {"trainer": "BioLordTrainer", "recipe_run": "run_recipe"})

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,9 +16,9 @@ from torch.nn import functional
 
 from medlink.language.text import normalise
 from medlink.training.biolord.recipes import ContrastiveRecipe
-from medlink.training.common.batches import Batch
-from medlink.training.common.losses import EmbeddingLoss, info_nce
+from medlink.training.common.losses import info_nce
 from medlink.training.common.run import Run
+from medlink.training.data.batches import Batch
 from medlink.training.data.pairs import Pair, PairSource
 
 CARD = {
@@ -29,17 +29,18 @@ CARD = {
 }
 
 
-class InfoNceLoss(EmbeddingLoss):
+class InfoNceLoss(torch.nn.Module):
     """:func:`~medlink.training.common.losses.info_nce` of names against texts, as a loss of sentence-transformers.
 
     Inputs: a column of n names, one of n texts; labels ``(n, n)``, the mask that :func:`no_negatives` makes.
     """
 
-    def __init__(self, model: torch.nn.Module, temperature: float) -> None:
-        super().__init__(model)
+    def __init__(self, temperature: float) -> None:
+        super().__init__()
         self.temperature = temperature
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
+        """The loss of the ``(n, d)`` embeddings of both columns."""
         names, texts = (functional.normalize(column, dim=-1) for column in embeddings)
         return info_nce(names, texts, labels, self.temperature)
 
@@ -72,18 +73,10 @@ def no_negatives(pairs: Sequence[Pair]) -> NDArray[np.bool_]:
     return same
 
 
-class PairStream(PairSource, Protocol):
-    """Pairs that can be begun anywhere, such as :class:`medlink.training.data.pairs.KnowledgeBasePairs`."""
-
-    def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[list[Pair]]:
-        """Batches of an epoch, from the one of number ``start`` on."""
-        ...
-
-
 class PairBatches:
     """Batches of ``size`` pairs: a column of names, one of texts, and :func:`no_negatives` as the label."""
 
-    def __init__(self, source: PairStream, size: int) -> None:
+    def __init__(self, source: PairSource, size: int) -> None:
         self._source, self._size = source, size
         self.digest = hashlib.sha256(f"{source.digest} {size}".encode()).hexdigest()
 
@@ -91,23 +84,14 @@ class PairBatches:
         """How many there are; the pairs left over after the last whole one are not trained on."""
         return max(1, self._source.pairs_per_epoch // self._size)
 
-    def epoch(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch."""
-        return self.epoch_from(epoch, 0)
-
-    def epoch_from(self, epoch: int, start: int) -> Iterator[Batch]:
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch from one on; those before are not made."""
         for pairs in itertools.islice(self._source.batches(epoch, self._size, start), self.batches_per_epoch() - start):
             yield Batch(([pair.name for pair in pairs], [pair.text for pair in pairs]), no_negatives(pairs))
 
 
 def train_contrastive(
-    run: Run,
-    pairs: PairStream,
-    start: str | Path,
-    recipe: ContrastiveRecipe,
-    *,
-    about: Mapping[str, Any] | None = None,
+    run: Run, pairs: PairSource, start: str | Path, recipe: ContrastiveRecipe, *, about: Mapping[str, Any] | None = None
 ) -> None:
     """InfoNCE on names and what is said of their concepts; ``about`` goes into the card.
 
@@ -116,4 +100,4 @@ def train_contrastive(
     """
     batches = PairBatches(pairs, recipe.batch_size)
     data = {**(about or {}), "pairs of an epoch": pairs.pairs_per_epoch}
-    run.train(start, batches, lambda model: InfoNceLoss(model, recipe.temperature), recipe, data, **CARD)
+    run.train(start, batches, lambda _: InfoNceLoss(recipe.temperature), recipe, data, **CARD)

@@ -20,13 +20,12 @@ from medlink.errors import ConfigError
 from medlink.files.folders import remove
 from medlink.files.json import write_json
 from medlink.models.transformer import fingerprint_of
-from medlink.training.biolord.recipes import DistillationRecipe
+from medlink.training.biolord.recipes import RUNS, DistillationRecipe
 from medlink.training.common import checkpoint
 from medlink.training.common.run import Run, transformer
 from medlink.training.common.teacher import keep_texts, regress, teach
 from medlink.training.data.text_store import ConceptTexts, Entry
 
-RUNS = "runs.json"
 CARD = {
     "title": "Encoder trained by BioLORD: self-distillation",
     "summary": "regression on concept targets (Remy et al. 2024, section Self-distillation phase)",

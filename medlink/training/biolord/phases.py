@@ -139,14 +139,8 @@ def development_measure(path: Path | None, progress: Progress) -> Measure | None
 
 def _say(problems: Problems, progress: Progress) -> None:
     """Say what was noted of a table, and which of its rows are not used."""
-    for note in problems.notes:
-        progress(note)
-    for kind, count in sorted(problems.bad.items()):
-        first = next((one for one in problems.examples if one.kind == kind), None)
-        where = "" if first is None else f", the first at {first.path}:{first.line}"
-        progress(f"rows that cannot be used: {count} ({kind}{where})")
-    for reason, count in sorted(problems.skipped.items()):
-        progress(f"rows left out: {count} ({reason})")
+    for line in (*problems.notes, *problems.left_out()):
+        progress(line)
 
 
 @dataclass(frozen=True, slots=True)

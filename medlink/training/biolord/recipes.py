@@ -10,6 +10,9 @@ from medlink.errors import ConfigError
 from medlink.models.encoders import BUILTIN
 from medlink.training.common.recipes import LARGEST, SMALLEST, Epochs, LearningRate, PhaseRecipe
 
+RUNS = "runs.json"
+"""The file by which a folder of self-distilled encoders is known."""
+
 
 class StsRecipe(PhaseRecipe):
     """Fine-tuning on rated sentence pairs: BioLORD 2022, appendix A.4, on several tables at once as in 2023.
@@ -73,7 +76,7 @@ class MultilingualRecipe(PhaseRecipe):
 
     epochs: Epochs = 5
     filter: Annotated[
-        str, Field(description="Encoder that tells which pairs align: 'builtin', folder, hub model; '': none.")
+        str, Field(description="Encoder that tells which pairs align: 'builtin', folder, hf:NAME; '': none.")
     ] = BUILTIN
     low: Annotated[
         Annotated[float, Field(ge=-1, le=1)] | None,

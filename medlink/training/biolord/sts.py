@@ -14,8 +14,8 @@ from sentence_transformers.sentence_transformer.losses import CoSENTLoss, Cosine
 
 from medlink.errors import ConfigError
 from medlink.training.biolord.recipes import StsRecipe
-from medlink.training.common.batches import Batch
 from medlink.training.common.run import Run
+from medlink.training.data.batches import Batch
 from medlink.training.data.rated import RatedPair
 
 CARD = {
@@ -57,14 +57,14 @@ class StsBatches:
         """How many there are; the last of each table may be a small one."""
         return sum(-(-len(ratings) // self._size) for ratings in self._ratings)
 
-    def epoch(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch."""
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch from one on."""
         rng = np.random.default_rng([self._seed, epoch])
         orders = [rng.permutation(len(ratings)) for ratings in self._ratings]
         places = [(table, i) for table, order in enumerate(orders) for i in range(0, len(order), self._size)]
-        for number in rng.permutation(len(places)):
-            table, start = places[number]
-            rows = orders[table][start : start + self._size]
+        for number in rng.permutation(len(places))[start:]:
+            table, first = places[number]
+            rows = orders[table][first : first + self._size]
             one, other = self._texts[table]
             yield Batch(([one[row] for row in rows], [other[row] for row in rows]), self._ratings[table][rows])
 

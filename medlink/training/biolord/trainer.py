@@ -9,23 +9,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medlink.errors import ConfigError, needs_extra
-from medlink.models import load_encoder
-from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
-from medlink.training.common.recipes import PhaseRecipe, RunOptions
+from medlink.errors import ConfigError
+from medlink.training.biolord.recipes import RUNS, ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
+from medlink.training.common.recipes import PhaseRecipe
+from medlink.training.common.trainer import Trainer
 
 if TYPE_CHECKING:
-    from medlink.models.encoders import Encoder
-    from medlink.training.biolord.contrastive import PairStream
     from medlink.training.biolord.multilingual_data import Alignments
-    from medlink.training.common.batch_trainer import Measure
+    from medlink.training.common.run import Run
+    from medlink.training.data.pairs import PairSource
     from medlink.training.data.rated import RatedPair
     from medlink.training.data.text_store import ConceptTexts
 
-    Source = Mapping[str, Sequence[RatedPair]] | PairStream | Callable[[], Iterable[ConceptTexts]] | Alignments
+    Source = Mapping[str, Sequence[RatedPair]] | PairSource | Callable[[], Iterable[ConceptTexts]] | Alignments
 
 
-class BioLordTrainer:
+class BioLordTrainer(Trainer):
     """Train a transformer by a phase of BioLORD, which the recipe names; the next phase can start from what it wrote.
 
     ==========================  ===================================================================================
@@ -39,7 +38,7 @@ class BioLordTrainer:
 
     Args:
         source: what is trained on.
-        start: the encoder that is trained further: a sentence-transformers folder, or a hub model.
+        start: the encoder that is trained further: a sentence-transformers folder, or ``hf:NAME``.
         recipe: the phase and how it trains; the default is the contrastive phase.
         teacher: the encoder that is imitated.
         about: facts about the pairs of the contrastive phase, for the card.
@@ -47,9 +46,11 @@ class BioLordTrainer:
     Raises:
         ConfigError: a teacher is missing, or given where none is imitated.
 
-    >>> BioLordTrainer({}, "sentence-transformers/all-mpnet-base-v2", StsRecipe(loss="cosent")).recipe.epochs
+    >>> BioLordTrainer({}, "hf:sentence-transformers/all-mpnet-base-v2", StsRecipe(loss="cosent")).recipe.epochs
     10
     """
+
+    recipe: PhaseRecipe
 
     def __init__(
         self,
@@ -68,48 +69,11 @@ class BioLordTrainer:
                 remedy="name the encoder that is imitated" if taught else "leave it out",
             )
         self._more = {"teacher": teacher} if taught else {"about": about} if about else {}
+        if isinstance(self.recipe, DistillationRecipe):
+            self._makes, self._first = {"holds": RUNS, "what": "encoders"}, "run-1"
 
-    def train(
-        self,
-        out: str | Path,
-        *,
-        resume: bool = False,
-        checkpoint_steps: int = 1000,
-        workers: int = 0,
-        progress: Callable[[str], None] | None = None,
-        evaluate: Measure | None = None,
-    ) -> Encoder:
-        """Run the recipe and write the encoder.
-
-        Same source, start, recipe and number of threads give the same weights on a CPU, whether or not the run was cut
-        short and resumed. What is not finished lies in a folder of the encoder's name with ``.checkpoints``.
-
-        Args:
-            out: folder of the encoder; of ``run-1``, ``run-2`` and so on for self-distillation, to be averaged by
-                :func:`medlink.training.common.averaging.soup`.
-            resume, checkpoint_steps, workers: see :class:`~medlink.training.common.recipes.RunOptions`.
-            progress: called with one line now and then.
-            evaluate: development measure of the model, higher is better; the weights with the best are kept.
-
-        Returns:
-            The trained encoder, opened from ``out``; the first one of self-distillation.
-
-        Raises:
-            ConfigError: the source teaches nothing, a library is missing, or a folder is in use or holds another run.
-            EncoderError: an encoder cannot be used, the loss or the weights are NaN or infinite, a checkpoint is
-                damaged, or the disk is full.
-        """
-        options = RunOptions(resume=resume, checkpoint_steps=checkpoint_steps, workers=workers)
-        with needs_extra("train", "training"):
-            from medlink.training.biolord.distillation import RUNS
-            from medlink.training.common.run import training_run
-
-            phase = _phase(self.recipe)
-        several = isinstance(self.recipe, DistillationRecipe)
-        kind = {"holds": RUNS, "what": "encoders"} if several else {}
-        with training_run(out, self.recipe, options, progress, evaluate, **kind) as run:
-            phase(run, self.source, self.start, self.recipe, **self._more)
-        return load_encoder(Path(out) / "run-1" if several else out)
+    def _run(self, run: Run) -> None:
+        _phase(self.recipe)(run, self.source, self.start, self.recipe, **self._more)
 
 
 def _phase(recipe: PhaseRecipe) -> Callable[..., None]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from medlink.index.selfjoin import nearest
+from medlink.index.vectors.library import faiss, gpu_count
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Ids, Terms
 from medlink.training.data.batches import order
@@ -36,13 +37,10 @@ def nearest_terms(vectors: NDArray[np.float32], count: int) -> NDArray[np.int32]
     >>> nearest_terms(points, 1).tolist()
     [[1], [2], [1], [2]]
     """
-    import faiss
-
     count = min(count, len(vectors) - 1)
-    # faiss-cpu has no such function
-    if not getattr(faiss, "get_num_gpus", int)():
+    if not gpu_count():
         return nearest(vectors, count)[0].astype(np.int32)
-    index: Any = faiss.index_cpu_to_all_gpus(faiss.IndexFlatIP(vectors.shape[1]))
+    index: Any = faiss().index_cpu_to_all_gpus(faiss().IndexFlatIP(vectors.shape[1]))
     index.add(np.ascontiguousarray(vectors))
     found = np.empty((len(vectors), count), dtype=np.int32)
     for start in range(0, len(vectors), _AT_ONCE):

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection
-from pathlib import Path
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -24,8 +23,8 @@ from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Terms
 from medlink.training.coderpp.trainable import Trainable
 from medlink.training.common import checkpoint
-from medlink.training.common.recipes import RunOptions
-from medlink.training.common.resumable import ResumableTrainer, processes_here, training_arguments
+from medlink.training.common.resumable import ResumableTrainer, processes_here
+from medlink.training.common.run import Run
 
 _EMBEDDED_TO_CHECK = 64
 
@@ -33,33 +32,14 @@ _EMBEDDED_TO_CHECK = 64
 class CoderPlusPlusLoop(ResumableTrainer):
     """One run: what is an epoch to the trainer is a round here, the training between two renewals of the neighbours.
 
-    ``work`` is the folder of the checkpoints; ``log`` is called with one line now and then, in the first process.
-
     Raises:
         ConfigError: this machine has no such precision.
     """
 
-    def __init__(
-        self,
-        part: Trainable,
-        terms: Terms,
-        recipe: CoderPlusPlusRecipe,
-        options: RunOptions,
-        *,
-        work: Path,
-        log: Callable[[str], None],
-    ) -> None:
+    def __init__(self, part: Trainable, terms: Terms, recipe: CoderPlusPlusRecipe, run: Run) -> None:
         per_step = recipe.accumulation * processes_here().num_processes
         epoch_steps = math.ceil(len(terms) / (recipe.anchors * per_step))
         self.round_steps = recipe.refresh if isinstance(recipe.refresh, int) else epoch_steps
-        args = training_arguments(
-            recipe,
-            options,
-            work=work,
-            steps=recipe.epochs * epoch_steps,
-            per_device_train_batch_size=recipe.anchors,
-            gradient_accumulation_steps=recipe.accumulation,
-        )
         self.recipe, self._part = recipe, part
         self._rounds = RoundSampler(terms, recipe, self.round_steps * per_step)
         self._found: int | None = None
@@ -69,9 +49,14 @@ class CoderPlusPlusLoop(ResumableTrainer):
         super().__init__(
             part.model,
             self._ms_loss,
-            args,
-            work=work,
-            log=log,
+            recipe,
+            run,
+            run.folder,
+            steps=recipe.epochs * epoch_steps,
+            batches={
+                "per_device_train_batch_size": recipe.anchors,
+                "gradient_accumulation_steps": recipe.accumulation,
+            },
             train_dataset=Dataset.from_dict({"term": range(len(terms))}),
             data_collator=Collator(terms, part.encode),
         )
@@ -94,7 +79,7 @@ class CoderPlusPlusLoop(ResumableTrainer):
 
     def _renew(self) -> None:
         """Find the neighbours anew from the model as it stands."""
-        self.check_weights(self.state.global_step)
+        self.check(self.state.global_step)
         self._found = self._rounds.round
         if self.is_world_process_zero():
             begin = time.perf_counter()

@@ -23,12 +23,8 @@ def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = 0.1) 
     Zeng et al. 2022, section 4.2, N_i and P_i: a negative counts if it is more similar than the least similar positive
     less ``epsilon``, a positive if it is less similar than the most similar negative plus ``epsilon``.
 
-    Args:
-        similarities: ``(n, n)`` cosines.
-        same, epsilon: see :func:`multi_similarity`.
-
-    Returns:
-        ``(n, n)`` bool masks of the positives and of the negatives of each row.
+    ``similarities (n, n)`` are cosines; for the rest see :func:`multi_similarity`. Gives ``(n, n)`` bool masks of the
+    positives and of the negatives of each row.
 
     >>> import torch
     >>> cosines = torch.tensor([[1.0, 0.9, 0.2], [0.9, 1.0, 0.85], [0.2, 0.85, 1.0]])
@@ -55,14 +51,8 @@ def pair_loss(
 ) -> Tensor:
     """The loss of chosen pairs: L of Zeng et al. 2022, section 4.2, given P_i and N_i.
 
-    Args:
-        similarities: ``(n, n)`` cosines.
-        positive: ``(n, n)`` bool, P_i in row i.
-        negative: ``(n, n)`` bool, N_i in row i; no pair is in both.
-        alpha, beta, threshold: see :func:`multi_similarity`.
-
-    Returns:
-        The mean over all n terms, a scalar; 0 for n = 0.
+    ``similarities (n, n)`` are cosines; ``positive`` and ``negative (n, n)`` bool hold P_i and N_i in row i, no pair is
+    in both; for the rest see :func:`multi_similarity`. Gives the mean over all n terms, a scalar; 0 for n = 0.
 
     >>> import torch
     >>> one, none = torch.tensor([[False, True], [False, False]]), torch.zeros(2, 2).bool()

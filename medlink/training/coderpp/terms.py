@@ -57,9 +57,8 @@ class Terms:
         self._members = self._concepts.T.tocsr()
         self.digest = hashlib.sha256("".join(f"{c}\t{t}\n" for c, t in given).encode()).hexdigest()
         if len(self.concept_ids) < 2:
-            raise ConfigError(
-                "the names belong to fewer than two concepts", remedy="train on a terminology of several concepts"
-            )
+            remedy = "train on a terminology of several concepts"
+            raise ConfigError("the names belong to fewer than two concepts", remedy=remedy)
         if np.diff(self._members.indptr).max() < 2:
             raise ConfigError("no concept has two names", remedy="train on a source that has synonyms or translations")
 

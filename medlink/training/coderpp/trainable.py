@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
-from torch import Tensor
 
 from medlink.models.encoders import Encoder
 from medlink.models.static.encoder import StaticEncoder
@@ -18,6 +17,7 @@ from medlink.models.static.module import StaticEmbedding
 from medlink.models.transformer import TransformerEncoder
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Ids
+from medlink.training.common.cached_loss import Features, features_of
 from medlink.training.static.bags import Bags
 
 
@@ -26,13 +26,13 @@ class Trainable:
     """A model and what is done with it besides steps.
 
     ``encode`` turns numbers of terms into the features that the model reads, ``embed`` gives the embeddings ``(n, d)``
-    of all terms as the model stands, ``save`` writes the encoder's folder.
+    of all terms as the model stands, ``save`` is what :meth:`~medlink.training.common.run.Run.write` takes.
     """
 
     model: SentenceTransformer
     encode: Callable[[Ids], dict[str, Any]]
     embed: Callable[[], NDArray[np.float32]]
-    save: Callable[[Path], Any]
+    save: SentenceTransformer | Callable[[Path], Any]
 
 
 def trainable(start: Encoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> Trainable:
@@ -46,13 +46,8 @@ def trainable(start: Encoder, texts: list[str], recipe: CoderPlusPlusRecipe) -> 
     model = start.model.float()
     model.max_seq_length = min(recipe.max_tokens, model.max_seq_length or recipe.max_tokens)
 
-    def encode(terms: Ids) -> dict[str, Tensor]:
+    def encode(terms: Ids) -> Features:
         """Terms as tensors."""
-        features: dict[str, Tensor] = model.preprocess([texts[term] for term in terms])
-        return {name: value for name, value in features.items() if isinstance(value, Tensor)}
+        return features_of(model, [texts[term] for term in terms])
 
-    def save(folder: Path) -> None:
-        """Write the model without a card of its own."""
-        model.save(str(folder), create_model_card=False, safe_serialization=True)
-
-    return Trainable(model, encode, lambda: start.encode(texts), save)
+    return Trainable(model, encode, lambda: start.encode(texts), model)

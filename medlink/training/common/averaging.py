@@ -74,8 +74,6 @@ def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
         from medlink.training.common.checkpoint import new_folder
 
     paths, out = encoder_folders(folders), Path(out).resolve()
-    if not paths:
-        raise EncoderError("no encoders to average")
     for path in paths:
         if not (path / "modules.json").is_file():
             raise EncoderError("no encoder folder", path=path, remedy="name folders that hold a modules.json")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,10 +22,13 @@ from torch.utils.data import DataLoader
 
 from medlink.errors import EncoderError
 from medlink.training.common import checkpoint
-from medlink.training.common.batches import Batch, Batches, SeekableBatches
-from medlink.training.common.cached_loss import WholeBatchLoss
-from medlink.training.common.recipes import PhaseRecipe, RunOptions
-from medlink.training.common.resumable import ResumableTrainer, processes_here, training_arguments
+from medlink.training.common.cached_loss import WholeBatchLoss, features_of
+from medlink.training.common.recipes import PhaseRecipe
+from medlink.training.common.resumable import ResumableTrainer, processes_here
+from medlink.training.data.batches import Batch, Batches
+
+if TYPE_CHECKING:
+    from medlink.training.common.run import Run
 
 _EMBEDDED_TO_CHECK = 64
 Measure = Callable[[SentenceTransformer], float]
@@ -68,12 +71,10 @@ class _Batches:
         return batch
 
     def __iter__(self) -> Iterator[Batch]:
-        made = 0
-        batches: Iterable[Batch] = self._batches.epoch(self.epoch)
-        if self.done and isinstance(self._batches, SeekableBatches):
-            passed_over = itertools.repeat(Batch(()), self.done)
-            batches = itertools.chain(passed_over, self._batches.epoch_from(self.epoch, self.done))
-        for batch in itertools.islice(batches, self._count):
+        made = self.done
+        # the trainer passes over these again, and need not have them made for it
+        yield from itertools.repeat(Batch(()), self.done)
+        for batch in itertools.islice(self._batches.epoch(self.epoch, self.done), self._count - self.done):
             yield batch
             made += 1
         if made < self._count:
@@ -97,18 +98,14 @@ class _Collator:
         features = {
             f"column_{i}_{name}": value
             for i, column in enumerate(batch.columns)
-            for name, value in self.features([column[row] for row in mine]).items()
+            for name, value in features_of(self.model, [column[row] for row in mine]).items()
         }
         labels = np.zeros(n, np.float32) if batch.labels is None else batch.labels
         return {**features, "label": torch.from_numpy(labels)}
 
-    def features(self, texts: list[str]) -> dict[str, Tensor]:
-        """What the model reads of some texts."""
-        return {name: value for name, value in self.model.preprocess(texts).items() if isinstance(value, Tensor)}
-
 
 class BatchTrainer(ResumableTrainer):
-    """A run on batches of texts; the arguments are those of :meth:`medlink.training.common.run.Run.fit` and of a run.
+    """A run on batches of texts; see :meth:`medlink.training.common.run.Run.fit`. ``work`` is for the checkpoints.
 
     Raises:
         ConfigError: this machine has no such precision.
@@ -120,16 +117,13 @@ class BatchTrainer(ResumableTrainer):
         batches: Batches,
         loss: torch.nn.Module,
         recipe: PhaseRecipe,
-        options: RunOptions,
-        *,
+        run: Run,
         work: Path,
-        log: Callable[[str], None],
-        evaluate: Measure | None,
     ) -> None:
         processes = processes_here()
         self._batches, self._sampler = batches, _Batches(batches)
         self._collator = _Collator(model, processes.process_index, processes.num_processes)
-        self._measure = evaluate
+        self._measure = run.evaluate
         self._every = len(self._sampler) if recipe.evaluate_steps == "epoch" else recipe.evaluate_steps
         self._patience = recipe.patience
         self._best: tuple[float, int] | None = None
@@ -139,11 +133,9 @@ class BatchTrainer(ResumableTrainer):
         self._rows_at, self._rows = 0, recipe.batch_size
         self._probe: dict[str, Tensor] = {}
         steps = recipe.epochs * len(self._sampler)
-        args = training_arguments(
-            recipe, options, work=work, steps=steps, per_device_train_batch_size=recipe.batch_size
-        )
         whole = WholeBatchLoss(model, loss, recipe.mini_batch)
-        super().__init__(model, whole, args, work=work, log=log, data_collator=self._collator)
+        sizes = {"per_device_train_batch_size": recipe.batch_size}
+        super().__init__(model, whole, recipe, run, work, steps=steps, batches=sizes, data_collator=self._collator)
         if processes.num_processes > 1:
             # or the rows of each process would be dropped out alike
             torch.manual_seed(recipe.seed * processes.num_processes + processes.process_index)
@@ -167,13 +159,13 @@ class BatchTrainer(ResumableTrainer):
     def probe(self) -> dict[str, Tensor]:
         if not self._probe:
             first = next(self._batches.epoch(0))
-            self._probe = self._collator.features(first.columns[0][:_EMBEDDED_TO_CHECK])
+            self._probe = features_of(self._collator.model, first.columns[0][:_EMBEDDED_TO_CHECK])
         return dict(self._probe)
 
     def begin_epoch(self) -> None:
         """Set the sampler to the epoch of the present step; look at the start before anything is learned."""
         if not self.state.global_step:
-            self.check_weights(0)
+            self.check(0)
         self._sampler.epoch, self._sampler.done = divmod(self.state.global_step, len(self._sampler))
         self._logged_at, self._rows_at = time.perf_counter(), self.state.global_step
 
@@ -188,17 +180,15 @@ class BatchTrainer(ResumableTrainer):
         assert self._measure is not None
         step = self.state.global_step
         self.control.should_evaluate = False
-        self._check(step)
+        self.check(step)
         was_training = self.model.training
         self.model.eval()
         value = [float(self._measure(self.model)) if self.is_world_process_zero() else 0.0]
         self.model.train(was_training)
         measure: float = broadcast_object_list(value)[0]
         if not np.isfinite(measure):
-            raise EncoderError(
-                f"the development measure is {measure} at step {step}",
-                remedy="measure on data whose scores differ, or train without a measure",
-            )
+            remedy = "measure on data whose scores differ, or train without a measure"
+            raise EncoderError(f"the development measure is {measure} at step {step}", remedy=remedy)
         better = self._best is None or measure > self._best[0]
         self._since = 0 if better else self._since + 1
         if better:
@@ -226,12 +216,7 @@ class BatchTrainer(ResumableTrainer):
         return {}, f"learning rate {{rate:.2e}} {rows / seconds:,.0f} rows/s"
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "best": self._best,
-            "since": self._since,
-            "stopped": self._stopped,
-            "seconds": self._time(),
-        }
+        return {"best": self._best, "since": self._since, "stopped": self._stopped, "seconds": self._time()}
 
     def _time(self) -> float:
         """Seconds of the run, with those before it was resumed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import torch
+from sentence_transformers import SentenceTransformer
 from sentence_transformers.base.losses.gradcache import CachedLossMixin
 from sentence_transformers.util import all_gather
 from torch import Tensor
@@ -75,6 +76,11 @@ def _gathered(rows: Tensor) -> Tensor:
         return rows
     everyone: Tensor = all_gather(rows * count - (rows * (count - 1)).detach())
     return everyone
+
+
+def features_of(model: SentenceTransformer, texts: Sequence[str]) -> Features:
+    """What a model reads of n texts."""
+    return {name: value for name, value in model.preprocess(texts).items() if isinstance(value, Tensor)}
 
 
 def embed(model: torch.nn.Module, features: Features) -> Tensor:

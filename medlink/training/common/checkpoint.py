@@ -46,20 +46,14 @@ def reading(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def writing(path: Path, what: str) -> Iterator[None]:
-    """Turn a full or broken disk into one :class:`EncoderError`: ``what``, at ``path``, cannot be written."""
-    try:
-        yield
-    except (OSError, SafetensorError) as error:
-        detail = getattr(error, "strerror", None) or error
-        raise EncoderError(f"{what} cannot be written: {detail}", path=path, remedy=_ROOM) from error
-
-
-@contextmanager
 def new_folder(path: Path, what: str) -> Iterator[Path]:
-    """:func:`medlink.files.folders.whole_folder`, with the error of :func:`writing`, which says how to go on."""
-    with whole_folder(path, what) as draft, writing(path, what):
-        yield draft
+    """:func:`medlink.files.folders.whole_folder`; what a full disk leads to says how to go on with the run."""
+    with whole_folder(path, what) as draft:
+        try:
+            yield draft
+        except (OSError, SafetensorError) as error:
+            detail = getattr(error, "strerror", None) or error
+            raise EncoderError(f"{what} cannot be written: {detail}", path=path, remedy=_ROOM) from error
 
 
 def companions(work: Path) -> list[Path]:

@@ -2,28 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-
-class EmbeddingLoss(torch.nn.Module):
-    """A loss of sentence-transformers that is a function of the ``(n, d)`` embeddings of each column by a model."""
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of one batch, a scalar."""
-        columns = [self.model(features)["sentence_embedding"] for features in sentence_features]
-        return self.compute_loss_from_embeddings(columns, labels)
-
-    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """The same from the embeddings."""
-        raise NotImplementedError
 
 
 def info_nce(

@@ -81,10 +81,8 @@ def check_measured(recipe: PhaseRecipe, dev: object) -> None:
     """
     for name in ("evaluate_steps", "patience"):
         if name in recipe.model_fields_set and dev is None:
-            raise ConfigError(
-                f"{name} is {getattr(recipe, name)!r} and there is no dev",
-                remedy=f"name rated pairs as dev, or leave {name} out",
-            )
+            remedy = f"name rated pairs as dev, or leave {name} out"
+            raise ConfigError(f"{name} is {getattr(recipe, name)!r} and there is no dev", remedy=remedy)
 
 
 class RunOptions(Settings):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate import PartialState  # type: ignore[import-untyped]  # ships no types
@@ -25,6 +25,9 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.training.common import checkpoint
 from medlink.training.common.recipes import Recipe, RunOptions
 
+if TYPE_CHECKING:
+    from medlink.training.common.run import Run
+
 # in seconds: the first process may work alone while the others wait
 _A_DAY = 86_400
 _LOG_LINES = 100
@@ -35,24 +38,30 @@ _LOSSES_AT_ONCE = {"cpu": 1, "cuda": 16}
 class ResumableTrainer(SentenceTransformerTrainer, ABC):
     """One run. What is special to a method is in the functions that a subclass gives.
 
-    ``args`` come from :func:`training_arguments`, ``work`` is the folder of the checkpoints, ``log`` is called with one
-    line now and then in the first process, and the rest is as sentence-transformers' trainer has it.
+    ``work`` is the folder of the checkpoints, ``steps`` are those of the whole run, ``batches`` says how large batches
+    are in the words of sentence-transformers' arguments, and ``options`` are those of its trainer.
+
+    Raises:
+        ConfigError: this machine has no such precision.
     """
 
     def __init__(
         self,
         model: SentenceTransformer,
         loss: torch.nn.Module,
-        args: SentenceTransformerTrainingArguments,
-        *,
+        recipe: Recipe,
+        run: Run,
         work: Path,
-        log: Callable[[str], None],
+        *,
+        steps: int,
+        batches: Mapping[str, int],
         **options: Any,
     ) -> None:
-        self._work, self._log = work, log
+        self._work, self._log = work, run.progress
         self._losses: list[Tensor] = []
         self._logged_at = time.perf_counter()
         self.figures: dict[str, Any] = {}
+        args = _arguments(recipe, run.options, work, steps, **batches)
         super().__init__(model=model, args=args, loss=loss, callbacks=[_Calls(self)], **options)
         self.remove_callback(PrinterCallback)
 
@@ -92,7 +101,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
             return
         self._read(found)
         schedule = checkpoint.read_schedule(found)
-        self.check_weights(checkpoint.step_of(found))
+        self.check(checkpoint.step_of(found))
         self.figures = schedule.get("figures", {})
         self.state.global_step = checkpoint.step_of(found)
         with checkpoint.reading(found / checkpoint.SCHEDULE):
@@ -126,13 +135,9 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
         good = f" and train anew; {kept.name} holds the last good weights" if kept else ""
         return EncoderError(message, path=kept or self._work, remedy=f"lower the learning rate{good}")
 
-    def _check(self, step: int) -> None:
-        """End the run if the losses up to a step or its weights are NaN or infinite."""
+    def check(self, step: int) -> None:
+        """End the run before it keeps losses, weights or embeddings that are NaN or infinite, or embeddings all 0."""
         self._check_losses(step)
-        self.check_weights(step)
-
-    def check_weights(self, step: int) -> None:
-        """End the run if weights or embeddings are NaN or infinite, or all embeddings 0, before they are kept."""
         was_training = self.model.training
         self.model.eval()
         with torch.no_grad():
@@ -178,7 +183,7 @@ class ResumableTrainer(SentenceTransformerTrainer, ABC):
     def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
         """Write a checkpoint without pickles; the trainer's own would round a static table to eight bits."""
         step = self.state.global_step
-        self._check(step)
+        self.check(step)
         states: list[dict[str, Tensor]] = gather_object([checkpoint.random_states()])
         if self.is_world_process_zero():
             with checkpoint.new_folder(self._work / f"checkpoint-{step}", "the checkpoint") as draft:
@@ -250,18 +255,10 @@ class _Calls(TrainerCallback):
         self._trainer.end_step()
 
 
-def training_arguments(
-    recipe: Recipe, options: RunOptions, *, work: Path, steps: int, **more: Any
+def _arguments(
+    recipe: Recipe, options: RunOptions, work: Path, steps: int, **more: Any
 ) -> SentenceTransformerTrainingArguments:
-    """Arguments of sentence-transformers' trainer that are the same for every method, and ``more``.
-
-    Args:
-        recipe, options, work: how to train, how the run goes, and the folder of the checkpoints.
-        steps: of the whole run; the scheduler and the lines of progress follow from it.
-
-    Raises:
-        ConfigError: this machine has no such precision.
-    """
+    """Arguments of sentence-transformers' trainer that are the same for every method, and ``more``."""
     precision = precision_here(recipe.precision)
     args = SentenceTransformerTrainingArguments(
         output_dir=str(work),

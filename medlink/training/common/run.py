@@ -16,17 +16,17 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.files.folders import locked, one_error, remove
+from medlink.files.folders import locked, made_folder, remove
 from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
 from medlink.models.transformer import TransformerEncoder, fingerprint_of
 from medlink.training.common import checkpoint
 from medlink.training.common.batch_trainer import BatchTrainer, Figures, Measure
-from medlink.training.common.batches import Batches
 from medlink.training.common.card import write_card
 from medlink.training.common.recipes import PhaseRecipe, Recipe, RunOptions
 from medlink.training.common.resumable import precision_here, processes_here
+from medlink.training.data.batches import Batches
 
 RECORD, LOCK = "run.json", "lock"
 # what training is not begun anew over
@@ -75,11 +75,8 @@ class Run:
             with checkpoint.reading(record):
                 changed = _changes(read_json(record), json.loads(json.dumps(now)))
             if changed:
-                raise ConfigError(
-                    f"the unfinished run has {', '.join(changed)}",
-                    path=self.folder,
-                    remedy="resume with the data, options and number of processes it began with, or delete the folder",
-                )
+                remedy = "resume with the data, options and number of processes it began with, or delete the folder"
+                raise ConfigError(f"the unfinished run has {', '.join(changed)}", path=self.folder, remedy=remedy)
         elif self.first:
             for left in checkpoint.companions(self.folder):
                 remove(left)
@@ -116,9 +113,7 @@ class Run:
         self.wait()
         if self.first:
             work.mkdir(exist_ok=True)
-        trainer = BatchTrainer(
-            model, batches, loss, recipe, self.options, work=work, log=self.progress, evaluate=self.evaluate
-        )
+        trainer = BatchTrainer(model, batches, loss, recipe, self, work)
         trainer.run(found)
         figures = trainer.finish()
         self.wait()
@@ -246,9 +241,7 @@ def _check(folder: Path, *, resume: bool) -> None:
 @contextmanager
 def _own(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder; clear what a killed process left half written."""
-    with one_error(folder, "the folder", "name a folder in one you can write to"):
-        folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / LOCK, "the checkpoints"):
+    with made_folder(folder), locked(folder / LOCK, "the checkpoints"):
         for left in folder.rglob(".writing-*"):
             remove(left)
         if not (folder / RECORD).exists() and not _is_begun(folder):

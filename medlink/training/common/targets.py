@@ -117,10 +117,8 @@ def check_components(count: int, n: int, d: int, *, centre: bool = True) -> None
     """Refuse more principal components than n rows of d numbers have."""
     most = min(d, n - 1 if centre else n)
     if not 1 <= count <= most:
-        raise ConfigError(
-            f"{count} dimensions from {n} targets of {d}",
-            remedy=f"give at most {most} dimensions" if most > 0 else "name a knowledge base of several concepts",
-        )
+        remedy = f"give at most {most} dimensions" if most > 0 else "name a knowledge base of several concepts"
+        raise ConfigError(f"{count} dimensions from {n} targets of {d}", remedy=remedy)
 
 
 def project(rows: NDArray[Any], projection: Projection, path: Path, *, unit: bool = False) -> NDArray[np.float32]:

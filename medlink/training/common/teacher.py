@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
@@ -16,7 +17,6 @@ from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
 from medlink.training.common import checkpoint
 from medlink.training.common.batch_trainer import Figures
-from medlink.training.common.losses import EmbeddingLoss
 from medlink.training.common.recipes import PhaseRecipe, Recipe
 from medlink.training.common.run import Run
 from medlink.training.common.targets import check_components, principal_components, project, sum_embeddings
@@ -92,8 +92,8 @@ def teach(
 def regress(run: Run, model: SentenceTransformer, store: TextStore, recipe: PhaseRecipe, name: str = "run") -> Figures:
     """Train a model in place to embed the texts by their targets; the checkpoints lie in a folder ``name``."""
     targets = run.folder / "targets" / _VECTORS
-    batches = TargetBatches(store, targets, "", batch_size=recipe.batch_size, seed=recipe.seed)
-    return run.fit(model, batches, TargetLoss(model), recipe, name)
+    batches = TargetBatches(store, targets, batch_size=recipe.batch_size, seed=recipe.seed)
+    return run.fit(model, batches, TargetLoss(), recipe, name)
 
 
 def weighted_squared_error(embeddings: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
@@ -112,12 +112,13 @@ def weighted_squared_error(embeddings: Tensor, targets: Tensor, weights: Tensor)
     return ((embeddings - targets).square() * weights[:, None]).mean()
 
 
-class TargetLoss(EmbeddingLoss):
+class TargetLoss(torch.nn.Module):
     """:func:`weighted_squared_error` of the ``(n, d)`` embeddings of a model.
 
     Inputs: one column of n texts; labels ``(n, d + 1)``, the target and then the weight of each text.
     """
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
+        """The loss of the embeddings of the one column."""
         (found,) = embeddings
         return weighted_squared_error(found, labels[:, :-1], labels[:, -1])

@@ -1,4 +1,8 @@
-"""Batches in which no pair is a false negative of another, made a little ahead of their use in other processes."""
+"""What a trainer is fed with: batches of texts, the same whenever an epoch is asked for.
+
+In batches of pairs no pair is a false negative of another, and they are made a little ahead of their use in other
+processes.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,11 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
 from multiprocessing import get_context
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +25,30 @@ T = TypeVar("T")
 
 _made_by: list[Callable[..., Any]] = []
 """What a worker makes things with: inherited by the fork, as it may hold hundreds of megabytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of one step, over all processes.
+
+    ``columns`` holds one list of n texts for each column of the loss; ``labels`` is what the loss takes as labels,
+    ``(n,)`` or ``(n, d)`` floats or ``(n, n)`` bool, ``None`` for a loss that takes none.
+    """
+
+    columns: tuple[list[str], ...]
+    labels: NDArray[Any] | None = None
+
+
+class Batches(Protocol):
+    """Batches by epoch; ``digest`` is a hash of data and settings that binds checkpoints to both."""
+
+    digest: str
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch from number ``start`` on, the same whenever it is asked for."""
+
+    def batches_per_epoch(self) -> int:
+        """How many batches each epoch has."""
 
 
 def in_parts(items: Iterable[T], size: int) -> Iterator[list[T]]:

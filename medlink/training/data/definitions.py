@@ -22,7 +22,7 @@ from medlink.kb.queries import given
 from medlink.kb.readers.common import stem
 from medlink.kb.reading import Reader
 from medlink.kb.store import KnowledgeBase
-from medlink.language.tags import language_tag
+from medlink.language.tags import language_tag, named_tag
 from medlink.records import Definition
 from medlink.training.data.batches import in_parts
 
@@ -54,9 +54,7 @@ def read_definitions(
         ConfigError: ``language`` is no known language.
     """
     problems = problems or Problems()
-    default = language_tag(language)
-    if default is None:
-        raise ConfigError(f"unknown language {language!r}", remedy="give a BCP 47 tag, such as en")
+    default = named_tag(language)
     table = open_table(path, problems)
     places = {kind: _place(table, names) for kind, names in _COLUMNS.items()}
     concept_at, text_at, language_at = places.values()
@@ -78,7 +76,7 @@ def read_definitions(
         code = cells[language_at].strip() if language_at is not None else ""
         tag = language_tag(code) if code else default
         if tag is None:
-            table.lines.bad("unknown language", line)
+            table.lines.bad("unknown language", line, repr(code)[:40])
         else:
             yield Definition(concept_id, text, tag, source)
 
@@ -95,11 +93,8 @@ def definitions_by_code(kb: KnowledgeBase, definitions: Iterable[Definition], sy
     reader = Reader(kb.path)
     some = select(schema.mapping.c.id).where(schema.mapping.c.system == bindparam("system")).limit(1)
     if not reader.rows(some, system=system):
-        raise ConfigError(
-            f"the knowledge base has no codes of the system {system!r}",
-            path=kb.path,
-            remedy="name the system as the mappings of the knowledge base do, such as SNOMEDCT_US",
-        )
+        remedy = "name the system as the mappings of the knowledge base do, such as SNOMEDCT_US"
+        raise ConfigError(f"the knowledge base has no codes of the system {system!r}", path=kb.path, remedy=remedy)
     for part in in_parts(definitions, _PART):
         concepts: dict[str, list[str]] = defaultdict(list)
         codes = json.dumps(sorted({record.concept_id for record in part}))

@@ -70,8 +70,11 @@ class PairSource(Protocol):
     digest: str
     pairs_per_epoch: int
 
-    def batches(self, epoch: int, size: int) -> Iterator[list[Pair]]:
-        """The ``pairs_per_epoch // size`` batches of an epoch; in one no pairs share a concept, a name or a text."""
+    def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[list[Pair]]:
+        """The ``pairs_per_epoch // size`` batches of an epoch, from number ``start`` on.
+
+        In one no pairs share a concept, a name or a text.
+        """
         ...
 
 

@@ -24,8 +24,7 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.files.folders import scratch_folder
 from medlink.files.whole import put_in_place
 from medlink.records import Definition, Name
-from medlink.training.common.batches import Batch
-from medlink.training.data.batches import in_parts
+from medlink.training.data.batches import Batch, in_parts
 
 Entries = tuple[list[str], NDArray[np.int64], NDArray[np.float32]]
 """Texts, rows and weights of some entries."""
@@ -95,9 +94,8 @@ class TextStore:
         try:
             self.entries, self.rows, self.digest = int(meta["entries"]), int(meta["rows"]), str(meta["digest"])
         except (KeyError, ValueError) as error:
-            raise EncoderError(
-                "the file of texts is damaged", path=path, remedy="delete it and run the phase again"
-            ) from error
+            remedy = "delete it and run the phase again"
+            raise EncoderError("the file of texts is damaged", path=path, remedy=remedy) from error
 
     @classmethod
     def build(cls, path: Path, entries: Iterable[Entry]) -> TextStore:
@@ -188,7 +186,6 @@ class TargetBatches:
     Args:
         store: the texts.
         targets: an ``.npy`` file of float32 ``(rows, d)``, read by mapping it.
-        made_of: hash of what the targets were made of.
         batch_size: texts in a batch.
         seed: of the order, which is another one each epoch.
 
@@ -196,27 +193,26 @@ class TargetBatches:
         EncoderError: the file of targets is missing, damaged or of another number of rows.
     """
 
-    def __init__(self, store: TextStore, targets: Path, made_of: str, *, batch_size: int, seed: int) -> None:
+    def __init__(self, store: TextStore, targets: Path, *, batch_size: int, seed: int) -> None:
         self._store, self._path, self._size, self._seed = store, targets, batch_size, seed
         vectors = read_targets(targets)
         if len(vectors) != store.rows:
-            raise EncoderError(
-                f"{len(vectors)} targets for {store.rows} rows", path=targets, remedy="delete it and run again"
-            )
-        settings = json.dumps([store.digest, made_of, batch_size, seed])
+            remedy = "delete it and run again"
+            raise EncoderError(f"{len(vectors)} targets for {store.rows} rows", path=targets, remedy=remedy)
+        settings = json.dumps([store.digest, batch_size, seed])
         self.digest = hashlib.sha256(settings.encode()).hexdigest()
 
     def batches_per_epoch(self) -> int:
         """How many there are, the last of which may be a small one."""
         return -(-len(self._store) // self._size)
 
-    def epoch(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch: one column of n texts; labels ``(n, d + 1)``, the vector and then the weight."""
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch from one on: a column of n texts; labels ``(n, d + 1)``, vector and then weight."""
         # 4 bytes for each entry are all that grows with their number
         order = np.arange(len(self._store), dtype=np.int32)
         np.random.default_rng([self._seed, epoch]).shuffle(order)
         vectors = read_targets(self._path)
-        for texts, rows, weights in self._store.batches(order, self._size):
+        for texts, rows, weights in self._store.batches(order[start * self._size :], self._size):
             yield Batch((texts,), np.column_stack([vectors[rows], weights]).astype(np.float32))
 
 
@@ -231,7 +227,6 @@ def read_targets(path: Path) -> NDArray[np.float32]:
         if vectors.ndim != 2 or vectors.dtype != np.float32:
             raise ValueError(f"{vectors.shape} {vectors.dtype}, rows of float32 expected")
     except (OSError, ValueError, EOFError) as error:
-        raise EncoderError(
-            f"the targets cannot be read: {error}", path=path, remedy="delete the file and run the phase again"
-        ) from error
+        remedy = "delete the file and run the phase again"
+        raise EncoderError(f"the targets cannot be read: {error}", path=path, remedy=remedy) from error
     return vectors

@@ -135,11 +135,8 @@ class TrainingView:
         digest.update(json.dumps([self.languages, self.types, self.semantic_type_texts]).encode())
         self.digest = digest.hexdigest()
         if np.count_nonzero(np.diff(self.names[0])) < 2:
-            raise ConfigError(
-                "fewer than two concepts have a name to train on",
-                path=self.path,
-                remedy="name other languages, leave fewer concepts out, or build a larger knowledge base",
-            )
+            remedy = "name other languages, leave fewer concepts out, or build a larger knowledge base"
+            raise ConfigError("fewer than two concepts have a name to train on", path=self.path, remedy=remedy)
 
     def concept_ids(self, numbers: Numbers) -> list[str]:
         """Ids of concepts by number."""

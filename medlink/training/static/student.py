@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +20,18 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError
+from medlink.language.text import normalise
 from medlink.models.encoders import BUILTIN, load_encoder
 from medlink.models.static.encoder import StaticConfig, StaticEncoder
 from medlink.models.static.module import StaticEmbedding
 from medlink.records import Name
-from medlink.training.common.batch_trainer import Measure
-from medlink.training.common.recipes import RunOptions
 from medlink.training.common.resumable import processes_here
-from medlink.training.common.run import Run, training_run
+from medlink.training.common.run import Run
 from medlink.training.common.targets import principal_components, project, sum_embeddings, to_unit
 from medlink.training.common.teacher import keep_targets, keep_texts, regress
+from medlink.training.common.trainer import Trainer
 from medlink.training.data.text_store import Entry, TextStore
 from medlink.training.static.recipes import StaticStudentRecipe
-from medlink.training.static.student_data import accuracy_at_1, hold_out, synonyms
 
 _READ = 8192
 CARD = {
@@ -51,16 +51,20 @@ class Accuracies:
     student: float
 
 
-class StaticStudent:
-    """Distil an encoder into a static one.
+class StaticStudent(Trainer):
+    """Distil an encoder into a static one, and measure what was lost; ``accuracies`` says it too.
+
+    Memory grows by 8 bytes for each name; the names and the teacher's embeddings of them lie on disk.
 
     Args:
         names: gives the names of a knowledge base, in ascending order of their concepts.
         start: the static encoder that is trained (``"builtin"`` or a folder), or the shape of one with random weights;
             by default a shape of the usual width, or of the teacher's if that is smaller.
         recipe: how to train.
-        teacher: the encoder to learn from: a folder or a hub model.
+        teacher: the encoder to learn from: a folder, or ``hf:NAME`` of the hub.
     """
+
+    recipe: StaticStudentRecipe
 
     def __init__(
         self,
@@ -74,63 +78,41 @@ class StaticStudent:
         self.recipe = recipe or StaticStudentRecipe()
         self.accuracies: Accuracies | None = None
 
-    def train(
-        self,
-        out: str | Path,
-        *,
-        resume: bool = False,
-        checkpoint_steps: int = 1000,
-        workers: int = 0,
-        progress: Callable[[str], None] | None = None,
-        evaluate: Measure | None = None,
-    ) -> StaticEncoder:
-        """Run the recipe, measure what was lost, and write the student; ``accuracies`` says it too.
-
-        Memory grows by 8 bytes for each name; the names and the teacher's embeddings of them lie on disk. The arguments
-        are those of :meth:`medlink.training.biolord.trainer.BioLordTrainer.train`.
-
-        Raises:
-            ConfigError: no concept has two names, the student is wider than the teacher, there are several processes,
-                or a folder is in use.
-            EncoderError: an encoder cannot be used, the loss is NaN or infinite, or the disk is full.
-        """
+    def _run(self, run: Run) -> None:
         recipe = self.recipe
-        options = RunOptions(resume=resume, checkpoint_steps=checkpoint_steps, workers=workers)
-        with training_run(out, recipe, options, progress, evaluate) as run:
-            if processes_here().num_processes > 1:
-                raise ConfigError("a static student is trained by one process", remedy="run it without a launcher")
-            module, start = self._module(load_encoder(self._teacher).dimension)
-            split = Split(self._names, recipe.held_out, recipe.seed)
-            store = keep_texts(run, split.entries)
-            facts = self._targets(run, store, split, module.shape.dimension, start)
-            figures = regress(run, SentenceTransformer(modules=[module]), store, recipe)
-            student = module.encoder()
-            queries = student.encode(split.texts)
-            read = store.batches(np.arange(len(store), dtype=np.int32), _READ)
-            dictionary = ((student.encode(texts), split.owners[rows]) for texts, rows, _ in read)
-            accuracy = accuracy_at_1(queries, split.gold, dictionary)
-            self.accuracies = Accuracies(len(split.texts), facts["teacher"], facts["reduced"], accuracy)
-            run.progress(f"Acc@1 on {len(split.texts)} names: teacher {facts['teacher']:.4f}, student {accuracy:.4f}")
-            run.write(
-                student.save,
-                **CARD,
-                start=start,
-                data={
-                    "names": len(store),
-                    "concepts": split.concepts,
-                    "SHA-256 of the names": f"`{store.digest}`",
-                    "teacher": f"`{facts['fingerprint']}`, of {facts['width']} dimensions",
-                },
-                recipe=recipe,
-                figures={
-                    **figures.facts(),
-                    "names kept from training, one of a concept, looked up among the others": len(split.texts),
-                    "Acc@1 on them of the teacher": f"{facts['teacher']:.4f}",
-                    f"of the teacher, reduced to {student.dimension} dimensions": f"{facts['reduced']:.4f}",
-                    "of this encoder": f"{accuracy:.4f}",
-                },
-            )
-        return StaticEncoder.load(Path(out))
+        if processes_here().num_processes > 1:
+            raise ConfigError("a static student is trained by one process", remedy="run it without a launcher")
+        module, start = self._module(load_encoder(self._teacher).dimension)
+        split = Split(self._names, recipe.held_out, recipe.seed)
+        store = keep_texts(run, split.entries)
+        facts = self._targets(run, store, split, module.shape.dimension, start)
+        figures = regress(run, SentenceTransformer(modules=[module]), store, recipe)
+        student = module.encoder()
+        queries = student.encode(split.texts)
+        read = store.batches(np.arange(len(store), dtype=np.int32), _READ)
+        dictionary = ((student.encode(texts), split.owners[rows]) for texts, rows, _ in read)
+        accuracy = accuracy_at_1(queries, split.gold, dictionary)
+        self.accuracies = Accuracies(len(split.texts), facts["teacher"], facts["reduced"], accuracy)
+        run.progress(f"Acc@1 on {len(split.texts)} names: teacher {facts['teacher']:.4f}, student {accuracy:.4f}")
+        run.write(
+            student.save,
+            **CARD,
+            start=start,
+            data={
+                "names": len(store),
+                "concepts": split.concepts,
+                "SHA-256 of the names": f"`{store.digest}`",
+                "teacher": f"`{facts['fingerprint']}`, of {facts['width']} dimensions",
+            },
+            recipe=recipe,
+            figures={
+                **figures.facts(),
+                "names kept from training, one of a concept, looked up among the others": len(split.texts),
+                "Acc@1 on them of the teacher": f"{facts['teacher']:.4f}",
+                f"of the teacher, reduced to {student.dimension} dimensions": f"{facts['reduced']:.4f}",
+                "of this encoder": f"{accuracy:.4f}",
+            },
+        )
 
     def _module(self, width: int) -> tuple[StaticEmbedding, str]:
         """The trainable student, and the fingerprint of what it begins with; empty for random weights."""
@@ -141,11 +123,8 @@ class StaticStudent:
         else:
             encoder = load_encoder(start)
             if not isinstance(encoder, StaticEncoder):
-                raise ConfigError(
-                    "the student does not begin with a static encoder",
-                    path=start,
-                    remedy=f"name {BUILTIN!r} or the folder of a static encoder",
-                )
+                remedy = f"name {BUILTIN!r} or the folder of a static encoder"
+                raise ConfigError("the student does not begin with a static encoder", path=start, remedy=remedy)
             module, fingerprint = StaticEmbedding.of(encoder, dropout), encoder.fingerprint
         if module.shape.dimension > width:
             raise ConfigError(
@@ -212,6 +191,81 @@ class Split:
         self.concepts = number + 1
         self.owners = np.frombuffer(owners, dtype=np.int32)
         self.gold = np.array(list(held.values()), dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """A name of a concept; all names of one exact form (:func:`medlink.language.text.normalise`) are one."""
+
+    concept_id: str
+    text: str
+
+
+def synonyms(names: Iterable[Name]) -> Iterator[list[Synonym]]:
+    """The different names of one concept after the other, the first spelling of each.
+
+    >>> [[s.text for s in one] for one in synonyms([Name("A", "Cold"), Name("A", "cold"), Name("A", "coryza")])]
+    [['Cold', 'coryza']]
+    """
+    for concept_id, of_concept in groupby(names, key=lambda name: name.concept_id):
+        forms: dict[str, str] = {}
+        for name in of_concept:
+            forms.setdefault(normalise(name.text), name.text)
+        yield [Synonym(concept_id, text) for form, text in forms.items() if form]
+
+
+def hold_out(names: Callable[[], Iterable[Name]], count: int, seed: int) -> list[Synonym]:
+    """Draw names that another name of their concept remains for, at most one of a concept.
+
+    One pass over the concepts with several names (Vitter 1985, algorithm R): memory grows with ``count`` alone. There
+    are fewer than ``count`` where there are fewer such concepts.
+
+    Raises:
+        ConfigError: no concept has two names.
+
+    >>> hold_out(lambda: [Name("A", "cold"), Name("A", "coryza"), Name("B", "rash")], 5, seed=1)
+    [Synonym(concept_id='A', text='cold')]
+    """
+    rng = np.random.default_rng(seed)
+    held: list[Synonym] = []
+    for seen, of_concept in enumerate(one for one in synonyms(names()) if len(one) > 1):
+        drawn = of_concept[int(rng.integers(len(of_concept)))]
+        place = int(rng.integers(seen + 1))
+        if len(held) < count:
+            held.append(drawn)
+        elif place < count:
+            held[place] = drawn
+    if not held:
+        raise ConfigError("no concept has two names", remedy="train on a source that has synonyms or translations")
+    return held
+
+
+def accuracy_at_1(
+    queries: NDArray[np.float32], gold: NDArray[np.int64], dictionary: Iterable[tuple[NDArray[Any], NDArray[Any]]]
+) -> float:
+    """Share of queries whose nearest name belongs to their concept.
+
+    Acc@1 as in BioLORD-2023, section "Biomedical named entity linking", with the names of all concepts as dictionary.
+    Of names equally near the first counts. The dictionary is read once, a part at a time.
+
+    Args:
+        queries: ``(q, d)`` unit vectors, at least one.
+        gold: ``(q,)`` concept of each.
+        dictionary: parts of it: ``(n, d)`` unit vectors and the concept of each, ``(n,)``.
+
+    >>> eye = np.eye(2, dtype=np.float32)
+    >>> accuracy_at_1(eye, np.array([0, 7]), [(eye[:1], np.array([0])), (eye[1:], np.array([1]))])
+    0.5
+    """
+    nearest = np.full(len(queries), -np.inf, dtype=np.float32)
+    found = np.full(len(queries), -1, dtype=np.int64)
+    for vectors, concepts in dictionary:
+        cosines = queries @ np.asarray(vectors, dtype=np.float32).T
+        best = cosines.argmax(axis=1)
+        values = cosines[np.arange(len(queries)), best]
+        nearer = values > nearest
+        nearest[nearer], found[nearer] = values[nearer], concepts[best[nearer]]
+    return float((found == gold).mean())
 
 
 def random_student(config: StaticConfig, dropout: float, seed: int) -> StaticEmbedding:

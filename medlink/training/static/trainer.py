@@ -73,9 +73,8 @@ class StaticTrainer:
             raise ConfigError("no names to train on")
         self.data = _Data(names, config)
         if int((self.data.sizes > 1).sum()) < 2:
-            raise ConfigError(
-                "fewer than two concepts have two names", remedy="train on a source that has synonyms or translations"
-            )
+            remedy = "train on a source that has synonyms or translations"
+            raise ConfigError("fewer than two concepts have two names", remedy=remedy)
         generator = torch.Generator().manual_seed(self.recipe.seed)
         self.module = module = StaticEmbedding(config)
         with torch.no_grad():
@@ -212,10 +211,8 @@ class StaticTrainer:
                 same = concepts[:, None] == concepts[None, :]
                 loss = info_nce(vectors[:n], vectors[n:], same, recipe.temperature, both_ways=True)
                 if not torch.isfinite(loss):
-                    raise EncoderError(
-                        f"the loss is {loss.item()} at step {step} of epoch {epoch + 1}",
-                        remedy="lower the learning rate or raise the temperature",
-                    )
+                    remedy = "lower the learning rate or raise the temperature"
+                    raise EncoderError(f"the loss is {loss.item()} at step {step} of epoch {epoch + 1}", remedy=remedy)
                 self.module.zero_grad()
                 torch.autograd.backward(loss)
                 if leaf.grad is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -96,6 +97,7 @@ def test_everything(path: Path) -> None:
     assert problems.skipped == {
         "cross-reference without a system": 2,
         "obsolete term": 1,
+        "stanza that is no term": 2,
         "term of another ontology": 1,
     }
     assert problems.bad == {"relationship without a target": 1, "term without id or name": 1}
@@ -139,3 +141,10 @@ def test_no_terms(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.obo", ["some text", "more text"])
     with pytest.raises(InputError, match=r"looked for \[Term\] stanzas"):
         list(read_obo(path))
+
+
+def test_many_quotes_that_do_not_end(tmp_path: Path) -> None:
+    lines = ["property_value: title " + '\\"' * 400_000, "[Term]", "id: X:1", "name: a"]
+    began = time.monotonic()
+    assert next(iter(read_obo(write_lines(tmp_path / "x.obo", lines)))) == Source("X", "", "X")
+    assert time.monotonic() - began < 20

@@ -172,6 +172,38 @@ def test_not_obographs(text: str, message: str, tmp_path: Path) -> None:
         list(read_obograph(tmp_path / "x.json"))
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 200_000, "cannot be used: it is nested too deeply. Remedy: fetch or export it again"),
+        ('{"graphs": [{"nodes": [{"id": "X_1", "lbl": "\\ud800", "type": "CLASS"}]}]}', "half a surrogate pair"),
+        ('{"graphs": [{"nodes": [], "nodes": []}]}', "cannot be used: a key is there twice"),
+        ('{"graphs": [{"nodes": [' + "9" * 5_000 + "]}]}", "cannot be used: Exceeds the limit"),
+    ],
+)
+def test_json_that_nothing_can_hold(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(InputError, match=message):
+        list(read_obograph(tmp_path / "x.json"))
+
+
+def test_what_is_not_read_is_said(tmp_path: Path) -> None:
+    """A second graph, a class that is there twice, and texts that are none."""
+    path = write(tmp_path / "x.json", [node("X_1", xrefs=[{"val": None}]), node("X_1"), node("X_2")])
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({"graphs": [*data["graphs"], {"nodes": []}, {"nodes": []}]}))
+    problems = Problems()
+    assert len([one for one in read_obograph(path, problems=problems) if isinstance(one, Concept)]) == 2
+    assert problems.skipped == {"class given more than once": 1}
+    assert problems.notes == [f"{path}: only the first of 3 graphs is read"]
+
+
+def test_too_many_bad_edges_stop_a_load(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.json", [node("X_1"), node("X_2")], [{"sub": "X_1", "pred": "is_a", "obj": 3}] * 20)
+    with pytest.raises(InputError, match=r"20 of 22 rows cannot be used \(malformed edge: 20\)"):
+        list(read_obograph(path))
+
+
 def test_malformed_parts_are_counted(tmp_path: Path) -> None:
     path = write(
         tmp_path / "x.json", [node("X_1"), node("X_2"), {"lbl": "no id"}], [{"sub": "x"}, 3, edge("X_1", "X_2")]
@@ -182,7 +214,15 @@ def test_malformed_parts_are_counted(tmp_path: Path) -> None:
 
 
 def test_malformed_meta_is_an_error_not_a_traceback(tmp_path: Path) -> None:
-    for meta in ({"synonyms": [3]}, {"xrefs": "x"}, {"definition": "text"}, {"basicPropertyValues": [None]}):
+    for meta in (
+        {"synonyms": [3]},
+        {"xrefs": "x"},
+        {"definition": "text"},
+        {"basicPropertyValues": [None]},
+        {"basicPropertyValues": [{"pred": ["a"], "val": "x"}]},
+        {"synonyms": [{"pred": "hasExactSynonym", "val": ["x"]}]},
+        {"definition": {"val": 3}},
+    ):
         path = write(tmp_path / "x.json", [node("X_1", **meta), node("X_2")])
         problems = Problems()
         list(read_obograph(path, problems=problems))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -283,3 +284,73 @@ def test_missing_column(tmp_path: Path) -> None:
     path.write_text("id\teffectiveTime\tstatus\n")
     with pytest.raises(InputError, match="looked for the columns id, effectiveTime, active, id; found 3 columns"):
         list(read_rf2(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("id\teffectiveTime\tactive\tmodu", 1),
+        ("id\teffectiveTime\tactive\tmoduleId\tdefinitionStatusId", 1),
+        ("id\teffectiveTime\tactive\tmoduleId\tdefinitionStatusId\r\n1\t20260101\t1\t900\t9", 2),
+    ],
+)
+def test_a_file_that_is_cut_off(content: str, line: int, tmp_path: Path) -> None:
+    path = edition(tmp_path) / "Terminology" / "sct2_Concept_Snapshot_INT_20260901.txt"
+    path.write_text(content)
+    with pytest.raises(InputError) as caught:
+        list(read_rf2(tmp_path))
+    assert str(caught.value) == (
+        f"{path}:{line}: the last line is cut off: it has no line end. Remedy: fetch, unpack or export the file again."
+    )
+    list(read_rf2(tmp_path, problems=Problems(1.0)))
+
+
+def test_comments_are_left_out_and_counted(tmp_path: Path) -> None:
+    path = edition(tmp_path) / "Terminology" / "sct2_Concept_Snapshot_INT_20260901.txt"
+    before, plain = list(read_rf2(tmp_path)), path.read_text()
+    header, rows = plain.split("\n", 1)
+    path.write_text(f"# exported\n{header}\n#\ta\tb\n{rows}# end\n")
+    problems = Problems()
+    assert list(read_rf2(tmp_path, problems=problems)) == before
+    assert problems.skipped["comment line"] == 3
+    assert problems.bad == {}
+
+
+def test_a_state_that_is_none(tmp_path: Path) -> None:
+    path = edition(tmp_path) / "Terminology" / "sct2_Concept_Snapshot_INT_20260901.txt"
+    path.write_text(path.read_text().replace("\n2\t20260101\t1\t", "\n2\t20260101\ttrue\t"))
+    problems = Problems()
+    assert Concept("2", "SNOMEDCT") not in list(read_rf2(tmp_path, problems=problems))
+    assert problems.bad == {"active is neither 0 nor 1": 1}
+
+
+def test_what_is_missing_or_empty_is_said(tmp_path: Path) -> None:
+    terms = edition(tmp_path) / "Terminology"
+    relationships = terms / "sct2_Relationship_Snapshot_INT_20260901.txt"
+    relationships.write_text(relationships.read_text().split("\n")[0] + "\n")
+    (terms / "sct2_TextDefinition_Snapshot-en_INT_20260901.txt").unlink()
+    problems = Problems()
+    list(read_rf2(tmp_path, problems=problems))
+    assert problems.notes == ["there is no TextDefinition file", f"{relationships}: has no rows"]
+
+
+@pytest.mark.parametrize("below", [".", "Snapshot"])
+def test_package_information(below: str, tmp_path: Path) -> None:
+    edition(tmp_path / "release" / "Snapshot")
+    path = tmp_path / "release" / "release_package_information.json"
+    said = {"effectiveTime": "2026-09-01", "languageRefsets": [{"id": US, "term": "US"}, {"id": int(GB)}]}
+
+    def notes(content: str) -> list[str]:
+        path.write_text(content)
+        problems = Problems()
+        list(read_rf2(tmp_path / "release" / below, problems=problems))
+        return problems.notes
+
+    assert notes(json.dumps(said)) == []
+    assert notes(json.dumps({"effectiveTime": "20260301", "languageRefsets": [{"id": "448879004"}, 3, {}]})) == [
+        f"{path}: is of 20260301, the Concept files are of 20260901",
+        f"{path}: lists the language refset 448879004, of which there is no active row",
+    ]
+    assert notes("{}") == []
+    for broken in ("[" * 100_000, "[]", "", "{"):
+        assert notes(broken) == [f"{path}: cannot be read, nothing is checked against it"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,104 @@ def test_folder_above_meta_and_missing_files(tmp_path: Path) -> None:
     problems = Problems()
     assert len(list(read_rrf(tmp_path, problems=problems))) == 4
     missing = [note.rsplit("/", 1)[1] for note in problems.notes]
-    assert missing == [f"{name}.RRF: is not there" for name in ("MRSAB", "MRRANK", "MRSTY", "MRDEF", "MRREL")]
+    assert missing == [
+        "MRFILES.RRF: is not there, the length of the files is not checked",
+        *(f"{name}.RRF: is not there" for name in ("MRSAB", "MRRANK", "MRSTY", "MRDEF", "MRREL")),
+    ]
+
+
+def listed(folder: Path) -> Path:
+    """MRFILES of what lies in a folder, as a release has it."""
+    rows = []
+    for path in sorted(set(folder.glob("*.RRF")) - {folder / "MRFILES.RRF"}):
+        text = path.read_bytes()
+        columns = {"MRCONSO": 18, "MRSTY": 6, "MRREL": 16, "MRRANK": 4}[path.stem]
+        rows.append(f"{path.name}|{path.stem}|A,B|{columns}|{text.count(bytes([10]))}|{len(text)}|")
+    return write_lines(folder / "MRFILES.RRF", rows)
+
+
+def whole(folder: Path) -> Path:
+    """A release of three files that MRFILES lists, and an empty one."""
+    release(
+        folder,
+        MRCONSO=[conso("C1", "a"), conso("C2", "ä")],
+        MRREL=[rel("C1", "RO", "C2", "x")] * 100,
+        MRSTY=["C1|T047|B2.2|Disease or Syndrome|AT1|256|", "C2|T047|B2.2|Disease or Syndrome|AT1|256|"],
+        MRRANK=[],
+    )
+    listed(folder)
+    return folder
+
+
+def test_a_release_that_is_whole(tmp_path: Path) -> None:
+    problems = Problems()
+    assert len(list(read_rrf(whole(tmp_path), problems=problems))) == 2 + 4 + 2 + 100
+    assert problems.bad == {}
+    assert [note.rsplit("/", 1)[1] for note in problems.notes] == [
+        "MRSAB.RRF: is not there", "MRRANK.RRF: is empty", "MRDEF.RRF: is not there",
+    ]  # fmt: skip
+    # line ends that were converted are no damage
+    for path in tmp_path.glob("MR[CRS]*.RRF"):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert len(list(read_rrf(tmp_path))) == 108
+    listed(tmp_path)
+    for path in tmp_path.glob("MR[CRS]*.RRF"):
+        path.write_bytes(path.read_bytes().replace(b"\r\n", b"\n"))
+    assert len(list(read_rrf(tmp_path))) == 108
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("name", "keep", "found", "said"),
+    [
+        ("MRREL", 50, "50 rows", "100"),
+        ("MRSTY", 0, "0 rows", "2"),
+        ("MRCONSO", 1, "1 rows", "2"),
+    ],
+)
+def test_a_file_that_was_cut_between_two_lines(
+    name: str, keep: int, found: str, said: str, packed: bool, tmp_path: Path
+) -> None:
+    path = whole(tmp_path) / f"{name}.RRF"
+    before = path.stat().st_size
+    cut = b"".join(path.read_bytes().splitlines(keepends=True)[:keep])
+    path.write_bytes(cut)
+    if packed:
+        path.with_name(f"{name}.RRF.gz").write_bytes(gzip.compress(cut))
+        path.unlink()
+    else:
+        found, said = f"{len(cut):,} bytes", f"{before:,}"
+    with pytest.raises(InputError) as caught:
+        list(read_rrf(tmp_path))
+    assert str(caught.value) == (
+        f"{path}: has {found}, {said} are said of it in MRFILES.RRF. Remedy: unpack the release again; "
+        "where you cut files down yourself, take MRFILES.RRF away."
+    )
+    problems = Problems(1.0)
+    list(read_rrf(tmp_path, problems=problems))
+    assert f"{path}: has {found}, {said} are said of it in MRFILES.RRF" in problems.notes
+    (tmp_path / "MRFILES.RRF").unlink()
+    problems = Problems()
+    list(read_rrf(tmp_path, problems=problems))
+    assert any("the length of the files is not checked" in note for note in problems.notes)
+
+
+def test_mrfiles_that_says_little(tmp_path: Path) -> None:
+    whole(tmp_path)
+    rows = (tmp_path / "MRFILES.RRF").read_text().splitlines()
+    write_lines(tmp_path / "MRFILES.RRF", [rows[0], "MRREL.RRF|x|A|16|many|1|", "MRX.RRF|x|A|1|1|1|"])
+    problems = Problems()
+    list(read_rrf(tmp_path, problems=problems))
+    assert problems.bad == {"no number of columns, rows or bytes": 1}
+    assert f"{tmp_path}/MRREL.RRF: MRFILES.RRF does not list it, its length is not checked" in problems.notes
+    write_lines(tmp_path / "MRFILES.RRF", [rows[0].replace("|18|", "|19|")])
+    with pytest.raises(InputError, match=r"MRCONSO\.RRF: has 18 columns, 19 are said of it"):
+        list(read_rrf(tmp_path))
+
+
+def test_ranks_that_are_no_numbers(tmp_path: Path) -> None:
+    release(tmp_path, MRCONSO=[conso("C1", "a")], MRRANK=["²|DEMO|PT|N|", "9" * 5_000 + "|DEMO|PT|N|"])
+    assert names(tmp_path) == [("C1", "a", "en", True)]
 
 
 def test_relations_read_backwards(tmp_path: Path) -> None:

@@ -584,6 +584,9 @@ def test_the_recipe_follows_the_encoder(start: Path, transformer: Path, tmp_path
     assert CoderPlusPlusTrainer(NAMES, transformer).recipe == CoderPlusPlusRecipe()
     with pytest.raises(ConfigError, match="feature_dropout is for a static encoder"):
         CoderPlusPlusTrainer(NAMES, transformer, RECIPE.replace(feature_dropout=0.1)).train(tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"CODER\+\+ is trained without a development measure"):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", evaluate=lambda _: 1.0)
+    assert not list(tmp_path.glob("out*"))
 
 
 @pytest.mark.parametrize("library", ["accelerate", "datasets"])

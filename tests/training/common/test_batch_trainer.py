@@ -22,11 +22,11 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.models.transformer import fingerprint_of
 from medlink.training.biolord.contrastive import InfoNceLoss, no_negatives
 from medlink.training.common import checkpoint
-from medlink.training.common.batch_trainer import Figures, _Collator
-from medlink.training.common.batches import Batch
-from medlink.training.common.cached_loss import WholeBatchLoss
+from medlink.training.common.batch_trainer import Figures
+from medlink.training.common.cached_loss import WholeBatchLoss, features_of
 from medlink.training.common.recipes import PhaseRecipe, RunOptions
 from medlink.training.common.run import work_folder
+from medlink.training.data.batches import Batch
 from medlink.training.data.pairs import Pair
 from tests.training.small_bert import Killed, small_bert
 
@@ -47,12 +47,13 @@ class Pairs:
     def batches_per_epoch(self) -> int:
         return self.count
 
-    def epoch(self, epoch: int) -> Iterator[Batch]:
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         rng = np.random.default_rng([7, epoch])
         for number in range(self.count):
             letters = rng.permutation(26)[: self.rows]
             pairs = [Pair(f"C{i}", chr(97 + i) * (number + 2), f"{chr(97 + i)} kidney", "definition") for i in letters]
-            yield Batch(([p.name for p in pairs], [p.text for p in pairs]), no_negatives(pairs))
+            if number >= start:
+                yield Batch(([p.name for p in pairs], [p.text for p in pairs]), no_negatives(pairs))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -97,7 +98,7 @@ def train(
 ) -> tuple[str, Figures]:
     """Train; the fingerprint of the weights and the figures."""
     model = SentenceTransformer(str(start), device="cpu")
-    figures = fit(model, batches or Pairs(), InfoNceLoss(model, 0.05), recipe, work=work, **options)
+    figures = fit(model, batches or Pairs(), InfoNceLoss(0.05), recipe, work=work, **options)
     return fingerprint_of(model), figures
 
 
@@ -162,15 +163,9 @@ class Seekable(Pairs):
         super().__init__()
         self.begun: list[tuple[int, int]] = []
 
-    def epoch(self, epoch: int) -> Iterator[Batch]:
-        return self.epoch_from(epoch, 0)
-
-    def epoch_from(self, epoch: int, start: int) -> Iterator[Batch]:
-        for number, batch in enumerate(super().epoch(epoch)):
-            if number == start:
-                self.begun.append((epoch, start))
-            if number >= start:
-                yield batch
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        self.begun.append((epoch, start))
+        yield from super().epoch(epoch, start)
 
 
 def test_what_was_trained_on_is_not_made_again(
@@ -254,7 +249,7 @@ def test_few_rows_at_a_time_learn_the_same(still: Path, tmp_path: Path) -> None:
     models = []
     for name, mini_batch in (("whole", 0), ("few", 4)):
         model = SentenceTransformer(str(still), device="cpu")
-        fit(model, Pairs(), InfoNceLoss(model, 0.05), RECIPE.replace(mini_batch=mini_batch), work=tmp_path / name)
+        fit(model, Pairs(), InfoNceLoss(0.05), RECIPE.replace(mini_batch=mini_batch), work=tmp_path / name)
         models.append(model.state_dict())
     for name, tensor in models[0].items():
         torch.testing.assert_close(models[1][name], tensor, rtol=1e-4, atol=1e-4, msg=name)
@@ -377,7 +372,7 @@ def test_a_start_whose_embeddings_are_nan(start: Path, tmp_path: Path) -> None:
     model = SentenceTransformer(str(start), device="cpu")
     torch.nn.init.constant_(next(iter(model.parameters())), float("nan"))
     with pytest.raises(EncoderError, match="the embeddings of the encoder to start from are NaN or infinite"):
-        fit(model, Pairs(), InfoNceLoss(model, 0.05), RECIPE, work=tmp_path)
+        fit(model, Pairs(), InfoNceLoss(0.05), RECIPE, work=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -429,8 +424,8 @@ def test_a_full_disk_costs_nothing(
 class Head(InfoNceLoss):
     """A loss with weights of its own."""
 
-    def __init__(self, model: SentenceTransformer) -> None:
-        super().__init__(model, 0.05)
+    def __init__(self) -> None:
+        super().__init__(0.05)
         self.head = torch.nn.Linear(16, 16)
 
     def compute_loss_from_embeddings(self, embeddings: list[torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
@@ -441,7 +436,7 @@ def headed(start: Path, work: Path, seed: int, **options: object) -> tuple[str, 
     """Train with a head of random weights; the fingerprint, and the weights of the head."""
     model = SentenceTransformer(str(start), device="cpu")
     torch.manual_seed(seed)
-    loss = Head(model)
+    loss = Head()
     fit(model, Pairs(), loss, RECIPE, work=work, **options)  # type: ignore[arg-type]
     return fingerprint_of(model), loss.head.weight.detach()
 
@@ -514,7 +509,7 @@ def one_of_two(rank: int, port: int, start: Path, work: Path, recipe: PhaseRecip
             os._exit(9)
 
     model = SentenceTransformer(str(start), device="cpu")
-    fit(model, Pairs(rows=rows), Head(model), recipe, work=work, log=log, checkpoint_steps=2, resume=True)
+    fit(model, Pairs(rows=rows), Head(), recipe, work=work, log=log, checkpoint_steps=2, resume=True)
     if not rank:
         (work / "losses.json").write_text(json.dumps(losses(lines)))
         model.save(str(work / "model"), create_model_card=False)
@@ -546,7 +541,7 @@ def test_two_processes_learn_what_one_does(rows: int, mini_batch: int, still: Pa
     assert two(still, tmp_path / "two", recipe, rows) == [0, 0]
     model, lines = SentenceTransformer(str(still), device="cpu"), []
     torch.manual_seed(5)
-    fit(model, Pairs(rows=rows), Head(model), recipe, work=tmp_path / "one", log=lines.append)
+    fit(model, Pairs(rows=rows), Head(), recipe, work=tmp_path / "one", log=lines.append)
     shared = json.loads((tmp_path / "two" / "losses.json").read_text())
     assert len(shared) == STEPS
     # four digits are logged
@@ -571,13 +566,12 @@ def test_cached_gradients_are_those_of_the_whole_batch(still: Path) -> None:
     gradients, values = [], []
     for mini_batch in (0, 4):
         model = SentenceTransformer(str(still), device="cpu")
-        loss = WholeBatchLoss(model, InfoNceLoss(model, 0.05), mini_batch)
-        read = _Collator(model, 0, 1).features
-        value = loss([read(column) for column in batch.columns], torch.from_numpy(batch.labels))
+        loss = WholeBatchLoss(model, InfoNceLoss(0.05), mini_batch)
+        value = loss([features_of(model, column) for column in batch.columns], torch.from_numpy(batch.labels))
         torch.autograd.backward(value)
         gradients.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
         with torch.no_grad():
-            again = loss([read(column) for column in batch.columns], torch.from_numpy(batch.labels))
+            again = loss([features_of(model, column) for column in batch.columns], torch.from_numpy(batch.labels))
         values += [value.item(), again.item()]
     assert values == pytest.approx([values[0]] * 4, rel=1e-5)
     assert gradients[0].keys() == gradients[1].keys()

@@ -15,8 +15,15 @@ from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.records import Name
 from medlink.training.data.text_store import TextStore
 from medlink.training.static.recipes import StaticStudentRecipe
-from medlink.training.static.student import Split, StaticStudent, random_student
-from medlink.training.static.student_data import Synonym, accuracy_at_1, hold_out, synonyms
+from medlink.training.static.student import (
+    Split,
+    StaticStudent,
+    Synonym,
+    accuracy_at_1,
+    hold_out,
+    random_student,
+    synonyms,
+)
 from tests.training.small_bert import Killed, small_bert
 
 pytestmark = pytest.mark.usefixtures("frozen")

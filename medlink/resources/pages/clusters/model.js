@@ -76,7 +76,8 @@ function bestName(members, wanted) {
 // The concepts offered for a group, together with the one it has, so that a reader can go back to it.
 function withConcept(nearest, concept) {
   if (!concept || nearest.some((one) => one.concept_id === concept.id)) return nearest;
-  return [{ concept_id: concept.id, preferred_name: concept.name, score: concept.score }, ...nearest];
+  const { id, name, score, source = "" } = concept;
+  return [{ concept_id: id, preferred_name: name, score, source }, ...nearest];
 }
 
 class Model {
@@ -90,17 +91,14 @@ class Model {
   constructor(data) {
     this.groups = new Map();
     this.decided = 0;
-    const record = (kind, row) => {
-      const object = {};
-      data.fields[kind].forEach((field, index) => { object[field] = row[index]; });
-      return object;
-    };
+    const { fields } = data;
+    this.least = data.least;
     this.names = new Map();
     for (const row of data.clusters) {
-      const cluster = record("cluster", row);
-      const members = cluster.members.map((one) => record("member", one));
+      const cluster = record(fields.cluster, row);
+      const members = cluster.members.map((one) => record(fields.member, one));
       for (const member of members) member.group = cluster.cluster;
-      const nearest = cluster.nearest.map((one) => record("nearest", one));
+      const nearest = cluster.nearest.map((one) => record(fields.nearest, one));
       const concept = cluster.concept_id === null
         ? null : { id: cluster.concept_id, name: cluster.concept_name, score: cluster.score };
       for (const one of nearest) this.names.set(one.concept_id, one.preferred_name);
@@ -114,7 +112,7 @@ class Model {
         score: cluster.score,
         parent: cluster.parent_id ?? "",
         nearest,
-        neighbours: cluster.neighbours.map((one) => record("neighbour", one)),
+        neighbours: cluster.neighbours.map((one) => record(fields.neighbour, one)),
         doubtful: cluster.doubtful,
         decision: "",
         // by the reader in this page, and in a file that was loaded

@@ -2,22 +2,6 @@
 
 const MEMBERS_AT_ONCE = 200;
 
-function quoted(term) {
-  return make("bdi", { class: "quoted" }, visible(term));
-}
-
-function badge(kind, text = kind) {
-  return make("span", { class: `badge ${kind}` }, text);
-}
-
-// A likeness as a number with a bar behind it.
-function likeness(value) {
-  if (value === null) return make("span", { class: "number" }, "–");
-  const bar = make("span", { class: "likeness number" }, value.toFixed(2));
-  bar.style.setProperty("--share", `${Math.max(0, Math.min(1, value)) * 100}%`);
-  return bar;
-}
-
 // Why a member stands where it stands.
 function why(member) {
   if (!member.joined_by) return [make("span", { class: "faint" }, "the first term")];
@@ -92,15 +76,21 @@ class Card {
       make("input", { type: "radio", name: "concept", checked, change: () => this.#act.concept(concept) }),
       ...content,
     );
-    const rows = offered.map(({ concept_id: id, preferred_name: name, score }) => choice(
-      group.concept?.id === id, { id, name, score },
-      make("span", { class: "what" }, make("bdi", {}, visible(name)), make("code", {}, visible(id))),
-      likeness(score),
-    ));
+    const rows = offered.map(({ concept_id: id, preferred_name: name, score, source }) => {
+      // concepts of one name are told apart by where they are from
+      const equal = source && offered.some((one) => one.concept_id !== id && fold(one.preferred_name) === fold(name));
+      return choice(
+        group.concept?.id === id, { id, name, score, source },
+        make("span", { class: "what" }, make("bdi", {}, visible(name)), make("code", {}, visible(id)),
+          ...(equal ? [badge("source", visible(source))] : [])),
+        likeness(score),
+      );
+    });
     rows.push(choice(
       !group.concept, null, make("span", { class: "what" }, "A new concept", make("code", {}, group.newId)),
     ));
-    const parts = [make("legend", {}, "Concept"), ...rows];
+    const parts = [make("legend", {}, "Concept"), ...rows, make("p", { class: "faint least" },
+      `Candidates with a score below ${this.#model.least} are not shown.`)];
     if (group.isNew) parts.push(this.#parent(group));
     return make("fieldset", { class: "concept" }, ...parts);
   }

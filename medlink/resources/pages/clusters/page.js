@@ -4,10 +4,7 @@ const SEARCH_DELAY = 120; // milliseconds of rest before a search, so that typin
 const FILE_NAME = "decisions.tsv";
 
 const byId = (id) => document.getElementById(id);
-const source = byId("data");
-const data = JSON.parse(source.textContent);
-// the text is as large as what was read from it
-source.remove();
+const data = takeData();
 
 const model = new Model(data);
 const filters = byId("filters");
@@ -236,6 +233,9 @@ filters.addEventListener("submit", (event) => event.preventDefault());
 for (const [id, act] of Object.entries({ accept, reject, split, merge: KEYS.m, reopen, undo, save, help: KEYS["?"] })) {
   byId(id).addEventListener("click", act);
 }
+byId("more").addEventListener("click", () => {
+  byId("more").setAttribute("aria-expanded", String(document.body.classList.toggle("more")));
+});
 byId("load").addEventListener("click", () => byId("file").click());
 byId("file").addEventListener("change", (event) => {
   const [file] = event.target.files;

@@ -1,0 +1,90 @@
+"""The page to look through clusters and decide about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
+from typing import Any, Protocol
+
+from medlink.curation.decisions import clean, term_hash
+from medlink.curation.page import LEAST, json_list, short, to_json, write_page
+from medlink.language.tags import language_tag
+
+_SCRIPTS = ("model.js", "decisions.js", "list.js", "card.js", "dialog.js", "page.js")
+_FIELDS = {
+    "cluster": [
+        *("cluster", "representative", "concept_id", "concept_name", "score", "doubtful", "parent_id", "parent_name"),
+        *("nearest", "members", "neighbours"),
+    ],
+    "nearest": ["concept_id", "preferred_name", "score", "source"],
+    "member": ["term", "frequency", "language", "id", "similarity", "joined_to", "joined_by", "joined_score", "hash"],
+    "neighbour": ["term", "cluster", "similarity", "apart"],
+}
+"""What the rows of the page's data hold: names stand there once, which halves a page of 50,000 clusters."""
+_TERMS = ("representative", "term", "joined_to")
+
+
+class Naming(Protocol):
+    """What the page needs to name concepts in the language of a list."""
+
+    def preferred_names(self, concept_ids: Iterable[str], language: str | None = None) -> dict[str, str]:
+        """The name to show for each concept."""
+
+
+def write_report(
+    path: str | PathLike[str],
+    clusters: Iterable[Mapping[str, Any]],
+    *,
+    title: str,
+    summary: Mapping[str, Any],
+    kb: Naming | None = None,
+    language: str | None = None,
+) -> None:
+    """Write the page; it appears under its name when it is complete. Memory does not grow with the clusters.
+
+    Candidates with a score below :data:`~medlink.curation.page.LEAST` are left out; the page says so.
+
+    Args:
+        path: the HTML file to write; an existing one is replaced.
+        clusters: clusters as ``Cluster.to_dict`` gives them.
+        title, summary: heading of the page, and counts and settings to show, by name.
+        kb: names the concepts in the language of the representative; without it their names stay as they are.
+        language: BCP 47, of terms that name none.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    rows = (_row("cluster", _cluster(one, kb, language)) for one in clusters)
+    write_page(path, "clusters", _SCRIPTS, title, _data(rows, summary))
+
+
+def _data(rows: Iterable[Sequence[Any]], summary: Mapping[str, Any]) -> Iterator[str]:
+    """The page's data, one line for each cluster."""
+    yield to_json({"fields": _FIELDS, "least": LEAST, "summary": dict(summary)})[:-1] + ',"clusters":'
+    yield from json_list(rows)
+    yield "}"
+
+
+def _cluster(cluster: Mapping[str, Any], kb: Naming | None, language: str | None) -> dict[str, Any]:
+    """What the page shows of a cluster, its records as rows."""
+    row = dict(cluster)
+    nearest = [one for one in cluster["nearest"] if one["score"] >= LEAST]
+    if kb is not None:
+        ids = {row["concept_id"] or "", row["parent_id"] or "", *(one["concept_id"] for one in nearest)}
+        names = kb.preferred_names(ids, cluster["members"][0]["language"] or language)
+        nearest = [{**one, "preferred_name": names.get(one["concept_id"], one["preferred_name"])} for one in nearest]
+        for concept in ("concept", "parent"):
+            row[f"{concept}_name"] = names.get(row[f"{concept}_id"] or "", row[f"{concept}_name"])
+    row["nearest"] = [_row("nearest", one) for one in nearest]
+    row["neighbours"] = [_row("neighbour", one) for one in cluster["neighbours"]]
+    row["members"] = [
+        _row("member", {**one, "language": language_tag(one["language"]) or "", "hash": term_hash(one["term"])})
+        for one in cluster["members"]
+    ]
+    return row
+
+
+def _row(kind: str, record: Mapping[str, Any]) -> list[Any]:
+    """The values of a record in the order of its fields, numbers and white space made short."""
+    values = ((field, record.get(field, "")) for field in _FIELDS[kind])
+    return [clean(value) if field in _TERMS else short(value) for field, value in values]

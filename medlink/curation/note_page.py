@@ -1,0 +1,92 @@
+"""The page of linked notes: their text with the links in place, and a card for each mention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from os import PathLike
+from typing import Any
+
+from medlink.curation.page import LEAST, json_list, short, to_json, write_page
+from medlink.kb import KnowledgeBase
+from medlink.notes.pipeline import LinkedNote
+from medlink.notes.writers.protocol import LinkedMention
+from medlink.records import LINKED
+
+_SCRIPTS = ("note.js", "card.js", "page.js")
+_FIELDS = {
+    "note": ["name", "language", "problem", "parts"],
+    "mention": ["text", "status", "expanded", "candidates"],
+    "candidate": ["concept_id", "same_as", "preferred_name", "score", "name", "language", "route", "source"],
+    "concept": ["language", "concept_id", "source", "names", "definitions", "semantic_types", "parents"],
+}
+"""What the rows of the page's data hold, in their order; ``parts`` are texts and mentions in turn."""
+_NAMES = 12  # of a concept in a language that the card shows
+
+_Concepts = dict[tuple[str, str], None]
+"""Concepts that notes of a language speak of, in the order in which they came."""
+
+
+def write_notes(path: str | PathLike[str], notes: Iterable[LinkedNote], kb: KnowledgeBase, *, title: str) -> None:
+    """Write the page; it appears under its name when it is complete. Memory grows with the concepts, not the notes.
+
+    Candidates with a score below :data:`~medlink.curation.page.LEAST` are left out, but for those that were linked.
+
+    Args:
+        path: the HTML file to write; an existing one is replaced.
+        notes: notes with their links, mentions in the order of the text.
+        kb: what the concepts are looked up in.
+        title: heading of the page.
+
+    Raises:
+        ConfigError: the file cannot be written.
+    """
+    write_page(path, "notes", _SCRIPTS, title, _data(notes, kb))
+
+
+def _data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:
+    """The page's data, one line for each note and each concept."""
+    concepts: _Concepts = {}
+    yield to_json({"fields": _FIELDS, "least": LEAST})[:-1] + ',"notes":'
+    yield from json_list(_note(one, concepts) for one in notes)
+    yield ',"concepts":'
+    yield from json_list(row for one in concepts if (row := _concept(kb, *one)))
+    yield "}"
+
+
+def _note(linked: LinkedNote, concepts: _Concepts) -> list[Any]:
+    note, parts, end = linked.note, [], 0
+    for mention in linked.mentions:
+        row = _mention(note.text[mention.start : mention.end], mention)
+        concepts.update(dict.fromkeys((linked.language, candidate[0]) for candidate in row[-1]))
+        parts += [note.text[end : mention.start], row]
+        end = mention.end
+    return [note.note_id, linked.language, note.problem, [*parts, note.text[end:]]]
+
+
+def _mention(text: str, mention: LinkedMention) -> list[Any]:
+    link = mention.link
+    shown = [
+        one for place, one in enumerate(link.candidates) if one.score >= LEAST or (place == 0 and link.status == LINKED)
+    ]
+    fields = _FIELDS["candidate"]
+    candidates = [[short(getattr(one, field)) for field in fields] for one in shown]
+    return [text, link.status, link.expanded, candidates]
+
+
+def _concept(kb: KnowledgeBase, language: str, concept_id: str) -> list[Any] | None:
+    """What the card says of a concept; the names of a language begin with the preferred one."""
+    concept = kb.get(concept_id)
+    if concept is None:
+        return None
+    names = [
+        (tag, list(dict.fromkeys(name.text for name in found)))
+        for tag, found in groupby(concept.names, key=lambda name: name.language)
+    ]
+    return [
+        *(language, concept_id, concept.source),
+        [[tag, texts[:_NAMES], max(0, len(texts) - _NAMES)] for tag, texts in names],
+        list(dict.fromkeys(definition.text for definition in concept.definitions)),
+        sorted({one.semantic_type for one in concept.semantic_types}),
+        list(kb.preferred_names(kb.parents(concept_id), language).values()),
+    ]

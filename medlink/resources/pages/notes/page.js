@@ -1,0 +1,94 @@
+// The page of linked notes: notes at the left, the card of one mention beside or below them.
+
+const data = takeData();
+const byId = (id) => document.getElementById(id);
+const concepts = new Map(data.concepts.map((row) => {
+  const concept = record(data.fields.concept, row);
+  return [`${concept.language} ${concept.concept_id}`, concept];
+}));
+const all = [];
+let current = null;
+
+const card = new ConceptCard(byId("card"), concepts, data.least, () => close());
+
+function choose(mention, byKey) {
+  if (current) current.element.setAttribute("aria-expanded", "false");
+  current = mention;
+  mention.element.setAttribute("aria-expanded", "true");
+  card.show(mention, mention.language);
+  // who works with keys goes into the card, and comes back with Escape
+  if (byKey) byId("card").focus({ preventScroll: true });
+  // on a small screen the card lies over the end of the page
+  mention.element.scrollIntoView({ block: "nearest" });
+}
+
+function close() {
+  if (!current) return;
+  const { element } = current;
+  element.setAttribute("aria-expanded", "false");
+  current = null;
+  card.hide();
+  element.focus({ preventScroll: true });
+}
+
+function fits(mention) {
+  const status = new FormData(byId("filter")).get("status");
+  return status === "all" || mention.status === status;
+}
+
+function step(by) {
+  const shown = all.filter((mention) => mention === current || fits(mention));
+  const last = current ?? all.find((mention) => mention.element === document.activeElement);
+  const next = shown[shown.indexOf(last) + (last || by > 0 ? by : shown.length)];
+  if (!next) return;
+  choose(next, false);
+  next.element.focus({ preventScroll: true });
+}
+
+function applyFilter() {
+  for (const mention of all) {
+    const off = !fits(mention);
+    mention.element.classList.toggle("off", off);
+    mention.element.tabIndex = off ? -1 : 0;
+  }
+  if (current && !fits(current)) close();
+}
+
+for (const row of data.notes) {
+  const note = record(data.fields.note, row);
+  note.parts = note.parts.map((part) => {
+    if (typeof part === "string") return part;
+    const mention = { ...record(data.fields.mention, part), language: note.language };
+    mention.candidates = mention.candidates.map((one) => record(data.fields.candidate, one));
+    all.push(mention);
+    return mention;
+  });
+  byId("notes").append(drawNote(note, choose));
+}
+
+byId("summary").textContent = `${count(data.notes.length, "note", "notes")} · ${counts(all)}`;
+for (const [status, word] of Object.entries({ all: "all", ...STATUS })) {
+  const number = status === "all" ? all.length : all.filter((mention) => mention.status === status).length;
+  byId("filter").append(make(
+    "label", { class: "chip" },
+    make("input", {
+      type: "radio", name: "status", value: status, checked: status === "all", disabled: status !== "all" && !number,
+      change: applyFilter,
+    }),
+    make("span", { class: status === "all" ? "" : `mention ${status}` }, word),
+    make("span", { class: "number" }, number.toLocaleString("en")),
+  ));
+}
+byId("filter").addEventListener("submit", (event) => event.preventDefault());
+
+document.addEventListener("keydown", (event) => {
+  if (event.altKey || event.ctrlKey || event.metaKey) return;
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (key === "Escape") close();
+  else if (key === "j") step(1);
+  else if (key === "k") step(-1);
+});
+// on paper no card can be opened: the tables say what the links are
+window.addEventListener("beforeprint", () => {
+  for (const links of document.querySelectorAll("details.links")) links.open = true;
+});

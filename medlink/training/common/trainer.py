@@ -1,0 +1,68 @@
+"""The call that all trainers share. What is imported here needs neither torch nor sentence-transformers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medlink.errors import needs_extra
+from medlink.models.encoders import Encoder, load_encoder
+from medlink.training.common.recipes import Recipe, RunOptions
+
+if TYPE_CHECKING:
+    from medlink.training.common.batch_trainer import Measure
+    from medlink.training.common.run import Run
+
+
+class Trainer(ABC):
+    """Base of the trainers: ``recipe`` says how to train, a subclass knows what and from where."""
+
+    recipe: Recipe
+    # what is written where it is no encoder's folder, and the first encoder in it
+    _makes: Mapping[str, str] = {}
+    _first = ""
+
+    def train(
+        self,
+        out: str | Path,
+        *,
+        resume: bool = False,
+        checkpoint_steps: int = 1000,
+        workers: int = 0,
+        progress: Callable[[str], None] | None = None,
+        evaluate: Measure | None = None,
+    ) -> Encoder:
+        """Run the recipe and write the encoder.
+
+        Same data, start, recipe and number of threads give the same weights on a CPU, whether or not the run was cut
+        short and resumed. What is not finished lies in a folder of the encoder's name with ``.checkpoints``.
+
+        Args:
+            out: folder of the encoder; of ``run-1``, ``run-2`` and so on for self-distillation, to be averaged by
+                :func:`medlink.training.common.averaging.soup`.
+            resume, checkpoint_steps, workers: see :class:`~medlink.training.common.recipes.RunOptions`.
+            progress: called with one line now and then.
+            evaluate: development measure of the model, higher is better; the weights with the best are kept.
+
+        Returns:
+            The trained encoder, opened from ``out``; the first one of self-distillation.
+
+        Raises:
+            ConfigError: there is nothing to learn from the data, the recipe does not fit the encoder or this machine, a
+                library is missing, or a folder is in use or holds another run.
+            EncoderError: an encoder cannot be used, the loss or the weights are NaN or infinite, a checkpoint is
+                damaged, or the disk is full.
+        """
+        options = RunOptions(resume=resume, checkpoint_steps=checkpoint_steps, workers=workers)
+        with needs_extra("train", "training"):
+            from medlink.training.common.run import training_run
+
+            with training_run(out, self.recipe, options, progress, evaluate, **self._makes) as run:
+                self._run(run)
+        return load_encoder(Path(out) / self._first)
+
+    @abstractmethod
+    def _run(self, run: Run) -> None:
+        """Train, and write what is made."""

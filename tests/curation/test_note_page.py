@@ -1,0 +1,378 @@
+"""The page of linked notes: its data, and what it does in a real Chromium."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from medlink.curation.note_page import write_notes
+from medlink.index import Bundle
+from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.linking.demo import demo_notes
+from medlink.notes.pipeline import LinkedNote, NotePipeline
+from medlink.notes.reading import Note
+from medlink.notes.writers.protocol import LinkedMention
+from medlink.records import Candidate, Link
+
+from .browser import LAPTOP, PHONE, Tab
+from .test_page import ATTACKS, Page, data
+
+TABLE = """id	name	language	type	definition	parent	semantic_type
+H:0	finding	en	preferred			Finding
+H:0	Befund	de	preferred
+H:1	fever	en	preferred	A <b>raised</b> body temperature.	H:0	Symptom
+H:1	pyrexia	en	synonym
+H:1	Fieber	de	preferred
+H:2	hay fever	en	preferred			Disease
+H:3	<img src=x onerror=alert(3)>	en	preferred	<script>alert(4)</script>	H:2	<i>
+"""
+FEVER = Candidate("H:1", "Fieber", 0.912345, "Fieber", "de", "exact", "house", ("Symptom",))
+HAY = Candidate("H:2", "hay fever", 0.25, "hay fever", "en", "dense", "house", ("Disease",))
+FAR = Candidate("H:0", "Befund", 0.0499, "Befund", "de", "lexical", "house", ("Finding",))
+IMAGE = Candidate("H:3", "<img src=x onerror=alert(5)>", 0.8, "<img src=x>", "en", "inflected", "<u>house")
+
+
+@pytest.fixture(scope="module")
+def kb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
+    folder = tmp_path_factory.mktemp("kb")
+    width = TABLE.splitlines()[0].count("\t")
+    rows = (line + "\t" * (width - line.count("\t")) + "\n" for line in TABLE.splitlines())
+    (folder / "house.tsv").write_text("".join(rows), "utf-8")
+    build_kb(folder / "kb.sqlite", [Input("table", folder / "house.tsv", {"source": "house"})])
+    with KnowledgeBase(folder / "kb.sqlite") as opened:
+        yield opened
+
+
+def linked(text: str, *links: Link, note_id: str = "n", language: str = "de") -> LinkedNote:
+    """A note whose mentions are the first places of their words, each behind the one before."""
+    mentions, end = [], 0
+    for link in links:
+        start = text.index(link.mention, end)
+        end = start + len(link.mention)
+        mentions.append(LinkedMention(start, end, link))
+    return LinkedNote(Note(note_id, text), language, tuple(mentions))
+
+
+def fever(mention: str = "Fieber", *others: Candidate, expanded: str | None = None) -> Link:
+    return Link(mention, (FEVER, *others), status="linked", expanded=expanded)
+
+
+def test_the_data(kb: KnowledgeBase, tmp_path: Path) -> None:
+    write_notes(
+        tmp_path / "p.html",
+        [
+            linked("\U0001f493 Fieber, FX und Fieber.", fever("Fieber", HAY, FAR), Link("FX", (HAY, FAR)), fever()),
+            LinkedNote(Note("bad", problem="too long")),
+        ],
+        kb,
+        title="t",
+    )
+    given = data(Page(tmp_path / "p.html"))
+    fields = given["fields"]
+
+    def named(kind: str, row: list[Any]) -> dict[str, Any]:
+        return dict(zip(fields[kind], row, strict=True))
+
+    good, bad = (named("note", row) for row in given["notes"])
+    assert bad == {"name": "bad", "language": "", "problem": "too long", "parts": [""]}
+    assert [part if isinstance(part, str) else part[0] for part in good["parts"]] == [
+        *("\U0001f493 ", "Fieber", ", ", "FX", " und ", "Fieber", "."),
+    ]
+    first, second = (named("mention", good["parts"][place]) for place in (1, 3))
+    assert (first["status"], second["status"], second["expanded"]) == ("linked", "nil", None)
+    # what is below the threshold of the page is left out
+    assert [row[0] for row in first["candidates"]] == ["H:1", "H:2"]
+    assert [row[0] for row in second["candidates"]] == ["H:2"]
+    best = named("candidate", first["candidates"][0])
+    assert (best["score"], best["route"], best["source"]) == (0.9123, "exact", "house")
+    assert [named("concept", row) for row in given["concepts"]] == [
+        {
+            "language": "de", "concept_id": "H:1", "source": "house", "semantic_types": ["Symptom"],
+            "names": [["de", ["Fieber"], 0], ["en", ["fever", "pyrexia"], 0]], "parents": ["Befund"],
+            "definitions": ["A <b>raised</b> body temperature."],
+        },
+        {
+            "language": "de", "concept_id": "H:2", "source": "house", "definitions": [],
+            "names": [["en", ["hay fever"], 0]], "semantic_types": ["Disease"], "parents": [],
+        },
+    ]  # fmt: skip
+
+
+def test_a_link_is_shown_however_low_its_score(kb: KnowledgeBase, tmp_path: Path) -> None:
+    write_notes(tmp_path / "p.html", [linked("Befund", Link("Befund", (FAR,), status="linked"))], kb, title="t")
+    assert data(Page(tmp_path / "p.html"))["notes"][0][3][1][3][0][0] == "H:0"
+
+
+def test_memory_does_not_hold_the_notes(kb: KnowledgeBase, tmp_path: Path) -> None:
+    alive = 0
+
+    class Text(str):
+        def __del__(self) -> None:
+            nonlocal alive
+            alive -= 1
+
+    def notes() -> Iterator[LinkedNote]:
+        nonlocal alive
+        for _ in range(100):
+            alive += 1
+            assert alive < 5
+            yield LinkedNote(Note("n", Text("text")), "de")
+
+    write_notes(tmp_path / "p.html", notes(), kb, title="t")
+
+
+class Notes:
+    """The page in Chromium, and what a reader does with it."""
+
+    def __init__(self, tab: Tab, path: Path, kb: KnowledgeBase) -> None:
+        self.tab, self.path, self.kb = tab, path, kb
+
+    def open(self, *notes: LinkedNote, title: str = "Linked notes") -> None:
+        write_notes(self.path, notes, self.kb, title=title)
+        self.tab.driver.get(self.path.as_uri())
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.tab.driver.switch_to.active_element.send_keys(key)
+
+    def click(self, selector: str) -> None:
+        self.tab.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
+        self.tab.find(selector).click()
+
+    @property
+    def title(self) -> str:
+        return "".join(self.tab.texts(".card.open h2"))
+
+    @property
+    def focused(self) -> str:
+        return str(self.tab.run("return document.activeElement.textContent"))
+
+    def show(self, status: str) -> None:
+        self.click(f".chip:has([value={status}])")
+
+    @property
+    def marked(self) -> list[str]:
+        return self.tab.texts(".text .mention:not(.off)")
+
+
+@pytest.fixture
+def page(chromium: Tab, kb: KnowledgeBase, tmp_path: Path) -> Iterator[Notes]:
+    """The page of one note; afterwards, that the console is clean and nothing was fetched."""
+    notes = Notes(chromium, tmp_path / "notes.html", kb)
+    with chromium.alone(notes.path):
+        notes.open(
+            linked(
+                "Fieber, HF und PYX.\n\tFieber", fever("Fieber", HAY, FAR), Link("HF", (HAY, FAR)),
+                fever("PYX", expanded="Pyrexie"), fever(), note_id="a.txt",
+            ),
+            linked("Fieber", fever(), note_id="b.txt"),
+            LinkedNote(Note("c.txt", problem="12 characters, 10 at most")),
+        )  # fmt: skip
+        yield notes
+
+
+def test_notes_say_what_they_hold(page: Notes) -> None:
+    assert page.tab.find("#summary").text == "3 notes · 5 mentions: 4 linked, 1 NIL"
+    assert page.tab.texts(".note h2") == ["a.txt", "b.txt", "c.txt"]
+    assert page.tab.texts(".note > .facts") == [
+        "German · 4 mentions: 3 linked, 1 NIL",
+        "German · 1 mention: 1 linked",
+        "",
+    ]
+    assert page.tab.texts(".note .problem") == ["This note was not linked: 12 characters, 10 at most"]
+    assert page.tab.run("return document.querySelector('.text').textContent") == "Fieber, HF und PYX.\n\tFieber"
+    page.click(".links summary")
+    assert page.tab.texts(".note:first-child td") == [
+        *("Fieber H:1", "0.91", "NIL", "–", "Fieber H:1", "0.91", "Fieber H:1", "0.91"),
+    ]
+
+
+def test_a_card_opens_by_mouse_and_says_why(page: Notes) -> None:
+    assert page.title == ""
+    page.click(".mention.linked[role=button]")
+    assert page.title == "Fieber"
+    assert page.tab.find(".card .badge").text == "linked"
+    assert page.tab.find(".card .definition").text == "A <b>raised</b> body temperature."
+    facts = dict(zip(page.tab.texts(".card > .about dt"), page.tab.texts(".card > .about dd"), strict=True))
+    assert facts == {
+        "id": "H:1", "source": "house", "type": "Symptom", "score": "0.91", "why": "the name Fieber (German)",
+        "is a": "Befund", "German": "Fieber", "English": "fever · pyrexia",
+    }  # fmt: skip
+    assert page.tab.texts(".other summary") == ["hay fever\nH:2\nhouse\n0.25"]
+    page.click(".other summary")
+    assert "close in meaning to the name hay fever (English)" in page.tab.texts(".other dd")
+    assert page.tab.find(".least").text == "Candidates with a score below 0.05 are not shown."
+    page.click(".card .close")
+    assert page.title == ""
+    page.click(".text .mention.nil")
+    assert (page.title, page.tab.texts(".card h3")) == ("No concept", ["Candidates"])
+    page.press("j")
+    assert page.tab.find(".card > .facts").text.replace("\n", " ") == "PYX for Pyrexie linked"
+    assert page.tab.texts(".card h3") == ["No other candidates"]
+
+
+def test_cards_open_by_keyboard(page: Notes) -> None:
+    page.tab.find("[name=status]:checked").send_keys(Keys.TAB)
+    assert page.focused == "Fieber"
+    page.press(Keys.ENTER)
+    assert page.title == "Fieber"
+    assert page.tab.run("return document.activeElement.id") == "card"
+    opened = page.tab.find("[aria-expanded=true]")
+    page.press(Keys.ESCAPE)
+    assert page.title == ""
+    assert opened == page.tab.driver.switch_to.active_element
+    assert opened.get_attribute("aria-expanded") == "false"
+    page.press(Keys.TAB, Keys.SPACE)
+    assert page.title == "No concept"
+    page.press("j")
+    assert (page.title, page.focused) == ("Fieber", "PYX")
+    page.press("k", "K", "k")
+    assert page.tab.run(
+        "return document.querySelector('[aria-expanded=true]') === document.querySelector('.text .mention')"
+    )
+    page.press(Keys.ESCAPE, *"jjjjjjj")
+    assert page.tab.run(
+        "return document.querySelector('[aria-expanded=true]').closest('section').innerText"
+    ).startswith("b.txt")
+
+
+def test_an_ambiguous_mention_has_no_concept(page: Notes) -> None:
+    other = replace(FEVER, concept_id="H:2", preferred_name="hay fever", same_as=("S:1", "S:2"))
+    page.open(linked("Fieber", Link("Fieber", (FEVER, other), "ambiguous"), note_id="a.txt"))
+    assert page.tab.find("#summary").text == "1 note · 1 mention: 1 ambiguous"
+    page.show("ambiguous")
+    page.click(".text .mention")
+    assert (page.title, page.tab.find(".card .badge").text) == ("Several concepts", "ambiguous")
+    assert [text.split("\n")[0] for text in page.tab.texts(".other summary")] == ["Fieber", "hay fever"]
+    page.click(".other:last-of-type summary")
+    assert "H:2 = S:1 = S:2" in page.tab.texts(".other dd")
+    page.click(".links summary")
+    assert page.tab.texts(".links td") == ["ambiguous", "–"]
+
+
+def test_only_nil(page: Notes) -> None:
+    page.show("nil")
+    assert page.marked == ["HF"]
+    page.press("j")
+    assert (page.title, page.focused) == ("No concept", "HF")
+    page.press("j")
+    assert page.focused == "HF"
+    page.show("linked")
+    assert page.marked == ["Fieber", "PYX", "Fieber", "Fieber"]
+    assert page.title == ""
+    assert page.tab.texts(".chip") == ["all\n5", "linked\n4", "ambiguous\n0", "NIL\n1"]
+    assert not page.tab.find("[value=ambiguous]").is_enabled()
+    page.show("all")
+    assert len(page.marked) == 5
+
+
+def test_on_paper_the_tables_say_what_the_links_are(page: Notes) -> None:
+    assert page.tab.run("return document.querySelectorAll('.links[open]').length") == 0
+    assert page.tab.driver.print_page()
+    assert page.tab.run("return document.querySelectorAll('.links[open]').length") == 2
+
+
+def test_the_policy_holds(page: Notes) -> None:
+    ran = "const one = document.createElement('script'); one.textContent = 'window.ran = 1'; document.body.append(one)"
+    page.tab.run(ran)
+    page.tab.run("document.body.setAttribute('onclick', 'window.ran = 2'); document.body.click()")
+    page.tab.run("document.body.setAttribute('style', 'opacity: 0')")
+    assert page.tab.run("return window.ran ?? 0") == 0
+    assert page.tab.run("return getComputedStyle(document.body).opacity") == "1"
+    refused = page.tab.driver.get_log("browser")
+    assert len(refused) == 3
+    assert all("Content Security Policy" in entry["message"] for entry in refused)
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_hostile_texts(page: Notes, attack: str) -> None:
+    word = attack.replace("\r", "")
+    text = f"{word} Fieber {word}"
+    page.open(
+        linked(
+            text, Link(word, (IMAGE,), status="linked"), fever("Fieber", expanded=attack), note_id=attack, language="de"
+        ),
+        title=attack,
+    )
+    shown = page.tab.run("return [...document.querySelectorAll('.text')].map((one) => one.textContent)")[0]
+    for mark, picture in (("\x07", "␇"), ("\x00", "␀"), ("\u202e", "‹U+202E›"), ("\ud800", "‹U+D800›")):
+        text = text.replace(mark, picture)
+    assert shown == text
+    page.click(".text .mention")
+    assert page.title == IMAGE.preferred_name
+    assert page.tab.find(".card .definition").text == "<script>alert(4)</script>"
+    assert not page.tab.run(
+        "return document.querySelectorAll('img, i, u, b, body script:not(#data):not([type=module])').length"
+    )
+    page.press("j")
+    assert page.title == "Fieber"
+
+
+@pytest.fixture(scope="module")
+def letters(demo: Bundle) -> list[LinkedNote]:
+    notes = [Note(f"{language}.txt", text, language) for language, text in demo_notes().items()]
+    return NotePipeline(demo).link(notes)
+
+
+@pytest.mark.parametrize(("size", "highest"), [(LAPTOP, 6000), (PHONE, 9000)])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_demo_is_fit_to_be_shown(
+    chromium: Tab,
+    demo: Bundle,
+    letters: list[LinkedNote],
+    tmp_path: Path,
+    size: tuple[int, int],
+    highest: int,
+    scheme: str,
+) -> None:
+    page = Notes(chromium, tmp_path / "notes.html", demo.kb)
+    with chromium.alone(page.path), chromium.seen_as(size, prefers_color_scheme=scheme):
+        page.open(*letters)
+        for number, note in enumerate(letters):
+            # a mention flows as the words around it do: without the marks the text is as high, and the same
+            high, plain, text = chromium.run(
+                "const one = document.querySelectorAll('.text')[arguments[0]], high = one.offsetHeight;"
+                "one.textContent = one.textContent; return [high, one.offsetHeight, one.textContent]",
+                number,
+            )
+            assert high == plain
+            assert text == note.note.text
+        page.open(*letters)
+        assert chromium.run("return document.documentElement.scrollHeight") < highest
+        assert not chromium.scrolls_sideways
+        assert chromium.faint == []
+        page.click(".links summary")
+        page.click(".text .mention")
+        assert page.title
+        assert not chromium.scrolls_sideways
+        assert chromium.faint == []
+        # the mention is not hidden below its card
+        card, mention = (
+            chromium.run("return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()", selector)
+            for selector in (".card", "[aria-expanded=true]")
+        )
+        assert card["bottom"] <= size[1]
+        assert mention["bottom"] <= card["top"] or mention["right"] <= card["left"]
+
+
+def test_what_is_long_does_not_widen_a_phone(page: Notes) -> None:
+    with page.tab.seen_as(PHONE):
+        long = "Donaudampfschifffahrt" * 20
+        page.open(
+            linked(f"{long} {long}", fever(long, expanded=long), Link(long, (IMAGE, HAY)), note_id=long), title=long
+        )
+        page.click(".links summary")
+        page.click(".text .mention")
+        assert not page.tab.scrolls_sideways
+
+
+def test_what_the_data_is(page: Notes) -> None:
+    source = page.path.read_text("utf-8").partition('id="data">')[2].partition("</script>")[0]
+    assert json.loads(source)["least"] == 0.05
+    assert source.isascii()

@@ -1,0 +1,100 @@
+"""Quotes that take in more than they should, lines that hold no row, and comments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import InputError
+from medlink.files.problems import Problems
+from medlink.files.tables import SWALLOWED, open_table
+from tests.kb.writers import write_lines
+
+
+def numbered(count: int, **given: str) -> list[str]:
+    """A table of three columns; ``r5`` is another text for row 5."""
+    return ["id,name,language", *(given.get(f"r{row}", f"{row},name {row},en") for row in range(1, count + 1))]
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ('5,"name 5,en', '900,name 900",en'),
+        ('"5,name 5,en', '900",name 900,en'),
+        ('5,name 5,"en', '900,name 900,en"'),
+        ('5,name 5,"en', '900",name 900,en'),
+        ('5,"name 5,en', '900,"name 900,en'),
+        ('5,"name 5,en', '900,name 900,en"'),
+    ],
+)
+def test_every_row_that_a_quote_swallows_is_counted(first: str, last: str, tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.csv", numbered(2000, r5=first, r900=last))
+    with pytest.raises(InputError, match=r"x\.csv:6: 896 of 2000 rows cannot be used \(.*: 896\)"):
+        list(open_table(path, Problems()).rows)
+    problems = Problems(0.5)
+    assert [line for line, _ in open_table(path, problems).rows] == [*range(2, 6), *range(902, 2002)]
+    assert problems.bad.total() == 896
+    assert problems.rows == 2000
+    assert problems.examples[0].line == 6
+
+
+def test_a_quote_that_swallows_one_row(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.csv", numbered(1000, r5='5,"name 5,en', r6='6,name 6",en'))
+    problems = Problems()
+    assert len(list(open_table(path, problems).rows)) == 998
+    assert problems.bad == {SWALLOWED: 2}
+    assert [str(problem) for problem in problems.examples] == [
+        f"{path}:{line}: swallowed by a quote (the quote opens in line 6)" for line in (6, 7)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "cells"),
+    [
+        ("a,b,c", '1,"x\ny",2', ["1", "x\ny", "2"]),
+        ("a,b,c", '1,"x, and\n\ny\nz",2', ["1", "x, and\n\ny\nz", "2"]),
+        ("a,b", '"x\ny",2', ["x\ny", "2"]),
+        ("a,b", '2,"x\ny"', ["2", "x\ny"]),
+        ("a;b", '2;"x, or\ny, or z\nw"', ["2", "x, or\ny, or z\nw"]),
+    ],
+)
+def test_a_cell_of_several_lines_is_one_row(columns: str, row: str, cells: list[str], tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.csv", [columns, row, "", row])
+    problems = Problems(0)
+    further = row.count("\n")
+    assert list(open_table(path, problems).rows) == [(2, cells), (4 + further, cells)]
+    assert problems.rows == 2
+
+
+def test_lines_that_look_like_rows_are_taken_for_rows(tmp_path: Path) -> None:
+    """Where nobody can tell, the loss is told: each line of the text has as many commas as a row."""
+    path = write_lines(tmp_path / "x.csv", ["id,text", '1,"a, b', "c, d", 'e"', "2,f"])
+    problems = Problems()
+    assert list(open_table(path, problems).rows) == [(5, ["2", "f"])]
+    assert problems.bad == {SWALLOWED: 3}
+
+
+def test_a_header_that_swallows_rows(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.csv", ['id,name,"note', "1,one,x", "2,two,y", '3,three",z', "4,four,w"])
+    with pytest.raises(InputError) as caught:
+        open_table(path, Problems())
+    assert str(caught.value) == (
+        f"{path}:1: a quote in the first line swallows the lines to 4. Remedy: mend the first line."
+    )
+    path = write_lines(tmp_path / "x.csv", ['id,"name\nof it",note', "1,one,x"])
+    problems = Problems()
+    table = open_table(path, problems)
+    assert (table.header, list(table.rows), problems.rows) == (
+        ("id", "name\nof it", "note"),
+        [(3, ["1", "one", "x"])],
+        1,
+    )
+
+
+def test_comments(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.txt", ["# of it", "id\tname", "1\tone", "#", "2\t# two"])
+    problems = Problems()
+    table = open_table(path, problems, separator="\t", comments="#")
+    assert (table.header, list(table.rows)) == (("id", "name"), [(3, ["1", "one"]), (5, ["2", "# two"])])
+    assert (problems.rows, problems.skipped) == (4, {"comment line": 2})
