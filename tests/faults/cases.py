@@ -87,6 +87,7 @@ CASES = (
         "link house notes.jsonl -o out.jsonl --language en",
         (("out.jsonl", "file"),),
         (*_BUNDLE, "link house few.jsonl -o out.jsonl --language en"),
+        slow=True,
     ),
     Case(
         "link --resume",
@@ -94,6 +95,7 @@ CASES = (
         (("out.jsonl", "file"),),
         (*_BUNDLE, "link house few.jsonl -o out.jsonl --language en"),
         again="link house notes.jsonl -o out.jsonl --language en --resume",
+        slow=True,
     ),
     Case(
         "evaluate",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from .faults import FULL
 from .workshop import Tally, Workshop
 
-FULL = os.environ.get("MEDLINK_FAULTS") == "full"
 _TABLE = "MEDLINK_FAULTS_TABLE"
 
 

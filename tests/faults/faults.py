@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+FULL = os.environ.get("MEDLINK_FAULTS") == "full"
+"""Whether every point is run, not a sample."""
 # what the audit hook is told of, and at which place of its arguments paths and the folders they are relative to stand
 _EVENTS: dict[str, tuple[tuple[int, int | None], ...]] = {
     "os.rename": ((0, 2), (1, 3)),

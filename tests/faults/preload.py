@@ -24,10 +24,14 @@ import medlink.kb
 import medlink.linking
 import medlink.linking.demo
 import medlink.notes.link
-import medlink.training.coderpp.trainer
-import medlink.training.static.trainer  # noqa: F401
 
-from . import children, faults, states  # noqa: F401
+from . import children, states  # noqa: F401
+from .faults import FULL
+
+if FULL:
+    # several seconds, for the writers that only the full run has
+    import medlink.training.coderpp.trainer
+    import medlink.training.static.trainer  # noqa: F401
 
 # a lock of threads: its own is shared by processes, and those that are killed leave it behind
 tqdm.set_lock(RLock())

@@ -29,12 +29,14 @@ def points(case: Case, changes: list[str], full: bool) -> list[Fault]:
         return [Fault(at) for at in every] + [Fault(at, after=True) for at in moves]
     others = [at for at in every if at not in moves]
     draw = random.Random(case.name)
-    chosen = [*draw.sample(moves, min(len(moves), 1 if case.slow else 3)), *draw.sample(others, min(len(others), 1))]
+    chosen = [*draw.sample(moves, 1 if case.slow else 2), *draw.sample(others, 0 if case.slow else 1)]
     return [Fault(at, draw.random() < 0.3) for at in chosen]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_killed_at_a_change(case: Case, workshop: Workshop, table: Table, full: bool) -> None:
+    if case.words.startswith("train") and not full:
+        pytest.skip("a part of make faults")
     tally = Tally()
     for fault in points(case, workshop.reference(case).changes, full):
         workshop.killed(case, tally, fault=fault)
@@ -44,7 +46,7 @@ def test_killed_at_a_change(case: Case, workshop: Workshop, table: Table, full: 
 def test_killed_at_any_time(workshop: Workshop, table: Table, full: bool) -> None:
     draw, tally = random.Random(11), Tally()
     cases = [case for case in CASES if full or not case.slow]
-    for number in range(RANDOM_KILLS if full else 10):
+    for number in range(RANDOM_KILLS if full else 8):
         case = cases[number % len(cases)]
         workshop.killed(case, tally, kill_after=draw.uniform(0.0, workshop.reference(case).seconds))
     table.take("killed at a random time", "all of them", tally)

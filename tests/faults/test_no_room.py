@@ -19,7 +19,7 @@ from .states import listing, states
 from .workshop import Reference, Tally, Workshop, differences, judge
 
 _SIZES = 8
-_SOME = ("kb build, replacing", "index build, new", "index add, again", "link")
+_SOME = ("kb build, replacing", "index build, new", "index add, again")
 _CHANGING = [case for case in CASES if case.name not in ("link --resume", "the cached demo bundle")]
 
 
