@@ -172,7 +172,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _clear(left: Path, target: Path) -> None:
     """Remove a hidden folder that nobody has locked; a folder that a kill left moved away goes back first."""
-    number = os.open(left / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    # a kill may come before the lock is there, or when it is gone and the rest is not
+    number = os.open(left / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         # without locks nobody can tell whether it is in use
         if _lock(number):

@@ -154,6 +154,16 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     assert (content(path), names(tmp_path)) == ("new", ["a", "b"])
 
 
+def test_a_hidden_folder_that_has_no_lock_yet_or_no_more(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with begun(path, "wait") as process:
+        process.kill()
+    (left,) = tmp_path.iterdir()
+    (left / ".lock").unlink()
+    write(path)
+    assert (content(path), names(tmp_path)) == ("new", ["a"])
+
+
 def test_a_kill_between_the_renames(tmp_path: Path) -> None:
     path = tmp_path / "a"
     write(path, "old")
