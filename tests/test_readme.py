@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import medlink
+from medlink.index import Bundle
 from medlink.kb.readers.table import read_table
 from medlink.linking.demo import demo_folder, demo_notes
 from tests.documents import run_blocks, without_times
@@ -42,13 +43,13 @@ def test_readme_is_short_and_installs_what_there_is() -> None:
             assert set(named.split(",")) <= extras, f"{document.name}: [{named}]"
 
 
-def test_picture_of_the_readme_is_the_linked_demo_note(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_picture_of_the_readme_is_the_linked_demo_note(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "pictures"))
     import make
 
-    picture = ROOT / "docs" / "pictures" / "note.svg"
-    assert picture.read_text("utf-8") == make.draw(), "python docs/pictures/make.py draws it anew"
-    assert picture.stat().st_size < 60_000
+    picture = make.PICTURE.read_bytes()
+    assert make.made_of(make.linked(demo)) in picture, "python docs/pictures/make.py takes it anew"
+    assert len(picture) < 250_000
     assert sys.modules.pop("make") is make
 
 
@@ -75,7 +76,7 @@ def test_tour_from_top_to_bottom(workplace: Path) -> None:
     assert len(commands) >= 10
     printed = run_blocks(tour, workplace)
     after = {block.partition("\n")[0]: block for block in re.split(r"^\$ ", printed, flags=re.MULTILINE)[1:]}
-    assert after["medlink demo -o demo | sed -n 6,8p"] in tour
+    assert after["medlink demo -o demo | sed -n 5,7p"] in tour
     assert '"text": "Herzinfarkt"' in next(text for command, text in after.items() if command.startswith("echo"))
     assert "left arm" in after["medlink kb show local NEW:1"]
     assert "Hausbegriff" in after["medlink kb show local H:1 --language de"]

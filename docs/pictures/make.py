@@ -1,68 +1,82 @@
-"""Draw the linked note of the README.
+"""Take the picture of a linked note that the README shows: the page of linked notes, with one card open.
 
     python docs/pictures/make.py
 
-Links some lines of the German demo note with the demo bundle and writes ``docs/pictures/note.svg``: every mention in a
-box, under it the id and the preferred English name of its concept. A test holds the file equal to what this prints.
+Links some lines of the German demo note with the demo bundle, opens their page in Chromium and writes
+``docs/pictures/note.png``. The file names what it was made of, and a test compares that with what it would be made of
+now: the links, and the files that the page is made of.
 """
 
 from __future__ import annotations
 
-from html import escape
+import hashlib
+import shutil
+import struct
+import tempfile
+import zlib
+from importlib import resources
 from pathlib import Path
 
+from medlink.curation.note_page import write_notes
+from medlink.index import Bundle
 from medlink.linking.demo import demo_bundle, demo_notes
-from medlink.spacy_components.pipeline import build_pipeline
+from medlink.notes.pipeline import LinkedNote, NotePipeline
+from medlink.notes.reading import Note
 
-HERE = Path(__file__).parent
-_FROM, _TO = "Diagnosen:", "- COPD"
-_WIDE, _HIGH, _LEFT, _TOP = 8.4, 52, 16, 30  # of a letter, of a line, and the margins, in pixels
-_SMALL = 5.8  # of a letter under the line
-_KNOWN, _NIL = "#cfe8d5", "#eceff1"
+PICTURE = Path(__file__).with_name("note.png")
+_FROM, _TO, _CARD = "Diagnosen:", "EKG:", "Wasser in den Beinen"
+_WIDE, _HIGH, _SCALE = 1000, 740, 1.25  # in pixels of the page, and pixels of the picture for each of them
+_FLAGS = "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-sync"
+_FLAGS += " --disable-component-update --hide-scrollbars"
 
 
-def draw() -> str:
-    """The note as SVG."""
+def linked(bundle: Bundle) -> LinkedNote:
+    """The lines of the note with their links."""
     note = demo_notes()["de"]
     text = note[note.index(_FROM) : note.index(_TO)].strip()
-    nlp = build_pipeline(demo_bundle(), "de")
-    kb = nlp.get_pipe("biolord_linker").linker.kb
-    doc = nlp(text)
-    lines = text.split("\n")
-    starts = [0, *(i + 1 for i, letter in enumerate(text) if letter == "\n"), len(text) + 1]
-    ends: dict[tuple[int, int], float] = {}
-    drawn = []
-    for span in doc.ents:
-        row = max(i for i, start in enumerate(starts) if start <= span.start_char)
-        x, y = _LEFT + _WIDE * (span.start_char - starts[row]), _TOP + _HIGH * row
-        nil = span.kb_id_ == "NIL"
-        under = "NIL" if nil else f"{span.kb_id_.removeprefix('DEMO:')} {kb.preferred_name(span.kb_id_, 'en')}"
-        width = _WIDE * len(span.text)
-        # a label that would run into the one before it stands one step lower
-        step = int(x < ends.get((row, 0), 0))
-        ends[row, step] = x + _SMALL * (len(under) + 1)
-        drawn.append(
-            f'<rect x="{x - 3:.1f}" y="{y - 16}" width="{width + 6:.1f}" height="22" rx="4" '
-            f'fill="{_NIL if nil else _KNOWN}"/>'
-            f'<text class="under" x="{x:.1f}" y="{y + 17 + 11 * step}">{escape(under)}</text>'
-        )
-    for row, line in enumerate(lines):
-        drawn.append(
-            f'<text x="{_LEFT}" y="{_TOP + _HIGH * row}" textLength="{_WIDE * len(line):.1f}" '
-            f'xml:space="preserve">{escape(line)}</text>'
-        )
-    page = int(_LEFT + max(*ends.values(), _WIDE * max(map(len, lines)) + _LEFT))
-    height = _TOP + _HIGH * len(lines) - 14
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{page}" height="{height}" '
-        f'viewBox="0 0 {page} {height}" role="img" aria-label="A German note with its mentions linked">\n'
-        "<style>text{font:14px ui-monospace,Menlo,Consolas,monospace;fill:#1b2b34}"
-        ".under{font-size:9.5px;fill:#3b6b4a}</style>\n"
-        f'<rect width="{page}" height="{height}" rx="8" fill="#ffffff" stroke="#d7dde0"/>\n'
-        + "\n".join(drawn)
-        + "\n</svg>\n"
-    )
+    return NotePipeline(bundle).link([Note("de.txt", text, "de")])[0]
+
+
+def made_of(note: LinkedNote) -> bytes:
+    """A hash of the links and of the page's files; scores may differ in their last digits from machine to machine."""
+    digest = hashlib.sha256()
+    for mention in note.mentions:
+        digest.update(f"{mention.start} {mention.end} {mention.link.concept_id}\n".encode())
+    pages = Path(str(resources.files("medlink"))) / "resources" / "pages"
+    for path in sorted((*pages.glob("*.*"), *(pages / "notes").iterdir())):
+        digest.update(path.read_bytes())
+    return b"Comment\0made of " + digest.hexdigest().encode()
+
+
+def take(note: LinkedNote, bundle: Bundle) -> bytes:
+    """The picture as PNG, without what it was made of."""
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+
+    options = ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    with tempfile.TemporaryDirectory() as folder:
+        for flag in (*_FLAGS.split(), f"--user-data-dir={folder}/profile"):
+            options.add_argument(flag)
+        page = Path(folder, "notes.html")
+        write_notes(page, [note], bundle.kb, title="Linked notes")
+        with Chrome(options, ChromeService(shutil.which("chromedriver"))) as driver:
+            size = {"width": _WIDE, "height": _HIGH, "deviceScaleFactor": _SCALE, "mobile": False}
+            driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+            driver.get(page.as_uri())
+            mentions = "[...document.querySelectorAll('.text .mention')]"
+            driver.execute_script(f"{mentions}.find((one) => one.textContent === arguments[0]).click()", _CARD)
+            return bytes(driver.get_screenshot_as_png())
+
+
+def main() -> None:
+    """Write the picture."""
+    bundle = Bundle(demo_bundle())
+    note = linked(bundle)
+    picture, text = take(note, bundle), b"tEXt" + made_of(note)
+    # a chunk of a PNG: length, kind and text, check sum; the last twelve bytes are the chunk that ends the file
+    chunk = struct.pack(">I", len(text) - 4) + text + struct.pack(">I", zlib.crc32(text))
+    PICTURE.write_bytes(picture[:-12] + chunk + picture[-12:])
 
 
 if __name__ == "__main__":
-    (HERE / "note.svg").write_text(draw(), encoding="utf-8")
+    main()

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from medlink.errors import ConfigError
+from medlink.files.escapes import visible
 from medlink.files.whole import check_targets
 
 _OUT = "Folder for the demo bundle and the page."
@@ -47,10 +48,10 @@ def demo(out: Path) -> None:
             if link.expanded:
                 origin += f", as long form {link.expanded!r}"
             concept = link.concept_id or (link.status if link.status == AMBIGUOUS else "NIL")
-            click.echo(f"{_cut(link.mention, 36):38}{concept:11}{_cut(name, 32):34}{score:6.3f}  {origin}")
+            click.echo(f"{_cut(link.mention, 36):38}{concept:11}{_cut(name, 32):34}{score:6.3f}  {visible(origin)}")
     click.echo(f"\nbundle: {bundle.folder}\npage:   {page.resolve()}")
 
 
 def _cut(text: str, width: int) -> str:
-    flat = " ".join(text.split())
+    flat = visible(" ".join(text.split()))
     return flat if len(flat) <= width else flat[: width - 1] + "…"

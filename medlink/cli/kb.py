@@ -14,6 +14,7 @@ import click
 
 from medlink.cli.options import Commands
 from medlink.errors import ConfigError
+from medlink.files.escapes import visible
 from medlink.kb.readers import formats
 from medlink.language.tags import named_tag
 
@@ -116,7 +117,7 @@ def build(
     if as_json:
         click.echo(_json(report.to_dict()))
         return
-    click.echo("\n".join(report.lines()))
+    click.echo("\n".join(map(visible, report.lines())))
     if bundle:
         click.echo(f"next: medlink index build {shlex.quote(out)}")
 
@@ -154,7 +155,9 @@ def info(kb_path: Path, as_json: bool) -> None:
         click.echo("names by language: " + by_language(counts["names_by_language"]))
         for source in sources:
             held = counts["sources"][source.name]
-            click.echo(f"  {source.release}: {held['concepts']:,} concepts, names {by_language(held['names'])}")
+            click.echo(
+                f"  {visible(source.release)}: {held['concepts']:,} concepts, names {by_language(held['names'])}"
+            )
 
 
 @kb.command()
@@ -184,7 +187,7 @@ def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: 
         for name in found:
             shown = preferred[name.concept_id]
             also = "" if shown == name.text else f"  = {shown}"
-            click.echo(f"{name.concept_id}\t{name.language or '-'}\t{name.text}{also}")
+            click.echo("\t".join(map(visible, (name.concept_id, name.language or "-", name.text + also))))
 
 
 @kb.command()
@@ -207,12 +210,13 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
         if as_json:
             click.echo(_json(_concept(opened, view, language, depth)))
         else:
-            click.echo("\n".join(_page(opened, view, language, depth)))
+            click.echo("\n".join(map(visible, _page(opened, view, language, depth))))
 
 
 def _json(value: Any) -> str:
     """A value as readable JSON."""
-    return json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    lines = json.dumps(value, ensure_ascii=False, indent=2, default=str).split("\n")
+    return "\n".join(map(visible, lines))
 
 
 def _fields(records: Iterable[object], *names: str) -> list[dict[str, Any]]:

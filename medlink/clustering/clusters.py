@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, overload
 
+from medlink.files.escapes import as_cell, visible
 from medlink.records import Candidate
 
 SAME_FORM, EMBEDDING, ABBREVIATION, DECIDED = "same form", "embedding", "abbreviation", "decision"
@@ -189,7 +190,7 @@ class Clustering:
     def lines(self, shape: Shape = "tsv") -> Iterator[str]:
         """The lines of a file: a TSV with :data:`COLUMNS`, or JSON lines."""
         if shape == "jsonl":
-            yield from (json.dumps(one.to_dict(), ensure_ascii=False) + "\n" for one in self.clusters)
+            yield from (visible(json.dumps(one.to_dict(), ensure_ascii=False)) + "\n" for one in self.clusters)
             return
         yield "\t".join(COLUMNS) + "\n"
         for one in self.clusters:
@@ -213,5 +214,6 @@ class Clustering:
 
 
 def _cell(value: object) -> str:
-    """A value as a cell: no tab, no line end, nothing for ``None``."""
-    return "" if value is None else " ".join(str(value).split())
+    """A value as a cell: no tab, no line end, nothing for ``None``; of a text no formula (:func:`as_cell`)."""
+    text = "" if value is None else " ".join(str(value).split())
+    return as_cell(text) if isinstance(value, str) else text

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import InputError
+from medlink.files.escapes import from_cell
 from medlink.files.problems import GRACE, Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import SWALLOWED, Table, found_columns, open_table
@@ -231,6 +232,7 @@ def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
     frequency = _place(table, columns.frequency, _FREQUENCY)
     identifier = _place(table, columns.id, _ID)
     language = _place(table, columns.language, _LANGUAGE)
+    plain = from_cell if table.has(("cluster", "joined_by")) else str  # what medlink cluster wrote
     for line, row in table.rows:
         count = row[frequency].strip().lstrip("0") if frequency is not None else "1"
         # a number of thousands of digits is not even looked at
@@ -242,7 +244,7 @@ def _table(lines: LineFile, columns: Columns) -> Iterator[_Row]:
         if tag is None:
             lines.bad("the language is no BCP 47 tag", line)
             continue
-        yield line, row[term], int(count), tag, row[identifier].strip() if identifier is not None else ""
+        yield line, plain(row[term]), int(count), tag, plain(row[identifier].strip()) if identifier is not None else ""
 
 
 def _place(table: Table, wanted: str | None, usual: Sequence[str]) -> int | None:

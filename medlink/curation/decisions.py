@@ -23,6 +23,7 @@ from functools import cache
 from os import PathLike, fspath
 
 from medlink.errors import InputError
+from medlink.files.escapes import from_cell
 from medlink.files.problems import Problems
 from medlink.files.tables import Table, open_table
 from medlink.kb.readers.common import is_id
@@ -191,4 +192,4 @@ def _read(table: Table) -> Iterator[Decision]:
             raise InputError(problem, path=table.lines.path, line=line, remedy=remedy)
         if decision == REJECT:
             concept_id = kind = parent = ""
-        yield Decision(concept_id, clean(name), tag or "", kind == "preferred", parent, decision, line)
+        yield Decision(concept_id, clean(from_cell(name)), tag or "", kind == "preferred", parent, decision, line)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medlink.curation.page import LEAST, json_list, short, to_json, write_page
-from medlink.kb import KnowledgeBase
-from medlink.notes.pipeline import LinkedNote
-from medlink.notes.writers.protocol import LinkedMention
 from medlink.records import LINKED
+
+if TYPE_CHECKING:  # spaCy and SQLAlchemy are not for those who only look at clusters
+    from medlink.kb import KnowledgeBase
+    from medlink.notes.pipeline import LinkedNote
+    from medlink.notes.writers.protocol import LinkedMention
 
 _SCRIPTS = ("note.js", "card.js", "page.js")
 _FIELDS = {

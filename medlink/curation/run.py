@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import islice
 from os import fspath
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from medlink.clustering import Clustering, ClusterOptions, Columns, TermClusterer, Terms, read_terms
 from medlink.clustering.clusterer import Progress
@@ -18,7 +18,9 @@ from medlink.curation.cluster_page import write_report
 from medlink.curation.decisions import NEW_ID, Decisions, read_decisions
 from medlink.errors import ConfigError
 from medlink.files.whole import check_targets, whole_text
-from medlink.kb import KnowledgeBase
+
+if TYPE_CHECKING:
+    from medlink.kb import KnowledgeBase
 
 StrPath = str | Path
 _IDS = 5  # new ids that are said

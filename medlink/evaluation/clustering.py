@@ -21,7 +21,6 @@ from medlink.errors import ConfigError
 from medlink.evaluation.names import read_dictionary
 from medlink.evaluation.pairs import Groups, harmonic, incidence, related, share, share_of
 from medlink.evaluation.task import Report, Run, Sampled, step
-from medlink.files.problems import Problems
 from medlink.index.selfjoin import nearest
 
 NEIGHBOURS = 50
@@ -172,7 +171,7 @@ class ClusteringTask(Sampled):
     ] = "0.30:0.99:0.01"
 
     def measure(self, run: Run) -> Report:
-        names = read_dictionary(run.paths[0], Problems(adjustable=False))
+        names = read_dictionary(run.paths[0], run.problems)
         if self.sample is not None:
             names = names.sample(self.sample, self.seed)
         found = sweep(
@@ -190,7 +189,7 @@ class ClusteringTask(Sampled):
         )
         short = {"P": "precision", "R": "recall", "F1": "f1", "TP": "tp", "FP": "fp", "FN": "fn", "TN": "tn"}
         row = {"theta0": best["threshold"]} | {name: best[key] for name, key in short.items()}
-        return Report(head, [row], items, sweep=found)
+        return Report(head, [row], items, run.problems, sweep=found)
 
 
 def threshold_range(text: str) -> list[float]:

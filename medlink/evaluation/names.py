@@ -181,7 +181,7 @@ def _biosyn_entries(lines: LineFile) -> Iterator[tuple[Ids, str]]:
             lines.problems.skipped["name without a concept"] += 1
 
 
-def read_clusters(path: StrPath) -> dict[tuple[str, str], str]:
+def read_clusters(path: StrPath, problems: Problems | None = None) -> dict[tuple[str, str], str]:
     """Cluster of each term, from a tab-separated table with the columns ``term`` and ``cluster``.
 
     Keys are term and ``""``, or term and language where the column ``language`` parts a term that is in two clusters.
@@ -189,7 +189,7 @@ def read_clusters(path: StrPath) -> dict[tuple[str, str], str]:
     Raises:
         InputError: the file cannot be read, lacks a column, or a term is in two clusters of one language.
     """
-    table = open_table(path, Problems(adjustable=False), separator="\t")
+    table = open_table(path, problems or Problems(adjustable=False), separator="\t")
     lines = table.lines
     places = table.places(["term", "cluster", *(["language"] if table.has(["language"]) else [])])
     found: dict[tuple[str, str], str] = {}

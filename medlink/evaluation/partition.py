@@ -18,7 +18,6 @@ from medlink.errors import ConfigError, InputError
 from medlink.evaluation.names import read_clusters, read_dictionary
 from medlink.evaluation.pairs import Groups, harmonic, incidence, related, share_of, split_columns
 from medlink.evaluation.task import Report, Run, Task
-from medlink.files.problems import Problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +111,9 @@ class PartitionTask(Task):
 
     def measure(self, run: Run) -> Report:
         predicted, gold = run.paths
-        clusters = read_clusters(predicted)
+        clusters = read_clusters(predicted, run.problems)
         by_language = any(language for _, language in clusters)
-        names = read_dictionary(gold, Problems(adjustable=False), by_language=by_language)
+        names = read_dictionary(gold, run.problems, by_language=by_language)
         keys = [(text, tags[0] if by_language else "") for text, tags in zip(names.texts, names.languages, strict=True)]
         if by_language and not any(language for _, language in keys):
             raise InputError(
@@ -137,4 +136,5 @@ class PartitionTask(Task):
             "B-cubed": (found.bcubed_precision, found.bcubed_recall, found.bcubed_f1),
             "pairs of two languages": (None, found.cross_lingual_recall, None),
         }
-        return Report(head, [{"measure": name, "P": p, "R": r, "F1": f1} for name, (p, r, f1) in measures.items()])
+        table = [{"measure": name, "P": p, "R": r, "F1": f1} for name, (p, r, f1) in measures.items()]
+        return Report(head, table, problems=run.problems)

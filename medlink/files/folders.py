@@ -11,6 +11,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -28,9 +29,9 @@ _FOLDER = "name a place that you can write to and that has room"
 def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
     """A folder to fill, which takes its place when the block ends without an error.
 
-    A folder that was there goes. After an error it is there and nothing else. A kill leaves the old folder or the new
-    one whole; between the two renames it leaves none, and the next call puts the old one back. Of two processes that
-    write one folder at the same time the last to end wins.
+    A folder that was there goes and leaves the new one its mode. After an error it is there and nothing else. A kill
+    leaves the old folder or the new one whole; between the two renames it leaves none, and the next call puts the old
+    one back. Of two processes that write one folder at the same time the last to end wins.
 
     The folder of ``path`` is made when it is not there; ``what`` names the new one in the :class:`ConfigError` that
     says that it cannot be written.
@@ -45,6 +46,7 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
         yield draft
         with _alone(target.parent):
             if target.exists():
+                draft.chmod(stat.S_IMODE(target.stat().st_mode))
                 os.replace(target, work / _OLD)
             try:
                 os.replace(draft, target)

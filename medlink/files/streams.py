@@ -206,9 +206,10 @@ class LineFile:
         """Some lines at a time, ``None`` for one that is too long, and whether they have a line end."""
         held, dropped, universal = b"", False, True if self._universal else None
         for block in self._blocks(stream):
-            if universal is None:
-                universal = b"\n" not in block and b"\r" in block
             held += block
+            # the first line end tells which they are; a \r at the end may be half of one
+            if universal is None and (b"\n" in held or b"\r" in held[:-1]):
+                universal = b"\n" not in held
             # the second half of a \r\n may be in the next block
             half = b"\r" if held.endswith(b"\r") else b""
             if universal:
@@ -224,7 +225,7 @@ class LineFile:
             if dropped or len(held) > self._longest:
                 held, dropped = half, True
         if held or dropped:
-            yield [None if dropped else held.removesuffix(b"\r")], bool(universal) and held.endswith(b"\r")
+            yield [None if dropped else held.removesuffix(b"\r")], universal is not False and held.endswith(b"\r")
 
     def _blocks(self, stream: BinaryIO) -> Iterator[bytes]:
         """The bytes of the input, unpacked; those of an encoding with wide line ends as UTF-8."""
@@ -283,9 +284,10 @@ def _unpacked(block: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:
     while block:
         while block := block if begun else block.lstrip(b"\0"):
             begun = True
-            if text := unpack.decompress(block):
+            # a little may unpack to very much
+            if text := unpack.decompress(block, _BLOCK):
                 yield text
-            block = b""
+            block = unpack.unconsumed_tail
             if unpack.eof:
                 block, unpack, begun = unpack.unused_data, zlib.decompressobj(wbits=31), False
         block = next(blocks, b"")

@@ -128,6 +128,17 @@ def test_partition(tmp_path: Path) -> None:
         run("partition", predicted, gold)
 
 
+def test_rows_that_cannot_be_used_are_said(tmp_path: Path) -> None:
+    gold, predicted = tmp_path / "gold.csv", tmp_path / "clusters.tsv"
+    names = [f"A,name {n}" for n in range(20)]
+    gold.write_text("\n".join(["id,name", *names, 'B,"x', 'B,y"', "C,z", ""]), "utf-8")
+    predicted.write_text("cluster\tterm\n1\tname 1\n1\tname 2\n2\t\n", "utf-8")
+    said = run("partition", predicted, gold).stderr
+    assert "rows that cannot be used: 2 (swallowed by a quote, the first at " in said
+    assert "rows that cannot be used: 1 (empty term or cluster, the first at " in said
+    assert "rows that cannot be used: 2 (swallowed by a quote, the first at " in run("clustering", gold).stderr
+
+
 def test_partition_by_language(tmp_path: Path) -> None:
     gold, predicted = tmp_path / "gold.tsv", tmp_path / "clusters.tsv"
     gold.write_text("id\tname\tlanguage\nA\tgift\ten\nA\tleft  arm\ten\nB\tgift\tde\nB\tVenenum\tde\n", "utf-8")

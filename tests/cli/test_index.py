@@ -91,6 +91,24 @@ def test_a_last_line_without_an_end(bundle: Path, tmp_path: Path, capsys: pytest
     assert "1 names and 1 concepts added" in run("index", "add", bundle, "--table", tmp_path / "c.tsv")
 
 
+def test_rows_that_a_quote_swallows(bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Added or built, each of them counts as a bad row."""
+    before = Linker(bundle).kb.content_hash
+    rows = [f"Y:{row},name {row}" for row in range(1, 2001)]
+    rows[4], rows[899] = 'Y:5,"name 5', 'Y:900,name 900"'
+    (tmp_path / "q.csv").write_text("\n".join(["id,name", *rows, ""]), encoding="utf-8")
+    for command in (("index", "add", bundle, "--table"), ("kb", "build", tmp_path / "other.sqlite", "--table")):
+        with pytest.raises(SystemExit) as stop:
+            main([str(word) for word in (*command, tmp_path / "q.csv")])
+        assert stop.value.code == 1
+        assert (
+            f"{tmp_path / 'q.csv'}:6: 896 of 2000 rows cannot be used (swallowed by a quote: 896), "
+            "more than the share of 0.01 allowed; the first: swallowed by a quote (the quote opens in line 6). "
+            "Remedy: mend or fetch the file again, or raise "
+        ) in capsys.readouterr().err
+    assert Linker(bundle).kb.content_hash == before
+
+
 def test_a_table_that_can_be_read_once_alone(
     bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -272,6 +272,16 @@ def test_show(built: Path) -> None:
         run("show", built, "H:9")
 
 
+def test_a_name_does_not_command_the_terminal(tmp_path: Path) -> None:
+    rows = "concept_id\tname\tlanguage\ttype\nX:1\tFieber\x1b[2J\u202e\tde\tpreferred\nX:1\tfever\x9b1m\ten\t\n"
+    (tmp_path / "t.tsv").write_text(rows, encoding="utf-8")
+    built = run("build", tmp_path / "kb.sqlite", "--table", tmp_path / "t.tsv").stdout
+    for asked in (["search", "fieber"], ["show", "X:1"], ["show", "X:1", "--json"], ["search", "fieber", "--json"]):
+        said = run(asked[0], tmp_path / "kb.sqlite", *asked[1:]).stdout
+        assert "Fieber\\u001b[2J" in said
+        assert not any(mark in built + said for mark in "\x1b\x9b\u202e")
+
+
 def test_show_maps(tmp_path: Path) -> None:
     (tmp_path / "x.obo").write_text(OBO + "xref: UMLS:C2\nxref: MESH:D1\n")
     run("build", tmp_path / "kb", "--obo", tmp_path / "x.obo")

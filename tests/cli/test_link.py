@@ -96,7 +96,7 @@ def test_each_option_changes_the_output(demo_path: Path, tmp_path: Path) -> None
     assert all(len(r["candidates"]) == 1 for r in rows("--k", 1))  # type: ignore[arg-type]  # JSON
     assert all(r["nil"] for r in rows("--threshold", 1))
     assert [r["text"] for r in rows("--semantic-types", "Drug")] == ["aspirin"]
-    assert rows("--sources", "DEMO") == base
+    assert rows("--sources", "DEMO") == rows("--prefer", "DEMO") == base
     assert [r["text"] for r in rows("--text-field", "body")] == ["Fieber"]
     assert {r["note"] for r in rows("--id-field", "key")} == {"b"}
     assert {r["language"] for r in rows("--language-field", "tongue")} == {"es"}
@@ -104,6 +104,8 @@ def test_each_option_changes_the_output(demo_path: Path, tmp_path: Path) -> None
     assert rows("--processes", 2) == base
     with pytest.raises(ConfigError, match="no source 'X'"):
         rows("--sources", "X")
+    with pytest.raises(ConfigError, match=r"no source 'X' in this knowledge base\. Remedy: known: DEMO"):
+        rows("--prefer", "DEMO,X")
     out = tmp_path / "o.jsonl"
     run(demo_path, "-", "-o", out, text=text + "\n")
     assert lines(out) == base

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,18 @@ def start(kb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("start") / "encoder"
     StaticTrainer(names, config, StaticRecipe(epochs=1, batch_size=8)).train(out)
     return out
+
+
+def test_a_link_and_a_mode_are_kept(kb: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(0o700)
+    (tmp_path / "out").symlink_to(tmp_path / "real")
+    with KnowledgeBase(kb) as store:
+        names = list(store.iter_names())
+    config = StaticConfig(rows=256, dimension=16, hidden=8)
+    StaticTrainer(names, config, StaticRecipe(epochs=1, batch_size=8)).train(tmp_path / "out")
+    assert (tmp_path / "out").readlink() == tmp_path / "real"
+    assert stat.S_IMODE((tmp_path / "real").stat().st_mode) == 0o700
+    assert StaticEncoder.load(tmp_path / "real").dimension == 16
 
 
 def train(kb: Path, start: Path, out: Path, *options: str) -> str:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import medlink
-from medlink.clustering import Clustering, TermClusterer, Terms
+from medlink.clustering import Clustering, TermClusterer, Terms, read_terms
 from medlink.errors import ConfigError
+from medlink.files.escapes import from_cell
 from medlink.index import Bundle
 from medlink.kb import Input
 from medlink.kb.readers.table import read_table
@@ -238,6 +239,22 @@ def test_both_ids_and_the_candidates_are_written(two_sources: Linker) -> None:
     objects = {one["representative"]: one for one in map(json.loads, found.lines("jsonl"))}
     assert objects["Hypothyreose"]["same_as"] == objects["Hypothyreose"]["nearest"][0]["same_as"] == ["b:1"]
     assert [(c["concept_id"], c["source"]) for c in objects["MS"]["candidates"]] == [("a:2", "a"), ("b:2", "b")]
+
+
+def test_a_table_of_clusters_is_text_to_a_spreadsheet_and_reads_back(tmp_path: Path) -> None:
+    terms = ['=HYPERLINK("http://x","y")', "+ Fieber", "-Blutung", "@here", '"quoted', "'n Husten", "fine"]
+    found = cluster(terms)
+    (tmp_path / "clusters.tsv").write_text("".join(found.lines()), encoding="utf-8")
+    with (tmp_path / "clusters.tsv").open(encoding="utf-8", newline="") as file:
+        read = list(csv.DictReader(file, dialect="excel-tab"))
+    assert {from_cell(row["term"]) for row in read} == set(terms)
+    assert not any(row["term"].startswith(("=", "+", "-", "@", '"')) for row in read)
+    # numbers are numbers
+    assert all(-1 <= float(row["similarity"]) <= 1 for row in read)
+    assert set(read_terms(tmp_path / "clusters.tsv").texts) == set(terms)
+    # a table of somebody else is taken as it is
+    (tmp_path / "terms.tsv").write_text("term\n'-itis'\n", encoding="utf-8")
+    assert list(read_terms(tmp_path / "terms.tsv").texts) == ["'-itis'"]
 
 
 class Names:

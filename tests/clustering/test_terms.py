@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import threading
 import tracemalloc
 from pathlib import Path
 
@@ -289,3 +291,12 @@ def test_rows_that_a_quote_swallows(tmp_path: Path) -> None:
     terms = read_terms(write(tmp_path, "\n".join(["id,term", *rows, ""]), "t.csv"))
     assert len(terms) == 1991
     assert terms.notes == (f"{path}: lines left out: 9, swallowed by a quote (line 6, 7, 8, 9, 10 ...)",)
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    writer = threading.Thread(target=lambda: (tmp_path / "fifo").write_text("term,n\nfever,1\narm,2\n"))
+    writer.start()
+    assert list(read_terms(tmp_path / "fifo", columns=Columns("term")).texts) == ["fever", "arm"]
+    writer.join(timeout=30)
+    assert not writer.is_alive()

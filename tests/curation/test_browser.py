@@ -498,6 +498,20 @@ def test_hostile_terms(browser: Browser) -> None:
     assert decisions.terms == {" ".join(text.split()).replace("\ud800", "\ufffd") for text in ATTACKS}
 
 
+def test_a_formula_is_saved_as_text_and_loaded_as_it_was(browser: Browser, tmp_path: Path) -> None:
+    terms = ["=cmd()", "+ Fieber", "'n Husten", '"quoted', "-1"]
+    clusters = [Cluster(1, terms[0], tuple(Member(term) for term in terms), "H:1", "fever", 0.5)]
+    browser.open(clusters)
+    browser.press("a")
+    saved = browser.save().rename(tmp_path / "earlier.tsv")
+    names = [line.split("\t")[1] for line in saved.read_text("utf-8").splitlines()[1:]]
+    assert sorted(names) == sorted(f"'{term}" for term in terms)
+    assert read_decisions(saved).terms == set(terms)
+    browser.open(clusters)
+    browser.load(saved)
+    assert read_decisions(browser.save()).terms == set(terms)
+
+
 def random_case(seed: int) -> tuple[Clustering, str]:
     """A list and a decisions file, some terms of which are not in the list."""
     pick = random.Random(seed)

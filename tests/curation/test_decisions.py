@@ -17,6 +17,8 @@ from medlink.clustering import Cluster, Clustering, Member, Summary
 from medlink.curation.applied import DECIDED, apply
 from medlink.curation.decisions import ACCEPT, Decision, Decisions, clean, read_decisions, term_hash
 from medlink.errors import InputError
+from medlink.kb.readers.table import read_table
+from medlink.records import Name
 
 from .pages import CLUSTERING
 
@@ -43,6 +45,15 @@ def decided(tmp_path: Path, *rows: str) -> Decisions:
 
 def terms(clusters: Sequence[Cluster]) -> list[list[str]]:
     return [[member.term for member in cluster.members] for cluster in clusters]
+
+
+def test_a_cell_behind_an_apostrophe_is_the_cell(tmp_path: Path) -> None:
+    """So the page writes what a spreadsheet would take for a formula."""
+    rows = ("NEW:1|'=cmd()|de|preferred||accept", "NEW:2|'n Husten|de|preferred||accept", "NEW:3|+ Fieber|||H:1|reject")
+    path = written(tmp_path, *rows)
+    found = read_decisions(path)
+    assert found.terms == {"=cmd()", "'n Husten", "+ Fieber"}
+    assert {record.text for record in read_table(path) if isinstance(record, Name)} == {"=cmd()", "'n Husten"}
 
 
 def test_read(tmp_path: Path) -> None:

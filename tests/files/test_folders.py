@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -243,3 +244,14 @@ def test_locked(tmp_path: Path) -> None:
         pass
     with pytest.raises(ConfigError, match="the folder cannot be written: No such file"), locked(tmp_path / "x" / "y"):
         pass
+
+
+def test_a_link_and_a_mode_are_kept(tmp_path: Path) -> None:
+    """What is written again lies in a folder that nobody else may look into, if the one before did."""
+    (tmp_path / "real").mkdir(0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with whole_folder(tmp_path / "link") as draft:
+        (draft / "a").write_text("new")
+    assert (tmp_path / "link").readlink() == tmp_path / "real"
+    assert (tmp_path / "real" / "a").read_text() == "new"
+    assert stat.S_IMODE((tmp_path / "real").stat().st_mode) == 0o700

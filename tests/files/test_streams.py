@@ -126,8 +126,11 @@ def test_blocks_part_nothing(block: int, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_old_line_ends(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"a\tb\rc\td\r")
-    assert rows(tmp_path / "x") == [(1, ["a", "b"]), (2, ["c", "d"])]
+    long = "a" * 200_000  # more than is looked at together
+    (tmp_path / "x").write_text(f"{long}\tb\rc\td\r")
+    assert rows(tmp_path / "x") == [(1, [long, "b"]), (2, ["c", "d"])]
+    (tmp_path / "x").write_bytes(b"a\tb\r")
+    assert rows(tmp_path / "x", ended=True) == [(1, ["a", "b"])]
 
 
 def test_a_pipe_where_one_will_do(tmp_path: Path) -> None:

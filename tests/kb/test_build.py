@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
-from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb
 from medlink.kb.loader import Loader
 from medlink.kb.readers import formats
 from medlink.records import Name, Source
@@ -278,6 +279,18 @@ def test_unwritable_output(house: Path, tmp_path: Path) -> None:
     for out in (house / "kb", house / "deep" / "kb", Path("/proc/kb.sqlite")):
         with pytest.raises(ConfigError, match="the knowledge base cannot be written"):
             build_kb(out, [Input("table", house)])
+
+
+def test_a_link_and_a_mode_are_kept(house: Path, tmp_path: Path) -> None:
+    build_kb(tmp_path / "real", [Input("table", house)])
+    (tmp_path / "real").chmod(0o600)
+    (tmp_path / "kb").symlink_to(tmp_path / "real")
+    before = (tmp_path / "real").stat().st_ino
+    build_kb(tmp_path / "kb", [Input("table", house)])
+    extend_kb(tmp_path / "kb", tmp_path / "kb", [Input("table", house)])
+    assert (tmp_path / "kb").readlink() == tmp_path / "real"
+    assert stat.S_IMODE((tmp_path / "real").stat().st_mode) == 0o600
+    assert (tmp_path / "real").stat().st_ino != before
 
 
 def test_disk_full(house: Path, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from os import PathLike
 
+from medlink.files.escapes import from_cell
 from medlink.files.problems import Problems
 from medlink.files.tables import Table, found_columns, open_table
 from medlink.kb.readers.common import Format, is_id, known_language, stem
@@ -67,7 +68,7 @@ def read_table(
         if decision not in _TAKEN:
             lines.bad("unknown decision", line)
             continue
-        concept_id, text = cell("concept_id"), cell("name")
+        concept_id, text = cell("concept_id"), from_cell(cell("name")) if "decision" in at else cell("name")
         tag = language_tag(cell("language")) if cell("language") else default
         if not concept_id or not text or not is_id(concept_id):
             empty = not concept_id or not text

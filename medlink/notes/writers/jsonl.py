@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+from medlink.files.escapes import visible
 from medlink.notes.reading import Note
 from medlink.notes.writers.protocol import LinkedMention
 from medlink.notes.writers.text import TextWriter
@@ -36,4 +37,4 @@ class JsonLinesWriter(TextWriter):
                 "candidates": [candidate.to_dict() for candidate in link.candidates],
                 "versions": self.versions,
             }
-            yield json.dumps(line, ensure_ascii=False)
+            yield visible(json.dumps(line, ensure_ascii=False))

@@ -6,8 +6,13 @@ const SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205
 const NO_ID = /[|\p{Z}\p{Cc}\p{Cf}\p{Cs}]/u;
 const COLUMNS = ["id", "name", "language", "type", "parent", "decision"];
 
+// A cell that a spreadsheet or a CSV reader would not take as it is, a formula or a quote, stands behind an apostrophe:
+// medlink.files.escapes.
+const asCell = (text) => (/^[=+\-@"']/.test(text) ? `'${text}` : text);
+const fromCell = (cell) => (/^'[=+\-@"']/.test(cell) ? cell.slice(1) : cell);
+
 function writeDecisions(rows) {
-  const lines = [COLUMNS, ...rows.map((row) => COLUMNS.map((column) => row[column]))];
+  const lines = [COLUMNS, ...rows.map((row) => COLUMNS.map((column) => column === "name" ? asCell(row.name) : row[column]))];
   return lines.map((cells) => cells.join("\t") + "\n").join("");
 }
 
@@ -34,7 +39,7 @@ function readDecisions(bytes, file) {
     const cells = lines[index].split("\t");
     if (cells.length !== header.length) fail(line, `${cells.length} columns, ${header.length} expected.`);
     const row = Object.fromEntries(COLUMNS.map((column) => [column, cells[header.indexOf(column)].trim()]));
-    row.name = row.name.split(SPACE).join(" ");
+    row.name = fromCell(row.name).split(SPACE).join(" ");
     if (![ACCEPT, GROUP, REJECT].includes(row.decision)) {
       fail(line, `unknown word in the column decision. Use ${ACCEPT}, ${GROUP} or ${REJECT}.`);
     }

@@ -1,0 +1,352 @@
+"""Every reader of files that somebody else wrote, on damaged ones.
+
+A reader gives records or a ``MedlinkError``, in bounded time and memory, and nothing is lost in silence: what was read,
+what is bad and what was left out are together as many as independent code counts in the file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import tracemalloc
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medlink.clustering.terms import read_terms
+from medlink.errors import MedlinkError
+from medlink.files.problems import Problems
+from medlink.files.tables import open_table
+from medlink.kb import Input, build_kb
+from medlink.kb.readers.babelon import read_babelon
+from medlink.kb.readers.obo import read_obo
+from medlink.kb.readers.obograph import read_obograph
+from medlink.kb.readers.rf2 import read_rf2
+from medlink.kb.readers.rrf import read_rrf
+from medlink.kb.readers.scispacy import read_scispacy
+from medlink.kb.readers.table import read_table
+from medlink.notes.reading import read_notes
+from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType
+from tests.damage import damaged, in_time, lines_of, text_of, tried, with_text, wrong_json
+from tests.kb import writers
+from tests.kb.writers import Term, conso, row
+
+pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
+TERMS = [
+    Term("X:1", [("en", "fever, high", True), ("en", "pyrexia", False), ("de", "Fieber", True)], [("en", "Hot.")]),
+    Term("X:2", [("en", "disease", True), ("es", "ñandú", True)], [], ["X:1"], ["Finding"]),
+    *(Term(f"X:{number}", [("en", f"name {number}", True)], [], ["X:2"]) for number in range(3, 9)),
+]
+SHARES = st.sampled_from([0.01, 0.5, 0.999, 1.0])
+IN_ALL = 40
+"""Damaged files for each reader."""
+
+
+def written(name: str, write: Callable[[Path], object]) -> bytes:
+    """The bytes of a file that a writer of the tests makes."""
+    with in_time() as folder:
+        write(folder / name)
+        return (folder / name).read_bytes()
+
+
+def read(records: Iterable[Record]) -> list[Record] | None:
+    """The records of a reader, each of which can be written; ``None`` where the file is refused."""
+    try:
+        found = list(records)
+    except MedlinkError:
+        return None
+    for record in found:
+        "".join(str(part) for part in astuple(record)).encode("utf-8")
+    return found
+
+
+def count(records: Iterable[Record], *kinds: type) -> int:
+    return sum(isinstance(record, kinds) for record in records)
+
+
+def accounted(problems: Problems) -> int:
+    return problems.bad.total() + problems.skipped.total()
+
+
+TABLE = written("x.tsv", lambda path: writers.write_table(path, TERMS))
+CSV = written("x.csv", lambda path: writers.write_table(path, TERMS))
+OBO = written("x.obo", lambda path: writers.write_obo(path, TERMS))
+OBOGRAPH = written("x.json", lambda path: writers.write_obograph(path, TERMS))
+BABELON = written("x.tsv", lambda path: writers.write_babelon(path, TERMS))
+SCISPACY = b"".join(
+    json.dumps(
+        {"concept_id": f"X:{n}", "canonical_name": f"ä {n}", "aliases": ["b"], "types": ["T1"], "definition": "d"}
+    ).encode()
+    + b"\n"
+    for n in range(9)
+)
+NOTES = b"".join(json.dumps({"id": n, "text": f"ä {n}", "language": "de"}).encode() + b"\n" for n in range(9))
+MRCONSO = "".join(conso(f"C{n // 2}", f"ä {n}", CODE=str(n)) + "\n" for n in range(12)).encode()
+RF2_CONCEPT = "sct2_Concept_Snapshot_INT_20260901.txt"
+RF2_DESCRIPTION = "sct2_Description_Snapshot-en_INT_20260901.txt"
+
+
+@tried(IN_ALL)
+@given(damaged(TABLE), SHARES)
+def test_tables(data: bytes, share: float) -> None:
+    problems = Problems(share)
+    with in_time() as folder:
+        (folder / "x.tsv").write_bytes(data)
+        found = read(read_table(folder / "x.tsv", problems=problems))
+        # one that is no TSV any more is CSV, see below
+        if found is not None and b"\t" in lines_of(data)[0]:
+            assert count(found, Name) + accounted(problems) == problems.rows == with_text(data) - 1
+
+
+@tried(2 * IN_ALL)
+@given(damaged(CSV), SHARES)
+def test_quoted_tables(data: bytes, share: float) -> None:
+    problems = Problems(share)
+    with in_time() as folder:
+        (folder / "x.csv").write_bytes(data)
+        read(read_table(folder / "x.csv"))
+        try:
+            table = open_table(folder / "x.csv", problems)
+            rows = list(table.rows)
+        except MedlinkError:
+            return
+    if b"\t" not in lines_of(data)[0]:
+        assert len(rows) + accounted(problems) == problems.rows
+        # further lines of a row are those of its cells
+        further = sum(cell.count("\n") for cells in (table.first, *(cells for _, cells in rows)) for cell in cells)
+        assert problems.rows + 1 + further <= len(lines_of(data))
+        assert with_text(data) <= problems.rows + 1 + further
+
+
+@tried(IN_ALL)
+@given(damaged(BABELON), SHARES)
+def test_babelon(data: bytes, share: float) -> None:
+    problems = Problems(share)
+    with in_time() as folder:
+        (folder / "x.tsv").write_bytes(data)
+        found = read(read_babelon(folder / "x.tsv", problems=problems))
+    if found is not None:
+        assert count(found, Name, Definition) + accounted(problems) == problems.rows == with_text(data) - 1
+
+
+@tried(IN_ALL)
+@given(damaged(OBO), SHARES)
+def test_obo(data: bytes, share: float) -> None:
+    problems = Problems(share)
+    with in_time() as folder:
+        (folder / "x.obo").write_bytes(data)
+        found = read(read_obo(folder / "x.obo", problems=problems))
+    if found is not None:
+        lines = [text_of(line, first=not at) for at, line in enumerate(lines_of(data))]
+        assert problems.rows == len(lines)
+        terms = sum(line is not None and line.strip() == "[Term]" for line in lines)
+        left = ("obsolete term", "term of another ontology", "culture condition")
+        assert (
+            terms
+            == count(found, Concept)
+            + sum(problems.skipped[reason] for reason in left)
+            + (problems.bad["term without id or name"])
+        )
+
+
+def check_obograph(data: bytes, share: float) -> None:
+    problems = Problems(share)
+    with in_time() as folder:
+        (folder / "x.json").write_bytes(data)
+        found = read(read_obograph(folder / "x.json", problems=problems))
+    if found is not None:
+        graph = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data.removeprefix(b"\xef\xbb\xbf"))
+        nodes, edges = graph["graphs"][0]["nodes"], graph["graphs"][0].get("edges") or []
+        skipped = {reason: number for reason, number in problems.skipped.items() if "synonym" not in reason}
+        at_edges = skipped.pop("edge to or from a left-out node", 0)
+        skipped.pop("cross-reference without a system", None)
+        assert len(nodes) == problems.rows
+        assert len(nodes) == count(found, Concept) + sum(skipped.values()) + problems.bad["malformed node"]
+        assert len(edges) == count(found, Relation) + at_edges + problems.bad["malformed edge"]
+
+
+@tried(IN_ALL)
+@given(damaged(OBOGRAPH), SHARES)
+def test_obograph(data: bytes, share: float) -> None:
+    check_obograph(data, share)
+
+
+@tried(3 * IN_ALL)
+@given(wrong_json(json.loads(OBOGRAPH)), SHARES)
+def test_obograph_of_wrong_types(data: Any, share: float) -> None:
+    check_obograph(json.dumps(data).encode(), share)
+
+
+def check_scispacy(data: bytes, share: float) -> None:
+    problems = Problems(share)
+    with in_time() as folder:
+        (folder / "x.jsonl").write_bytes(data)
+        found = read(read_scispacy(folder / "x.jsonl", problems=problems))
+    if found is not None:
+        assert count(found, Concept) + accounted(problems) == problems.rows
+        texts = [text_of(line, first=not at) for at, line in enumerate(lines_of(data))]
+        assert problems.rows == sum(text is None or text.strip() != "" for text in texts)
+
+
+@tried(IN_ALL)
+@given(damaged(SCISPACY), SHARES)
+def test_scispacy(data: bytes, share: float) -> None:
+    check_scispacy(data, share)
+
+
+@tried(IN_ALL)
+@given(wrong_json(json.loads(SCISPACY.splitlines()[0])), SHARES)
+def test_scispacy_of_wrong_types(data: Any, share: float) -> None:
+    check_scispacy(SCISPACY + json.dumps(data).encode() + b"\n", share)
+
+
+@tried(IN_ALL)
+@given(damaged(MRCONSO), SHARES, st.booleans())
+def test_rrf(data: bytes, share: float, other: bool) -> None:
+    problems = Problems(share)
+    types = b"".join(b"C%d|T1|A1|Finding|AT1||\n" % number for number in range(6))
+    with in_time() as folder:
+        (folder / "MRCONSO.RRF").write_bytes(MRCONSO if other else data)
+        (folder / "MRSTY.RRF").write_bytes(data if other else types)
+        found = read(read_rrf(folder, problems=problems))
+    if found is not None:
+        assert problems.rows == with_text(data) + (len(MRCONSO.splitlines()) if other else 6)
+        assert count(found, Name, SemanticType) + accounted(problems) == problems.rows
+
+
+@tried(IN_ALL)
+@given(damaged(b"".join(b"%s.RRF|x|A|18|%d|1|\n" % (name, 12) for name in (b"MRCONSO", b"MRSTY"))), SHARES)
+def test_mrfiles(data: bytes, share: float) -> None:
+    with in_time() as folder:
+        (folder / "MRCONSO.RRF").write_bytes(MRCONSO)
+        (folder / "MRFILES.RRF").write_bytes(data)
+        read(read_rrf(folder, problems=Problems(share)))
+
+
+def concepts() -> bytes:
+    with in_time() as folder:
+        rows = [row(number, "0", active=str(int(number != 3))) for number in range(1, 9)]
+        return writers.rf2(folder, RF2_CONCEPT, "definitionStatusId", rows).read_bytes()
+
+
+def descriptions(folder: Path) -> bytes:
+    rows = [row(10 + n, str(n), "en", writers.SYNONYM, f"ä {n}", "0") for n in range(1, 9)]
+    return writers.rf2(folder, RF2_DESCRIPTION, writers.DESCRIPTION, rows).read_bytes()
+
+
+@tried(2 * IN_ALL)
+@given(
+    st.one_of(damaged(concepts()), damaged(written(RF2_DESCRIPTION, lambda path: descriptions(path.parent)))), SHARES
+)
+def test_rf2(data: bytes, share: float) -> None:
+    problems = Problems(share)
+    with in_time() as folder:
+        (folder / RF2_CONCEPT).write_bytes(concepts())
+        descriptions(folder)
+        (folder / (RF2_DESCRIPTION if b"concept" in data else RF2_CONCEPT)).write_bytes(data)
+        found = read(read_rf2(folder, problems=problems))
+    if found is not None:
+        assert problems.rows == with_text(data) - 1 + 8
+        assert count(found, Concept, Name) + accounted(problems) == problems.rows
+
+
+@tried(IN_ALL)
+@given(wrong_json({"effectiveTime": "20260901", "languageRefsets": [{"id": "1"}]}), damaged(b'{"languageRefsets": []}'))
+def test_package_information(data: Any, text: bytes) -> None:
+    with in_time() as folder:
+        (folder / RF2_CONCEPT).write_bytes(concepts())
+        descriptions(folder)
+        for content in (json.dumps(data).encode(), text):
+            (folder / "release_package_information.json").write_bytes(content)
+            assert read(read_rf2(folder)) is not None
+
+
+@tried(IN_ALL)
+@given(damaged(b"term\nfever\nFieber\n\xc3\x96deme\nfever, high\n" * 3), st.sampled_from(["t.txt", "t.tsv", "t.csv"]))
+def test_term_lists(data: bytes, name: str) -> None:
+    with in_time() as folder:
+        (folder / name).write_bytes(data)
+        try:
+            terms = read_terms(folder / name)
+        except MedlinkError:
+            return
+    left = sum(int(found[1]) for note in terms.notes if (found := re.search(r"left out: (\d+)", note)))
+    if name == "t.txt":
+        assert int(terms.frequency.sum()) + left == len(lines_of(data, universal=True))
+    elif name == "t.tsv" and b"," not in lines_of(data)[0] and b";" not in lines_of(data)[0]:
+        # a table of one column may have empty rows
+        rows = with_text(data) if b"\t" in lines_of(data)[0] else len(lines_of(data))
+        assert int(terms.frequency.sum()) + left == rows - 1
+
+
+def check_notes(data: bytes) -> None:
+    with in_time() as folder:
+        (folder / "n.jsonl").write_bytes(data)
+        notes = list(read_notes([str(folder / "n.jsonl")]))
+        refused = any(note.note_id.endswith("n.jsonl") for note in notes)
+    for note in notes:
+        f"{note.note_id}{note.text}{note.language}{note.problem}".encode()
+    if not refused:
+        texts = [text_of(line, first=not at) for at, line in enumerate(lines_of(data))]
+        assert len(notes) == sum(text is None or text.strip() != "" for text in texts)
+
+
+@tried(IN_ALL)
+@given(damaged(NOTES))
+def test_notes(data: bytes) -> None:
+    check_notes(data)
+
+
+@tried(IN_ALL)
+@given(wrong_json(json.loads(NOTES.splitlines()[0])))
+def test_notes_of_wrong_types(data: Any) -> None:
+    check_notes(NOTES + json.dumps(data).encode() + b"\n")
+
+
+@tried(IN_ALL // 5)
+@given(st.data())
+def test_a_knowledge_base_of_damaged_files(data: st.DataObject) -> None:
+    """What a reader lets through can be stored."""
+    files = {"table": CSV, "obo": OBO, "babelon": BABELON, "scispacy": SCISPACY}
+    with in_time() as folder:
+        inputs = [Input("table", folder / "whole")]
+        (folder / "whole").write_bytes(TABLE)
+        for kind, content in files.items():
+            (folder / kind).write_bytes(data.draw(damaged(content)))
+            inputs.append(Input(kind, folder / kind))
+        (folder / "obograph").write_text(json.dumps(data.draw(wrong_json(json.loads(OBOGRAPH)))))
+        inputs.append(Input("obograph", folder / "obograph"))
+        for given_input in inputs:
+            with suppress(MedlinkError):
+                build_kb(folder / "kb", [inputs[0], given_input], max_bad_share=1)
+
+
+@pytest.mark.parametrize(
+    ("read_one", "name"),
+    [
+        (read_table, "x.tsv"),
+        (read_obo, "x.obo"),
+        (read_babelon, "x.tsv"),
+        (read_scispacy, "x.jsonl"),
+        (lambda path: read_rrf(path.parent), "MRCONSO.RRF"),
+        (lambda path: read_terms(path).texts, "t.txt"),
+    ],
+)
+def test_little_that_unpacks_to_much(read_one: Callable[[Path], Iterable[object]], name: str, tmp_path: Path) -> None:
+    """64 MB without a line end, in 64 kB: memory grows neither with a line nor with what a block unpacks to."""
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(b"x" * (64 << 20)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(MedlinkError):
+            list(read_one(path))
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
