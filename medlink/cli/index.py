@@ -1,27 +1,30 @@
-"""``medlink index``: build the index of a bundle, add to it, describe it."""
+"""``medlink index``: build the index of a bundle, add to it, describe it, verify it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from medlink.cli.kb import max_bad_share
 from medlink.cli.options import Commands
+from medlink.cli.output import Bars
 from medlink.errors import InputError
 
 
 @click.group(cls=Commands)
 def index() -> None:
-    """Build the index of a bundle, add to it, or describe it."""
+    """Build the index of a bundle, add to it, describe it, or verify it."""
 
 
 @index.command("build")
 @click.argument("bundle", type=click.Path(path_type=Path))
-@click.option("--kb", type=click.Path(path_type=Path), help="Knowledge base to copy in [default: BUNDLE/kb.sqlite].")
+@click.option(
+    "--kb",
+    type=click.Path(path_type=Path),
+    help="Knowledge base to copy in [default: BUNDLE/kb.sqlite where there is one, else the bundle's own].",
+)
 @click.option(
     "--encoder", default="builtin", show_default=True, help="'builtin', a model folder, or hf:NAME of the hub."
 )
@@ -39,9 +42,9 @@ def build(bundle: Path, kb: Path | None, encoder: str, kind: str | None, threads
     from medlink.linking.join import default_join
 
     join = default_join().to_dict()
-    with _embedding() as show:
+    with Bars() as bars:
         built = build_bundle(
-            bundle, kb=kb, encoder=encoder, calibration=join, kind=kind, threads=threads, progress=show
+            bundle, kb=kb, encoder=encoder, calibration=join, kind=kind, threads=threads, progress=bars.step
         )
     facts = built.index.manifest
     click.echo(
@@ -72,8 +75,8 @@ def add(bundle: Path, tables: tuple[Path, ...], max_bad_share: float) -> None:
             where = "standard input" if str(table) == "-" else table
             raise InputError("a table is read from a file alone", path=where, remedy="save it in a file and name that")
     inputs = [Input("table", table) for table in tables]
-    with _embedding() as show:
-        report = extend_bundle(bundle, inputs, max_bad_share=max_bad_share, progress=show)
+    with Bars() as bars:
+        report = extend_bundle(bundle, inputs, max_bad_share=max_bad_share, progress=bars.step)
     for given in report.kb.inputs:
         for line in given.lines():
             click.echo(line)
@@ -83,26 +86,32 @@ def add(bundle: Path, tables: tuple[Path, ...], max_bad_share: float) -> None:
     )
 
 
-@contextmanager
-def _embedding() -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on a terminal; gives what tells it of names embedded so far and their total."""
-    from tqdm import tqdm
-
-    with tqdm(desc="names embedded", unit=" names", disable=None) as bar:
-
-        def show(done: int, total: int) -> None:
-            """Move the bar to where the work is."""
-            bar.total = total
-            bar.update(done - bar.n)
-
-        yield show
-
-
 @index.command("info")
 @click.argument("bundle", type=click.Path(path_type=Path))
 def info(bundle: Path) -> None:
     """Print what BUNDLE is made of, as JSON; opening it checks that its parts belong together."""
     from medlink.index import Bundle
+    from medlink.index.bundle import waiting_kb
 
     opened = Bundle(bundle)
-    click.echo(json.dumps({**opened.versions, "index": opened.index.manifest}, indent=2, sort_keys=True))
+    about = {**opened.versions, "index": opened.index.manifest}
+    if waiting := waiting_kb(bundle):
+        about["waiting"] = f"{waiting} is not in the bundle until 'medlink index build {bundle}'"
+    click.echo(json.dumps(about, indent=2, sort_keys=True))
+
+
+@index.command("verify")
+@click.argument("bundle", type=click.Path(path_type=Path))
+def verify(bundle: Path) -> None:
+    """Compare every file of BUNDLE with the hash that was written down for it, and say what is damaged.
+
+    All files are read. Files that were copied without their times are slow to open until they are verified.
+    """
+    from medlink.index.bundle import verify_bundle
+
+    damaged, found = verify_bundle(bundle)
+    for error in damaged[:-1]:
+        click.echo(f"medlink: {error}", err=True)
+    if damaged:
+        raise damaged[-1]
+    click.echo(f"{bundle}: {found['files']} files, {found['bytes']:,} bytes, all as they were written")

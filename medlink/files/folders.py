@@ -7,7 +7,9 @@ what is in use.
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import logging
 import os
 import secrets
 import shutil
@@ -20,6 +22,7 @@ from pathlib import Path
 from medlink.errors import ConfigError
 
 StrPath = str | os.PathLike[str]
+logger = logging.getLogger("medlink")
 _LOCK, _DRAFT, _OLD = ".lock", "draft", "old"
 _FILE = "name a file in a folder that you can write to and that has room"
 _FOLDER = "name a place that you can write to and that has room"
@@ -44,7 +47,7 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
         draft = work / _DRAFT
         draft.mkdir()
         yield draft
-        with _alone(target.parent):
+        with alone(target.parent):
             if target.exists():
                 draft.chmod(stat.S_IMODE(target.stat().st_mode))
                 os.replace(target, work / _OLD)
@@ -95,14 +98,18 @@ def hidden_folder(target: Path) -> Iterator[Path]:
     """As :func:`scratch_folder`, in a folder that is there, and with the errors of the system."""
     # a name of its own, since that of the target may be too long to be lengthened
     prefix = f".writing-{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
-    with _alone(target.parent):
+    with alone(target.parent):
         for left in target.parent.glob(f"{prefix}*"):
             with suppress(OSError):
                 _clear(left, target)
         folder = target.with_name(prefix + secrets.token_hex(8))
         folder.mkdir(0o700)
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        _lock(lock)
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            folder.rmdir()
+            raise
+        lock_now(lock)
     try:
         yield folder
     finally:
@@ -113,21 +120,42 @@ def hidden_folder(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def locked(path: StrPath, what: str = "the folder") -> Iterator[None]:
+def locked(path: StrPath, what: str = "the folder", *, wait: bool = False) -> Iterator[None]:
     """A file, made when it is not there, locked by this process as long as the block lasts; the file stays.
 
-    Where the file system has no locks nothing is kept. ``what`` names in errors what the lock keeps.
+    Where the file system has no locks nothing is kept. ``what`` names in errors what the lock keeps. With ``wait`` the
+    folder of the file is made as well, and who comes second waits, which is logged.
 
     Raises:
         ConfigError: another process has the lock, or the file cannot be made.
     """
     with one_error(path, what, _FOLDER):
-        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        number = _locked_file(Path(path), what, wait)
     try:
-        if _lock(number) is False:
-            raise ConfigError(f"another process is writing {what}", path=Path(path).parent, remedy="wait for it to end")
         yield
     finally:
+        os.close(number)
+
+
+def _locked_file(path: Path, what: str, wait: bool) -> int:
+    while True:
+        if wait:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            if lock_now(number) is False:
+                if not wait:
+                    raise ConfigError(
+                        f"another process is writing {what}", path=path.parent, remedy="wait for it to end"
+                    )
+                logger.warning("another process is writing %s %s: waiting", what, path.parent)
+                fcntl.flock(number, fcntl.LOCK_EX)
+            # who had it may have taken the file away
+            if path.exists() and os.path.samestat(os.fstat(number), path.stat()):
+                return number
+        except BaseException:
+            os.close(number)
+            raise
         os.close(number)
 
 
@@ -139,6 +167,19 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def sync(path: Path) -> None:
+    """Wait until a file, or what a folder says that it holds, is on the disk."""
+    number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(number)
+    except OSError as error:
+        # some file systems cannot do it for folders
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(number)
+
+
 @contextmanager
 def one_error(path: StrPath, what: str, remedy: str = _FILE) -> Iterator[None]:
     """What the system refuses (an :class:`OSError` of the block), as a :class:`ConfigError` that names ``what``."""
@@ -148,10 +189,13 @@ def one_error(path: StrPath, what: str, remedy: str = _FILE) -> Iterator[None]:
         raise ConfigError(f"{what} cannot be written: {error.strerror or error}", path=path, remedy=remedy) from error
 
 
-def _lock(number: int) -> bool | None:
-    """Lock an open file; ``False`` where another process has the lock, ``None`` where the file system has none."""
+def lock_now(number: int, kind: int = fcntl.LOCK_EX) -> bool | None:
+    """Lock an open file or folder without waiting.
+
+    Gives ``False`` where another process has a lock that bars this one, ``None`` where the file system has no locks.
+    """
     try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(number, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
@@ -160,8 +204,8 @@ def _lock(number: int) -> bool | None:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Nobody else takes remnants away, or puts a folder in its place, in the same folder as long as the block lasts."""
+def alone(folder: Path) -> Iterator[None]:
+    """Nobody else puts anything in its place, or takes remnants away, in a folder as long as the block lasts."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         # some file systems have no locks
@@ -174,11 +218,11 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _clear(left: Path, target: Path) -> None:
     """Remove a hidden folder that nobody has locked; a folder that a kill left moved away goes back first."""
-    # a kill may come before the lock is there, or when it is gone and the rest is not
+    # one without a lock is of a process that was killed before it had one, or as it took the folder away
     number = os.open(left / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         # without locks nobody can tell whether it is in use
-        if _lock(number):
+        if lock_now(number):
             if (left / _OLD).exists() and (left / _DRAFT).exists() and not target.exists():
                 os.replace(left / _OLD, target)
             shutil.rmtree(left, ignore_errors=True)

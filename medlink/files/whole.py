@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from medlink.errors import ConfigError
-from medlink.files.folders import StrPath, hidden_folder, one_error
+from medlink.files.folders import StrPath, alone, hidden_folder, one_error, sync
 
 _OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
 """What these name may be an open file of this process, such as /dev/stdout: a rename would not reach it."""
@@ -61,10 +61,12 @@ def is_replaced(path: StrPath) -> bool:
 
 def _take_place(draft: Path, target: Path) -> None:
     """Rename a draft; a file that was there leaves it its mode."""
-    status = _status(target)
-    if status is not None:
-        draft.chmod(stat.S_IMODE(status.st_mode))
-    os.replace(draft, target)
+    with alone(target.parent):
+        status = _status(target)
+        if status is not None:
+            draft.chmod(stat.S_IMODE(status.st_mode))
+        os.replace(draft, target)
+        sync(target.parent)
 
 
 @contextmanager

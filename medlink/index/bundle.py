@@ -1,7 +1,7 @@
-"""The bundle: knowledge base, index and encoder that belong together, in one folder.
+"""The bundle: knowledge base, index and encoder that belong together, in one folder of parts.
 
-``manifest.json`` binds the parts by content hash and fingerprint. It is written last and replaced whole, so a build
-that is killed leaves either the old bundle or one that says that it is incomplete. One process writes at a time.
+``manifest.json`` names the parts and binds them by content hash and fingerprint (:mod:`medlink.files.parts`). The
+knowledge base that ``medlink kb build`` writes into the folder is no part of it until the bundle is built.
 """
 
 from __future__ import annotations
@@ -9,27 +9,46 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from medlink import __version__
 from medlink.errors import BundleError, ConfigError
-from medlink.files.folders import locked, remove, scratch_folder
-from medlink.files.json import write_json
+from medlink.files import parts
+from medlink.files.folders import alone, remove
+from medlink.files.parts import FORMAT, MANIFEST, Checked, Opened, Raw
 from medlink.index.concept_index import ConceptIndex
-from medlink.index.part import read_manifest
 from medlink.kb import KnowledgeBase
+from medlink.kb.store import FILE
 from medlink.models import Encoder, load_encoder
 from medlink.records import FSN, Name
 
-FORMAT = 2
-MANIFEST, KB, INDEX, ENCODER = "manifest.json", "kb.sqlite", "index", "encoder"
-ADDED = "added"
-"""Key of the manifest that names the folder of the names that came later, and the beginning of its name."""
-_LOCK = ".lock"
-_WHAT = "the bundle"
+
+class _Source(Checked):
+    name: str
+    version: str
+
+
+class _KnowledgeBase(Checked):
+    schema_version: int
+    content_hash: str
+    sources: list[_Source]
+    marks: dict[str, int] = Field(default_factory=dict)
+
+
+class _Encoder(Checked):
+    fingerprint: str
+    dimension: int
+
+
+class _Manifest(parts.Manifest):
+    medlink: str
+    kb: _KnowledgeBase
+    encoder: _Encoder
+    calibration: dict[str, Any]
 
 
 def indexed(names: Iterable[Name]) -> Iterator[Name]:
@@ -46,39 +65,36 @@ def build_bundle(
     calibration: dict[str, Any] | None = None,
     kind: str | None = None,
     threads: int = 1,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Bundle:
     """Build index and encoder of a bundle from its knowledge base, or renew them.
 
+    Killed at any moment, the bundle is the old one or the new one. While another process writes it, this one waits.
+
     Args:
         folder: the bundle; made when it does not exist.
-        kb: knowledge base to copy in; without it ``folder/kb.sqlite`` is used.
+        kb: knowledge base to copy in, or a folder with one; without it ``folder/kb.sqlite`` is taken in, which is then
+            gone, and without that the bundle's own is used again, with all that was added to it.
         encoder: name for :func:`medlink.models.load_encoder`.
         calibration: weights that turn the evidence for a candidate into a score; kept in the manifest.
         kind, threads, progress: see :meth:`medlink.index.part.Part.build`.
 
     Raises:
-        BundleError: there is no knowledge base.
+        BundleError: there is no knowledge base, or it is damaged.
         ConfigError: the folder cannot be written, or the knowledge base has no names.
     """
     folder = Path(folder)
     model = load_encoder(encoder)
-    with writing(folder) as work:
-        _refuse_foreign(folder)
-        source = folder / KB
-        if kb is not None and Path(kb).resolve() != source.resolve():
-            KnowledgeBase(kb).close()  # refuse what is no knowledge base
-            source = work / KB
-            shutil.copyfile(kb, source)
-        if not source.exists():
-            raise BundleError(
-                "no knowledge base in the bundle",
-                path=source,
-                remedy=f"run 'medlink kb build {source} ...' first, or name one with --kb",
-            )
-        with KnowledgeBase(source) as store:
+    if kb is None and not (folder / FILE).exists() and not (folder / MANIFEST).exists():
+        _no_kb(folder)
+    if kb is not None:
+        KnowledgeBase(kb).close()  # refused before anything is made
+    with parts.writing(folder) as work:
+        old = present(folder, work)
+        own = _take(folder, work, kb, old)
+        with KnowledgeBase(folder / own["folder"] / FILE) as store:
             ConceptIndex.build(
-                work / INDEX,
+                work / "index",
                 indexed(store.iter_names()),
                 model,
                 semantic_types=store.iter_semantic_types(),
@@ -86,22 +102,122 @@ def build_bundle(
                 threads=threads,
                 progress=progress,
             )
-            model.save(work / ENCODER)
             manifest = {
                 "format": FORMAT,
                 "medlink": __version__,
                 "kb": facts(store),
                 "encoder": {"fingerprint": model.fingerprint, "dimension": model.dimension},
                 "calibration": calibration or {},
+                "parts": {
+                    "kb": own,
+                    "index": parts.place(folder, work / "index", "index", work),
+                    "encoder": _saved(folder, work, model, old),
+                },
             }
-        # Everything is there; from here on it is renames. Without its manifest a bundle says that it is incomplete.
-        (folder / MANIFEST).unlink(missing_ok=True)
-        for name in (KB, INDEX, ENCODER):
-            if (work / name).exists():
-                remove(folder / name)
-                os.replace(work / name, folder / name)
-        write_json(folder / MANIFEST, manifest, _WHAT)
+        if int((folder / own["folder"] / FILE).stat().st_mtime) != parts.SEALED:
+            # a file that was taken in by a link, and was written to meanwhile
+            raise ConfigError("the knowledge base was changed meanwhile", path=folder / FILE, remedy="build again")
+        finish(folder, work, manifest)
     return Bundle(folder)
+
+
+def finish(folder: Path, work: Path, manifest: Raw) -> None:
+    """Switch a bundle over to a manifest, and remove what it does not name."""
+    parts.switch(folder, work, manifest)
+    present(folder, work)
+
+
+def present(folder: Path, work: Path) -> Raw | None:
+    """The manifest of a bundle, ``None`` where there is none that is sound; what a killed writer left is removed."""
+    try:
+        manifest = parts.read_state(folder, _Manifest)
+    except BundleError:
+        return None
+    with alone(folder):
+        if parts.is_copy(folder / FILE, folder, manifest["parts"]["kb"]):
+            (folder / FILE).unlink()
+    parts.clean(folder, work, manifest)
+    if (folder / "index" / "index.json").exists():
+        # of a bundle of format 2; the index goes last, as the sign that both are left over
+        for name, sign in (("encoder", "modules.json"), ("index", "index.json")):
+            if (folder / name / sign).exists():
+                os.replace(folder / name, work / f"old-{name}")
+    return manifest
+
+
+def _take(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> Raw:
+    """The knowledge base of a build as a part: a copy of ``kb``, else the one that waits, else that of the bundle."""
+    incoming = folder / FILE
+    if kb is None and not incoming.exists():
+        found = parts.named_by_content(folder, "kb") if old is None else [old["parts"]["kb"]]
+        if old is not None and not parts.is_sound(folder, found[0]):
+            raise BundleError(
+                "the knowledge base of the bundle is damaged",
+                path=folder / found[0]["folder"],
+                remedy=f"copy it from another place, or build it again with 'medlink kb build {folder} ...'",
+            )
+        if len(found) > 1:
+            raise BundleError(
+                "the manifest is lost, and there are several knowledge bases",
+                path=folder,
+                remedy=f"name one of them with --kb: {', '.join(entry['folder'] for entry in found)}",
+            )
+        return found[0] if found else _no_kb(folder)
+    draft = work / "kb" / FILE
+    draft.parent.mkdir()
+    if kb is not None and not (incoming.exists() and incoming.samefile(kb)):
+        with KnowledgeBase(kb) as given:
+            shutil.copyfile(given.path, draft)
+    else:
+        KnowledgeBase(incoming).close()
+        try:
+            os.link(incoming, draft)
+            parts.seal(draft)  # the file of another user can be linked at most
+        except OSError:
+            remove(draft)
+            shutil.copyfile(incoming, draft)
+    return parts.place(folder, draft.parent, "kb", work)
+
+
+def _no_kb(folder: Path) -> Any:
+    raise BundleError(
+        "no knowledge base in the bundle",
+        path=folder / FILE,
+        remedy=f"run 'medlink kb build {folder / FILE} ...' first, or name one with --kb",
+    )
+
+
+def _saved(folder: Path, work: Path, model: Encoder, old: Raw | None) -> Raw:
+    """The encoder as a part: the one that is there where it is the same and sound."""
+    if old is not None and old["encoder"]["fingerprint"] == model.fingerprint:
+        entry: Raw = old["parts"]["encoder"]
+        if parts.is_sound(folder, entry):
+            return entry
+    model.save(work / "encoder")
+    return parts.place(folder, work / "encoder", "encoder", work)
+
+
+def waiting_kb(folder: str | Path) -> Path | None:
+    """The knowledge base in a bundle's folder that the bundle was not built from, where there is one."""
+    path = Path(folder) / FILE
+    if not path.exists() or not (Path(folder) / MANIFEST).exists():
+        return None
+    return None if parts.is_copy(path, Path(folder), parts.read_state(Path(folder))["parts"]["kb"]) else path
+
+
+def verify_bundle(folder: str | Path) -> tuple[list[BundleError], dict[str, int]]:
+    """Compare every file of a bundle with the hash in its manifest; what is sound is sealed again where it may be.
+
+    Returns:
+        An error for each damaged file, and how many ``files`` and ``bytes`` there are.
+
+    Raises:
+        BundleError: there is no such bundle, its manifest is not as it was written, or a part is missing.
+    """
+    state = Opened(Path(folder).absolute(), _Manifest)
+    files = [file for part in state.manifest["parts"].values() for file in part["files"].values()]
+    damaged = [error for kind in state.manifest["parts"] for error in state.damaged(kind, trusting=False)]
+    return damaged, {"files": len(files), "bytes": sum(file["size"] for file in files)}
 
 
 def facts(kb: KnowledgeBase) -> dict[str, Any]:
@@ -113,76 +229,60 @@ def facts(kb: KnowledgeBase) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def writing(folder: Path) -> Iterator[Path]:
-    """A hidden folder of a bundle to work in, while no other process writes the bundle.
-
-    Raises:
-        ConfigError: the folder cannot be written, or another process is writing it.
-    """
-    with scratch_folder(folder / MANIFEST, _WHAT) as work, locked(folder / _LOCK, _WHAT):
-        yield work
-
-
-def _refuse_foreign(folder: Path) -> None:
-    """Refuse to replace an ``index`` or ``encoder`` folder that no build of a bundle made."""
-    for name, sign in ((INDEX, "index.json"), (ENCODER, "modules.json")):
-        path = folder / name
-        if path.exists() and not (path / sign).exists() and (not path.is_dir() or any(path.iterdir())):
-            raise ConfigError(f"the bundle's place for its {name} is taken", path=path, remedy="name another folder")
-
-
 class Bundle:
     """A deployment in one folder, opened by memory-mapping; nothing in it is ever written.
+
+    The parts that were opened stay on the disk as long as this lives, also when another process writes the bundle. A
+    pickled bundle opens the same parts.
 
     Args:
         folder: a folder made by :func:`build_bundle`.
 
     Raises:
-        BundleError: a part is missing or does not belong to the others; the message names it.
+        BundleError: a part is missing, is damaged or does not belong to the others; the message names it.
     """
 
     def __init__(self, folder: str | Path) -> None:
         # the encoder is opened later, perhaps from another working folder
-        self.folder = Path(folder).absolute()
-        if not self.folder.is_dir():
-            raise BundleError("no such bundle", path=self.folder, remedy="name a folder made by 'medlink index build'")
-        self._remedy = f"run 'medlink index build {self.folder}'"
-        self.manifest = read_manifest(
-            self.folder / MANIFEST,
-            "bundle",
-            FORMAT,
-            self._remedy,
-            lambda found: (found["kb"]["content_hash"], found["encoder"]["fingerprint"]),
-        )
-        self.kb = KnowledgeBase(self.folder / KB)
+        self._open(Opened(Path(folder).absolute(), _Manifest))
+
+    def _open(self, state: Opened) -> None:
+        self._state, self.folder, self.manifest = state, state.folder, state.manifest
+        added = state.part("added") if "added" in self.manifest["parts"] else None
+        for kind in self.manifest["parts"].keys() - {"encoder"}:
+            state.check(kind)
+        self.kb = KnowledgeBase(state.part("kb") / FILE)
+        self.kb.held = state
         self._check(
             self.kb.content_hash == self.manifest["kb"]["content_hash"],
-            KB,
+            "kb",
             "the knowledge base is not the one the index was built from",
         )
-        added = self.manifest.get(ADDED)
-        self.index = ConceptIndex(self.folder / INDEX, added and self.folder / INDEX / added)
+        self.index = ConceptIndex(state.part("index"), added)
         self._check(
             self.index.manifest["encoder"] == self.manifest["encoder"]["fingerprint"],
-            INDEX,
+            "index",
             "the index was built with another encoder than the manifest names",
         )
 
-    def _check(self, holds: bool, part: str, otherwise: str) -> None:
+    def _check(self, holds: bool, kind: str, otherwise: str) -> None:
         if not holds:
-            raise BundleError(otherwise, path=self.folder / part, remedy=self._remedy)
+            raise BundleError(otherwise, path=self._state.part(kind), remedy=parts.rebuild(self.folder))
 
-    def __reduce__(self) -> tuple[type[Bundle], tuple[Path]]:
-        return Bundle, (self.folder,)
+    def __reduce__(self) -> tuple[Callable[[Path, Raw], Bundle], tuple[Path, Raw]]:
+        return _reopened, (self.folder, self.manifest)
+
+    def release(self) -> None:
+        """Let another process, or this one, remove the parts when it writes the bundle; what is open goes on."""
+        self._state.release()
 
     @cached_property
     def encoder(self) -> Encoder:
         """The encoder, loaded and checked against the manifest when it is first needed."""
-        self._check((self.folder / ENCODER).is_dir(), ENCODER, "the bundle has no encoder")
-        encoder = load_encoder(self.folder / ENCODER)
+        self._state.check("encoder")
+        encoder = load_encoder(self._state.part("encoder"))
         same = encoder.fingerprint == self.manifest["encoder"]["fingerprint"]
-        self._check(same, ENCODER, "the encoder is not the one the index was built with")
+        self._check(same, "encoder", "the encoder is not the one the index was built with")
         return encoder
 
     @property
@@ -194,3 +294,10 @@ class Bundle:
             "kb": self.manifest["kb"]["content_hash"],
             "encoder": self.manifest["encoder"]["fingerprint"],
         }
+
+
+def _reopened(folder: Path, manifest: Raw) -> Bundle:
+    """A bundle as another process has it open."""
+    bundle = Bundle.__new__(Bundle)
+    bundle._open(Opened(folder, _Manifest, manifest))
+    return bundle

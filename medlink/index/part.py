@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from medlink.errors import BundleError, ConfigError
-from medlink.files.json import json_text, read_json
+from medlink.files.json import json_text
+from medlink.files.parts import Checked, read_checked
 from medlink.index.arrays import REBUILD, open_array, save_array
 from medlink.index.dictionary import NameDictionary
 from medlink.index.keys import Numbering, keys_among
@@ -27,8 +30,19 @@ FORMAT = 3
 NEAR = 8
 """Nearest other names that are kept for every name."""
 MANIFEST = "index.json"
-Progress = Callable[[int, int], None]
+Progress = Callable[[str, int, int], None]
 _CHUNK = 4096
+
+
+class _Manifest(Checked):
+    kind: str
+    dimension: Annotated[int, Field(ge=1)]
+    encoder: str
+    later: bool
+    rows: Annotated[int, Field(ge=0)]
+    names: Annotated[int, Field(ge=0)]
+    concepts: Annotated[int, Field(ge=0)]
+    files: dict[str, int]
 
 
 class Part:
@@ -47,9 +61,7 @@ class Part:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.manifest = read_manifest(
-            folder / MANIFEST, "index", FORMAT, REBUILD, lambda found: (found["files"], found["kind"])
-        )
+        self.manifest = read_checked(folder / MANIFEST, "index", FORMAT, REBUILD, _Manifest)
         for name, size in self.manifest["files"].items():
             found = (folder / name).stat().st_size if (folder / name).exists() else None
             if found != size:
@@ -61,6 +73,8 @@ class Part:
         self.vectors = vector_index(self.manifest["kind"]).load(folder)
         if not len(self.names) == len(self.vectors) == self.manifest["rows"]:
             raise BundleError(f"{len(self.names)} names but {len(self.vectors)} vectors", path=folder, remedy=REBUILD)
+        if self.vectors.dimension != self.manifest["dimension"]:
+            raise BundleError(f"vectors of {self.vectors.dimension} dimensions", path=folder, remedy=REBUILD)
         self.means, self.near = open_array(folder, "concept_vectors"), open_array(folder, "near")
         later = bool(self.manifest["later"])
         self.rows = Numbering(len(self.names), open_array(folder, "row_keys") if later else None)
@@ -88,7 +102,7 @@ class Part:
             semantic_types: all semantic types of its concepts, for filters.
             kind: ``flat`` (exact) or ``hnsw`` (a graph, for many names); chosen by size when not given.
             threads: threads that build the graph. One gives the same graph every time.
-            progress: called with names embedded so far and their total.
+            progress: called with what is being done, how much of it is done, and how much there is.
             main: the part that the names came after. Concepts that it knows and that got further semantic types are
                 taken in as well; the mean of a concept is that of its names in both.
 
@@ -113,12 +127,13 @@ class Part:
             # a name as it is written in its first entry
             vectors[start:stop] = encoder.encode(table.texts.many(table.rows.ends[start:stop]))
             if progress:
-                progress(stop, len(table))
+                progress("names embedded", stop, len(table))
         kind = kind or choose(len(table))
         index = vector_index(kind)(encoder.dimension, threads=threads)
         index.add(vectors)
         index.save(folder)
-        save_array(folder, "near", nearest(vectors, NEAR)[0].astype(np.int32))
+        near = partial(progress, "nearest names") if progress else None
+        save_array(folder, "near", nearest(vectors, NEAR, progress=near)[0].astype(np.int32))
         concept, row = table.rows_of(np.arange(len(table.concept_ids)))
         sums = np.zeros((len(table.concept_ids), encoder.dimension), dtype=np.float32)
         _add_up(sums, concept, row, vectors.__getitem__)
@@ -161,31 +176,3 @@ def _add_up(
     """Add the embeddings of names ``row (p,)`` to the sums of their concepts ``concept (p,)``."""
     for start in range(0, len(row), _CHUNK):
         np.add.at(sums, concept[start : start + _CHUNK], vectors(row[start : start + _CHUNK]))
-
-
-def read_manifest(
-    path: Path, what: str, version: int, remedy: str, parts: Callable[[dict[str, Any]], object]
-) -> dict[str, Any]:
-    """Read a manifest, of a bundle or of an index.
-
-    Args:
-        path: the file.
-        what: ``bundle`` or ``index``.
-        version: format that can be read.
-        remedy: what helps where it cannot.
-        parts: looks up what the manifest must have.
-
-    Raises:
-        BundleError: the file is missing, is no such manifest, or is of another format.
-    """
-    try:
-        manifest: dict[str, Any] = read_json(path)
-        parts(manifest)
-    except FileNotFoundError:
-        raise BundleError(f"the {what} is incomplete: it has no {path.name}", path=path.parent, remedy=remedy) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise BundleError(f"not the manifest of the {what}: {error}", path=path, remedy=remedy) from error
-    if manifest.get("format") != version:
-        found = f"{what} of format {manifest.get('format')}, this medlink reads {version}"
-        raise BundleError(found, path=path, remedy=remedy)
-    return manifest

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 from sqlalchemy import Table
 
 from medlink.errors import KnowledgeBaseError
+from medlink.files.parts import MANIFEST, Opened
 from medlink.kb import queries, schema
 from medlink.kb.reading import REMEDY, Reader
 from medlink.kb.schema import APPLICATION, SCHEMA_VERSION
@@ -23,6 +24,8 @@ from medlink.language.tags import language_tag
 from medlink.language.text import normalise, variants
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
 
+FILE = "kb.sqlite"
+"""Name of a knowledge base in a folder."""
 T = TypeVar("T")
 
 
@@ -57,15 +60,24 @@ class KnowledgeBase:
     :func:`medlink.language.tags.wanted`: ``de`` finds ``de-at`` and what has no language; ``None`` asks for all.
 
     Args:
-        path: a file that :func:`~medlink.kb.build_kb` wrote, or a folder with such a file named ``kb.sqlite``.
+        path: a file that :func:`~medlink.kb.build_kb` wrote, a bundle, or a folder with such a file named
+            ``kb.sqlite``.
 
     Raises:
         KnowledgeBaseError: there is no such file, it is no knowledge base, or it has another schema version.
+        BundleError: the folder is a bundle whose knowledge base is missing or damaged.
     """
+
+    held: object = None
+    """What keeps the file where it is, as long as this lives."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         given = Path(path).absolute()
-        self.path = given / "kb.sqlite" if given.is_dir() else given
+        self.path = given / FILE if given.is_dir() else given
+        if given.is_dir() and not self.path.exists() and (given / MANIFEST).exists():
+            self.held = bundle = Opened(given)
+            bundle.check("kb")
+            self.path = bundle.part("kb") / FILE
         if not self.path.is_file():
             raise KnowledgeBaseError("there is no knowledge base", path=self.path, remedy=REMEDY)
         self._reader = Reader(self.path)

@@ -10,9 +10,11 @@ import platformdirs
 
 from medlink import __version__
 from medlink.files.folders import whole_folder
+from medlink.files.parts import FORMAT, MANIFEST
 from medlink.index import Bundle, build_bundle
 from medlink.index.part import FORMAT as INDEX_FORMAT
 from medlink.kb import Input, build_kb
+from medlink.kb.store import FILE
 from medlink.linking.join import default_join
 from medlink.models import load_encoder
 
@@ -35,7 +37,7 @@ def build_demo_bundle(folder: str | Path) -> Bundle:
     """Build the demo bundle into a folder."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    build_kb(folder / "kb.sqlite", [Input("table", demo_folder() / "terminology.tsv", {"source": "DEMO"})])
+    build_kb(folder / FILE, [Input("table", demo_folder() / "terminology.tsv", {"source": "DEMO"})])
     return build_bundle(folder, calibration=default_join().to_dict())
 
 
@@ -44,10 +46,10 @@ def demo_bundle() -> Path:
 
     Its folder name carries a hash of what it is built from, so another version of medlink builds its own.
     """
-    made_of = f"{__version__} {INDEX_FORMAT} {load_encoder().fingerprint} {default_join()!r}"
+    made_of = f"{__version__} {FORMAT} {INDEX_FORMAT} {load_encoder().fingerprint} {default_join()!r}"
     digest = hashlib.sha256(made_of.encode() + (demo_folder() / "terminology.tsv").read_bytes())
     folder = platformdirs.user_cache_path("medlink") / f"demo-{digest.hexdigest()[:16]}"
-    if not (folder / "manifest.json").exists():
+    if not (folder / MANIFEST).exists():
         with whole_folder(folder, "the demo bundle") as draft:
             build_demo_bundle(draft)
     return folder

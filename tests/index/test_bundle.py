@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import BundleError, ConfigError, EncoderError, KnowledgeBaseError
+from medlink.files import parts as store
 from medlink.index import Bundle, build_bundle
-from medlink.index.bundle import writing
-from medlink.kb import Input, build_kb
+from medlink.index.bundle import waiting_kb
+from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.linking import Linker
 from medlink.models import load_encoder
 from tests.models.test_static import random_encoder
@@ -31,8 +32,22 @@ def small_kb(path: Path, name: str = "fever") -> Path:
 
 
 def parts(bundle: Path) -> list[str]:
-    """What a bundle holds beside the lock of those that write it."""
-    return sorted(path.name for path in bundle.iterdir() if path.name != ".lock")
+    """What a bundle holds beside the lock of those that write it, parts by their kinds."""
+    return sorted(path.name.split("-")[0] for path in bundle.iterdir() if path.name != ".lock")
+
+
+def part(bundle: Path, kind: str) -> Path:
+    """The folder of a part."""
+    return bundle / str(json.loads((bundle / "manifest.json").read_text())["parts"][kind]["folder"])
+
+
+def refer(bundle: Path, kind: str, draft: Path) -> None:
+    """Let a bundle name another folder as one of its parts, sealed and with a manifest that is whole."""
+    with store.writing(bundle) as work:
+        manifest = store.read_state(bundle)
+        shutil.copytree(draft, work / kind)
+        entries = {**manifest["parts"], kind: store.place(bundle, work / kind, kind, work)}
+        store.switch(bundle, work, {**manifest, "parts": entries})
 
 
 @pytest.fixture
@@ -43,7 +58,7 @@ def bundle(tmp_path: Path) -> Path:
 
 def test_the_parts_and_their_binding(bundle: Path) -> None:
     opened = Bundle(bundle)
-    assert parts(bundle) == ["encoder", "index", "kb.sqlite", "manifest.json"]
+    assert parts(bundle) == ["encoder", "index", "kb", "manifest.json"]
     assert opened.versions["kb"] == opened.kb.content_hash
     assert opened.encoder.fingerprint == load_encoder().fingerprint == opened.versions["encoder"]
     again = pickle.loads(pickle.dumps(opened))  # noqa: S301  # our own bytes
@@ -51,8 +66,9 @@ def test_the_parts_and_their_binding(bundle: Path) -> None:
 
 
 def test_another_knowledge_base_is_refused(bundle: Path, tmp_path: Path) -> None:
-    shutil.copy(small_kb(tmp_path / "other.sqlite", "pain"), bundle / "kb.sqlite")
-    with pytest.raises(BundleError, match=r"kb\.sqlite: the knowledge base is not the one.*medlink index build"):
+    (tmp_path / "kb").mkdir()
+    refer(bundle, "kb", small_kb(tmp_path / "kb" / "kb.sqlite", "pain").parent)
+    with pytest.raises(BundleError, match=r"the knowledge base is not the one.*medlink index build"):
         Bundle(bundle)
     build_bundle(bundle)  # the remedy mends it
     assert Linker(bundle).link(["pain"])[0].concept_id == "X:1"
@@ -60,16 +76,16 @@ def test_another_knowledge_base_is_refused(bundle: Path, tmp_path: Path) -> None
 
 def test_another_encoder_is_refused(bundle: Path) -> None:
     config = load_encoder().config  # type: ignore[attr-defined]  # the built-in one is static
-    random_encoder(config).save(bundle / "encoder")
+    random_encoder(config).save(bundle.parent / "e")
+    refer(bundle, "encoder", bundle.parent / "e")
     with pytest.raises(BundleError, match="the encoder is not the one"):
         _ = Bundle(bundle).encoder
 
 
 def test_another_index_is_refused(bundle: Path, tmp_path: Path) -> None:
     random_encoder(load_encoder().config).save(tmp_path / "e")  # type: ignore[attr-defined]  # the built-in one is static
-    build_bundle(tmp_path / "other", kb=bundle / "kb.sqlite", encoder=tmp_path / "e")
-    shutil.rmtree(bundle / "index")
-    shutil.copytree(tmp_path / "other" / "index", bundle / "index")
+    build_bundle(tmp_path / "other", kb=bundle, encoder=tmp_path / "e")
+    refer(bundle, "index", part(tmp_path / "other", "index"))
     with pytest.raises(BundleError, match="built with another encoder"):
         Bundle(bundle)
 
@@ -87,8 +103,16 @@ def test_missing_parts(bundle: Path, tmp_path: Path) -> None:
     (bundle / "manifest.json").unlink()
     with pytest.raises(BundleError, match="incomplete: it has no manifest"):
         Bundle(bundle)
-    (bundle / "kb.sqlite").unlink()
     with pytest.raises(BundleError, match=r"no knowledge base in the bundle.*medlink kb build"):
+        build_bundle(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+    (bundle / "manifest.json").write_text(manifest)
+    shutil.rmtree(part(bundle, "index"))
+    with pytest.raises(BundleError, match=r"index-[0-9a-f]{16}: a part of the bundle is missing.*medlink index build"):
+        Bundle(bundle)
+    build_bundle(bundle)
+    shutil.rmtree(part(bundle, "kb"))
+    with pytest.raises(BundleError, match=r"the knowledge base of the bundle is damaged.*medlink kb build"):
         build_bundle(bundle)
 
 
@@ -102,7 +126,7 @@ def test_what_is_no_knowledge_base_leaves_the_old_one(bundle: Path, tmp_path: Pa
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigError, match="the bundle cannot be written"):
-        build_bundle(tmp_path / "file" / "bundle")
+        build_bundle(tmp_path / "file" / "bundle", kb=small_kb(tmp_path / "kb.sqlite"))
 
 
 def test_calibration_of_another_version_is_refused(bundle: Path) -> None:
@@ -118,31 +142,35 @@ def test_what_no_build_made_is_not_replaced(bundle: Path) -> None:
     with pytest.raises(EncoderError):
         build_bundle(bundle, kb=small_kb(bundle.parent / "third.sqlite", "pain"), encoder="./nope")
     assert Linker(bundle).link(["fever"]) == before
-    build_bundle(bundle)
-    assert (bundle / "keep.new").read_text() == (bundle / "terms.tsv.new").read_text() == "mine"
-    shutil.rmtree(bundle / "index")
     (bundle / "index").mkdir()
     (bundle / "index" / "thesis.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="the bundle's place for its index is taken"):
-        build_bundle(bundle)
+    build_bundle(bundle)
+    assert (bundle / "keep.new").read_text() == (bundle / "terms.tsv.new").read_text() == "mine"
     assert (bundle / "index" / "thesis.txt").read_text() == "mine"
 
 
 def test_a_bundle_without_its_encoder_asks_no_hub(bundle: Path) -> None:
-    shutil.rmtree(bundle / "encoder")
-    with pytest.raises(BundleError, match="the bundle has no encoder"):
-        Linker(bundle).link(["feverr"])
+    shutil.rmtree(part(bundle, "encoder"))
+    with pytest.raises(BundleError, match="a part of the bundle is missing"):
+        Linker(bundle)
 
 
-def test_changed_semantic_types_are_another_knowledge_base(tmp_path: Path) -> None:
+def test_a_newer_knowledge_base_waits_until_the_build(tmp_path: Path) -> None:
     for kind in ("Disease", "Symptom"):
         table = tmp_path / "t.tsv"
         table.write_text(f"concept_id\tname\tlanguage\tsemantic_type\nX:1\tfever\ten\t{kind}\n", encoding="utf-8")
         build_kb(tmp_path / "b" / "kb.sqlite", [Input("table", table)])
         if kind == "Disease":
             build_bundle(tmp_path / "b")
-    with pytest.raises(BundleError, match="the knowledge base is not the one"):
-        Bundle(tmp_path / "b")
+            assert waiting_kb(tmp_path / "b") is None
+    assert waiting_kb(tmp_path / "b") == tmp_path / "b" / "kb.sqlite"
+    assert Bundle(tmp_path / "b").index.semantic_types == ["Disease"]
+    assert KnowledgeBase(tmp_path / "b").semantic_types("X:1")[0].semantic_type == "Symptom"
+    build_bundle(tmp_path / "b")
+    assert waiting_kb(tmp_path / "b") is None
+    assert parts(tmp_path / "b") == ["encoder", "index", "kb", "manifest.json"]
+    assert Bundle(tmp_path / "b").index.semantic_types == ["Symptom"]
+    assert KnowledgeBase(tmp_path / "b").semantic_types("X:1")[0].semantic_type == "Symptom"
 
 
 _SLOW = """
@@ -170,13 +198,7 @@ def test_a_build_that_is_killed_leaves_the_old_bundle(bundle: Path) -> None:
     assert Linker(bundle).link(["fever"]) == before
     assert len(parts(bundle)) == 5
     build_bundle(bundle)
-    assert parts(bundle) == ["encoder", "index", "kb.sqlite", "manifest.json"]
-
-
-def test_one_process_writes_at_a_time(bundle: Path) -> None:
-    with writing(bundle), pytest.raises(ConfigError, match="another process is writing the bundle"):
-        build_bundle(bundle)
-    build_bundle(bundle)
+    assert parts(bundle) == ["encoder", "index", "kb", "manifest.json"]
 
 
 def _link(folder: str) -> list[str | None]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import medlink
+from tests.index.test_bundle import refer
 
 HIDDEN = [
     "accelerate",
@@ -57,8 +58,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert done.returncode == 0, done.stderr
     assert (folder / "demo" / "notes.html").stat().st_size > 1000
     shutil.copytree(folder / "demo" / "bundle", folder / "transformer")
-    shutil.rmtree(folder / "transformer" / "encoder")
-    shutil.copytree(folder / "encoder", folder / "transformer" / "encoder")
+    refer(folder / "transformer", "encoder", folder / "encoder")
     return folder
 
 
