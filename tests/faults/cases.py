@@ -51,6 +51,10 @@ _KB = "kb build house/kb.sqlite --table"
 _BUILD = "index build house --encoder encoder"
 _BUNDLE = (f"{_KB} base.tsv", _BUILD)
 _HOUSE = (("house", "bundle"), ("house", "kb"))
+_CODERPP = (
+    "train coderpp kb.sqlite -o model --start encoder --epochs 1 --anchors 64 --positives 2 --neighbours 3 "
+    "--checkpoint-steps 2"
+)
 CASES = (
     Case("kb build, new", "kb build kb.sqlite --table base.tsv", (("kb.sqlite", "kb"),)),
     Case(
@@ -115,10 +119,10 @@ CASES = (
     ),
     Case(
         "train coderpp",
-        "train coderpp kb.sqlite -o model --start encoder --epochs 1 --anchors 64 --positives 2 --neighbours 3 "
-        "--checkpoint-steps 2",
+        _CODERPP,
         (("model", "encoder"),),
         ("kb build kb.sqlite --table base.tsv",),
+        again=f"{_CODERPP} --resume",
         slow=True,
     ),
     Case("demo", "demo -o out", (("out/bundle", "bundle"), ("out/notes.html", "file")), slow=True),
