@@ -18,5 +18,5 @@ mentions = [
 ]
 for link in linker.link(mentions, k=3):
     best = link.candidates[0]
-    answer = "NIL" if link.nil else f"{best.concept_id} {best.preferred_name}"
+    answer = link.status if link.nil else f"{best.concept_id} {best.preferred_name}"
     print(f"{link.mention:24} {answer:40} {best.score:.2f}  {best.route}: {best.name}")

@@ -21,7 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medlink.clustering.terms import read_terms
+from medlink.curation.decisions import COLUMNS, read_decisions
 from medlink.errors import MedlinkError
+from medlink.evaluation.names import read_clusters, read_dictionary
+from medlink.evaluation.retrieval_data import read_queries
 from medlink.files.problems import Problems
 from medlink.files.tables import open_table
 from medlink.kb import Input, build_kb
@@ -34,6 +37,9 @@ from medlink.kb.readers.scispacy import read_scispacy
 from medlink.kb.readers.table import read_table
 from medlink.notes.reading import read_notes
 from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType
+from medlink.training.biolord.multilingual_data import read_alignments
+from medlink.training.data.definitions import read_definitions
+from medlink.training.data.rated import has_triplets, read_pairs, read_triplets
 from tests.damage import damaged, in_time, lines_of, text_of, tried, with_text, wrong_json
 from tests.kb import writers
 from tests.kb.writers import Term, conso, row
@@ -350,3 +356,43 @@ def test_little_that_unpacks_to_much(read_one: Callable[[Path], Iterable[object]
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
+
+
+def triplets(path: Path) -> object:
+    return read_triplets(path, Problems(0.5)) if has_triplets(path) else None
+
+
+_NLI = b'{"sentence1": "a", "sentence2": "b", "gold_label": "%s"}\n'
+OTHERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
+    "pairs": (lambda path: read_pairs(path, Problems(0.5)), b"text_1,text_2,score\na,b,1\nc,d,2.5\ne,f,0\n"),
+    "pairs without a header": (lambda path: read_pairs(path, Problems(0.5)), b"a\tb\t1\nc\td\t2.5\ne\tf\t0\n"),
+    "triplets": (triplets, b"premise,entailed,contradicted\na,b,c\nd,e,f\n"),
+    "labelled pairs": (triplets, _NLI % b"entailment" + _NLI % b"contradiction"),
+    "definitions": (lambda path: list(read_definitions(path)), b"id,definition,language\nX:1,Hot.,en\nX:2,Cold.,en\n"),
+    "queries": (lambda path: read_queries([path], Problems(0.5)), b"concept_id,mention\nX:1,hot\nX:2,cold\n"),
+    "queries of BioSyn": (lambda path: read_queries([path], Problems(0.5)), b"1||0|3||Disease||hot||X:1|X:2\n" * 3),
+    "dictionary": (lambda path: read_dictionary(path, Problems(0.5)), b"X:1||hot\nX:2|X:3||cold\n"),
+    "clusters": (read_clusters, b"term\tcluster\tlanguage\nhot\t1\ten\ncold\t2\ten\n"),
+    "alignments": (lambda path: list(read_alignments(path, ["de"])), b"source\ttarget\tlanguage\nhot\tHitze\tde\n"),
+    "decisions": (
+        read_decisions,
+        "\t".join(COLUMNS).encode() + b"\nNEW:1\thot\ten\tpreferred\t\taccept\n\tn/a\t\t\t\treject\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@tried(IN_ALL // 2)
+@given(st.data())
+def test_other_readers(kind: str, data: st.DataObject) -> None:
+    read_one, content = OTHERS[kind]
+    with in_time() as folder, suppress(MedlinkError):
+        (folder / "x").write_bytes(data.draw(damaged(content)))
+        read_one(folder / "x")
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_readers_read_what_is_whole(kind: str, tmp_path: Path) -> None:
+    read_one, content = OTHERS[kind]
+    (tmp_path / "x").write_bytes(content)
+    assert read_one(tmp_path / "x")

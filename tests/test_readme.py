@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import medlink
+from medlink.curation.decisions import NEW_ID, term_hash
 from medlink.index import Bundle
 from medlink.kb.readers.table import read_table
 from medlink.linking.demo import demo_folder, demo_notes
@@ -23,7 +24,6 @@ ROOT = Path(medlink.__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 
 LOCAL = "concept_id\tname\tlanguage\ttype\nH:1\tHausbegriff\tde\tpreferred\nH:1\thouse term\ten\tpreferred\n"
-DECISIONS = "id\tname\tlanguage\ttype\tparent\tdecision\nNEW:1\tleft arm\ten\tpreferred\t\taccept\n"
 
 
 def test_readme_prints_what_it_says(tmp_path: Path) -> None:
@@ -66,7 +66,6 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for language, note in demo_notes().items():
         (folder / "notes" / f"{language}.txt").write_text(note, encoding="utf-8")
     (folder / "terms.txt").write_text("fever\nFieber\nleft arm\nright arm\n", encoding="utf-8")
-    (folder / "decisions.tsv").write_text(DECISIONS, encoding="utf-8")
     return folder
 
 
@@ -78,7 +77,11 @@ def test_tour_from_top_to_bottom(workplace: Path) -> None:
     after = {block.partition("\n")[0]: block for block in re.split(r"^\$ ", printed, flags=re.MULTILINE)[1:]}
     assert after["medlink demo -o demo | sed -n 5,7p"] in tour
     assert '"text": "Herzinfarkt"' in next(text for command, text in after.items() if command.startswith("echo"))
-    assert "left arm" in after["medlink kb show local NEW:1"]
+    new = f"{NEW_ID}{term_hash('left arm')}"
+    (added,) = (command for command in after if "--add-to" in command)
+    assert after[added] in tour
+    assert f"\n{new}  left arm  (" in after[f"medlink kb show local {new}"]
+    assert after[f"medlink kb show local {new}"] in tour
     assert "Hausbegriff" in after["medlink kb show local H:1 --language de"]
     assert re.search(r"^Herzinfarkt \S+ Myokardinfarkt ", printed, re.MULTILINE)
     assert re.search(r"^Gartenzaun None ", printed, re.MULTILINE)

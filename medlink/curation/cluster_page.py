@@ -14,9 +14,9 @@ _SCRIPTS = ("model.js", "decisions.js", "list.js", "card.js", "dialog.js", "page
 _FIELDS = {
     "cluster": [
         *("cluster", "representative", "concept_id", "concept_name", "score", "doubtful", "parent_id", "parent_name"),
-        *("nearest", "members", "neighbours"),
+        *("nearest", "members", "neighbours", "status"),
     ],
-    "nearest": ["concept_id", "preferred_name", "score", "source"],
+    "nearest": ["concept_id", "preferred_name", "score", "source", "same_as"],
     "member": ["term", "frequency", "language", "id", "similarity", "joined_to", "joined_by", "joined_score", "hash"],
     "neighbour": ["term", "cluster", "similarity", "apart"],
 }
@@ -42,7 +42,8 @@ def write_report(
 ) -> None:
     """Write the page; it appears under its name when it is complete. Memory does not grow with the clusters.
 
-    Candidates with a score below :data:`~medlink.curation.page.LEAST` are left out; the page says so.
+    Candidates with a score below :data:`~medlink.curation.page.LEAST` are left out, and the page says so. Those that
+    share the name of an ambiguous cluster stay.
 
     Args:
         path: the HTML file to write; an existing one is replaced.
@@ -68,7 +69,8 @@ def _data(rows: Iterable[Sequence[Any]], summary: Mapping[str, Any]) -> Iterator
 def _cluster(cluster: Mapping[str, Any], kb: Naming | None, language: str | None) -> dict[str, Any]:
     """What the page shows of a cluster, its records as rows."""
     row = dict(cluster)
-    nearest = [one for one in cluster["nearest"] if one["score"] >= LEAST]
+    equal = [one["concept_id"] for one in cluster["candidates"]]
+    nearest = [one for one in cluster["nearest"] if one["score"] >= LEAST or one["concept_id"] in equal]
     if kb is not None:
         ids = {row["concept_id"] or "", row["parent_id"] or "", *(one["concept_id"] for one in nearest)}
         names = kb.preferred_names(ids, cluster["members"][0]["language"] or language)
@@ -86,5 +88,5 @@ def _cluster(cluster: Mapping[str, Any], kb: Naming | None, language: str | None
 
 def _row(kind: str, record: Mapping[str, Any]) -> list[Any]:
     """The values of a record in the order of its fields, numbers and white space made short."""
-    values = ((field, record.get(field, "")) for field in _FIELDS[kind])
+    values = ((field, record[field]) for field in _FIELDS[kind])
     return [clean(value) if field in _TERMS else short(value) for field, value in values]

@@ -53,6 +53,10 @@ def open_bundle(name: str, bundle: str | None) -> Bundle:
             BUNDLE_VARIABLE,
             folder,
         )
+    if not folder.is_dir():
+        override = f'for a saved pipeline: spacy.load(PIPELINE, config={{"components.{name}.bundle": FOLDER}})'
+        remedy = f"name its folder; {override}" if bundle else f"set {BUNDLE_VARIABLE} to the folder of a bundle"
+        raise BundleError("no such bundle", path=folder, remedy=remedy)
     try:
         status = (folder / "manifest.json").stat()
     except OSError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -22,6 +23,39 @@ NIL = "NIL"
 """``kb_id_`` of a mention that no concept fits, as in spaCy's own entity linker."""
 
 
+def _extend(name: str, read: Callable[[Any], Any]) -> None:
+    """Add ``span._.name``, kept where spaCy keeps it, unless another component did so before.
+
+    What is kept comes back through ``read``: on the way between processes and to disk spaCy makes lists of tuples, or
+    tuples of lists.
+    """
+    if not Span.has_extension(name):
+        Span.set_extension(name, getter=partial(_get, name, read), setter=partial(_put, name))
+
+
+def _get(name: str, read: Callable[[Any], Any], span: Span) -> Any:
+    held: dict[Any, Any] = span.doc.user_data
+    found = held.get(("._.", name, span.start_char, span.end_char))
+    return None if found is None else read(found)
+
+
+def _put(name: str, span: Span, value: Any) -> None:
+    held: dict[Any, Any] = span.doc.user_data
+    held["._.", name, span.start_char, span.end_char] = value
+
+
+def _pairs(found: Iterable[Iterable[Any]]) -> list[tuple[Any, ...]]:
+    """Candidates as scispaCy gives them."""
+    return [tuple(pair) for pair in found]
+
+
+def _plain(found: Any) -> Any:
+    """Data as JSON has it."""
+    if isinstance(found, dict):
+        return {key: _plain(value) for key, value in found.items()}
+    return [_plain(value) for value in found] if isinstance(found, list | tuple) else found
+
+
 class BiolordLinker(Component):
     """Link entities and spans to concepts.
 
@@ -38,9 +72,8 @@ class BiolordLinker(Component):
         super().__init__(vocab, name, self.options)
         self.linker = Linker(self.bundle, **for_linker(self.options, self.language))
         self._long_forms = detector(self.options.abbreviations, vocab)
-        for extension in ("kb_ents", "medlink"):
-            if not Span.has_extension(extension):
-                Span.set_extension(extension, default=None)
+        _extend("kb_ents", _pairs)
+        _extend("medlink", _plain)
 
     def __call__(self, doc: Doc) -> Doc:
         self.set_annotations([doc], self.predict([doc]))

@@ -259,6 +259,34 @@ def test_concepts_of_one_name_say_where_they_are_from(browser: Browser) -> None:
     assert browser.texts(".choice .source") == ["DEMO", "house"]
 
 
+def test_a_name_of_several_concepts_waits_for_a_choice(browser: Browser) -> None:
+    heart = Candidate("H:1", "mitral stenosis", 0.03, "MS", "en", "exact", "house", same_as=("S:1",))
+    nerve = Candidate("H:2", "multiple sclerosis", 0.02, "MS", "en", "exact", "house")
+    known = Cluster(2, "fever", (Member("fever"),), "H:3", "fever", 0.9)
+    browser.open([Cluster(1, "MS", (Member("MS", 2),), nearest=(heart, nerve), candidates=(heart, nerve)), known])
+    assert browser.texts(".row .badge, .card .badge") == ["ambiguous", "ambiguous"]
+    browser.filter(status="new")
+    assert browser.rows == []
+    browser.filter(status="ambiguous")
+    assert browser.rows == ["MS"]
+    # both are shown although their scores are low
+    assert browser.texts(".choice .what")[:2] == ["mitral stenosis\nH:1 = S:1", "multiple sclerosis\nH:2"]
+    assert browser.texts(".choice:has(:checked)") == []
+    assert browser.texts("#parent") == []
+    browser.press("a")
+    assert browser.message == "Not accepted: “MS” is a name of several concepts. Choose one."
+    assert browser.find("#decided").text == "0 of 2 decided"
+    browser.click(".choice:nth-of-type(2) input")
+    browser.press("u")
+    assert browser.texts(".choice:has(:checked)") == []
+    browser.filter(status="all")
+    browser.go("MS")
+    browser.click(".choice:nth-of-type(2) input")
+    browser.press("a")
+    assert browser.message == "Accepted “MS” as H:2."
+    assert browser.save().read_text("utf-8") == HEADER + "H:2\tMS\t\tsynonym\t\taccept\n"
+
+
 def decide(browser: Browser) -> Path:
     """Split, merge, accept, edit, reject, undo and save."""
     assert not browser.warns

@@ -11,6 +11,7 @@ import pytest
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
+from spacy.tokens.underscore import Underscore
 
 from medlink.errors import BundleError, ConfigError
 from medlink.index import Bundle, build_bundle
@@ -27,10 +28,9 @@ def make(lang: str, demo_path: Path, /, **config: object) -> Language:
     return nlp
 
 
-def facts(doc: Doc) -> list[str]:
-    """All annotations as JSON: transport between processes turns lists into tuples."""
-    found = [(s.text, s.start_char, s.end_char, s.kb_id_, s._.kb_ents, s._.medlink) for s in doc.ents]
-    return [json.dumps(one) for one in found]
+def facts(doc: Doc) -> list[tuple[object, ...]]:
+    """All annotations: transport between processes and to disk, which knows no tuples, changes no type."""
+    return [(s.text, s.start_char, s.end_char, s.kb_id_, s._.kb_ents, s._.medlink) for s in doc.ents]
 
 
 @pytest.mark.parametrize(
@@ -270,6 +270,33 @@ def test_pipelines_survive_disk_bytes_and_pickle(demo_path: Path, tmp_path: Path
     assert facts(pickle.loads(pickle.dumps(nlp))(text)) == wanted  # noqa: S301  # our own bytes
 
 
+def test_candidates_are_pairs_in_tuples(demo_path: Path) -> None:
+    nlp = make("en", demo_path)
+    (span,) = nlp("chest pain").ents
+    (concept_id, score), *_ = span._.kb_ents
+    pickle.dumps(Underscore.get_state())  # where processes are not forked
+    assert (type(span._.kb_ents[0]), type(concept_id), type(score)) == (tuple, str, float)
+    assert Span(nlp.make_doc("chest pain"), 0, 1)._.kb_ents is None
+    span._.kb_ents = [["X:1", 1]]
+    assert (span._.kb_ents, type(span._.kb_ents[0])) == ([("X:1", 1)], tuple)
+
+
+def test_a_saved_pipeline_without_its_bundle_says_how_to_name_one(demo_path: Path, tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    gone = tmp_path / "bundle"
+    gone.symlink_to(demo_path)
+    nlp.add_pipe("biolord_linker", "links", config={"bundle": str(gone)})
+    nlp.to_disk(tmp_path / "model")
+    gone.unlink()
+    with pytest.raises(BundleError) as caught:
+        spacy.load(tmp_path / "model")
+    override = {"components.links.bundle": str(demo_path)}
+    assert f"{gone}: no such bundle. Remedy: " in str(caught.value)
+    said = 'spacy.load(PIPELINE, config={"components.links.bundle": FOLDER})'
+    assert said in str(caught.value)
+    assert "links" in spacy.load(tmp_path / "model", config=override).pipe_names
+
+
 def test_a_saved_pipeline_refuses_another_bundle(demo_path: Path, tmp_path: Path) -> None:
     make("en", demo_path).to_disk(tmp_path / "model")
     build_bundle(tmp_path / "other", kb=small_kb(tmp_path / "kb.sqlite"))
@@ -294,8 +321,9 @@ def test_without_configuration(
     assert "using the demo terminology" in caplog.text
     assert "not for clinical use" in caplog.text
     assert nlp("chest pain").ents[0].kb_id_.startswith("DEMO:")
-    with pytest.raises(BundleError, match="no such bundle"):
-        spacy.blank("en").add_pipe("biolord_linker", config={"bundle": "missing"})
+    monkeypatch.setenv(BUNDLE_VARIABLE, "missing")
+    with pytest.raises(BundleError, match=rf"missing: no such bundle\. Remedy: set {BUNDLE_VARIABLE} to the folder"):
+        spacy.blank("en").add_pipe("biolord_linker")
 
 
 STRANGE = {

@@ -43,8 +43,8 @@ class Card {
     if (!same) this.#box.scrollTop = 0;
     // who works with keys stays where they are
     if (inside) {
-      const again = at.name === "concept" ? this.#box.querySelector("[name=concept]:checked") : this.#box;
-      again.focus({ preventScroll: true });
+      const again = at.name === "concept" ? this.#box.querySelector("[name=concept]:checked") : null;
+      (again ?? this.#box).focus({ preventScroll: true });
     }
   }
 
@@ -60,7 +60,7 @@ class Card {
       make("h2", {}, make("bdi", {}, visible(group.name))),
       make(
         "p", { class: "facts" },
-        badge(group.concept ? "known" : "new"),
+        badge(group.concept ? "known" : group.ambiguous ? "ambiguous" : "new"),
         ...(group.doubtful ? [badge("doubtful")] : []),
         ...(group.decision ? [badge(group.decision, SPOKEN[group.decision])] : []),
         ...(DECISION.changed(group) && !group.decision ? [badge("changed", "changed by you")] : []),
@@ -76,22 +76,22 @@ class Card {
       make("input", { type: "radio", name: "concept", checked, change: () => this.#act.concept(concept) }),
       ...content,
     );
-    const rows = offered.map(({ concept_id: id, preferred_name: name, score, source }) => {
+    const rows = offered.map(({ concept_id: id, preferred_name: name, score, source, same_as: same }) => {
       // concepts of one name are told apart by where they are from
       const equal = source && offered.some((one) => one.concept_id !== id && fold(one.preferred_name) === fold(name));
       return choice(
-        group.concept?.id === id, { id, name, score, source },
-        make("span", { class: "what" }, make("bdi", {}, visible(name)), make("code", {}, visible(id)),
+        group.concept?.id === id, { id, name, score, source, same },
+        make("span", { class: "what" }, make("bdi", {}, visible(name)), make("code", {}, visible([id, ...same].join(" = "))),
           ...(equal ? [badge("source", visible(source))] : [])),
         likeness(score),
       );
     });
     rows.push(choice(
-      !group.concept, null, make("span", { class: "what" }, "A new concept", make("code", {}, group.newId)),
+      !group.concept && !group.ambiguous, null, make("span", { class: "what" }, "A new concept", make("code", {}, group.newId)),
     ));
     const parts = [make("legend", {}, "Concept"), ...rows, make("p", { class: "faint least" },
       `Candidates with a score below ${this.#model.least} are not shown.`)];
-    if (group.isNew) parts.push(this.#parent(group));
+    if (group.isNew && !group.ambiguous) parts.push(this.#parent(group));
     return make("fieldset", { class: "concept" }, ...parts);
   }
 

@@ -3,7 +3,8 @@
 const STATUS = {
   all: () => true,
   known: (group) => group.concept !== null,
-  new: (group) => group.concept === null,
+  ambiguous: (group) => group.ambiguous,
+  new: (group) => group.concept === null && !group.ambiguous,
   doubtful: (group) => group.doubtful,
 };
 const DECISION = {
@@ -119,7 +120,7 @@ function about(group) {
   const parts = [];
   if (group.doubtful) parts.push(make("span", { class: "badge doubtful" }, "doubtful"));
   if (group.concept) parts.push(make("bdi", {}, visible(group.concept.name || group.concept.id)));
-  else parts.push(make("span", { class: "badge new" }, "new"));
+  else parts.push(badge(group.ambiguous ? "ambiguous" : "new"));
   if (group.score !== null) parts.push(make("span", { class: "number" }, group.score.toFixed(2)));
   if (group.decision) parts.push(make("span", { class: "spoken" }, SPOKEN[group.decision]));
   return parts;

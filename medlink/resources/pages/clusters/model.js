@@ -76,8 +76,8 @@ function bestName(members, wanted) {
 // The concepts offered for a group, together with the one it has, so that a reader can go back to it.
 function withConcept(nearest, concept) {
   if (!concept || nearest.some((one) => one.concept_id === concept.id)) return nearest;
-  const { id, name, score, source = "" } = concept;
-  return [{ concept_id: id, preferred_name: name, score, source }, ...nearest];
+  const { id, name, score, source = "", same = [] } = concept;
+  return [{ concept_id: id, preferred_name: name, score, source, same_as: same }, ...nearest];
 }
 
 class Model {
@@ -114,6 +114,8 @@ class Model {
         nearest,
         neighbours: cluster.neighbours.map((one) => record(fields.neighbour, one)),
         doubtful: cluster.doubtful,
+        // the terms are a name of several concepts, and the reader has not said which is meant
+        ambiguous: cluster.status === "ambiguous",
         decision: "",
         // by the reader in this page, and in a file that was loaded
         changed: false,
@@ -145,6 +147,7 @@ class Model {
   }
 
   accept(group) {
+    if (group.ambiguous) return `Not accepted: “${group.name}” is a name of several concepts. Choose one.`;
     if (!group.concept) {
       for (const other of this.groups.values()) {
         if (other !== group && other.decision === ACCEPT && other.id === group.id) {
@@ -191,6 +194,7 @@ class Model {
       nearest: [...nearest.values()].sort((a, b) => b.score - a.score),
       neighbours: [...group.neighbours, ...other.neighbours].sort((a, b) => b.similarity - a.similarity),
       doubtful: group.doubtful || other.doubtful,
+      ambiguous: !group.concept && !other.concept && (group.ambiguous || other.ambiguous),
       decision: "",
       changed: true,
     });
@@ -204,7 +208,7 @@ class Model {
 
   // Null is a new concept. Whether its id is taken is asked when it is accepted, so that must be done again.
   setConcept(group, concept) {
-    const fields = { concept, nearest: withConcept(group.nearest, group.concept), decision: "", changed: true };
+    const fields = { concept, nearest: withConcept(group.nearest, group.concept), ambiguous: false, decision: "", changed: true };
     this.#commit(`concept of “${group.name}”`, [group.with(fields)]);
   }
 
@@ -350,6 +354,7 @@ class Model {
       parent: given.find((row) => row.parent)?.parent ?? "",
       neighbours: parts.flatMap(([group]) => group.neighbours),
       doubtful: !all && parts.some(([group]) => group.doubtful),
+      ambiguous: !concept && home.ambiguous,
       decision: all ? ACCEPT : "",
       grouped: own.some((row) => row?.decision === GROUP),
     });
