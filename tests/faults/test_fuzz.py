@@ -25,8 +25,8 @@ from .test_flips import BUNDLE, use
 from .workshop import Workshop
 
 _checked = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-slow = settings(max_examples=400 if FULL else 12, deadline=None, derandomize=True, suppress_health_check=_checked)
-quick = settings(max_examples=3000 if FULL else 150, deadline=None, derandomize=True, suppress_health_check=_checked)
+slow = settings(max_examples=300 if FULL else 8, deadline=None, derandomize=True, suppress_health_check=_checked)
+quick = settings(max_examples=3000 if FULL else 100, deadline=None, derandomize=True, suppress_health_check=_checked)
 
 
 @dataclass(frozen=True)

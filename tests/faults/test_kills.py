@@ -29,7 +29,7 @@ def points(case: Case, changes: list[str], full: bool) -> list[Fault]:
         return [Fault(at) for at in every] + [Fault(at, after=True) for at in moves]
     others = [at for at in every if at not in moves]
     draw = random.Random(case.name)
-    chosen = [*draw.sample(moves, 1 if case.slow else 2), *draw.sample(others, 0 if case.slow else 1)]
+    chosen = [*draw.sample(moves, 1), *draw.sample(others, 0 if case.slow else 1)]
     return [Fault(at, draw.random() < 0.3) for at in chosen]
 
 

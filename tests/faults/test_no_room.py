@@ -76,7 +76,7 @@ def test_full_disk(workshop: Workshop, table: Table, full: bool) -> None:
             work = workshop.copy(reference.start, place / "work")
             call(work, command, case.words)
             needed = max(64, 2 * (occupied(work) - begun) + 512)
-        for step in range(_SIZES) if full else (1,):
+        for step in range(_SIZES if full else 1):
             with disk(workshop.top / "disk", begun + 16 + needed * step // _SIZES) as place:
                 work = workshop.copy(reference.start, place / "work")
                 run = call(work, command, case.words)
