@@ -1,12 +1,13 @@
 # make demo   set up, build the demo bundle, link three notes, write a page
 # make test   set up and run the tests
 # make check  format, lint, types and tests
+# make faults kill, crowd, fill and damage every writer at every point, and write the table of docs/reliability.md
 # make bench  accuracy and speed tables (needs the data folder beside the repository)
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test lint check bench clean
+.PHONY: demo test lint check faults bench clean
 
 demo: $(VENV)/ready
 	$(BIN)/medlink demo -o out/demo
@@ -20,6 +21,13 @@ lint: $(VENV)/ready-dev
 	$(BIN)/mypy
 
 check: lint test
+
+faults: $(VENV)/ready-dev
+	mkdir -p out/bench
+	$(BIN)/python benchmarks/faults.py --points full > out/bench/faults.out; code=$$?; cat out/bench/faults.out; exit $$code
+	$(BIN)/python benchmarks/reports.py write faults --command "python benchmarks/faults.py --points full" \
+	  < out/bench/faults.out
+	$(BIN)/python benchmarks/reports.py fill
 
 bench: $(VENV)/ready-dev
 	PYTHON=$(BIN)/python sh benchmarks/run.sh

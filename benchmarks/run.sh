@@ -30,6 +30,7 @@ report accuracy accuracy.py --work "$work/accuracy"
 report speed speed.py --work "$work/speed"
 report encoder encoder.py
 report install install_cost.py --work "$work/install"
+report faults faults.py --points "${POINTS:-full}"
 
 # An encoder that never met the concepts on which clustering and CODER++ are measured.
 if wanted clustering guards known known-all cluster-cost coderpp && [ ! -e "$work/held-out" ]; then

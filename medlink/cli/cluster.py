@@ -21,7 +21,7 @@ _PATH = click.Path(path_type=Path)
 
 @click.command()
 @click.argument("terms")
-@click.option("-o", "--out", type=_PATH, help="Output file [default: standard output].")
+@click.option("-o", "--out", type=_PATH, help="Output file  [default: standard output]")
 @click.option(
     "--format", "shape", default="tsv", show_default=True, type=click.Choice(get_args(Shape)),
     help="A line for each term, or a JSON object for each cluster.",

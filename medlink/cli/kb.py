@@ -15,6 +15,7 @@ import click
 from medlink.cli.options import Commands
 from medlink.errors import ConfigError
 from medlink.files.escapes import visible
+from medlink.files.parts import MANIFEST
 from medlink.kb.readers import formats
 from medlink.language.tags import named_tag
 
@@ -118,6 +119,8 @@ def build(
         click.echo(_json(report.to_dict()))
         return
     click.echo("\n".join(map(visible, report.lines())))
+    if bundle and (target.parent / MANIFEST).exists():
+        click.echo("the bundle stays as it is until it is built")
     if bundle:
         click.echo(f"next: medlink index build {shlex.quote(out)}")
 

@@ -11,6 +11,7 @@ import click
 
 from medlink import __version__
 from medlink.errors import MedlinkError
+from medlink.files.escapes import visible
 
 # command -> (module, one-line help): the help stands here so that listing commands imports none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -81,7 +82,7 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
 
 
 def _stop(line: str, code: int) -> NoReturn:
-    click.echo(f"medlink: {line}", err=True)
+    click.echo(f"medlink: {visible(line)}", err=True)
     sys.exit(code)
 
 

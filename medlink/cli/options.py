@@ -60,10 +60,12 @@ def given(options: Mapping[str, Any], kind: type[Settings]) -> dict[str, Any]:
 
 
 def _shown(default: Any) -> str:
-    """A default as a user would type it; empty where there is none, or for a flag."""
-    if default in (None, (), "") or isinstance(default, bool):
+    """A default as a user would type it; empty where there is none, or for a flag that is off."""
+    if default in (None, (), "") or default is False:
         return ""
-    return f"{default:g}" if isinstance(default, float) else str(default)
+    if isinstance(default, tuple):
+        return ", ".join(map(str, default))
+    return "on" if default is True else f"{default:g}" if isinstance(default, float) else str(default)
 
 
 def _type(field: FieldInfo) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from medlink.errors import ConfigError
 StrPath = str | os.PathLike[str]
 logger = logging.getLogger("medlink")
 _LOCK, _DRAFT, _OLD = ".lock", "draft", "old"
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux, for which Python has no call
 _FILE = "name a file in a folder that you can write to and that has room"
 _FOLDER = "name a place that you can write to and that has room"
 
@@ -33,8 +34,9 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
     """A folder to fill, which takes its place when the block ends without an error.
 
     A folder that was there goes and leaves the new one its mode. After an error it is there and nothing else. A kill
-    leaves the old folder or the new one whole; between the two renames it leaves none, and the next call puts the old
-    one back. Of two processes that write one folder at the same time the last to end wins.
+    leaves the old folder or the new one whole. Where the file system cannot let two folders change places in one step,
+    a kill between two renames leaves none, and the next call puts the old one back. Of two processes that write one
+    folder at the same time the last to end wins.
 
     The folder of ``path`` is made when it is not there; ``what`` names the new one in the :class:`ConfigError` that
     says that it cannot be written.
@@ -50,6 +52,8 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
         with alone(target.parent):
             if target.exists():
                 draft.chmod(stat.S_IMODE(target.stat().st_mode))
+                if _exchanged(draft, target):
+                    return
                 os.replace(target, work / _OLD)
             try:
                 os.replace(draft, target)
@@ -57,6 +61,14 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
                 with suppress(FileNotFoundError):
                     os.replace(work / _OLD, target)
                 raise
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Let two folders of one file system change places in one step; ``False`` where that is not possible."""
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None), "renameat2", None)
+    return call is not None and call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def open_array(folder: Path, name: str) -> Array:
         return array.view(np.ndarray)
     except FileNotFoundError:
         raise BundleError("a file of the index is missing", path=path, remedy=REBUILD) from None
-    except (ValueError, OSError, EOFError) as error:
+    except Exception as error:  # NumPy parses a damaged header as Python: tokens, syntax, memory, whatever it is
         raise BundleError(f"a file of the index is damaged: {error}", path=path, remedy=REBUILD) from error
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,38 @@ from medlink.language.text import Inflector, normalise
 from medlink.models import Encoder
 from medlink.records import Name
 
+_DAMAGE = (LookupError, ValueError, ArithmeticError, RuntimeError, MemoryError)
+"""What arrays raise, at whatever is done with them, that do not hold what was written."""
 
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+def _named(method: F) -> F:
+    @wraps(method)
+    def named(self: ConceptIndex, *args: Any, **options: Any) -> Any:
+        try:
+            return method(self, *args, **options)
+        except _DAMAGE as error:
+            # its text may be that of a note
+            raise BundleError(
+                f"what the index holds does not fit together ({type(error).__name__})",
+                path=self.folder,
+                remedy="run 'medlink index verify', which names the damaged file",
+            ) from error
+
+    return cast("F", named)
+
+
+def _damage_is_named(kind: type[T]) -> type[T]:
+    """Let the methods of a class raise :class:`BundleError` for what damaged arrays raise."""
+    for name, method in list(vars(kind).items()):
+        if callable(method) and (name == "__init__" or name[0] != "_"):
+            setattr(kind, name, _named(method))
+    return kind
+
+
+@_damage_is_named
 class ConceptIndex:
     """A saved index, opened by memory-mapping.
 
@@ -104,6 +136,8 @@ class ConceptIndex:
             values: Array = listed if isinstance(listed, np.ndarray) else np.fromiter(listed, object)
             found.append((left[here], values))
             left = left[~here]
+        if len(left):
+            raise LookupError("a key that no part has")
         if len(parts) == 1:
             return values
         out = np.empty((len(keys), *values.shape[1:]), dtype=values.dtype)

@@ -69,7 +69,7 @@ class NameDictionary:
                 if form:
                     forms[f"{language}:{form} "].add(row)
         trie = marisa_trie.Trie(sorted(forms))
-        trie.save(str(folder / _TRIE))
+        (folder / _TRIE).write_bytes(trie.tobytes())
         by_id = sorted((trie.key_id(key), sorted(rows)) for key, rows in forms.items())
         save_groups(folder, "form_rows", [rows for _, rows in by_id])
         return cls(folder, names)

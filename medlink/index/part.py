@@ -130,9 +130,9 @@ class Part:
                 progress("names embedded", stop, len(table))
         kind = kind or choose(len(table))
         index = vector_index(kind)(encoder.dimension, threads=threads)
-        index.add(vectors)
+        graph, near = (partial(progress, what) if progress else None for what in ("graph", "nearest names"))
+        index.add(vectors, graph)
         index.save(folder)
-        near = partial(progress, "nearest names") if progress else None
         save_array(folder, "near", nearest(vectors, NEAR, progress=near)[0].astype(np.int32))
         concept, row = table.rows_of(np.arange(len(table.concept_ids)))
         sums = np.zeros((len(table.concept_ids), encoder.dimension), dtype=np.float32)

@@ -130,7 +130,10 @@ class KnowledgeBase:
 
     @cached_property
     def _counts(self) -> list[dict[str, Any]]:
-        return list(json.loads(self._meta["counts"]))
+        try:
+            return list(json.loads(self._meta["counts"]))
+        except (KeyError, ValueError, TypeError) as error:
+            raise KnowledgeBaseError("its counts are damaged", path=self.path, remedy=REMEDY) from error
 
     def sources(self) -> list[Source]:
         """The sources, in the order in which they were loaded, each with the languages of its names."""

@@ -126,3 +126,15 @@ def test_a_table_is_needed(bundle: Path) -> None:
     result = CliRunner().invoke(app, ["index", "add", str(bundle)])
     assert result.exit_code == 2
     assert "--table" in result.output
+
+
+def test_a_newer_knowledge_base_waits(bundle: Path, table: Path) -> None:
+    said = run("kb", "build", bundle, "--table", table, "--max-bad-share", 1).splitlines()
+    assert said[-2:] == ["the bundle stays as it is until it is built", f"next: medlink index build {bundle}"]
+    told = json.loads(run("index", "info", bundle))["waiting"]
+    assert told == f"{bundle / 'kb.sqlite'} is not in the bundle until 'medlink index build {bundle}'"
+    assert Linker(bundle).link(["pain"])[0].nil
+    run("index", "build", bundle)
+    assert "waiting" not in json.loads(run("index", "info", bundle))
+    assert Linker(bundle).link(["pain"])[0].concept_id == "X:3"
+    assert not (bundle / "kb.sqlite").exists()

@@ -62,6 +62,13 @@ def test_every_option_is_in_the_docs() -> None:
                 assert named & {*option.opts, *option.secondary_opts}, f"{' '.join(path)}: {option.opts}"
 
 
+def test_an_error_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["index", "info", "a\nb\x1b[2J"])
+    line = capsys.readouterr().err
+    assert (line.count("\n"), "\x1b" in line, r"a\nb\u001b[2J" in line) == (1, False, True)
+
+
 def test_listing_commands_imports_none_of_them() -> None:
     code = (
         "import sys; from medlink.cli.main import main\n"
@@ -116,6 +123,12 @@ def test_errors_name_the_option_as_typed(
 @pytest.mark.parametrize(("path", "command"), EVERY, ids=lambda x: " ".join(x) if isinstance(x, tuple) else "")
 def test_no_help_is_cut_short(path: tuple[str, ...], command: click.Command) -> None:
     assert "..." not in CliRunner().invoke(app, [*path[1:], "-h"]).output.partition("\n\n")[2]
+
+
+def test_defaults_in_the_help_can_be_typed() -> None:
+    said = CliRunner().invoke(app, ["train", "static", "-h"], terminal_width=200).output
+    assert re.search(r"--sizes INTEGER +Length of n-grams; may be repeated\.  \[default: 3, 4, 5\]", said)
+    assert re.search(r"--words / --no-words +Whether each whole word is a feature too\.  \[default: on\]", said)
 
 
 def test_demo(tmp_path: Path) -> None:

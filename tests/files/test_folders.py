@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import ConfigError
+from medlink.files import folders
 from medlink.files.folders import locked, made_folder, remove, scratch_folder, whole_folder
 
 
@@ -122,6 +123,7 @@ def counted(source, target):
     replace(source, target)
 
 os.replace = counted
+folders._exchanged = lambda one, other: False
 with folders.whole_folder(path) as draft:
     (draft / "one").write_text("half")
     (draft / "below").mkdir()
@@ -155,6 +157,24 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
     assert (content(path), names(tmp_path)) == ("new", ["a", "b"])
 
 
+def test_a_hidden_folder_that_has_no_lock_yet_or_no_more(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    with begun(path, "wait") as process:
+        process.kill()
+    (left,) = tmp_path.iterdir()
+    (left / ".lock").unlink()
+    write(path)
+    assert (content(path), names(tmp_path)) == ("new", ["a"])
+
+
+def test_an_old_folder_is_there_until_the_new_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They change places in one step: no rename that a kill could part from another."""
+    write(tmp_path / "a", "old")
+    monkeypatch.setattr(os, "replace", lambda source, target: pytest.fail("a rename"))
+    write(tmp_path / "a")
+    assert (content(tmp_path / "a"), names(tmp_path)) == ("new", ["a"])
+
+
 def test_a_kill_between_the_renames(tmp_path: Path) -> None:
     path = tmp_path / "a"
     write(path, "old")
@@ -179,6 +199,7 @@ def test_an_old_folder_that_cannot_be_put_back_waits_for_the_next_call(
         real(source, target)
 
     monkeypatch.setattr(os, "replace", fails)
+    monkeypatch.setattr(folders, "_exchanged", lambda one, other: False)
     with pytest.raises(ConfigError, match="Input/output error"):
         write(path)
     monkeypatch.undo()

@@ -30,6 +30,7 @@ from medlink.spacy_components.pipeline import build_pipeline
 from tests.index.test_bundle import part, parts, refer, small_kb
 from tests.models.test_static import random_encoder
 
+_NOISE = 0.02  # score of what is like nothing in the bundle
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -88,6 +89,8 @@ def differing(links: list[Link], others: list[Link], within: float) -> list[tupl
             same = best is wanted
         else:
             same = best.concept_id == wanted.concept_id and abs(best.score - wanted.score) <= within
+            # each part weighs n-grams by its own names, so that names without any likeness may come from one alone
+            same |= max(best.score, wanted.score) < _NOISE
         if not same:
             found.append((link.mention, str(best), str(wanted)))
     return found

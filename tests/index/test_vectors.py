@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index.vectors import FLAT_LIMIT, choose, hnsw, kinds, vector_index
+from medlink.index.vectors import FLAT_LIMIT, base, choose, hnsw, kinds, vector_index
 from medlink.index.vectors.library import gpu_count
 
 
@@ -23,6 +23,31 @@ def saved(folder: Path, x: np.ndarray, kind: str = "flat") -> Path:
     index.add(x[len(x) // 2 :])
     index.save(folder)
     return folder
+
+
+def test_a_graph_that_is_watched_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hnsw, "_EVERY", 0.001)
+    x, seen = vectors(3000), list[tuple[int, int]]()
+    for name, progress in (("alone", None), ("watched", lambda *done: seen.append(done))):
+        index = vector_index("hnsw")(16)
+        index.add(x, progress)
+        (tmp_path / name).mkdir()
+        index.save(tmp_path / name)
+    alone, watched = ((tmp_path / name / "vectors.faiss").read_bytes() for name in ("alone", "watched"))
+    assert alone == watched
+    assert seen == sorted(seen)
+    assert seen[-1] == (3000, 3000)
+    assert 0 < seen[len(seen) // 2][0] < 3000
+
+
+def test_vectors_on_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Faiss itself would print it and go on."""
+    monkeypatch.setattr(base, "FILE", "full")
+    for kind in kinds():
+        index = vector_index(kind)(16)
+        index.add(vectors(10))
+        with pytest.raises(OSError, match="No space left on device"):
+            index.save(Path("/dev"))
 
 
 @pytest.mark.parametrize("kind", kinds())

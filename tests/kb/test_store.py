@@ -412,6 +412,14 @@ def test_other_application(house_kb: Path, tmp_path: Path) -> None:
         KnowledgeBase(_changed(house_kb, tmp_path / "kb", "application", "x"))
 
 
+def test_damaged_counts(house_kb: Path, tmp_path: Path) -> None:
+    with (
+        KnowledgeBase(_changed(house_kb, tmp_path / "kb", "counts", "[")) as opened,
+        pytest.raises(KnowledgeBaseError, match=r"its counts are damaged.*medlink kb build"),
+    ):
+        opened.counts()
+
+
 def test_cut_off(house_kb: Path, tmp_path: Path) -> None:
     whole = house_kb.read_bytes()
     (tmp_path / "kb").write_bytes(whole[: len(whole) // 3])

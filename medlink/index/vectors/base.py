@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -33,8 +35,11 @@ class VectorIndex(Protocol):
 
     def __len__(self) -> int: ...
 
-    def add(self, vectors: Vectors) -> None:
-        """Add vectors ``(n, dimension)``; rows are numbered on."""
+    def add(self, vectors: Vectors, progress: Callable[[int, int], object] | None = None) -> None:
+        """Add vectors ``(n, dimension)``; rows are numbered on.
+
+        ``progress`` is called with how many are in the index and how many will be.
+        """
 
     def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
         """The k rows with the largest inner product with each of the vectors ``(n, dimension)``.
@@ -99,16 +104,21 @@ class FaissIndex:
     def __len__(self) -> int:
         return int(self._storage.ntotal)
 
-    def add(self, vectors: Vectors) -> None:
+    def add(self, vectors: Vectors, progress: Callable[[int, int], object] | None = None) -> None:
         before = faiss().omp_get_max_threads()
         faiss().omp_set_num_threads(self._threads)
         try:
             if len(vectors):
-                self._index.add(np.ascontiguousarray(vectors, dtype=np.float32))
+                with self._watched(len(vectors), progress):
+                    self._index.add(np.ascontiguousarray(vectors, dtype=np.float32))
         finally:
             faiss().omp_set_num_threads(before)
         if self._on_gpu is not None:
             self._on_gpu.add(np.ascontiguousarray(vectors, dtype=np.float32))
+
+    def _watched(self, count: int, progress: Callable[[int, int], object] | None) -> AbstractContextManager[None]:
+        """Around the moment in which vectors are added: what tells how far that is, where it takes long."""
+        return nullcontext()
 
     def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
         if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
@@ -124,11 +134,27 @@ class FaissIndex:
     def vectors(self, rows: Rows) -> Vectors:
         if not len(rows):
             return np.zeros((0, self.dimension), np.float32)
+        if rows.min() < 0 or rows.max() >= len(self):
+            raise IndexError("no vector of that number")  # Faiss would read beside them
         found: Vectors = self._storage.reconstruct_batch(np.ascontiguousarray(rows, dtype=np.int64))
         return found
 
     def save(self, folder: Path) -> None:
-        faiss().write_index(self._index, str(folder / FILE))
+        failed: list[OSError] = []
+        # by Python: Faiss prints that a disk is full where it closes a file, and goes on
+        with open(folder / FILE, "wb", buffering=0) as file:
+
+            def write(content: bytes) -> None:
+                view = memoryview(content)
+                try:
+                    while view and not failed:
+                        view = view[file.write(view) :]
+                except OSError as error:
+                    failed.append(error)
+
+            faiss().write_index(self._index, faiss().PyCallbackIOWriter(write))
+        if failed:
+            raise failed[0]
 
     @classmethod
     def load(cls, folder: Path) -> Self:

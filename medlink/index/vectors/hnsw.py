@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,8 @@ _LINKS = 32
 _BUILD_WIDTH = 80
 _SEARCH_WIDTH = 64
 _FEW = 8  # rows that half the width finds as well
+_SAMPLED = 16  # of so many names one is looked at to tell how far the graph is
+_EVERY = 0.2  # seconds between two looks
 _SMALL = 10_000  # so few allowed rows are searched exactly
 
 
@@ -33,6 +38,33 @@ class Index(FaissIndex):
     @staticmethod
     def _vectors_of(index: Any) -> Any:
         return index.storage
+
+    @contextmanager
+    def _watched(self, count: int, progress: Callable[[int, int], object] | None) -> Iterator[None]:
+        # Vectors that are added a few at a time would make another graph, and Faiss says nothing as it goes. So the
+        # tables of links are laid out before, where they stay while they fill, and another thread looks at a sample.
+        if progress is None or len(self):
+            yield
+            return
+        hnsw = self._index.hnsw
+        hnsw.prepare_level_tab(count, False)
+        firsts = faiss().vector_to_array(hnsw.offsets)[:-1:_SAMPLED].astype(np.int64)
+        links = faiss().rev_swig_ptr(hnsw.neighbors.data(), hnsw.neighbors.size())
+        hnsw.offsets.resize(1)  # Faiss lays them out again, by the same levels and in the same place
+        ended = Event()
+
+        def watch() -> None:
+            while not ended.wait(_EVERY):
+                progress(int((links[firsts] >= 0).mean() * count), count)
+
+        watcher = Thread(target=watch, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
+        progress(count, count)
 
     def _asked(self, k: int, allowed: NDArray[np.bool_] | None) -> tuple[Any, Any]:
         if allowed is not None and np.count_nonzero(allowed) <= _SMALL:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -10,7 +11,7 @@ from typing import Any, TextIO
 
 from medlink.errors import ConfigError
 from medlink.files.folders import one_error
-from medlink.files.json import read_json, write_json
+from medlink.files.json import json_text, read_json, write_json
 from medlink.files.whole import check_targets, is_replaced, put_in_place, standard_output, whole_text
 from medlink.notes.reading import Note
 from medlink.notes.writers.protocol import Job, LinkedMention
@@ -110,9 +111,12 @@ class _Unfinished:
             return None, 0, 0
         try:
             held = read_json(self.state)
-            notes, size = (int(held[name]) if begun else 0 for name in ("notes", "bytes"))
-            return str(held["job"]), notes, size
-        except (OSError, ValueError, TypeError, KeyError) as error:
+            job, notes, size = held["job"], held["notes"], held["bytes"]
+            # a number that is another one would cost notes, or give some twice
+            if held != _state(job, notes, size):
+                raise ValueError("it is not as it was written")
+            return (job, notes, size) if begun else (job, 0, 0)
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise ConfigError("is no state of an unfinished output", path=self.state, remedy=remedy) from error
 
     @contextmanager
@@ -142,8 +146,14 @@ class _Unfinished:
         self._save()
 
     def _save(self) -> None:
-        write_json(self.state, {"job": self._key, "notes": self.notes, "bytes": self.size}, "the state of the output")
+        write_json(self.state, _state(self._key, self.notes, self.size), "the state of the output")
 
     def _drop(self) -> None:
         self.part.unlink(missing_ok=True)
         self.state.unlink(missing_ok=True)
+
+
+def _state(job: str, notes: int, size: int) -> dict[str, Any]:
+    """What the state of an unfinished output says: its job, the notes and bytes that are finished, and a hash of it."""
+    said = {"job": job, "notes": notes, "bytes": size}
+    return {**said, "hash": hashlib.sha256(json_text(said).encode()).hexdigest()}

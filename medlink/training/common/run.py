@@ -16,7 +16,7 @@ import torch
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.files.folders import locked, made_folder, remove
+from medlink.files.folders import locked, made_folder, remove, scratch_folder
 from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
@@ -191,7 +191,9 @@ def training_run(
     with work_folder(folder, options, progress, evaluate, out=out) as run:
         yield run
     if run.first:
-        remove(folder)
+        # in one step: a part of it would be no run to go on from
+        with scratch_folder(folder, "the checkpoints") as gone:
+            folder.rename(gone / folder.name)
     run.wait()
 
 

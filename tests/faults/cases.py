@@ -1,0 +1,192 @@
+"""The writers: each command that changes a file or a folder, the folder it starts in, and what it writes."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from medlink.linking.demo import demo_folder
+
+_STEMS = ("cardio", "nephro", "hepato", "gastro", "neuro", "dermato", "osteo", "pneumo", "haemo", "arthro")
+_ENDS = ("pathia", "itis", "osis", "algia", "oma", "ectasia")
+MENTIONS = (
+    "cardiopathia",
+    "chronische Nephroitis",
+    "hepatoitis crónica",
+    "cardiopathya",
+    "gastroalgia gravis",
+    "spina ventosa 3",
+    "spina ventosa",
+    "tussis 2",
+    "tussis",
+)
+"""Names of each table of :func:`write_inputs`, and some that no table has quite like this."""
+_HEADER = "concept_id\tname\tlanguage\ttype\tparent\tsemantic_type\n"
+_DECISIONS = "id\tname\tlanguage\ttype\tparent\tdecision\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A writer.
+
+    ``before`` are commands that make the folder it starts in, ``words`` its own, ``again`` those of the next run where
+    they differ. ``targets`` are what it writes, with their kinds (:mod:`tests.faults.states`). Fewer points are taken
+    of ``slow`` ones. Where there are no words a component that was given no bundle makes its own.
+    """
+
+    name: str
+    words: str
+    targets: tuple[tuple[str, str], ...]
+    before: tuple[str, ...] = ()
+    again: str = ""
+    slow: bool = False
+
+
+_KB = "kb build house/kb.sqlite --table"
+_BUILD = "index build house --encoder encoder"
+_BUNDLE = (f"{_KB} base.tsv", _BUILD)
+_HOUSE = (("house", "bundle"), ("house", "kb"))
+_CODERPP = (
+    "train coderpp kb.sqlite -o model --start encoder --epochs 1 --anchors 64 --positives 2 --neighbours 3 "
+    "--checkpoint-steps 2"
+)
+CASES = (
+    Case("kb build, new", "kb build kb.sqlite --table base.tsv", (("kb.sqlite", "kb"),)),
+    Case(
+        "kb build, replacing",
+        "kb build kb.sqlite --table other.tsv",
+        (("kb.sqlite", "kb"),),
+        ("kb build kb.sqlite --table base.tsv",),
+    ),
+    Case("kb build, in a bundle", f"{_KB} other.tsv", _HOUSE, _BUNDLE),
+    Case("index build, new", _BUILD, _HOUSE, _BUNDLE[:1]),
+    Case("index build, replacing", _BUILD, _HOUSE, (*_BUNDLE, f"{_KB} other.tsv")),
+    Case("index build, renewing", _BUILD, _HOUSE, (*_BUNDLE, "index add house --table more.tsv")),
+    Case(
+        "index build --kb", f"{_BUILD} --kb other.sqlite", _HOUSE, (*_BUNDLE, "kb build other.sqlite --table other.tsv")
+    ),
+    Case("index add, first", "index add house --table more.tsv", _HOUSE, _BUNDLE),
+    Case(
+        "index add, again", "index add house --table last.tsv", _HOUSE, (*_BUNDLE, "index add house --table more.tsv")
+    ),
+    Case(
+        "cluster",
+        "cluster terms.txt --encoder encoder -o out.tsv --report out.html",
+        (("out.tsv", "file"), ("out.html", "file")),
+        ("cluster few.txt --encoder encoder -o out.tsv --report out.html",),
+    ),
+    Case(
+        "cluster --add-to",
+        "cluster terms.txt --bundle house --decisions decisions.tsv --add-to house -o out.tsv",
+        (*_HOUSE, ("out.tsv", "file")),
+        _BUNDLE,
+    ),
+    Case(
+        "link",
+        "link house notes.jsonl -o out.jsonl --language en",
+        (("out.jsonl", "file"),),
+        (*_BUNDLE, "link house few.jsonl -o out.jsonl --language en"),
+        slow=True,
+    ),
+    Case(
+        "link --resume",
+        "link house notes.jsonl -o out.jsonl --language en",
+        (("out.jsonl", "file"),),
+        (*_BUNDLE, "link house few.jsonl -o out.jsonl --language en"),
+        again="link house notes.jsonl -o out.jsonl --language en --resume",
+        slow=True,
+    ),
+    Case(
+        "evaluate",
+        "evaluate retrieval base.tsv queries.tsv --encoder encoder -o out.tsv",
+        (("out.tsv", "file"),),
+        ("evaluate retrieval base.tsv few.tsv --encoder encoder -o out.tsv",),
+    ),
+    Case(
+        "train static",
+        "train static kb.sqlite -o model --epochs 1 --batch-size 16 --rows 256 --dimension 16 --hidden 8 --seed 2",
+        (("model", "encoder"),),
+        (
+            "kb build kb.sqlite --table base.tsv",
+            "train static kb.sqlite -o model --epochs 1 --batch-size 16 --rows 256 --dimension 16 --hidden 8",
+        ),
+        slow=True,
+    ),
+    Case(
+        "train coderpp",
+        _CODERPP,
+        (("model", "encoder"),),
+        ("kb build kb.sqlite --table base.tsv",),
+        again=f"{_CODERPP} --resume",
+        slow=True,
+    ),
+    Case("demo", "demo -o out", (("out/bundle", "bundle"), ("out/notes.html", "file")), slow=True),
+    Case("the cached demo bundle", "", (("cache/medlink", "cached"),), slow=True),
+)
+
+
+def _rows(source: str, number: int) -> str:
+    """A table of 180 names in three languages."""
+    rows = []
+    for i, (stem, end) in enumerate(list(product(_STEMS, _ENDS))[:number]):
+        named = {"en": f"{stem}{end}", "de": f"chronische {stem.title()}{end}", "es": f"{stem}{end} crónica"}
+        rows += [f"{source}:{i}\t{name}\t{tag}\t\t{source}:0\tDisease\n" for tag, name in named.items()]
+    return _HEADER + "".join(rows)
+
+
+def added(number: int, count: int = 3) -> dict[str, str]:
+    """New concepts, other ones for each number: ids and names."""
+    word = "".join(random.Random(number).choices("bdfgklmnprst", k=4))
+    return {f"N{number}:{i}": f"morbus {'aeiou'[i % 5].join(word)} {number}" for i in range(count)}
+
+
+def table(names: dict[str, str]) -> str:
+    """A table of concepts with one name each."""
+    return _HEADER + "".join(f"{concept}\t{name}\ten\t\t\tDisease\n" for concept, name in names.items())
+
+
+def write_inputs(folder: Path) -> None:
+    """All that the commands read, and a small encoder."""
+    tables = {
+        "base.tsv": _rows("X", 60),
+        "other.tsv": _rows("Y", 40).replace("osis", "osis nova") + "Y:90\ttussis 2\ten\t\t\tSymptom\n",
+        "more.tsv": table({"X:1": "cor bovinum", "M:1": "spina ventosa 3", "M:2": "spina bifida"}),
+        "last.tsv": table({"M:1": "spina ventosa", "L:1": "tussis 2", "L:2": "tussis convulsiva"}),
+        "terms.txt": "".join(f"{stem}{end}\n" for stem, end in product(_STEMS[:4], _ENDS)) + "spina ventosa 3\n",
+        "few.txt": "cardiopathia\nnephroitis\n",
+        "decisions.tsv": f"{_DECISIONS}NEW:1\tspina ventosa 3\t\tpreferred\tX:0\taccept\n",
+        "queries.tsv": "name\tconcept_id\ncardiopathya\tX:0\nnephroitis\tX:7\n",
+        "few.tsv": "name\tconcept_id\nnephroitis\tX:7\n",
+    }
+    notes = [f'{{"id": "{i}", "text": "Known {stem}pathia, no {stem}itis."}}\n' for i, stem in enumerate(_STEMS * 7)]
+    tables |= {"notes.jsonl": "".join(notes), "few.jsonl": "".join(notes[:3])}
+    for name, text in tables.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    write_encoder(folder / "encoder")
+    # a tenth of the demo terminology, and its notes
+    demo = demo_folder()
+    shutil.copytree(demo, folder / "demo")
+    lines = (demo / "terminology.tsv").read_text("utf-8").splitlines(keepends=True)
+    (folder / "demo" / "terminology.tsv").write_text("".join(lines[: len(lines) // 10]), encoding="utf-8")
+
+
+def write_encoder(folder: Path) -> None:
+    """A static encoder with weights drawn at random, which embeds as surely as a trained one."""
+    from medlink.models import StaticConfig, StaticEncoder
+    from medlink.models.static.encoder import quantise
+
+    rows, width, hidden = 512, 16, 8
+    draw = np.random.default_rng(1)
+    codes, scale = quantise(draw.normal(size=(rows, width)).astype(np.float32))
+    shapes = {
+        "norm.weight": (width,), "norm.bias": (width,), "up.weight": (hidden, width), "up.bias": (hidden,),
+        "down.weight": (width, hidden), "down.bias": (width,),
+    }  # fmt: skip
+    weights = {name: draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+    config = StaticConfig(rows=rows, dimension=width, hidden=hidden)
+    StaticEncoder(config, {"table": codes, "scale": scale, **weights}).save(folder)

@@ -1,0 +1,101 @@
+"""What stands at a place, told by opening it as a user does; nothing here knows how a bundle is laid out."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from medlink.errors import MedlinkError
+
+State = Any
+"""Plain data; ``None`` where there is nothing that can be opened."""
+SCALE = 3
+"""Decimals of a score: its last bits depend on how many names are compared at once."""
+
+
+def links(bundle: str | Path, mentions: Sequence[str]) -> list[Any]:
+    """What a bundle links mentions to, with the candidates."""
+    from medlink.index import Bundle
+    from medlink.linking import Linker
+
+    return shown(Linker(Bundle(bundle)).link(list(mentions)))
+
+
+def shown(found: Sequence[Any]) -> list[Any]:
+    """Links as plain data."""
+    return [
+        [link.mention, link.concept_id, [[one.concept_id, round(one.score, SCALE)] for one in link.candidates]]
+        for link in found
+    ]
+
+
+def _bundle(path: Path) -> State:
+    from medlink.index import Bundle
+    from medlink.linking import Linker
+
+    from .cases import MENTIONS
+
+    opened = Bundle(path)
+    names = sorted([name.concept_id, name.text, name.language] for name in opened.kb.iter_names())
+    return {"names": _digest(repr(names)), "links": shown(Linker(opened).link(list(MENTIONS)))}
+
+
+def _kb(path: Path) -> State:
+    from medlink.kb import KnowledgeBase
+
+    with KnowledgeBase(path) as opened:
+        names = sorted([name.concept_id, name.text, name.language] for name in opened.iter_names())
+        return {"content": opened.content_hash, "names": _digest(repr(names))}
+
+
+def _cached(path: Path) -> State:
+    return next((_bundle(one) for one in sorted(path.glob("demo-*"))), None)
+
+
+def _encoder(path: Path) -> State:
+    from medlink.models import load_encoder
+
+    if not path.is_dir():
+        return None
+    encoder = load_encoder(path)
+    return [encoder.fingerprint, encoder.encode(["cardiopathia"]).round(SCALE).tolist()]
+
+
+def _file(path: Path) -> State:
+    return _digest(path.read_bytes()) if path.exists() else None
+
+
+def _digest(content: bytes | str) -> str:
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:16]
+
+
+_KINDS: dict[str, Callable[[Path], State]] = {
+    "bundle": _bundle,
+    "cached": _cached,
+    "encoder": _encoder,
+    "file": _file,
+    "kb": _kb,
+}
+
+
+def states(targets: Sequence[tuple[str, str]]) -> list[State]:
+    """The state of each target, a path and its kind. For :func:`tests.faults.children.call`."""
+    found = []
+    for path, kind in targets:
+        try:
+            found.append(_KINDS[kind](Path(path)))
+        except MedlinkError:
+            found.append(None)
+    return found
+
+
+def listing(folder: Path) -> list[str]:
+    """Everything below a folder but empty lock files, with the hashes in names left out.
+
+    That is what two runs of a command have in common.
+    """
+    found = (path for path in folder.rglob("*") if path.name != ".lock" or path.stat().st_size)
+    return sorted(re.sub(r"(?<=-)[0-9a-f]{8,}", "HASH", str(path.relative_to(folder))) for path in found)

@@ -1,0 +1,126 @@
+"""One flipped bit in any file of a bundle: the old links, or a refusal; ``medlink index verify`` finds every one."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .cases import MENTIONS
+from .children import Task, call, command, together
+from .conftest import Table
+from .states import shown
+from .workshop import Tally, Workshop
+
+_BASE, _BUILD = "kb build house/kb.sqlite --table base.tsv", "index build house --encoder encoder"
+BUNDLE = (_BASE, _BUILD, "index add house --table more.tsv")
+_HEADER = 64
+"""Bytes in which a file says what it is."""
+
+
+@dataclass(frozen=True)
+class Flip:
+    """One bit of a file; with ``rotten`` the times of the file stay, as where a disk forgets."""
+
+    path: Path
+    byte: int
+    bit: int
+    rotten: bool
+
+    def __enter__(self) -> None:
+        self._turn(self.rotten)
+
+    def __exit__(self, *error: object) -> None:
+        self._turn(True, self.times)
+
+    def _turn(self, keep: bool, times: tuple[int, int] | None = None) -> None:
+        status = self.path.stat()
+        content = bytearray(self.path.read_bytes())
+        content[self.byte] ^= 1 << self.bit
+        # the same file, as a disk has it, not a new one
+        with self.path.open("r+b") as file:
+            file.write(content)
+        if keep:
+            os.utime(self.path, ns=times or (status.st_atime_ns, status.st_mtime_ns))
+        object.__setattr__(self, "times", (status.st_atime_ns, status.st_mtime_ns))
+
+
+def flips(bundle: Path, *, of_header: int, elsewhere: int, rotten: bool) -> Iterator[Flip]:
+    """Some bits of the beginning of every file, and some of the rest; none of an empty file."""
+    for path in sorted(path for path in bundle.rglob("*") if path.is_file() and path.stat().st_size):
+        size, draw = path.stat().st_size, random.Random(f"{path.name} {rotten}")
+        begin = range(min(size, _HEADER))
+        rest = range(len(begin), size)
+        chosen = draw.sample(begin, min(of_header, len(begin))) + draw.sample(rest, min(elsewhere, len(rest)))
+        yield from (Flip(path, at, draw.randrange(8), rotten) for at in sorted(chosen))
+
+
+def use(bundle: str, trusting: bool = False) -> Any:
+    """Open a bundle, link with it and ask its knowledge base; ``trusting`` as a large one, whose files are not read to
+    the end when it is opened."""
+    from medlink.files import parts
+    from medlink.index import Bundle
+    from medlink.linking import Linker
+
+    if trusting:
+        parts._SMALL = 0
+    opened = Bundle(bundle)
+    found = shown(Linker(opened).link(list(MENTIONS)))
+    names = [[name.concept_id, name.text] for name in opened.kb.search("cardio", 5, None)]
+    return [found, names, opened.kb.parents("X:7"), opened.kb.preferred_name("X:1", "de")]
+
+
+def verify(found: list[Flip]) -> list[int]:
+    """The exit code of ``medlink index verify`` for each flip, one at a time."""
+    codes = []
+    for flip in found:
+        with flip:
+            codes.append(command("index verify house"))
+    return codes
+
+
+@pytest.fixture(scope="module")
+def work(workshop: Workshop) -> Path:
+    """A folder with a bundle to which something was added."""
+    return workshop.copy(workshop.start(BUNDLE), workshop.top / "flips")
+
+
+@pytest.mark.parametrize("rotten", [False, True], ids=["written", "rotten"])
+def test_one_flipped_bit(rotten: bool, work: Path, table: Table, full: bool) -> None:
+    before, tally = call(work, use, "house").value, Tally()
+    assert before
+    every = list(flips(work / "house", of_header=4 if full else 1, elsewhere=6 if full else 1, rotten=rotten))
+    for flip in every if full else random.Random(1).sample(every, 10):
+        with flip:
+            after = call(work, use, "house", rotten)
+        where = f"bit {flip.bit} of byte {flip.byte} of {flip.path.relative_to(work)}"
+        if after.signal or (after.traceback and not rotten):
+            tally.add("", f"{where}: {after.crashed}")
+        elif after.value is None:
+            tally.add("refused" if after.refused else "unnoticed")
+        elif after.value == before:
+            tally.add("old")
+        else:
+            tally.add("unnoticed", "" if rotten else f"{where}: links {after.value}, {before} expected")
+    assert call(work, use, "house").value == before
+    table.take("a flipped bit, the time of the file kept" if rotten else "a flipped bit", "use of a bundle", tally)
+
+
+def test_verify_finds_every_flip(work: Path, table: Table, full: bool) -> None:
+    assert call(work, command, "index verify house").value == 0
+    tally = Tally()
+    every = list(flips(work / "house", of_header=4 if full else 1, elsewhere=6 if full else 1, rotten=True))
+    parts = [every[start : start + 50] for start in range(0, len(every), 50)]
+    for part in parts:
+        (done,) = together([Task(work, verify, (part,))])
+        assert done.value is not None, done.crashed
+        assert "Traceback" not in done.err
+        for flip, code in zip(part, done.value, strict=True):
+            missed = f"bit {flip.bit} of byte {flip.byte} of {flip.path.relative_to(work)} gives {code}"
+            tally.add("refused", "" if code == 1 else missed)
+    table.take("a flipped bit, the time of the file kept", "index verify", tally)

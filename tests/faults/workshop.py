@@ -1,0 +1,123 @@
+"""Folders that writers start in, what they should leave, and one faulty run after the other compared with it."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .cases import Case, write_inputs
+from .children import Done, call, command
+from .faults import Fault
+from .states import State, listing, states
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A run without a fault: the folder it starts in, the states before and after, what lies there then, and how long
+    it takes. ``changes`` are the calls that changed the folder, in their order."""
+
+    start: Path
+    old: list[State]
+    new: list[State]
+    listing: list[str]
+    changes: list[str]
+    seconds: float
+
+
+@dataclass
+class Tally:
+    """What became of the runs of one kind: counted, and those that may not be, described."""
+
+    runs: int = 0
+    found: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+    def add(self, what: str, problem: str = "") -> None:
+        """Count a run; one with a problem is counted as nothing else."""
+        self.runs += 1
+        self.found["other" if problem else what] += 1
+        if problem:
+            self.problems.append(problem)
+
+
+class Workshop:
+    """Start folders, each made once, and copies of them to work in."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+        self._starts: dict[tuple[str, ...], Path] = {}
+        self._references: dict[Case, Reference] = {}
+
+    def start(self, before: tuple[str, ...]) -> Path:
+        """The folder that some commands make of the inputs, one after the other."""
+        if before not in self._starts:
+            earlier = self.start(before[:-1]) if before else None
+            folder = self.top / f"start-{len(self._starts)}"
+            if earlier is None:
+                folder.mkdir(parents=True)
+                write_inputs(folder)
+            else:
+                shutil.copytree(earlier, folder, symlinks=True)
+                run = call(folder, command, before[-1])
+                assert run.value == 0, (before[-1], run)
+            self._starts[before] = folder
+        return self._starts[before]
+
+    def copy(self, start: Path, work: Path | None = None) -> Path:
+        """A copy of a start folder, with its times, in place of the one before."""
+        work = work or self.top / "work"
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(start, work, symlinks=True, dirs_exist_ok=True)
+        return work
+
+    def reference(self, case: Case) -> Reference:
+        """A run of a writer without a fault."""
+        if case not in self._references:
+            start = self.start(case.before)
+            old = call(start, states, case.targets)
+            work = self.copy(start)
+            run = call(work, command, case.words)
+            assert run.value == 0, (case.name, run)
+            new = call(work, states, case.targets)
+            assert old.value != new.value, (case.name, old, new)
+            self._references[case] = Reference(start, old.value, new.value, listing(work), run.changes, run.seconds)
+        return self._references[case]
+
+    def killed(self, case: Case, tally: Tally, *, fault: Fault | None = None, kill_after: float | None = None) -> None:
+        """Kill a run of a writer, look at what is there, and run it again to the end."""
+        reference, which = self.reference(case), fault or f"after {kill_after} s"
+        work = self.copy(reference.start)
+        run = call(work, command, case.words, fault=fault, kill_after=kill_after)
+        if run.crashed and run.signal != 9:
+            tally.add("", f"{case.name}, {which}: {run.crashed}")
+            return
+        after = call(work, states, case.targets)
+        what, problem = judge(after, reference)
+        if not problem:
+            again = call(work, command, case.again or case.words)
+            last = call(work, states, case.targets)
+            if again.value != 0:
+                problem = f"the next run says: {again.err.strip() or again.crashed}"
+            elif last.value != reference.new:
+                problem = f"the next run gives {last.value or last.crashed}, {reference.new} expected"
+            elif listing(work) != reference.listing:
+                problem = f"the next run leaves {differences(work, reference.listing)}"
+        tally.add(what, problem and f"{case.name}, {which}: {problem}")
+
+
+def differences(folder: Path, expected: list[str]) -> str:
+    """What lies in a folder and is not expected, and the other way round."""
+    more, less = Counter(listing(folder)), Counter(expected)
+    return f"{sorted((more - less).elements())} beyond, and lacks {sorted((less - more).elements())}"
+
+
+def judge(after: Done, reference: Reference) -> tuple[str, str]:
+    """``old`` or ``new``, and what is wrong where it is neither; of several targets each may be one or the other."""
+    if after.value is None:
+        return "", f"looking at it: {after.crashed}"
+    for number, found in enumerate(after.value):
+        if found not in (reference.old[number], reference.new[number]):
+            return "", f"target {number} is {found}"
+    return ("old" if after.value == reference.old else "new"), ""

@@ -1,0 +1,187 @@
+"""Damage to a bundle: refused on opening where a program did it, found by ``medlink index verify`` wherever it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from medlink.cli.main import app
+from medlink.errors import BundleError, MedlinkError
+from medlink.files import parts as store
+from medlink.index import Bundle, ConceptIndex, build_bundle, extend_bundle
+from medlink.kb import Input, KnowledgeBase
+from medlink.linking import Linker
+from medlink.records import Link
+from tests.index.test_bundle import part, small_kb
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of two parts."""
+    folder = tmp_path_factory.mktemp("made")
+    build_bundle(folder / "bundle", kb=small_kb(folder / "kb.sqlite"))
+    (folder / "more.tsv").write_text("id\tname\tlanguage\nX:3\tpain\ten\nX:3\tSchmerz\tde\n", encoding="utf-8")
+    extend_bundle(folder / "bundle", [Input("table", folder / "more.tsv")])
+    return folder / "bundle"
+
+
+@pytest.fixture
+def bundle(made: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(made, tmp_path / "bundle")
+
+
+def links(bundle: Path) -> list[Link]:
+    linker = Linker(bundle)
+    linker.index.find("He has fever and pain.", "en")
+    return linker.link(["fever", "fevers", "pian", "Schmerz", "cough"])
+
+
+def flip(path: Path, bit: int, *, keep_time: bool) -> None:
+    status = path.stat()
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+    if keep_time:
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def files(bundle: Path) -> list[Path]:
+    return sorted(path for path in bundle.rglob("*") if path.is_file() and path.name != ".lock")
+
+
+def test_a_flipped_bit_in_any_file_is_refused(bundle: Path) -> None:
+    rng = random.Random(1)
+    before = links(bundle)
+    for path in files(bundle):
+        content = path.read_bytes()
+        flip(path, rng.randrange(8 * len(content)), keep_time=False)
+        with pytest.raises(MedlinkError, match=r"Remedy: .*medlink (index|kb) build"):
+            links(bundle)
+        path.write_bytes(content)
+    assert links(bundle) == before  # their hashes are right, whatever their times
+
+
+def test_what_no_opening_can_see_is_found_by_verify(bundle: Path) -> None:
+    """Flips that leave time and size, in files too large to be read on opening."""
+    verify = ["index", "verify", str(bundle)]
+    done = CliRunner().invoke(app, verify)
+    assert done.exit_code == 0
+    assert done.stdout.startswith(f"{bundle}: {len(files(bundle)) - 1} files, ")
+    large = [path for path in files(bundle) if path.stat().st_size > store._SMALL and path.suffix != ".json"]
+    assert {path.name for path in large} >= {"kb.sqlite", "model.safetensors", "posting_ends.npy"}
+    for path in large:
+        flip(path, 8 * 5000, keep_time=True)
+    Bundle(bundle)
+    damaged = CliRunner().invoke(app, verify)
+    assert isinstance(damaged.exception, BundleError)
+    assert [str(path) in damaged.stderr + str(damaged.exception) for path in large] == [True] * len(large)
+    assert "a file of the bundle is damaged. Remedy: copy it from another place, or run 'medlink kb build" in (
+        damaged.stderr + str(damaged.exception)
+    )
+    with pytest.raises(MedlinkError, match="the encoder"):
+        _ = Bundle(bundle).encoder
+
+
+def test_a_copy_without_times_is_hashed_until_it_is_verified(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = shutil.copytree(made, tmp_path / "copy", copy_function=shutil.copyfile)
+    hashed: list[str] = []
+    sha256 = store._sha256
+    monkeypatch.setattr(store, "_sha256", lambda path: (hashed.append(path.name), sha256(path))[1])
+    Bundle(bundle)
+    assert "kb.sqlite" in hashed
+    assert CliRunner().invoke(app, ["index", "verify", str(bundle)]).exit_code == 0
+    hashed.clear()
+    Bundle(bundle)
+    assert "kb.sqlite" not in hashed
+
+
+def test_a_manifest_that_was_edited(bundle: Path) -> None:
+    text = (bundle / "manifest.json").read_text()
+    (bundle / "manifest.json").write_text(text.replace('"version": ""', '"version": "2"'))
+    with pytest.raises(BundleError, match=r"the manifest is not as it was written.*medlink index build"):
+        Bundle(bundle)
+    with pytest.raises(BundleError, match="the manifest is not as it was written"):
+        KnowledgeBase(bundle)
+
+
+def wrong(found: Any) -> list[Any]:
+    """Values of another type than one that was found."""
+    return [value for value in (None, 3, "x", [], {}, True, -1, "../x") if type(value) is not type(found)]
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else []
+    return [path, *(place for key, value in items if key != "calibration" for place in places(value, (*path, key)))]
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "index.json"])
+def test_wrong_types(name: str, made: Path, tmp_path: Path) -> None:
+    bundle = shutil.copytree(made, tmp_path / "bundle")
+    path = bundle / name if name == "manifest.json" else part(bundle, "index") / name
+    data = json.loads(path.read_text())
+    data.pop("hash", None)
+    opened: Callable[[], object] = (
+        (lambda: Bundle(bundle)) if name == "manifest.json" else lambda: ConceptIndex(path.parent)
+    )
+    tried = 0
+    for place in places(data)[1:]:
+        if place[-1] in ("metric", "medlink") or place[:2] == ("parts", "encoder"):
+            continue
+        for value in wrong(_at(data, place)):
+            changed = json.loads(json.dumps(data))
+            _at(changed, place[:-1])[place[-1]] = value
+            path.write_text(json.dumps({**changed, "hash": store._own_hash(changed)}))
+            with pytest.raises(BundleError):
+                opened()
+            tried += 1
+    assert tried > 50
+
+
+def _at(data: Any, place: tuple[Any, ...]) -> Any:
+    for key in place:
+        data = data[key]
+    return data
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", "1" * 5000, "[" * 100_000, '"\\ud800"', '{"format": 3, "hash": "\\ud800"}']
+)
+def test_no_manifest(content: str, bundle: Path) -> None:
+    (bundle / "manifest.json").write_text(content)
+    with pytest.raises(BundleError, match="manifest"):
+        Bundle(bundle)
+
+
+def test_arrays_that_do_not_fit_together(bundle: Path) -> None:
+    """Damage that is met only as it is used is one error, without a word of the mention."""
+    linker = Linker(bundle)
+    table = linker.index.parts[0].names
+    table.rows.ends = table.rows.ends + 1000
+    with pytest.raises(BundleError, match=r"does not fit together \(IndexError\)\. Remedy: run 'medlink index verify'"):
+        linker.link(["fever"])
+    with pytest.raises(BundleError, match=r"does not fit together \(LookupError\)"):
+        linker.index.norms(np.array([77.5]))
+    with pytest.raises(IndexError, match="no vector of that number"):
+        linker.index.parts[0].vectors.vectors(np.array([99]))
+
+
+@pytest.mark.parametrize(
+    "header", [b"\x93NUMPY\x01\x00v\x00{'descr': '<i4', (", b"\x93NUMPY\x01\x00v\x00\x00", b"\x93NUMPY\x03\x00"]
+)
+def test_a_damaged_header(header: bytes, made: Path, tmp_path: Path) -> None:
+    index = shutil.copytree(part(made, "index"), tmp_path / "index")
+    path = index / "near.npy"
+    path.write_bytes(header + path.read_bytes()[len(header) :])
+    with pytest.raises(BundleError, match=r"near\.npy: a file of the index is damaged"):
+        ConceptIndex(index)

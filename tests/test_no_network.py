@@ -1,0 +1,157 @@
+"""Every command and the main calls of the library, where asking any network is an error that nobody can swallow."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from medlink.cli.main import app
+from medlink.linking.demo import demo_folder, demo_notes
+from tests.cli.biolord_folder import fill
+
+# an audit hook sees the calls of Python's own C code too, in workers as well; what it saw is written down, as a library
+# may take its error for a network that is away
+GUARD = """
+import os, sys
+
+def refuse(event, args):
+    if event in ("socket.connect", "socket.sendto", "socket.sendmsg") and type(args[1]) is not tuple:
+        return  # a socket of this machine alone, between processes
+    if event.startswith("socket.") and event.split(".")[1] in (
+        "connect", "sendto", "sendmsg", "getaddrinfo", "gethostbyname", "gethostbyaddr", "getnameinfo"
+    ):
+        with open(os.environ["NETWORK_ASKED"], "a") as file:
+            file.write(f"{event} {args}\\n")
+        raise OSError(101, "Network is unreachable")
+
+sys.addaudithook(refuse)
+"""
+RUN = """
+import json, sys
+from medlink.cli.main import main
+
+for line in open("commands.jsonl", encoding="utf-8"):
+    words = json.loads(line)
+    try:
+        main(words)
+    except SystemExit as end:
+        if end.code:
+            sys.exit(f"{words} ended with {end.code}")
+"""
+LIBRARY = """
+import spacy, medlink
+from medlink.kb import KnowledgeBase
+
+found = medlink.load("house").link([medlink.Mention("Fieber", "de"), medlink.Mention("shortnes of breath", "en")])
+assert len(found) == 2
+medlink.link_notes("house", ["notes"], out="library.jsonl", processes=2)
+medlink.TermClusterer(medlink.load_encoder()).cluster(["fever", "fevers"])
+nlp = spacy.blank("de")
+nlp.add_pipe("medlink_mentions")
+nlp.add_pipe("biolord_linker")
+assert list(nlp.pipe(["Fieber"] * 4, n_process=2, batch_size=2))[0].ents
+for name in ("nosuch", "someone/model"):
+    try:
+        medlink.load_encoder(name)
+    except medlink.MedlinkError as error:
+        assert "no such encoder folder" in str(error)
+"""
+PAIRS = "id_1\ttext_1\tid_2\ttext_2\tscore\nA\tfever\tB\tpyrexia\t3\nC\tasthma\tD\tcough\t1\nA\tfever\tD\tcough\t0\n"
+COMMANDS = [
+    "demo -o demo",
+    "kb build house --table terminology.tsv",
+    "kb info house",
+    "kb search house fieber",
+    "kb show house DEMO:0001",
+    "index build house",
+    "index add house --table more.tsv",
+    "index info house",
+    "index verify house",
+    "link house notes -o links.jsonl",
+    "cluster terms.txt --bundle house --report page.html -o clusters.tsv",
+    "evaluate clustering terminology.tsv --sample 100",
+    "evaluate leaf-to-parent house --sample 20",
+    "evaluate partition clusters.tsv house",
+    "evaluate retrieval terminology.tsv terminology.tsv --sample 50",
+    "evaluate similarity pairs.tsv",
+    "evaluate sts sts.tsv",
+    "train static kb.sqlite -o static --epochs 1 --hard-epochs 0 --batch-size 8",
+    "train average static static -o mean",
+    "train coderpp kb.sqlite -o coderpp --start static --epochs 1 --anchors 8 --positives 2 --neighbours 3",
+    "train biolord run recipe.toml",
+    "train biolord sts sts.tsv -o sts --start base --epochs 1 --batch-size 8",
+    "train biolord contrastive kb.sqlite -o contrastive --start base --epochs 1 --batch-size 16 --pairs 40",
+    "train biolord distill kb.sqlite -o distilled --teacher base --start base --dimension 8 --runs 2 --batch-size 64",
+    "train biolord soup distilled -o soup",
+    "train biolord multilingual kb.sqlite -o multi --teacher base --start base --language de --epochs 1",
+    "train biolord static kb.sqlite -o student --teacher base --epochs 1 --batch-size 64",
+]
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> dict[str, str]:
+    """The environment of a program that may ask no network; what it asked for stands in a file."""
+    (tmp_path / "guard").mkdir()
+    (tmp_path / "guard" / "sitecustomize.py").write_text(GUARD, encoding="utf-8")
+    path = os.pathsep.join([str(tmp_path / "guard"), *filter(None, sys.path)])
+    asked = {"NETWORK_ASKED": str(tmp_path / "asked"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    return {**os.environ, **asked, "PYTHONPATH": path, "XDG_STATE_HOME": str(tmp_path / "state")}
+
+
+def run(code: str, folder: Path, env: dict[str, str]) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-3000:]}"
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import socket; socket.create_connection(('localhost', 9))",
+        "import socket; socket.socket().connect(('127.0.0.1', 9))",
+        "import urllib.request; urllib.request.urlopen('http://192.0.2.1')",
+        "from huggingface_hub import model_info; model_info('someone/model', timeout=1)",
+    ],
+)
+def test_the_guard_sees_what_asks(code: str, guarded: dict[str, str], tmp_path: Path) -> None:
+    run(f"try: {code}\nexcept Exception: pass", tmp_path, guarded)
+    assert (tmp_path / "asked").read_text("utf-8").startswith("socket.")
+
+
+def test_no_command_and_no_call_asks_a_network(guarded: dict[str, str], tmp_path: Path) -> None:
+    words = [shlex.split(command) for command in COMMANDS]
+    every = set(commands(app))
+    assert {next(name for name in every if line[: len(name)] == list(name)) for line in words} == every
+    fill(tmp_path)
+    (tmp_path / "terminology.tsv").write_bytes((demo_folder() / "terminology.tsv").read_bytes())
+    (tmp_path / "more.tsv").write_text("concept_id\tname\tlanguage\nX:1\tHausbegriff\tde\n", encoding="utf-8")
+    (tmp_path / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
+    (tmp_path / "terms.txt").write_text("fever\nFieber\nleft arm\n", encoding="utf-8")
+    (tmp_path / "notes").mkdir()
+    for language, note in demo_notes().items():
+        (tmp_path / "notes" / f"{language}.txt").write_text(note, encoding="utf-8")
+    (tmp_path / "commands.jsonl").write_text("\n".join(map(json.dumps, words)), encoding="utf-8")
+    run(RUN, tmp_path, guarded)
+    run(LIBRARY, tmp_path, guarded)
+    assert not (tmp_path / "asked").exists(), (tmp_path / "asked").read_text("utf-8")
+
+
+def commands(group: click.Group, *above: str) -> Iterator[tuple[str, ...]]:
+    """The names of every command."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, *above, name)
+        else:
+            yield *above, name
