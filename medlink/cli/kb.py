@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator
-from itertools import groupby
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from medlink.cli.options import Commands
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
 from medlink.files.parts import MANIFEST
 from medlink.kb.readers import formats
 from medlink.language.tags import named_tag
-
-if TYPE_CHECKING:
-    from medlink.kb import ConceptView, KnowledgeBase
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -142,14 +138,15 @@ def info(kb_path: Path, as_json: bool) -> None:
     """Describe the knowledge base KB: sources, versions, languages, counts."""
     from medlink.kb import KnowledgeBase
     from medlink.kb.report import by_language
+    from medlink.kb.shown import fields
 
     with KnowledgeBase(kb_path) as opened:
         counts = opened.counts()
         sources = opened.sources()
         if as_json:
-            about = _fields([opened], "path", "schema_version", "content_hash")[0]
+            about = fields([opened], "path", "schema_version", "content_hash")[0]
             held = counts.pop("sources")
-            listed = [shown | held[shown["name"]] for shown in _fields(sources, "name", "version", "title")]
+            listed = [shown | held[shown["name"]] for shown in fields(sources, "name", "version", "title")]
             click.echo(_json({**about, **counts, "sources": listed}))
             return
         click.echo(f"{opened.path}\nschema {opened.schema_version}, content {opened.content_hash[:16]}")
@@ -174,13 +171,14 @@ def info(kb_path: Path, as_json: bool) -> None:
 def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: bool) -> None:
     """Search the names of KB for TEXT, whose last word may be a beginning."""
     from medlink.kb import KnowledgeBase
+    from medlink.kb.shown import fields
 
     with KnowledgeBase(kb_path) as opened:
         found = opened.search(text, limit, language)
         preferred = opened.preferred_names([name.concept_id for name in found], language)
         if as_json:
             rows = [
-                {"concept_id": name.concept_id, "name": name.text, **_fields([name], "language", "type", "source")[0]}
+                {"concept_id": name.concept_id, "name": name.text, **fields([name], "language", "type", "source")[0]}
                 for name in found
             ]
             click.echo(_json([{**row, "preferred_name": preferred[row["concept_id"]]} for row in rows]))
@@ -201,8 +199,8 @@ def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: 
 @_as_json
 def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_json: bool) -> None:
     """Show the concept ID of KB: parents as a tree, names by language, definitions, semantic types, maps."""
-    from medlink.errors import InputError
     from medlink.kb import KnowledgeBase
+    from medlink.kb.shown import concept_facts, concept_lines
 
     with KnowledgeBase(kb_path) as opened:
         view = opened.get(concept_id)
@@ -211,73 +209,12 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
                 f"there is no concept {concept_id!r}", path=opened.path, remedy="find its id with: medlink kb search"
             )
         if as_json:
-            click.echo(_json(_concept(opened, view, language, depth)))
+            click.echo(_json(concept_facts(opened, view, language, depth)))
         else:
-            click.echo("\n".join(map(visible, _page(opened, view, language, depth))))
+            click.echo("\n".join(map(visible, concept_lines(opened, view, language, depth))))
 
 
 def _json(value: Any) -> str:
     """A value as readable JSON."""
     lines = json.dumps(value, ensure_ascii=False, indent=2, default=str).split("\n")
     return "\n".join(map(visible, lines))
-
-
-def _fields(records: Iterable[object], *names: str) -> list[dict[str, Any]]:
-    """Some fields of each record."""
-    return [{name: getattr(record, name) for name in names} for record in records]
-
-
-def _above(opened: KnowledgeBase, concept_id: str, depth: int) -> Iterator[tuple[int, str, bool]]:
-    """The concepts above one, depth first: level, id, and whether it was already shown with all that is above it."""
-    shown: set[str] = set()
-    waiting = [(0, concept_id)]
-    while waiting:
-        level, current = waiting.pop()
-        again = current in shown
-        if level:
-            yield level, current, again
-        shown.add(current)
-        if not again and level < depth:
-            waiting += [(level + 1, parent) for parent in reversed(opened.parents(current))]
-
-
-def _concept(opened: KnowledgeBase, view: ConceptView, language: str | None, depth: int) -> dict[str, Any]:
-    """A concept as plain data."""
-    ancestors = opened.ancestors(view.concept_id, depth) if depth else []
-    shown = opened.preferred_names([concept_id for concept_id, _ in ancestors], language)
-    return {
-        **_fields([view], "concept_id", "source")[0],
-        "preferred_name": opened.preferred_name(view.concept_id, language),
-        "ancestors": [
-            {"concept_id": above, "depth": level, "preferred_name": shown.get(above)} for above, level in ancestors
-        ],
-        "names": _fields(view.names, "text", "language", "type", "preferred"),
-        "definitions": _fields(view.definitions, "text", "language"),
-        "semantic_types": _fields(view.semantic_types, "semantic_type", "code"),
-        "mappings": _fields(view.mappings, "system", "code", "type"),
-    }
-
-
-def _page(opened: KnowledgeBase, view: ConceptView, language: str | None, depth: int) -> Iterator[str]:
-    yield f"{view.concept_id}  {opened.preferred_name(view.concept_id, language)}  ({view.source})"
-    types = sorted({item.semantic_type + (f" ({item.code})" if item.code else "") for item in view.semantic_types})
-    if types:
-        yield "semantic type: " + ", ".join(types)
-    for item in view.definitions:
-        yield f"definition ({item.language or '-'}): {item.text}"
-    above = list(_above(opened, view.concept_id, depth))
-    shown = opened.preferred_names([concept_id for _, concept_id, _ in above], language)
-    if above:
-        yield "parents:"
-    for level, concept_id, again in above:
-        yield "  " * level + f"{concept_id}  {shown.get(concept_id, '')}" + ("  (see above)" if again else "")
-    yield "names:"
-    for tag, names in groupby(view.names, lambda name: name.language):
-        texts: dict[str, str] = {}
-        for name in names:
-            texts.setdefault(name.text, "*" * name.preferred)
-        yield f"  {tag or '-'}: " + "; ".join(text + mark for text, mark in texts.items())
-    if view.mappings:
-        yield "maps:"
-    for system, mapped in groupby(view.mappings, lambda one: one.system):
-        yield f"  {system}: " + ", ".join(dict.fromkeys(one.code for one in mapped))
