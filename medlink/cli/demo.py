@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from medlink.errors import ConfigError
 from medlink.files.escapes import visible
+from medlink.files.folders import made_folder
 from medlink.files.whole import check_targets
 
 _OUT = "Folder for the demo bundle and the page."
@@ -23,14 +23,9 @@ def demo(out: Path) -> None:
     from medlink.notes.reading import Note
     from medlink.records import AMBIGUOUS
 
-    try:
-        (out / "bundle").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"the folder cannot be made: {error.strerror}", path=error.filename, remedy="name another folder"
-        ) from error
-    check_targets({"the page": out / "notes.html"}, [out / "bundle"])
-    bundle = build_demo_bundle(out / "bundle")
+    with made_folder(out / "bundle", "the demo bundle"):
+        check_targets({"the page": out / "notes.html"}, [out / "bundle"])
+        bundle = build_demo_bundle(out / "bundle")
     letters = [Note(f"{language}.txt", text, language) for language, text in demo_notes().items()]
     notes = NotePipeline(bundle).link(letters)
     # before anything is printed: who reads the first lines alone gets the page too

@@ -9,7 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from medlink import __version__
-from medlink.files.folders import whole_folder
+from medlink.files.folders import scratch_folder, whole_folder
 from medlink.files.parts import FORMAT, MANIFEST
 from medlink.index import Bundle, build_bundle
 from medlink.index.part import FORMAT as INDEX_FORMAT
@@ -35,10 +35,9 @@ def demo_notes() -> dict[str, str]:
 
 def build_demo_bundle(folder: str | Path) -> Bundle:
     """Build the demo bundle into a folder."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    build_kb(folder / FILE, [Input("table", demo_folder() / "terminology.tsv", {"source": "DEMO"})])
-    return build_bundle(folder, calibration=default_join().to_dict())
+    with scratch_folder(Path(folder) / FILE, "the demo bundle") as work:
+        build_kb(work / FILE, [Input("table", demo_folder() / "terminology.tsv", {"source": "DEMO"})])
+        return build_bundle(folder, kb=work / FILE, calibration=default_join().to_dict())
 
 
 def demo_bundle() -> Path:
