@@ -217,10 +217,11 @@ def writing(folder: Path) -> Iterator[Path]:
                     _clean(folder, work, before)
                     raise
         finally:
-            if is_new and not (folder / MANIFEST).exists():
+            if not (folder / MANIFEST).exists():
                 (folder / _LOCK).unlink(missing_ok=True)
-                with suppress(OSError):
-                    folder.rmdir()
+                if is_new:
+                    with suppress(OSError):
+                        folder.rmdir()
 
 
 def place(folder: Path, draft: Path, kind: str, work: Path) -> Raw:

@@ -93,9 +93,9 @@ def states(targets: Sequence[tuple[str, str]]) -> list[State]:
 
 
 def listing(folder: Path) -> list[str]:
-    """Everything below a folder but empty lock files, with the hashes in names left out.
+    """Everything below a folder but the lock of a bundle, with the hashes in names left out.
 
     That is what two runs of a command have in common.
     """
-    found = (path for path in folder.rglob("*") if path.name != ".lock" or path.stat().st_size)
+    found = (path for path in folder.rglob("*") if path.name != ".lock" or not path.with_name("manifest.json").exists())
     return sorted(re.sub(r"(?<=-)[0-9a-f]{8,}", "HASH", str(path.relative_to(folder))) for path in found)

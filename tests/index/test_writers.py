@@ -260,9 +260,12 @@ def test_a_knowledge_base_that_is_written_to_while_it_is_taken_in(
 def test_a_new_folder_goes_when_nothing_was_made_in_it(tmp_path: Path) -> None:
     (tmp_path / "none.tsv").write_text("concept_id\tname\tlanguage\ttype\nX:1\tAll (finding)\ten\tfsn\n")
     build_kb(tmp_path / "none.sqlite", [Input("table", tmp_path / "none.tsv")])
-    with pytest.raises(ConfigError, match="no names to index"):
-        build_bundle(tmp_path / "bundle", kb=tmp_path / "none.sqlite")
+    (tmp_path / "mine").mkdir()
+    for name in ("bundle", "mine"):
+        with pytest.raises(ConfigError, match="no names to index"):
+            build_bundle(tmp_path / name, kb=tmp_path / "none.sqlite")
     assert not (tmp_path / "bundle").exists()
+    assert list((tmp_path / "mine").iterdir()) == []
 
 
 def test_a_bundle_of_format_2_is_mended_in_place(begun: Path, tmp_path: Path) -> None:
