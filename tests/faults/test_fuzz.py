@@ -180,21 +180,20 @@ def test_a_damaged_knowledge_base(work: Path, damage: Damage) -> None:
 
 
 _RECIPE = """
-kb = "kb.sqlite"
-out = "run"
-base = "base"
-[data]
-definitions = ["glossary.tsv"]
-languages = ["en"]
+base = "start"
+kb = "terms.sqlite"
+out = "trained"
 [run]
-checkpoint_steps = 2
+checkpoint_steps = 10
+[data]
+languages = ["de", "en"]
 [contrastive]
-batch_size = 16
-learning_rate = 1e-2
-pairs = { pairs = 80, definition_share = 0.3 }
+learning_rate = 3e-5
+pairs = { definition_share = 0.3, pairs = 80 }
+batch_size = 32
 [distill]
-dimension = 8
 runs = 2
+dimension = 64
 """
 _ROWS = (
     "id\tname\tlanguage\ttype\tparent\tdecision\nX:1\tfever\ten\tpreferred\tX:0\taccept\n"
