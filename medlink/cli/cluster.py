@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, get_args
+from typing import Any, get_args
 
 import click
 
@@ -12,7 +11,7 @@ from medlink.cli.options import given, settings_options
 from medlink.cli.output import Bars
 from medlink.clustering import ClusterOptions, Columns
 from medlink.clustering.clusters import Shape
-from medlink.errors import InputError
+from medlink.files.streams import standard_input
 from medlink.files.whole import standard_output
 
 _INPUT = "-"
@@ -56,7 +55,7 @@ def cluster(
     """
     from medlink.curation import cluster_list
 
-    stream = _standard_input() if terms == _INPUT else None
+    stream = standard_input() if terms == _INPUT else None
     others = {name: value for name, value in options.items() if name not in ClusterOptions.model_fields}
     with Bars() as bars:
         found = cluster_list(
@@ -74,12 +73,3 @@ def cluster(
         # behind the files: who reads it may go away at any line
         with standard_output("name a file with -o") as file:
             file.writelines(found.lines(shape))
-
-
-def _standard_input() -> BinaryIO:
-    """The bytes of standard input."""
-    # None where it was closed before Python began
-    stdin: TextIO | None = sys.stdin
-    if stdin is None:
-        raise InputError("standard input is closed", remedy="name a file, or write to standard input")
-    return stdin.buffer

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
+import io
+import os
 import re
 import sys
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
@@ -58,6 +62,10 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
     nobody foresaw, which :mod:`medlink.cli.unforeseen` writes down.
     """
     given = sys.argv[1:] if args is None else args
+    for stream in (sys.stdout, sys.stderr):
+        # as the files of -o, whatever the terminal's language says; what is no such stream stays as it is
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
     try:
         code = app.main(args=given, prog_name="medlink", standalone_mode=False, **extra)
         sys.exit(code if isinstance(code, int) else 0)
@@ -73,6 +81,11 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
         found = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ is not None else error
         if isinstance(found, KeyboardInterrupt):
             _stop("interrupted", 130)
+        if isinstance(found, OSError) and found.errno == errno.ENOSPC:
+            # files have their own error; what stdout holds fails again when Python ends, where it is not turned away
+            with suppress(OSError, ValueError), open(os.devnull, "wb") as nothing:
+                os.dup2(nothing.fileno(), sys.stdout.fileno())
+            _stop("standard output cannot be written: no space is left. Remedy: send it to a place with room.", 1)
         broken = [arg for arg in given if arg.encode(errors="replace").decode() != arg]
         if isinstance(found, UnicodeEncodeError) and broken:
             _stop(f"an argument is not UTF-8: {broken[0]!r}", 1)

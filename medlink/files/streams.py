@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 import zlib
 from codecs import getincrementaldecoder, lookup
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 from medlink.errors import ConfigError, InputError
 from medlink.files.problems import UTF8_REMEDY, Problems
@@ -47,6 +48,15 @@ def existing_file(path: str | PathLike[str], *, pipes: bool = False) -> Path:
     else:
         message, remedy = "is a pipe or a device, a file is needed", "write what it gives to a file"
     raise InputError(message, path=path, remedy=remedy)
+
+
+def standard_input() -> BinaryIO:
+    """The bytes of standard input; raises :class:`InputError` where it is closed."""
+    # None where it was closed before Python began
+    stdin: TextIO | None = sys.stdin
+    if stdin is None:
+        raise InputError("standard input is closed", remedy="name a file, or write to standard input")
+    return stdin.buffer
 
 
 def input_size(path: str | PathLike[str]) -> int:
@@ -245,7 +255,7 @@ class LineFile:
             yield from (decoder.decode(block).encode() for block in blocks)
             if not self.grew:
                 decoder.decode(b"", True)
-        except UnicodeDecodeError as error:
+        except UnicodeError as error:  # of UTF-16 without its mark it is no other kind
             raise InputError(
                 f"is not {self._encoding.upper()}", path=self.path, remedy="name its encoding with --encoding"
             ) from error

@@ -114,8 +114,9 @@ def build_bundle(
                     "encoder": _saved(folder, work, model, old),
                 },
             }
-        if int((folder / own["folder"] / FILE).stat().st_mtime) != parts.SEALED:
-            # a file that was taken in by a link, and was written to meanwhile
+        incoming, taken = folder / FILE, folder / own["folder"] / FILE
+        if incoming.exists() and incoming.samefile(taken) and int(taken.stat().st_mtime) != parts.SEALED:
+            # it was taken in by a link, and written to meanwhile
             raise ConfigError("the knowledge base was changed meanwhile", path=folder / FILE, remedy="build again")
         finish(folder, work, manifest)
     return Bundle(folder)
@@ -171,6 +172,9 @@ def _take(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> R
     else:
         KnowledgeBase(incoming).close()
         try:
+            # what has another name is somebody's, who may write to it
+            if incoming.is_symlink() or incoming.stat().st_nlink > 1:
+                raise OSError
             os.link(incoming, draft)
             parts.seal(draft)  # the file of another user can be linked at most
         except OSError:

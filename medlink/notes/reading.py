@@ -15,7 +15,7 @@ from typing import BinaryIO
 from medlink.errors import InputError
 from medlink.files.json import parse_json
 from medlink.files.problems import Problems
-from medlink.files.streams import LineFile
+from medlink.files.streams import LineFile, standard_input
 
 STANDARD_INPUT = "-"
 _TEXT, _LINES = {".txt", ".text"}, {".jsonl", ".ndjson"}
@@ -75,7 +75,7 @@ def read_notes(inputs: Sequence[str], fields: Fields | None = None, encoding: st
         ConfigError: ``encoding``, that of all inputs, is not known, or none of lines of text.
     """
     for given in inputs:
-        first = _first_line(sys.stdin.buffer) if given == STANDARD_INPUT else None
+        first = _first_line(standard_input()) if given == STANDARD_INPUT else None
         file = _Input(given, first, encoding)
         try:
             if Path(given).suffix.lower() in _LINES if first is None else _is_object(first, encoding):
@@ -116,7 +116,7 @@ class _StandardInput(BytesIO):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """The first line, then some bytes at a time."""
-        return super().read(size) or sys.stdin.buffer.read(-1 if size is None else size)
+        return super().read(size) or standard_input().read(-1 if size is None else size)
 
 
 class _Input(LineFile):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -67,6 +68,39 @@ def test_an_error_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> No
         main(["index", "info", "a\nb\x1b[2J"])
     line = capsys.readouterr().err
     assert (line.count("\n"), "\x1b" in line, r"a\nb\u001b[2J" in line) == (1, False, True)
+
+
+def command(line: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
+    """A line of a shell in which ``medlink`` is the command, in a process of its own."""
+    call = f"{sys.executable} -c 'from medlink.cli.main import main; main()'"
+    return subprocess.run(
+        ["sh", "-c", line.replace("medlink", call)],
+        cwd=folder,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(medlink.__file__).parents[1]), **variables},
+    )
+
+
+def test_streams_that_are_not_as_usual(demo_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("Migräne", encoding="utf-8")
+    (tmp_path / "wide.txt").write_bytes("Migräne, Fieber".encode("utf-16-le"))
+    for encoding in ("ascii", "latin-1"):
+        done = command(f"medlink link {demo_path} note.txt --language de", tmp_path, PYTHONIOENCODING=encoding)
+        assert done.returncode == 0
+        assert json.loads(done.stdout)["text"] == "Migräne"
+    done = command(f"medlink link {demo_path} wide.txt --encoding utf-16", tmp_path)
+    assert done.returncode == 1
+    assert b"is not UTF-16" in done.stderr
+    done = command("medlink cluster wide.txt --encoding utf-16", tmp_path)
+    assert done.returncode == 1
+    assert b"is not UTF-16" in done.stderr
+    done = command(f"medlink link {demo_path} - <&-", tmp_path)
+    assert done.returncode == 1
+    assert b"standard input is closed" in done.stderr
+    done = command(f"medlink kb info {demo_path} >/dev/full", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"medlink: standard output cannot be written")
 
 
 def test_listing_commands_imports_none_of_them() -> None:

@@ -296,3 +296,24 @@ def test_a_lost_manifest(begun: Path, tmp_path: Path) -> None:
     (bundle / "manifest.json").write_text("{")
     with pytest.raises(BundleError, match=r"there are several knowledge bases.*name one of them with --kb: kb-"):
         build_bundle(bundle)
+
+
+def test_a_bundle_copied_without_its_times_is_built_again(begun: Path, tmp_path: Path) -> None:
+    shutil.copytree(begun / "bundle", tmp_path / "copy", copy_function=shutil.copyfile)
+    before = names(tmp_path / "copy")
+    build_bundle(tmp_path / "copy")
+    assert names(tmp_path / "copy") == before
+
+
+def test_a_knowledge_base_with_another_name_is_copied(tmp_path: Path) -> None:
+    small_kb(tmp_path / "own.sqlite")
+    dated = (tmp_path / "own.sqlite").stat().st_mtime_ns
+    for link in (Path.symlink_to, Path.hardlink_to):
+        bundle = tmp_path / link.__name__
+        bundle.mkdir()
+        link(bundle / "kb.sqlite", tmp_path / "own.sqlite")
+        build_bundle(bundle)
+        taken = part(bundle, "kb") / "kb.sqlite"
+        assert not taken.is_symlink()
+        assert taken.stat().st_nlink == 1
+    assert (tmp_path / "own.sqlite").stat().st_mtime_ns == dated

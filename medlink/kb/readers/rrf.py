@@ -121,6 +121,8 @@ class _Release:
             if path.name in self.said:
                 columns, rows, size = self.said[path.name]
                 self.agree(path, "columns", known, columns)
+                if not self._is_there(path):
+                    self.agree(path, "rows", 0, rows)
                 # with other line ends each row is a byte longer or shorter
                 if path.is_file() and path.stat().st_size not in (size - rows, size + rows):
                     self.agree(path, "bytes", path.stat().st_size, size)
@@ -134,10 +136,14 @@ class _Release:
                 raise InputError(message, path=path, remedy=remedy)
             self.problems.notes.append(f"{path}: {message}")
 
+    @staticmethod
+    def _is_there(path: Path) -> bool:
+        return path.is_file() or path.with_name(path.name + ".gz").is_file()
+
     def rows(self, name: str) -> Iterator[tuple[LineFile, int, list[str]]]:
         """Rows of a file with their line numbers, none where it is not part of the release."""
         path, note = self.folder / f"{name}.RRF", self.problems.notes.append
-        if not path.is_file() and not path.with_name(path.name + ".gz").is_file():
+        if not self._is_there(path):
             note(f"{path}: is not there" + ", the length of the files is not checked" * (name == _LIST))
             return
         if self.said and path.name not in self.said:

@@ -159,6 +159,12 @@ def test_a_file_that_was_cut_between_two_lines(
     assert any("the length of the files is not checked" in note for note in problems.notes)
 
 
+def test_a_file_that_mrfiles_lists_is_not_there(tmp_path: Path) -> None:
+    (whole(tmp_path) / "MRSTY.RRF").unlink()
+    with pytest.raises(InputError, match="MRSTY.RRF: has 0 rows, 2 are said of it in MRFILES.RRF"):
+        list(read_rrf(tmp_path))
+
+
 def test_mrfiles_that_says_little(tmp_path: Path) -> None:
     whole(tmp_path)
     rows = (tmp_path / "MRFILES.RRF").read_text().splitlines()

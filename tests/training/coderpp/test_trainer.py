@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import importlib
 import json
 import multiprocessing
 import os
@@ -24,6 +25,7 @@ import torch
 
 import medlink
 from medlink.errors import ConfigError, EncoderError
+from medlink.files import folders
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.models.static.encoder import quantise
 from medlink.models.static.module import StaticEmbedding
@@ -355,6 +357,8 @@ def test_a_kill_between_the_renames(
     recipe = RECIPE.replace(refresh=refresh)
     load_encoder(start).save(tmp_path / "out")
     monkeypatch.setattr(os, "replace", kill)
+    # a system that cannot let two folders change places
+    monkeypatch.setattr(folders, "_exchanged", lambda one, other: False)
     with pytest.raises(Killed):
         CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out", checkpoint_steps=5)
     monkeypatch.undo()
@@ -591,10 +595,14 @@ def test_the_recipe_follows_the_encoder(start: Path, transformer: Path, tmp_path
 
 @pytest.mark.parametrize("library", ["accelerate", "datasets"])
 def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, library, None)
     for module in ("coderpp.loop", "common.run", "common.batch_trainer", "common.resumable"):
-        monkeypatch.delitem(sys.modules, f"medlink.training.{module}", raising=False)
-    with pytest.raises(ConfigError, match=rf"training needs {library}.*pip install .medlink\[train\]"):
+        found = importlib.import_module(f"medlink.training.{module}")
+        package, _, name = found.__name__.rpartition(".")
+        # set to what it is, so that it is that again afterwards
+        monkeypatch.setattr(sys.modules[package], name, found)
+        monkeypatch.delitem(sys.modules, found.__name__)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ConfigError, match=rf"training needs {library}.*with its extra \[train\]"):
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
 
 
