@@ -125,6 +125,42 @@ def test_no_help_is_cut_short(path: tuple[str, ...], command: click.Command) -> 
     assert "..." not in CliRunner().invoke(app, [*path[1:], "-h"]).output.partition("\n\n")[2]
 
 
+PATHS = [
+    (path[1:], parameter)
+    for path, command in EVERY
+    for parameter in command.params
+    if isinstance(parameter.type, click.Path) or parameter.name in ("terms", "encoder", "start", "teacher")
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "parameter"), PATHS, ids=lambda x: " ".join(x) if isinstance(x, tuple) else str(x.name)
+)
+def test_an_empty_path_is_not_the_current_folder(
+    path: tuple[str, ...], parameter: click.Parameter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command: click.Command = dict(EVERY)["medlink", *path]
+    given, name = [""], str(parameter.human_readable_name)
+    if isinstance(parameter, click.Option):
+        name = max(parameter.opts, key=len)
+        given = [name, ""]
+    else:
+        places = [one for one in command.params if isinstance(one, click.Argument)]
+        given = [*["x"] * places.index(parameter), ""]
+    error = CliRunner().invoke(app, [*path, *given]).exception
+    assert isinstance(error, medlink.MedlinkError)
+    assert str(error) == f"{name} is empty. Remedy: name a file or a folder."
+    assert not list(tmp_path.iterdir())
+
+
+def test_paths_are_known_as_such() -> None:
+    assert len(PATHS) > 80
+    named = {(" ".join(path), parameter.name) for path, parameter in PATHS}
+    assert {("link", "bundle"), ("link", "paths"), ("link", "out"), ("cluster", "terms"), ("kb build", "out")} <= named
+    assert {("cluster", "bundle"), ("index build", "kb"), ("demo", "out"), ("kb build", "table")} <= named
+
+
 def test_defaults_in_the_help_can_be_typed() -> None:
     said = CliRunner().invoke(app, ["train", "static", "-h"], terminal_width=200).output
     assert re.search(r"--sizes INTEGER +Length of n-grams; may be repeated\.  \[default: 3, 4, 5\]", said)
