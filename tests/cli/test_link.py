@@ -443,7 +443,7 @@ def test_scispacy_that_is_not_there_is_no_fault_of_the_notes(
     monkeypatch.setitem(sys.modules, "scispacy.abbreviation", None)
     monkeypatch.setitem(sys.modules, "scispacy", None)
     (tmp_path / "a.txt").write_text("fever", encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"needs scispacy.*, which is not installed\. .*medlink\[scispacy\]"):
+    with pytest.raises(ConfigError, match=r"needs scispacy.*, which is not installed\. .*extra \[scispacy\]"):
         run(demo_path, tmp_path / "a.txt", "--abbreviations", "scispacy", "-o", tmp_path / "out.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
