@@ -76,9 +76,9 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
         ConfigError: a library imported in the block is not installed.
 
     >>> with needs_extra("train", "it"):
-    ...     import no_torch
+    ...     import torch_
     Traceback (most recent call last):
-    medlink.errors.ConfigError: it needs no_torch, which is not installed. Remedy: run: pip install "medlink[train]".
+    medlink.errors.ConfigError: it needs torch_, which is not installed. Remedy: install medlink with its extra [train].
     """
     try:
         yield
@@ -86,5 +86,5 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
         if error.name is None or error.name.partition(".")[0] == "medlink":
             raise
         raise ConfigError(
-            f"{what} needs {error.name}, which is not installed", remedy=f'run: pip install "medlink[{extra}]"'
+            f"{what} needs {error.name}, which is not installed", remedy=f"install medlink with its extra [{extra}]"
         ) from error
