@@ -116,8 +116,7 @@ def build(
     click.echo("\n".join(map(visible, report.lines())))
     if bundle and (target.parent / MANIFEST).exists():
         click.echo("the bundle stays as it is until it is built")
-    if bundle:
-        click.echo(f"next: medlink index build {shlex.quote(out)}")
+    click.echo(f"next: medlink index build {'' if bundle else 'BUNDLE --kb '}{shlex.quote(out)}")
 
 
 def _is_bundle(out: str) -> bool:

@@ -81,6 +81,11 @@ def test_listing_commands_imports_none_of_them() -> None:
     assert set(re.findall(r"^  (\w+)  ", out.split("Commands:")[1], re.MULTILINE)) == set(COMMANDS)
 
 
+def test_it_runs_as_a_module() -> None:
+    out = subprocess.run([sys.executable, "-m", "medlink", "--version"], capture_output=True, text=True, check=True)
+    assert out.stdout == f"medlink, version {medlink.__version__}\n"
+
+
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["index", "info", "missing"])
