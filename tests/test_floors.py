@@ -28,6 +28,7 @@ FLOORS = {
     "curation": 6,
     "spacy_components": 6,
     "cli": 7,
+    "__main__": 8,
 }
 # Floor 0: whoever fails needs the errors.
 WITHIN_FLOOR_0 = {("files", "errors"), ("settings", "errors")}

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from medlink.cli.options import given, settings_options
+from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
 from medlink.cli.output import Bars
 from medlink.clustering import ClusterOptions, Columns
 from medlink.clustering.clusters import Shape
@@ -15,29 +15,30 @@ from medlink.files.streams import standard_input
 from medlink.files.whole import standard_output
 
 _INPUT = "-"
-_PATH = click.Path(path_type=Path)
 
 
 @click.command()
-@click.argument("terms")
-@click.option("-o", "--out", type=_PATH, help="Output file  [default: standard output]")
+@click.argument("terms", type=PATH_OR_NAME)
+@click.option("-o", "--out", type=PATH, help="Output file  [default: standard output]")
 @click.option(
     "--format", "shape", default="tsv", show_default=True, type=click.Choice(get_args(Shape)),
     help="A line for each term, or a JSON object for each cluster.",
 )  # fmt: skip
 @click.option(
-    "--encoder", help="'builtin', a model folder, or hf:NAME of the hub  [default: the bundle's, else builtin]"
+    "--encoder",
+    type=PATH_OR_NAME,
+    help="'builtin', a model folder, or hf:NAME of the hub  [default: the bundle's, else builtin]",
 )
-@click.option("--bundle", type=_PATH, help="Bundle with the known concepts.")
+@click.option("--bundle", type=PATH, help="Bundle with the known concepts.")
 @settings_options(ClusterOptions)
 @click.option("--column", help="Column of the terms in a table.")
 @click.option("--frequency-column", help="Column of the frequencies.")
 @click.option("--id-column", help="Column of the ids.")
 @click.option("--language-column", help="Column of the languages.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the list, such as latin-1.")
-@click.option("--report", type=_PATH, help="HTML page to look through the clusters and decide.")
-@click.option("--decisions", type=_PATH, help="Apply the decisions saved by the page of --report.")
-@click.option("--add-to", type=_PATH, help="Bundle that takes in the accepted --decisions.")
+@click.option("--report", type=PATH, help="HTML page to look through the clusters and decide.")
+@click.option("--decisions", type=PATH, help="Apply the decisions saved by the page of --report.")
+@click.option("--add-to", type=PATH, help="Bundle that takes in the accepted --decisions.")
 def cluster(
     terms: str,
     out: Path | None,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from medlink.cli.options import PATH
 from medlink.files.escapes import visible
 from medlink.files.folders import made_folder
 from medlink.files.whole import check_targets
@@ -14,7 +15,7 @@ _OUT = "Folder for the demo bundle and the page."
 
 
 @click.command()
-@click.option("-o", "--out", default="medlink-demo", show_default=True, type=click.Path(path_type=Path), help=_OUT)
+@click.option("-o", "--out", default="medlink-demo", show_default=True, type=PATH, help=_OUT)
 def demo(out: Path) -> None:
     """Build the demo bundle, link one note in each language, write a page with the linked notes."""
     from medlink.curation.note_page import write_notes

@@ -8,13 +8,12 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import Commands, given, settings_options
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, settings_options
 from medlink.cli.output import Bars
 from medlink.evaluation.task import Report, Task, separated
 from medlink.evaluation.tasks import TASKS
 from medlink.files.whole import check_targets, standard_output, whole_text
 
-_PATH = click.Path(path_type=Path)
 _FORMATS = {"table": Report.text, "csv": Report.csv, "json": Report.json}
 
 
@@ -44,18 +43,20 @@ def _command(name: str, task: type[Task]) -> click.Command:
         _write(report, shape, out, plot, encoder)
 
     parameters: list[click.Parameter] = [
-        click.Argument([one.removesuffix("...")], type=_PATH, required=True, nargs=-1 if one.endswith("...") else 1)
+        click.Argument([one.removesuffix("...")], type=PATH, required=True, nargs=-1 if one.endswith("...") else 1)
         for one in task.inputs
     ]
     if task.encodes:
         help_ = "'builtin', a model folder, or hf:NAME of the hub."
-        parameters.append(click.Option(["--encoder"], default="builtin", show_default=True, help=help_))
+        parameters.append(
+            click.Option(["--encoder"], default="builtin", show_default=True, type=PATH_OR_NAME, help=help_)
+        )
     settings_options(task)(run)
     parameters += reversed(getattr(run, "__click_params__", []))
     if task.draws:
-        parameters.append(click.Option(["--plot"], type=_PATH, help="Precision-recall picture, .png or .svg."))
+        parameters.append(click.Option(["--plot"], type=PATH, help="Precision-recall picture, .png or .svg."))
     if task.itemised:
-        parameters.append(click.Option(["-o", "--out"], type=_PATH, help="Table with every item, TSV."))
+        parameters.append(click.Option(["-o", "--out"], type=PATH, help="Table with every item, TSV."))
     help_, shapes = "How the measures are printed.", click.Choice(list(_FORMATS))
     parameters.append(click.Option(["--format", "shape"], default="table", show_default=True, type=shapes, help=help_))
     return click.Command(name, callback=run, params=parameters, help=inspect.getdoc(task))

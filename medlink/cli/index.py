@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from medlink.cli.kb import max_bad_share
-from medlink.cli.options import Commands
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands
 from medlink.cli.output import Bars
 from medlink.errors import InputError
 
@@ -19,14 +19,18 @@ def index() -> None:
 
 
 @index.command("build")
-@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("bundle", type=PATH)
 @click.option(
     "--kb",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Knowledge base to copy in [default: BUNDLE/kb.sqlite where there is one, else the bundle's own].",
 )
 @click.option(
-    "--encoder", default="builtin", show_default=True, help="'builtin', a model folder, or hf:NAME of the hub."
+    "--encoder",
+    default="builtin",
+    show_default=True,
+    type=PATH_OR_NAME,
+    help="'builtin', a model folder, or hf:NAME of the hub.",
 )
 @click.option("--kind", help="Kind of index: flat (exact search) or hnsw (a graph) [default: chosen by size].")
 @click.option(
@@ -54,13 +58,13 @@ def build(bundle: Path, kb: Path | None, encoder: str, kind: str | None, threads
 
 
 @index.command("add")
-@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("bundle", type=PATH)
 @click.option(
     "--table",
     "tables",
     multiple=True,
     required=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Table of your own to take in, as for 'medlink kb build'. May be repeated.",
 )
 @max_bad_share
@@ -87,7 +91,7 @@ def add(bundle: Path, tables: tuple[Path, ...], max_bad_share: float) -> None:
 
 
 @index.command("info")
-@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("bundle", type=PATH)
 def info(bundle: Path) -> None:
     """Print what BUNDLE is made of, as JSON; opening it checks that its parts belong together."""
     from medlink.index import Bundle
@@ -101,7 +105,7 @@ def info(bundle: Path) -> None:
 
 
 @index.command("verify")
-@click.argument("bundle", type=click.Path(path_type=Path))
+@click.argument("bundle", type=PATH)
 def verify(bundle: Path) -> None:
     """Compare every file of BUNDLE with the hash that was written down for it, and say what is damaged.
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from medlink.cli.options import Commands
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
 from medlink.files.parts import MANIFEST
@@ -21,8 +21,7 @@ from medlink.language.tags import named_tag
 F = TypeVar("F", bound=Callable[..., Any])
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-_file = click.Path(path_type=Path)
-_kb = click.argument("kb_path", metavar="KB", type=_file)
+_kb = click.argument("kb_path", metavar="KB", type=PATH)
 max_bad_share = click.option(
     "--max-bad-share",
     type=float,
@@ -62,12 +61,12 @@ def _releases(command: F) -> F:
     """An option for each format that can be read."""
     for found in reversed(formats().values()):
         text = f"{found.help} May be repeated."
-        command = click.option(found.option, found.name, multiple=True, type=_file, help=text)(command)
+        command = click.option(found.option, found.name, multiple=True, type=PATH, help=text)(command)
     return command
 
 
 @kb.command()
-@click.argument("out")
+@click.argument("out", type=PATH_OR_NAME)
 @_releases
 @_listed("--languages", "TAGS", "Keep these languages only, such as en,de,es.")
 @_listed("--sources", "SABS", "UMLS: keep these sources only, such as MSH,SNOMEDCT_US.")
@@ -117,8 +116,7 @@ def build(
     click.echo("\n".join(map(visible, report.lines())))
     if bundle and (target.parent / MANIFEST).exists():
         click.echo("the bundle stays as it is until it is built")
-    if bundle:
-        click.echo(f"next: medlink index build {shlex.quote(out)}")
+    click.echo(f"next: medlink index build {'' if bundle else 'BUNDLE --kb '}{shlex.quote(out)}")
 
 
 def _is_bundle(out: str) -> bool:

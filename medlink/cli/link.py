@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
-from medlink.cli.options import given, settings_options
+from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
 from medlink.cli.output import Bars
+from medlink.errors import ConfigError
+from medlink.files.escapes import visible
+from medlink.files.parts import MANIFEST
 from medlink.notes.options import NoteOptions
 from medlink.notes.reading import Fields
 
-_SHOWN = 5  # notes with a problem that are named
+_SHOWN = 5  # notes with a problem, and endings of files that were left out, that are named
 
 
 @click.command()
-@click.argument("bundle", type=click.Path(path_type=Path))
-@click.argument("paths", nargs=-1, required=True)
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="Output file  [default: standard output]")
+@click.argument("bundle", type=PATH)
+@click.argument("paths", nargs=-1, required=True, type=PATH_OR_NAME)
+@click.option("-o", "--out", type=PATH, help="Output file  [default: standard output]")
 @settings_options(NoteOptions)
 @click.option("--text-field", default="text", show_default=True, help="JSONL field with the text.")
 @click.option("--id-field", default="id", show_default=True, help="JSONL field with the id of the note.")
@@ -45,6 +49,10 @@ def link(
     """
     from medlink.notes.link import link_notes
 
+    with suppress(OSError):  # a name that is too long is found below
+        others = [] if (bundle / MANIFEST).exists() else [path for path in paths if (Path(path) / MANIFEST).is_file()]
+        if others:
+            raise ConfigError(f"is no bundle, but {others[0]} looks like one", path=bundle, remedy="name it first")
     with Bars() as bars:
         report = link_notes(
             bundle,
@@ -64,4 +72,13 @@ def link(
         err=True,
     )
     for note in report.problems[:_SHOWN]:
-        click.echo(f"  {note.note_id}: {note.problem}", err=True)
+        place = note.note_id if note.place in (None, note.note_id) else f"{note.place}: {note.note_id}"
+        click.echo(f"  {visible(place)}: {note.problem}", err=True)
+    if len(report.problems) > _SHOWN:
+        click.echo(f"  and {len(report.problems) - _SHOWN} more", err=True)
+    if report.left_out:
+        kinds = sorted(report.left_out.items(), key=lambda found: (-found[1], found[0]))
+        named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds]
+        named[_SHOWN:] = ["others"] * (len(named) > _SHOWN)
+        number = report.left_out.total()
+        click.echo(f"{number} file{'s' * (number > 1)} left out: {visible(', '.join(named))}", err=True)

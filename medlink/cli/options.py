@@ -4,15 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import click
 from pydantic.fields import FieldInfo
 
+from medlink.errors import ConfigError
 from medlink.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Given(click.Path):
+    """A path that is not empty, as that of an unset shell variable is: it would stand for the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, ConfigError where it is empty."""
+        if value == "" and param is not None:
+            name = max(param.opts, key=len) if isinstance(param, click.Option) else param.human_readable_name
+            raise ConfigError(f"{name} is empty", remedy="name a file or a folder")
+        return super().convert(value, param, ctx)
+
+
+PATH = _Given(path_type=Path)
+"""Type of every parameter that is a file or a folder."""
+PATH_OR_NAME = _Given(readable=False)
+"""As :data:`PATH`, where a word may stand for something else too; the value is a string."""
 
 
 class Commands(click.Group):

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import Commands, given, settings_options
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, settings_options
 from medlink.cli.train_biolord import biolord
 from medlink.errors import needs_extra
 from medlink.models.static.encoder import StaticConfig
@@ -15,7 +15,7 @@ from medlink.records import Name
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.static.recipes import StaticRecipe
 
-_OUT = click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder of the encoder.")
+_OUT = click.option("-o", "--out", required=True, type=PATH, help="Folder of the encoder.")
 
 
 def _defaults() -> dict[str, str]:
@@ -46,7 +46,7 @@ train.add_command(biolord)
 
 
 @train.command("static")
-@click.argument("kb", type=click.Path(path_type=Path))
+@click.argument("kb", type=PATH)
 @_OUT
 @settings_options(StaticRecipe)
 @settings_options(StaticConfig)
@@ -62,7 +62,7 @@ def static(kb: Path, out: Path, **options: Any) -> None:
 
 
 @train.command("average")
-@click.argument("encoders", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("encoders", nargs=-1, required=True, type=PATH)
 @_OUT
 @click.option(
     "--marker-weight",
@@ -84,10 +84,11 @@ def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) 
 
 
 @train.command("coderpp")
-@click.argument("kb", type=click.Path(path_type=Path))
+@click.argument("kb", type=PATH)
 @_OUT
 @click.option(
     "--start",
+    type=PATH_OR_NAME,
     default="builtin",
     show_default=True,
     help="Encoder to start from: 'builtin', a folder, or hf:NAME of the hub.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from medlink.cli.options import Commands, given, settings_options
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, settings_options
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
 from medlink.training.common.recipes import PhaseRecipe, RunOptions, check_measured
 from medlink.training.data.recipes import PairRecipe
@@ -27,18 +27,19 @@ def _all(*options: Callable[[F], F]) -> Callable[[F], F]:
     return lambda command: reduce(lambda done, option: option(done), reversed(options), command)
 
 
-_PATH = click.Path(path_type=Path)
-_out = click.option("-o", "--out", required=True, type=_PATH, help="Folder of the encoder.")
-_dev = click.option("--dev", type=_PATH, help="Rated pairs whose best cosines are kept.")
-_teacher = click.option("--teacher", required=True, help="Encoder that is imitated: folder, or hf:NAME of the hub.")
+_out = click.option("-o", "--out", required=True, type=PATH, help="Folder of the encoder.")
+_dev = click.option("--dev", type=PATH, help="Rated pairs whose best cosines are kept.")
+_teacher = click.option(
+    "--teacher", required=True, type=PATH_OR_NAME, help="Encoder that is imitated: folder, or hf:NAME of the hub."
+)
 _knowledge_base = _all(
-    click.argument("kb", type=_PATH),
+    click.argument("kb", type=PATH),
     click.option("--language", "languages", multiple=True, help="Language of the names; may be repeated.  [all]"),
-    click.option("--without", type=_PATH, help="File of concept ids to leave out, one a line."),
+    click.option("--without", type=PATH, help="File of concept ids to leave out, one a line."),
 )
 _definitions = _all(
     click.option(
-        "--definitions", multiple=True, type=_PATH, help="Table of concept_id and definition; may be repeated."
+        "--definitions", multiple=True, type=PATH, help="Table of concept_id and definition; may be repeated."
     ),
     click.option("--definitions-system", "system", help="System whose codes are the ids in --definitions."),
 )
@@ -46,7 +47,8 @@ _definitions = _all(
 
 def _start(*also: str, help_: str = "Encoder that is trained further") -> Callable[[F], F]:
     """The encoder that is trained; under other names, too, that it had."""
-    return click.option("--start", *also, "start", required=True, help=f"{help_}: folder, or hf:NAME of the hub.")
+    text = f"{help_}: folder, or hf:NAME of the hub."
+    return click.option("--start", *also, "start", required=True, type=PATH_OR_NAME, help=text)
 
 
 def _recipe(kind: type[PhaseRecipe], **shown: str) -> Callable[[F], F]:
@@ -88,7 +90,7 @@ def biolord() -> None:
 
 
 @biolord.command("sts")
-@click.argument("tables", nargs=-1, required=True, type=_PATH)
+@click.argument("tables", nargs=-1, required=True, type=PATH)
 @_out
 @_start()
 @_recipe(StsRecipe)
@@ -136,7 +138,7 @@ def distill(teacher: str, start: str, **options: Any) -> None:
 
 
 @biolord.command("soup")
-@click.argument("encoders", nargs=-1, required=True, type=_PATH)
+@click.argument("encoders", nargs=-1, required=True, type=PATH)
 @_out
 def soup(encoders: tuple[Path, ...], out: Path) -> None:
     """Phase 4: average the weights of ENCODERS: folders of encoders, or of encoders that 'distill' made."""
@@ -150,7 +152,7 @@ def soup(encoders: tuple[Path, ...], out: Path) -> None:
 @_out
 @_teacher
 @_start("--student", help_="Multilingual encoder that learns")
-@click.option("--alignments", type=_PATH, help="Table of source, target and language, TSV.")
+@click.option("--alignments", type=PATH, help="Table of source, target and language, TSV.")
 @_recipe(MultilingualRecipe, low="found from the pairs", high="found from the pairs")
 def multilingual(teacher: str, start: str, alignments: Path | None, **options: Any) -> None:
     """Phase 5: teach the start the teacher's embeddings of the English names in KB, for all names of a concept.
@@ -167,7 +169,13 @@ def multilingual(teacher: str, start: str, alignments: Path | None, **options: A
 @_knowledge_base
 @_out
 @_teacher
-@click.option("--start", "--student", "start", help="Static encoder that learns: 'builtin', folder.  [random weights]")
+@click.option(
+    "--start",
+    "--student",
+    "start",
+    type=PATH_OR_NAME,
+    help="Static encoder that learns: 'builtin', folder.  [random weights]",
+)
 @_recipe(StaticStudentRecipe)
 def static(teacher: str, start: str | None, **options: Any) -> None:
     """Phase 6: distil a transformer into the small static encoder, and measure on names in KB what that loses."""
@@ -178,7 +186,7 @@ def static(teacher: str, start: str | None, **options: Any) -> None:
 
 
 @biolord.command("run")
-@click.argument("recipe", type=_PATH)
+@click.argument("recipe", type=PATH)
 def run(recipe: Path) -> None:
     """Phases 1 to 5 in order as the TOML file RECIPE says, each into a folder of its own; resumes where it stopped."""
     from medlink.training.biolord import run_recipe

@@ -132,24 +132,27 @@ def hidden_folder(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def locked(path: StrPath, what: str = "the folder", *, wait: bool = False) -> Iterator[None]:
+def locked(
+    path: StrPath, what: str = "the folder", *, wait: bool = False, output: StrPath | None = None
+) -> Iterator[None]:
     """A file, made when it is not there, locked by this process as long as the block lasts; the file stays.
 
     Where the file system has no locks nothing is kept. ``what`` names in errors what the lock keeps. With ``wait`` the
-    folder of the file is made as well, and who comes second waits, which is logged.
+    folder of the file is made as well, and who comes second waits, which is logged. ``output`` is the file of which the
+    locked one is the draft: errors name it.
 
     Raises:
         ConfigError: another process has the lock, or the file cannot be made.
     """
-    with one_error(path, what, _FOLDER):
-        number = _locked_file(Path(path), what, wait)
+    with one_error(path if output is None else output, what, _FOLDER if output is None else _FILE):
+        number = _locked_file(Path(path), what, wait, output)
     try:
         yield
     finally:
         os.close(number)
 
 
-def _locked_file(path: Path, what: str, wait: bool) -> int:
+def _locked_file(path: Path, what: str, wait: bool, output: StrPath | None) -> int:
     while True:
         if wait:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -158,7 +161,9 @@ def _locked_file(path: Path, what: str, wait: bool) -> int:
             if lock_now(number) is False:
                 if not wait:
                     raise ConfigError(
-                        f"another process is writing {what}", path=path.parent, remedy="wait for it to end"
+                        f"another process is writing {what}",
+                        path=output or path.parent,
+                        remedy="wait for it to end" + (", or name another file" if output else ""),
                     )
                 logger.warning("another process is writing %s %s: waiting", what, path.parent)
                 fcntl.flock(number, fcntl.LOCK_EX)

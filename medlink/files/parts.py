@@ -187,12 +187,26 @@ def read_checked(path: Path, what: str, version: int, remedy: str, model: type[C
 
 def read_state(folder: Path, model: type[Manifest] = Manifest) -> Raw:
     """The manifest of a folder of parts; raises :class:`BundleError` where it has none that is as it was written."""
+    made = "name a folder made by 'medlink index build'"
     if not folder.is_dir():
-        raise BundleError("no such bundle", path=folder, remedy="name a folder made by 'medlink index build'")
+        found_is = "is a file, a bundle is a folder" if folder.exists() else "no such bundle"
+        raise BundleError(found_is, path=folder, remedy=made)
+    inner = _instead(folder)
+    if inner is not None:
+        raise BundleError("is no bundle", path=folder, remedy=f"name {inner[0]}" if len(inner) == 1 else made)
     found = read_checked(folder / MANIFEST, "bundle", FORMAT, rebuild(folder), model)
     if found.get("hash") != _own_hash(found):
         raise BundleError("the manifest is not as it was written", path=folder / MANIFEST, remedy=rebuild(folder))
     return found
+
+
+def _instead(folder: Path) -> list[Path] | None:
+    """The bundles in a folder that has nothing of a bundle itself, nor what one is made of; else ``None``."""
+    with suppress(OSError):
+        inside = list(folder.iterdir())
+        own = any(path.name == MANIFEST or path.suffix == ".sqlite" or re.match(_PART, path.name) for path in inside)
+        return None if own else [path for path in inside if (path / MANIFEST).is_file()]
+    return None
 
 
 @contextmanager

@@ -16,9 +16,11 @@ from medlink.errors import ConfigError, InputError
 EXAMPLES = 5
 """How many bad rows are kept with file and line."""
 GRACE = 10
-"""Fewer bad rows than this in one file never stop a load (unless no row is good, or the share is 0)."""
+"""Fewer bad rows than this in one file do not stop a load, unless they are more than half or the share is 0."""
 EARLY = 10_000
 """After this many rows the share is judged while reading, not only at the end of the file."""
+BAD_BYTES = "bad bytes"
+"""Kind of the rows that are not UTF-8, where nobody can say what else they are."""
 UTF8_REMEDY = "give the file as UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8 FILE"
 
 
@@ -40,7 +42,7 @@ class Problems:
 
     Args:
         max_bad_share: share of bad rows in one file above which :class:`InputError` stops the load. Fewer than
-            ``GRACE`` bad rows do not stop it, except when the file has no good row at all or the share is 0, which
+            ``GRACE`` bad rows do not stop it, except when they are more than half of the file or the share is 0, which
             tolerates none; 1 tolerates everything, a last line that is cut off too.
         adjustable: whether the user can set the share, which the remedy then says.
         progress: called with the number of bytes taken in from disk since the last call.
@@ -88,11 +90,13 @@ class Problems:
             self.judge(path, max(rows, 1))
 
     def left_out(self) -> Iterator[str]:
-        """Lines that say which rows could not be used, and which were left out on purpose."""
+        """Lines that say which rows could not be used, what helps, and which were left out on purpose."""
         for kind, count in sorted(self.bad.items()):
             first = next((one for one in self.examples if one.kind == kind), None)
             where = "" if first is None else f", the first at {first.path}:{first.line}"
             yield f"rows that cannot be used: {count} ({kind}{where})"
+        if BAD_BYTES in self.bad:
+            yield UTF8_REMEDY
         for reason, count in sorted(self.skipped.items()):
             yield f"rows left out: {count} ({reason})"
 
@@ -106,13 +110,14 @@ class Problems:
             return
         kinds, first = self._in_file[str(path)]
         bad = kinds.total()
-        tolerated = bad < GRACE and bad < rows and self.max_bad_share > 0
+        # a short list with bad bytes in most of its rows is in another encoding, and the rest would be of no use
+        tolerated = bad < GRACE and 2 * bad <= rows and self.max_bad_share > 0
         if tolerated or bad <= self.max_bad_share * rows:
             return
         parts = ", ".join(f"{kind}: {count}" for kind, count in sorted(kinds.items()))
         remedy = "mend or fetch the file again" + (", or raise max_bad_share" if self.adjustable else "")
-        if first.kind == "bad bytes":
-            remedy = UTF8_REMEDY
+        if BAD_BYTES in kinds:
+            remedy = UTF8_REMEDY if first.kind == BAD_BYTES else f"{remedy}; {UTF8_REMEDY}"
         raise InputError(
             f"{bad} of {rows} rows cannot be used ({parts}), more than the share of {self.max_bad_share:g} allowed; "
             f"the first: {first.kind}" + (f" ({first.detail})" if first.detail else ""),

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from medlink.errors import ConfigError, InputError
-from medlink.files.problems import UTF8_REMEDY, Problems
+from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problems
 
 LONGEST_LINE = 1 << 20
 """Bytes of the longest line that is looked at; of a longer one nothing is kept."""
 _BLOCK = 1 << 16
 _GZIP = b"\x1f\x8b"
+_OFFICE = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")  # .xlsx, .ods and other zip files; .xls
 _WIDE = ("utf-16", "utf-32")  # a line end is not one byte there
 # these decode bytes into text that nobody wrote, or carry a state from line to line
 _NO_LINES = ("hz", "idna", "iso2022", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
@@ -36,7 +37,8 @@ def existing_file(path: str | PathLike[str], *, pipes: bool = False) -> Path:
         InputError: there is no such file.
     """
     plain = Path(path)
-    for found in (plain, plain.with_name(plain.name + ".gz")):
+    # the working folder and the root have no name to lengthen
+    for found in (plain, plain.with_name(plain.name + ".gz")) if plain.name else ():
         if found.is_file():
             return found
     if plain.is_dir():
@@ -115,7 +117,7 @@ class LineFile:
     Raises:
         ConfigError: see :func:`text_encoding`.
         InputError: there is no such file. While it is read: it cannot be read, is empty, is cut off inside its
-            compression or its last line, is UTF-16 and not said to be, or too much of it is bad.
+            compression or its last line, is a spreadsheet, is UTF-16 and not said to be, or too much of it is bad.
     """
 
     def __init__(
@@ -193,7 +195,7 @@ class LineFile:
 
     def _texts(self, stream: BinaryIO) -> Iterator[tuple[int, str]]:
         encoding = "utf-8" if self._wide else self._encoding
-        kind = f"not {encoding.upper()}, see --encoding" if self._given else "bad bytes"
+        kind = f"not {encoding.upper()}, see --encoding" if self._given else BAD_BYTES
         for raws, ended in self._split(stream):
             for raw in raws:
                 self.rows += 1
@@ -245,6 +247,9 @@ class LineFile:
             blocks = _unpacked(first, blocks)
             first = next(blocks, b"")
         blocks = chain([first] if first else [], blocks)
+        if first.startswith(_OFFICE):
+            remedy = "save a spreadsheet as CSV in UTF-8, and unpack what is zipped"
+            raise InputError("is a spreadsheet file, or zipped, and no text", path=self.path, remedy=remedy)
         if not self._wide:
             self._refuse_wide(first)
             yield from blocks

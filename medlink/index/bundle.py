@@ -7,6 +7,7 @@ knowledge base that ``medlink kb build`` writes into the folder is no part of it
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
@@ -84,6 +85,9 @@ def build_bundle(
         ConfigError: the folder cannot be written, or the knowledge base has no names.
     """
     folder = Path(folder)
+    if folder.is_file():
+        remedy = f"name a folder: medlink index build BUNDLE --kb {shlex.quote(str(kb or folder))}"
+        raise BundleError("is a file, a bundle is a folder", path=folder, remedy=remedy)
     model = load_encoder(encoder)
     if kb is None and not (folder / FILE).exists() and not (folder / MANIFEST).exists():
         _no_kb(folder)
@@ -187,7 +191,7 @@ def _no_kb(folder: Path) -> Any:
     raise BundleError(
         "no knowledge base in the bundle",
         path=folder / FILE,
-        remedy=f"run 'medlink kb build {folder / FILE} ...' first, or name one with --kb",
+        remedy=f"run 'medlink kb build {folder} ...' first, or name one with --kb",
     )
 
 

@@ -28,10 +28,10 @@ from sqlalchemy.pool import NullPool
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
 from medlink.files.folders import scratch_folder
 from medlink.files.problems import Problems
-from medlink.files.streams import input_size
+from medlink.files.streams import existing_file, input_size
 from medlink.files.whole import put_in_place
 from medlink.kb import schema
-from medlink.kb.loader import MAX_INPUTS, Loader
+from medlink.kb.loader import CONCEPT_ALONE, MAX_INPUTS, NAME_ALONE, Loader
 from medlink.kb.readers import formats
 from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
 from medlink.kb.store import KnowledgeBase
@@ -136,7 +136,7 @@ def _load(
                     loader.take(read(problems=found), number, found)
                 digest = loader.finish([found.skipped for found in problems], step)
                 brought = _count_sources(connection, loader)
-                digest = _write_meta(connection, loader, digest, brought)
+                digest = _write_meta(connection, loader, digest, brought, problems)
             with open(new, "rb") as handle:
                 os.fsync(handle.fileno())
             put_in_place(new, target, "the knowledge base")
@@ -170,6 +170,8 @@ def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Ite
         if option not in known:
             remedy = f"use one of {', '.join(known)}"
             raise ConfigError(f"format {given.format} has no option {option!r}", remedy=remedy)
+    if not formats()[given.format].folder:
+        existing_file(given.path)  # refused before anything is made
     filters = {"languages": languages} if "languages" in taken else {}
     return partial(reader, given.path, **given.options, **filters)
 
@@ -234,7 +236,9 @@ def _count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts
     return tuple(counts)
 
 
-def _write_meta(connection: Connection, loader: Loader, digest: str, brought: Iterable[SourceCounts]) -> str:
+def _write_meta(
+    connection: Connection, loader: Loader, digest: str, brought: Iterable[SourceCounts], problems: Iterable[Problems]
+) -> str:
     """Write what a knowledge base says of itself, in place of what it said; gives its content hash."""
     held = {entry["source"]["name"]: entry for entry in json.loads(loader.meta.get("counts", "[]"))}
     counts = [_sum(held.get(new.source.name, asdict(_NOTHING)), new) for new in brought]
@@ -244,7 +248,11 @@ def _write_meta(connection: Connection, loader: Loader, digest: str, brought: It
         if not any(entry.names or entry.semantic_types for entry in brought):
             digest = loader.meta["content_hash"]
     elif not any(entry.concepts for entry in counts):
-        raise InputError("no concept with a name was found in the inputs", remedy="check the filters")
+        reasons = {reason for found in problems for reason in found.skipped}
+        remedy = "check the filters"
+        if NAME_ALONE in reasons and CONCEPT_ALONE not in reasons:
+            remedy = "add the terminology to which the names belong, such as --obo or --obograph for a translation"
+        raise InputError("no concept with a name was found in the inputs", remedy=remedy)
     values = {
         "application": schema.APPLICATION,
         "schema_version": str(schema.SCHEMA_VERSION),

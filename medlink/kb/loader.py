@@ -34,6 +34,8 @@ from medlink.records import Concept, Definition, Mapping, Name, Record, Relation
 
 BATCH = 20_000
 MAX_INPUTS = 255
+NAME_ALONE, CONCEPT_ALONE = "name of a concept that is not loaded", "concept without a name"
+"""Reasons for leaving out what lacks the other half."""
 # Sort key of a name: flagged names first, then by input, by rank, and by the order in which they were read.
 _UNFLAGGED, _INPUT, _RANK = 62, 54, 36
 
@@ -240,11 +242,11 @@ class Loader:
             concept = rows.pop(0) if len(rows[0]) == 3 else None
             if held is None and concept is None:
                 for row in rows:
-                    skipped[row[2] >> _INPUT & 0xFF]["name of a concept that is not loaded"] += 1
+                    skipped[row[2] >> _INPUT & 0xFF][NAME_ALONE] += 1
                 continue
             if held is None and concept is not None:
                 if not rows:
-                    skipped[concept[2] >> _INPUT]["concept without a name"] += 1
+                    skipped[concept[2] >> _INPUT][CONCEPT_ALONE] += 1
                     continue
                 into_concept.add((concept_id, concept[1]))
                 self.concepts[concept[1]] += 1

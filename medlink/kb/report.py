@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any
 
-from medlink.files.problems import Problem
+from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problem
 from medlink.records import Source
 
 
@@ -72,6 +72,8 @@ class InputReport:
             yield f"  bad rows: {count:,} {kind}"
         for problem in self.problems:
             yield f"    {problem}"
+        if BAD_BYTES in self.bad:
+            yield f"  remedy: {UTF8_REMEDY}"
         for note in self.notes:
             yield f"  note: {note}"
 

@@ -88,13 +88,13 @@ class Linker:
             mentions: n mentions.
             contexts: n texts around them. A context decides between concepts that share the matched name; without
                 one they share the score.
-            k: candidates wanted for each, at least 1; that of the options when left out.
+            k: candidates wanted for each, 1 to 10,000; that of the options when left out.
 
         Returns:
             n links, candidates best first, ties broken by ``concept_id``.
 
         Raises:
-            ConfigError: k is below 1, or there are not as many contexts as mentions.
+            ConfigError: k is out of range, a mention is no text, or there are not as many contexts as mentions.
         """
         options = self.options if k is None else self.options.replace(k=k)
         k = options.k
@@ -102,6 +102,10 @@ class Linker:
             raise ConfigError(f"{len(contexts)} contexts for {len(mentions)} mentions")
         if isinstance(mentions, str):
             raise ConfigError("a list of mentions is expected, not one string")
+        for at, mention in enumerate(mentions):
+            text = mention.text if isinstance(mention, Mention) else mention
+            if not isinstance(text, str):
+                raise ConfigError(f"mentions[{at}] is of type {type(text).__name__}, a text or a Mention expected")
         asked = [self._asked(mention) for mention in mentions]
         around = contexts if contexts is not None and self.ranker.uses_context else [None] * len(asked)
         keys: list[_Key] = [(m.text, m.language, context) for m, context in zip(asked, around, strict=True)]

@@ -32,7 +32,7 @@ class LinkOptions(Settings):
     'de'
     """
 
-    k: Annotated[int, Field(ge=1, description="Candidates for each mention.")] = 5
+    k: Annotated[int, Field(ge=1, le=10_000, description="Candidates for each mention.")] = 5
     threshold: Annotated[float, Field(ge=0, le=1, description="Score below which a mention is NIL.")] = 0.5
     language: Annotated[
         str | None,

@@ -138,12 +138,22 @@ def _upstream(doc: Doc) -> LongForms:
     return found
 
 
-def _scispacy(vocab: Vocab) -> Callable[[Doc], LongForms]:
-    """scispaCy's ``AbbreviationDetector``."""
+def check_detector(choice: str) -> None:
+    """Refuse before a note is read a detector that cannot be had; see :func:`detector`."""
+    if choice == "scispacy":
+        _scispacy_detector()
+
+
+def _scispacy_detector() -> Any:
     with needs_extra("scispacy", "scispaCy's abbreviation detector"):
         from scispacy.abbreviation import AbbreviationDetector
+    return AbbreviationDetector
+
+
+def _scispacy(vocab: Vocab) -> Callable[[Doc], LongForms]:
+    """scispaCy's ``AbbreviationDetector``."""
     # the detector needs nothing of a pipeline but its vocabulary
-    scispacy = AbbreviationDetector(SimpleNamespace(vocab=vocab), make_serializable=True)
+    scispacy = _scispacy_detector()(SimpleNamespace(vocab=vocab), make_serializable=True)
     # As it comes the pattern pairs every '(' of a note with every later ')': quadratic in a long note.
     scispacy.matcher.remove("parenthesis")
     inside = {"ORTH": {"NOT_IN": ["(", ")"]}, "OP": f"{{1,{_LONGEST}}}"}

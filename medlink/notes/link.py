@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -26,13 +27,15 @@ _COMMIT = 64  # notes after which what is written is made safe
 class Report:
     """What a run did: notes read, mentions in them, those that were linked, and the notes that were not (``problems``).
 
-    The latter come without their text; each says why.
+    The latter come without their text; each says why. ``left_out`` counts the files of folders that were not read, by
+    ending.
     """
 
     notes: int = 0
     mentions: int = 0
     linked: int = 0
     problems: list[Note] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
 
 
 def link_notes(
@@ -75,7 +78,7 @@ def link_notes(
     facts = [source.state(resume), pipeline.options.to_dict(), versions, asdict(source.fields), source.encoding]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     done = writer.open(Job(key, (*source.reads(), pipeline.bundle.folder), versions, resume))
-    report = Report()
+    report = Report(left_out=source.left_out)
     try:
         notes = source.notes()
         kept = skipped = sum(1 for _ in islice(notes, done))
@@ -96,7 +99,7 @@ def link_notes(
         writer.commit(done)
         if done and len(report.problems) == done:
             first = report.problems[0]
-            raise InputError(f"no note could be read; the first: {first.problem}", path=first.note_id)
+            raise InputError(f"no note could be read; the first: {first.problem}", path=first.place or first.note_id)
     except BaseException as error:
         writer.close(error)
         raise
@@ -112,6 +115,7 @@ class _Source:
     ) -> None:
         self.fields, self.encoding = fields, encoding
         self.paths: list[str] = []
+        self.left_out: Counter[str] = Counter()
         self._named: list[str] = []
         self._notes: Iterable[Note] | None = None
         given = iter([inputs] if isinstance(inputs, str | Path) else inputs)
@@ -121,7 +125,7 @@ class _Source:
             self._notes = cast("Iterable[Note]", whole)
         else:
             self._named = [str(one) for one in whole]
-            self.paths = find_inputs(self._named)
+            self.paths, self.left_out = find_inputs(self._named)
 
     def notes(self) -> Iterator[Note]:
         return read_notes(self.paths, self.fields, self.encoding) if self._notes is None else iter(self._notes)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from medlink.linking.options import LinkOptions
+from medlink.linking.options import LinkOptions, known_tag
 from medlink.settings import Settings
 
 Detector = Annotated[
@@ -26,7 +26,7 @@ class FinderOptions(Settings):
     ('builtin', 'none')
     """
 
-    language: Annotated[str | None, Field(description="Language of the notes.")] = None
+    language: Annotated[str | None, AfterValidator(known_tag), Field(description="Language of the notes.")] = None
     other_languages: Annotated[
         bool,
         Field(description="Also find names of the bundle's other languages, such as Latin terms in a German note."),

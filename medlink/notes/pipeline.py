@@ -17,7 +17,7 @@ from medlink.errors import InputError, MedlinkError
 from medlink.index import Bundle
 from medlink.language.languages import stop_words
 from medlink.linking import Linker
-from medlink.notes.abbreviations import detector
+from medlink.notes.abbreviations import check_detector, detector
 from medlink.notes.finder import Described, MentionFinder, describe
 from medlink.notes.language import NoteLanguages, blank
 from medlink.notes.options import NoteOptions, for_linker
@@ -65,6 +65,7 @@ class NotePipeline:
 
     def __init__(self, bundle: Bundle | str | Path, **options: Any) -> None:
         self.options = NoteOptions(**options)
+        check_detector(self.options.abbreviations)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self._linker = Linker(self.bundle, **for_linker(self.options, None))
         self._languages = NoteLanguages(self.bundle.index.languages, self.options.language)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,12 +25,16 @@ _LONGEST = 1 << 28  # bytes of a line: the longest note that is linked, each cha
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note, or why it could not be read (``problem``, without its text)."""
+    """A note, or why it could not be read (``problem``, without its text).
+
+    ``place`` is its file and line where ``note_id`` does not say so.
+    """
 
     note_id: str
     text: str = ""
     language: str | None = None
     problem: str | None = None
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +46,42 @@ class Fields:
     language: str = "language"
 
 
-def find_inputs(paths: Sequence[str]) -> list[str]:
+def find_inputs(paths: Sequence[str]) -> tuple[list[str], Counter[str]]:
     """Files behind the given paths, folders searched for text and JSONL files, in a fixed order.
+
+    With them what else is in the folders, by ending: it is left out, and so is what is hidden (``.name``).
 
     Raises:
         InputError: a path does not exist, or a folder has no note.
     """
     found: list[str] = []
+    left_out: Counter[str] = Counter()
     for given in paths:
         path = Path(given)
         if given == STANDARD_INPUT or path.is_file():
             found.append(given)
         elif path.is_dir():
-            files = [p for p in path.rglob("*") if p.is_file()]
-            inside = sorted(str(p) for p in files if p.suffix.lower() in _TEXT | _LINES)
+            kinds = {str(p): _kind(p, path) for p in path.rglob("*") if p.is_symlink() or not p.is_dir()}
+            inside = sorted(file for file, kind in kinds.items() if kind in _TEXT | _LINES)
             if not inside:
-                kinds = ", ".join(sorted({p.suffix or "no ending" for p in files})) or "no file"
-                raise InputError(f"no notes: looked for {', '.join(sorted(_TEXT | _LINES))}, found {kinds}", path=path)
+                others = ", ".join(sorted(set(kinds.values()))) or "no file"
+                raise InputError(f"no notes: looked for {', '.join(sorted(_TEXT | _LINES))}, found {others}", path=path)
             found += inside
+            left_out.update(kind for kind in kinds.values() if kind not in _TEXT | _LINES)
         elif path.exists():
             raise InputError("is a pipe or a device", path=given, remedy="give its notes to standard input, and name -")
         else:
             raise InputError("no such file or folder", path=given)
-    return found
+    return found, left_out
+
+
+def _kind(path: Path, folder: Path) -> str:
+    """Ending of a file in a folder, or why it is not looked at."""
+    if any(part.startswith(".") for part in path.relative_to(folder).parts):
+        return "hidden"
+    if path.is_file():
+        return path.suffix.lower() or "no ending"
+    return "links to nothing" if not path.exists() else "links to folders" if path.is_dir() else "pipes or devices"
 
 
 def read_notes(inputs: Sequence[str], fields: Fields | None = None, encoding: str = "utf-8") -> Iterator[Note]:
@@ -153,4 +171,4 @@ def _note(line: str, place: str, fields: Fields) -> Note:
         return Note(place, problem=f"no field {fields.text!r} with a text")
     language = row.get(fields.language)
     note_id = str(row.get(fields.note_id, place))
-    return Note(note_id, row[fields.text], language if isinstance(language, str) else None)
+    return Note(note_id, row[fields.text], language if isinstance(language, str) else None, place=place)

@@ -166,6 +166,12 @@ def test_a_page_to_decide_on(terms: Path, tmp_path: Path) -> None:
     assert neighbours[2][0][-1] == "laterality"  # why left and right are apart
 
 
+@pytest.mark.parametrize("option", [(), ("--decisions", "."), ("--decisions", "/")])
+def test_a_folder_where_a_file_is_needed(option: tuple[str, ...], terms: Path) -> None:
+    with pytest.raises(MedlinkError, match=r"^[./]: is a folder, a file is needed"):
+        run(*(terms, *option) if option else (".",))
+
+
 def test_decisions_are_applied(terms: Path, decisions: Path) -> None:
     result = run(terms, "--decisions", decisions)
     found = {row["term"]: row for row in rows(result.stdout)}

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from medlink.cli.main import app, main
+from medlink.errors import MedlinkError
 from medlink.index import build_bundle
 from medlink.linking import Linker
 from tests.index.test_bundle import small_kb
@@ -120,6 +121,31 @@ def test_a_table_that_can_be_read_once_alone(
         assert capsys.readouterr().err == (
             f"medlink: {where}: a table is read from a file alone. Remedy: save it in a file and name that.\n"
         )
+
+
+def test_a_folder_is_no_table(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["index", "add", str(bundle), "--table", "."])
+    assert stop.value.code == 1
+    assert capsys.readouterr().err == "medlink: .: is a folder, a file is needed. Remedy: name a file in it.\n"
+
+
+def test_a_knowledge_base_where_a_bundle_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_kb(Path("my house.sqlite"))
+    for more, named in (((), "'my house.sqlite'"), (("--kb", "other.sqlite"), "other.sqlite")):
+        with pytest.raises(MedlinkError) as caught:
+            run("index", "build", "my house.sqlite", *more)
+        assert str(caught.value) == (
+            "my house.sqlite: is a file, a bundle is a folder. "
+            f"Remedy: name a folder: medlink index build BUNDLE --kb {named}."
+        )
+    with pytest.raises(
+        MedlinkError, match=r"no knowledge base in the bundle\. Remedy: run 'medlink kb build typo \.\.\.'"
+    ):
+        run("index", "build", "typo")
+    with pytest.raises(MedlinkError, match="is a file, a bundle is a folder"):
+        run("index", "info", "my house.sqlite")
 
 
 def test_a_table_is_needed(bundle: Path) -> None:

@@ -156,7 +156,8 @@ def test_a_name_without_a_suffix_is_a_bundle_folder(
     assert Path(made).is_file()
     assert names(Path(out)) >= {"seizure"}
     wrote = next(i for i, line in enumerate(said) if line.startswith(f"wrote {tmp_path / made} in "))
-    assert said[wrote + 1 :] == ([f"next: medlink index build {out}"] if made.endswith("kb.sqlite") else [])
+    given = out if made.endswith("kb.sqlite") else f"BUNDLE --kb {out}"
+    assert said[wrote + 1 :] == [f"next: medlink index build {given}"]
 
 
 def test_what_is_next_can_be_typed(table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,6 +177,30 @@ def test_a_build_that_fails_leaves_nothing(out: str, tmp_path: Path, monkeypatch
     with pytest.raises(MedlinkError, match="no such file"):
         run("build", out, "--table", "none.tsv")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--table", "--obo", "--obograph", "--scispacy", "--babelon"])
+@pytest.mark.parametrize("given", [".", "./", "..", "/"])
+def test_a_folder_where_a_file_is_needed(
+    option: str, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(MedlinkError) as caught:
+        run("build", "typo", option, given, "--progress")  # which asks how much there is to read
+    shown = given.rstrip("/") or "/"
+    assert str(caught.value) == f"{shown}: is a folder, a file is needed. Remedy: name a file in it."
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_translation_alone(tmp_path: Path, table: Path) -> None:
+    text = "subject_id\tpredicate_id\ttranslation_language\ttranslation_value\nH:1\trdfs:label\tde\tAnfall\n"
+    (tmp_path / "x.tsv").write_text(text, "utf-8")
+    with pytest.raises(
+        MedlinkError, match=r"no concept with a name .*Remedy: add the terminology .*--obo or --obograph"
+    ):
+        run("build", tmp_path / "kb", "--babelon", tmp_path / "x.tsv")
+    with pytest.raises(MedlinkError, match=r"no concept with a name .*Remedy: check the filters"):
+        run("build", tmp_path / "kb", "--table", table, "--languages", "es")
 
 
 @pytest.mark.parametrize("command", ["search", "show"])

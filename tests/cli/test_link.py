@@ -22,6 +22,7 @@ from medlink.index import Bundle
 from medlink.linking.demo import demo_notes
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note, read_notes
+from medlink.notes.writers import Job, JsonLinesWriter
 
 
 def run(*args: object, text: str | bytes | None = None) -> Result:
@@ -402,3 +403,84 @@ def test_an_encoding_that_is_not_named(demo_path: Path, tmp_path: Path) -> None:
     assert problems == ["is UTF-16, not UTF-8", None]
     with pytest.raises(InputError, match="no note could be read; the first: not UTF-32"):
         run(demo_path, tmp_path / "b.txt", "--encoding", "utf-32")
+
+
+def test_a_second_writer_of_an_output_is_told_and_the_first_goes_on(demo_path: Path, tmp_path: Path) -> None:
+    note, out = tmp_path / "a.txt", tmp_path / "out.jsonl"
+    note.write_text("fever", encoding="utf-8")
+    first = JsonLinesWriter(out)
+    first.open(Job("first", (), {}, resume=False))
+    before = sorted((path.name, path.read_bytes()) for path in tmp_path.iterdir())
+    for options in ((), ("--resume",)):
+        with pytest.raises(
+            ConfigError,
+            match=r"out\.jsonl: another process is writing the output\. "
+            r"Remedy: wait for it to end, or name another file",
+        ):
+            run(demo_path, note, "--language", "en", "-o", out, *options)
+    assert sorted((path.name, path.read_bytes()) for path in tmp_path.iterdir()) == before
+    first.write(Note("n"), "en", [])
+    first.commit(1)
+    first.close()
+    assert out.read_bytes() == b""
+    run(demo_path, note, "--language", "en", "-o", out)
+    assert [row["text"] for row in lines(out)] == ["fever"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "out.jsonl"]
+
+
+def test_an_empty_draft_that_a_kill_left_before_its_state_bars_nobody(demo_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("fever", encoding="utf-8")
+    for resume in ((), ("--resume",)):
+        (tmp_path / "out.jsonl.part").touch()
+        run(demo_path, tmp_path / "a.txt", "--language", "en", "-o", tmp_path / "out.jsonl", *resume)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "out.jsonl"]
+        assert [row["text"] for row in lines(tmp_path / "out.jsonl")] == ["fever"]
+
+
+def test_scispacy_that_is_not_there_is_no_fault_of_the_notes(
+    demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "scispacy.abbreviation", None)
+    monkeypatch.setitem(sys.modules, "scispacy", None)
+    (tmp_path / "a.txt").write_text("fever", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"needs scispacy.*, which is not installed\. .*extra \[scispacy\]"):
+        run(demo_path, tmp_path / "a.txt", "--abbreviations", "scispacy", "-o", tmp_path / "out.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_files_that_are_left_out_are_counted_by_ending(demo_path: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    (folder / ".git").mkdir(parents=True)
+    for name in ("a.txt", "b.rtf", "c.md", "d.MD", ".h.txt", ".git/x.txt", "README"):
+        (folder / name).write_text("fever", encoding="utf-8")
+    (folder / "gone.txt").symlink_to(folder / "nothing")
+    (folder / "up").symlink_to(tmp_path, target_is_directory=True)
+    result = run(demo_path, folder, "--language", "en")
+    assert [Path(json.loads(line)["note"]).name for line in result.stdout.splitlines()] == ["a.txt"]
+    assert "8 files left out: .md (2), hidden (2), .rtf, links to folders, links to nothing, others\n" in result.stderr
+    (folder / ".git" / "x.txt").unlink()
+    for name in ("c.md", "d.MD", ".h.txt", "README", "up"):
+        (folder / name).unlink()
+    assert run(demo_path, folder, "--language", "en").stderr.endswith("2 files left out: .rtf, links to nothing\n")
+    assert "left out" not in run(demo_path, folder / "a.txt", "--language", "en").stderr
+    (folder / ".h.txt").write_text("fever", encoding="utf-8")
+    assert "1 notes" in run(demo_path, folder / ".h.txt", "--language", "en").stderr
+
+
+def test_notes_that_cannot_be_read_are_found_by_file_and_line(demo_path: Path, tmp_path: Path) -> None:
+    rows = [{"id": "good", "text": "fever"}, *({"id": f"n{i}", "text": "fever", "language": "zzz"} for i in range(7))]
+    source = tmp_path / "n.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    said = run(demo_path, source).stderr.splitlines()
+    assert [line.partition(": unknown")[0] for line in said[1:6]] == [f"  {source}:{i + 2}: n{i}" for i in range(5)]
+    assert said[6:] == ["  and 2 more"]
+    source.write_text(json.dumps(rows[1]) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"n\.jsonl:1: no note could be read; the first: unknown language 'zzz'"):
+        run(demo_path, source)
+
+
+def test_arguments_the_wrong_way_round(demo_path: Path, notes: Path) -> None:
+    with pytest.raises(ConfigError, match=r"notes: is no bundle, but .* looks like one\. Remedy: name it first"):
+        run(notes, demo_path)
+    with pytest.raises(ConfigError, match="k is 99999999999999999999, at least 1 and at most 10000 expected"):
+        run(demo_path, notes, "--k", "99999999999999999999")

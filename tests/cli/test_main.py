@@ -115,6 +115,11 @@ def test_listing_commands_imports_none_of_them() -> None:
     assert set(re.findall(r"^  (\w+)  ", out.split("Commands:")[1], re.MULTILINE)) == set(COMMANDS)
 
 
+def test_it_runs_as_a_module() -> None:
+    out = subprocess.run([sys.executable, "-m", "medlink", "--version"], capture_output=True, text=True, check=True)
+    assert out.stdout == f"medlink, version {medlink.__version__}\n"
+
+
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["index", "info", "missing"])
@@ -157,6 +162,42 @@ def test_errors_name_the_option_as_typed(
 @pytest.mark.parametrize(("path", "command"), EVERY, ids=lambda x: " ".join(x) if isinstance(x, tuple) else "")
 def test_no_help_is_cut_short(path: tuple[str, ...], command: click.Command) -> None:
     assert "..." not in CliRunner().invoke(app, [*path[1:], "-h"]).output.partition("\n\n")[2]
+
+
+PATHS = [
+    (path[1:], parameter)
+    for path, command in EVERY
+    for parameter in command.params
+    if isinstance(parameter.type, click.Path) or parameter.name in ("terms", "encoder", "start", "teacher")
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "parameter"), PATHS, ids=lambda x: " ".join(x) if isinstance(x, tuple) else str(x.name)
+)
+def test_an_empty_path_is_not_the_current_folder(
+    path: tuple[str, ...], parameter: click.Parameter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command: click.Command = dict(EVERY)["medlink", *path]
+    given, name = [""], str(parameter.human_readable_name)
+    if isinstance(parameter, click.Option):
+        name = max(parameter.opts, key=len)
+        given = [name, ""]
+    else:
+        places = [one for one in command.params if isinstance(one, click.Argument)]
+        given = [*["x"] * places.index(parameter), ""]
+    error = CliRunner().invoke(app, [*path, *given]).exception
+    assert isinstance(error, medlink.MedlinkError)
+    assert str(error) == f"{name} is empty. Remedy: name a file or a folder."
+    assert not list(tmp_path.iterdir())
+
+
+def test_paths_are_known_as_such() -> None:
+    assert len(PATHS) > 80
+    named = {(" ".join(path), parameter.name) for path, parameter in PATHS}
+    assert {("link", "bundle"), ("link", "paths"), ("link", "out"), ("cluster", "terms"), ("kb build", "out")} <= named
+    assert {("cluster", "bundle"), ("index build", "kb"), ("demo", "out"), ("kb build", "table")} <= named
 
 
 def test_defaults_in_the_help_can_be_typed() -> None:

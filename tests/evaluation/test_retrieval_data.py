@@ -118,10 +118,10 @@ def test_queries_of_a_table(tmp_path: Path) -> None:
 
 def test_bad_queries_are_counted(tmp_path: Path) -> None:
     problems = Problems(adjustable=False)
-    marked = write(tmp_path, "q.concept", "1||0|1||D||a||D1\n1||0|1||D||||D1\nD1||a\n")
-    two = write(tmp_path, "q.txt", "D1||a\nD1||\nno mark\n")
-    table = write(tmp_path, "q.tsv", "id\tname\tlanguage\nA\ta\t\nA\t\t\nA\ta\tklingon\n")
-    assert len(read_queries([marked, two, table], problems)) == 3
+    marked = write(tmp_path, "q.concept", "1||0|1||D||a||D1\n1||0|1||D||||D1\nD1||a\n1||0|1||D||b||D2\n")
+    two = write(tmp_path, "q.txt", "D1||a\nD1||\nD2||b\nno mark\n")
+    table = write(tmp_path, "q.tsv", "id\tname\tlanguage\nA\ta\t\nA\t\t\nA\ta\tklingon\nB\tb\t\n")
+    assert len(read_queries([marked, two, table], problems)) == 6
     assert problems.bad == {"no mention between ||": 4, "empty name": 1, "unknown language": 1}
 
 

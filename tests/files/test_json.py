@@ -23,7 +23,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 def test_lines_that_are_no_objects(tmp_path: Path) -> None:
     (tmp_path / "x").write_text('{"a": 1}\n[1]\n{"a"\n' + "[" * 100_000 + '\n{"a": 2}\n')
-    problems = Problems()
+    problems = Problems(1)
     assert [line for line, _ in read_json_lines(LineFile(tmp_path / "x", problems))] == [1, 5]
     assert problems.bad == {"no JSON object": 3}
 

@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 
+from medlink.clustering.terms import read_terms
 from medlink.errors import ConfigError, InputError
 from medlink.files import streams
-from medlink.files.problems import Problems
+from medlink.files.problems import UTF8_REMEDY, Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import open_table, read_rows
+from medlink.kb import Input, build_kb
 from medlink.kb.readers.babelon import read_babelon
 from medlink.kb.readers.obo import read_obo
 from medlink.kb.readers.obograph import read_obograph
@@ -58,6 +60,9 @@ def test_bad_rows_are_counted_and_five_kept(tmp_path: Path) -> None:
         (990, 10, 0.01, False),  # exactly the share
         (989, 11, 0.01, True),
         (100, 10, 0.2, False),
+        (4, 4, 0.01, False),
+        (4, 5, 0.01, True),  # more than half
+        (4, 5, 0.6, False),
         (100, 1, 0.0, True),  # none is tolerated
         (0, 1, 0.01, True),  # no good row at all
         (0, 3, 1.0, False),
@@ -268,16 +273,53 @@ def test_utf_16(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", [read_obo, read_obograph, read_babelon, read_scispacy, read_table])
-def test_missing_file(read: Callable[[Path], Iterable[Any]], tmp_path: Path) -> None:
+def test_missing_file(read: Callable[[str | Path], Iterable[Any]], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such file"):
         list(read(tmp_path / "nowhere"))
     with pytest.raises(InputError, match="is a folder, a file is needed"):
         list(read(tmp_path))
+    for nameless in (".", "./", "/"):
+        with pytest.raises(InputError, match="is a folder, a file is needed"):
+            list(read(nameless))
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(
         InputError, match=r"fifo: is a pipe or a device, a file is needed\. Remedy: write what it gives to"
     ):
         list(read(tmp_path / "fifo"))
+
+
+@pytest.mark.parametrize("head", [b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"])
+def test_a_spreadsheet_is_no_text(head: bytes, tmp_path: Path) -> None:
+    for name, content in (("x.xlsx", head + b"\0" * 90), ("x.csv.gz", gzip.compress(head + b"\0" * 90))):
+        (tmp_path / name).write_bytes(content)
+        for read in (read_table, read_terms):
+            with pytest.raises(
+                InputError, match=r"is a spreadsheet file, .*Remedy: save a spreadsheet as CSV in UTF-8"
+            ):
+                list(read(tmp_path / name).texts if read is read_terms else read(tmp_path / name))
+
+
+def test_bad_bytes_tell_how_to_mend_them(tmp_path: Path) -> None:
+    names = ["Fieber", "Husten", "Schmerz", "Ödem", *("Übelkeit",) * 2]
+    table = tmp_path / "x.csv"
+    for share, more, stops in ((0.01, 5, True), (0.01, 0, False), (1.0, 5, False)):
+        rows = [f"X:{number},{name}" for number, name in enumerate(names + ["Ekzem ä"] * more)]
+        table.write_text("\n".join(["id,name", *rows, ""]), encoding="latin-1")
+        problems = Problems(share)
+        if stops:
+            with pytest.raises(InputError, match=r"8 of 11 rows cannot be used.*iconv -f ISO-8859-1"):
+                list(read_table(table, problems=problems))
+        else:
+            list(read_table(table, problems=problems))
+            assert [line for line in problems.left_out() if "iconv" in line] == [UTF8_REMEDY]
+            lines = list(build_kb(tmp_path / "kb", [Input("table", table)], max_bad_share=share).inputs[0].lines())
+            assert lines[-1] == f"  remedy: {UTF8_REMEDY}"
+    problems = Problems(0.01)
+    table.write_bytes(b"id,name\n1\n2,\xd6dem\n")
+    with pytest.raises(
+        InputError, match=r"mend or fetch the file again, or raise max_bad_share; give the file as UTF-8"
+    ):
+        list(read_table(table, problems=problems))
 
 
 def test_unreadable_file(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_cell_of_several_lines_is_one_row(columns: str, row: str, cells: list[
 def test_lines_that_look_like_rows_are_taken_for_rows(tmp_path: Path) -> None:
     """Where nobody can tell, the loss is told: each line of the text has as many commas as a row."""
     path = write_lines(tmp_path / "x.csv", ["id,text", '1,"a, b', "c, d", 'e"', "2,f"])
-    problems = Problems()
+    problems = Problems(1)
     assert list(open_table(path, problems).rows) == [(5, ["2", "f"])]
     assert problems.bad == {SWALLOWED: 3}
 

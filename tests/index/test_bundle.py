@@ -116,6 +116,25 @@ def test_missing_parts(bundle: Path, tmp_path: Path) -> None:
         build_bundle(bundle)
 
 
+def test_a_folder_that_is_no_bundle(bundle: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "around" / "pages").mkdir(parents=True)
+    shutil.copytree(bundle, tmp_path / "around" / "inner")
+    for folder, remedy in (("empty", "a folder made by 'medlink index build'"), ("around", tmp_path / "around/inner")):
+        with pytest.raises(BundleError) as caught:
+            Bundle(tmp_path / folder)
+        assert str(caught.value) == f"{tmp_path / folder}: is no bundle. Remedy: name {remedy}."
+    shutil.copytree(bundle, tmp_path / "around" / "another")
+    with pytest.raises(BundleError, match=r"is no bundle\. Remedy: name a folder made by"):
+        Bundle(tmp_path / "around")
+    # what can be built is not asked for another name
+    (bundle / "manifest.json").unlink()
+    shutil.move(part(tmp_path / "around" / "inner", "kb") / "kb.sqlite", tmp_path / "empty" / "kb.sqlite")
+    for folder in (bundle, tmp_path / "empty"):
+        with pytest.raises(BundleError, match=r"incomplete: it has no manifest.*medlink index build"):
+            Bundle(folder)
+
+
 def test_what_is_no_knowledge_base_leaves_the_old_one(bundle: Path, tmp_path: Path) -> None:
     (tmp_path / "junk").write_text("junk")
     with pytest.raises(KnowledgeBaseError):

@@ -263,3 +263,14 @@ def test_a_bundle_opened_by_a_relative_path(demo_path: Path, monkeypatch: pytest
     linker = medlink.load(demo_path.name)
     monkeypatch.chdir(tmp_path)
     assert linker.link(["Herzinfarrkt"])[0].candidates
+
+
+@pytest.mark.parametrize(
+    ("mention", "kind"),
+    [(None, "NoneType"), (float("nan"), "float"), (("Fieber", "de"), "tuple"), (b"Fieber", "bytes")],
+)
+def test_what_is_no_mention_is_named_by_its_place_and_type(linker: Linker, mention: object, kind: str) -> None:
+    for given in (mention, Mention(mention)):  # type: ignore[arg-type]  # what a table holds
+        with pytest.raises(ConfigError) as error:
+            linker.link(["Husten", given])  # type: ignore[list-item]  # the same
+        assert str(error.value) == f"mentions[1] is of type {kind}, a text or a Mention expected"

@@ -16,7 +16,7 @@ from medlink.linking import Linker, LinkOptions
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"k": 0}, "k is 0, at least 1 expected"),
+        ({"k": 0}, "k is 0, at least 1 and at most 10000 expected"),
         ({"threshold": float("nan")}, "threshold is nan, at least 0 and at most 1 expected"),
         ({"language": "German"}, "unknown language 'German'. Remedy: write de, its BCP 47 tag."),
         ({"sources": "HPO"}, "sources is 'HPO', a valid tuple expected"),

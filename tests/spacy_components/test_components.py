@@ -383,3 +383,9 @@ def test_factories_import_nothing_heavy() -> None:
 def test_bundle_is_opened_by_path_in_the_component(demo: Bundle, demo_path: Path) -> None:
     nlp = make("en", demo_path)
     assert json.loads(nlp.get_pipe("biolord_linker").to_bytes()) == demo.versions  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("component", ["medlink_mentions", "biolord_linker"])
+def test_a_language_that_is_none_is_refused(demo_path: Path, component: str) -> None:
+    with pytest.raises(ConfigError, match="unknown language 'german'"):
+        spacy.blank("de").add_pipe(component, config={"bundle": str(demo_path), "language": "german"})

@@ -31,7 +31,7 @@ class Format:
 
     ``option`` and ``help`` are those of ``medlink kb build``, which reads formats in ascending ``order``: where inputs
     disagree the earlier one wins. ``further`` is the argument of the reader that takes all paths but the first, where
-    they are read as one.
+    they are read as one. ``folder`` says that it takes a folder, not a file.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Format:
     help: str
     order: int = 50
     further: str | None = None
+    folder: bool = False
 
 
 @dataclass(frozen=True, slots=True)

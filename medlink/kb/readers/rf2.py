@@ -292,4 +292,5 @@ FORMAT = Format(
     "Folder of a SNOMED CT release (RF2 snapshot); further ones are read as its extensions.",
     20,
     "extensions",
+    folder=True,
 )

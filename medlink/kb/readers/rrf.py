@@ -287,4 +287,4 @@ def _concept(cui: str, run: list[_Row], codes: Iterable[tuple[str, str]]) -> Ite
         yield Mapping(cui, sab, code, "code", sab)
 
 
-FORMAT = Format("rrf", read_rrf, "--umls", "META folder of a UMLS release (RRF).", 10)
+FORMAT = Format("rrf", read_rrf, "--umls", "META folder of a UMLS release (RRF).", 10, folder=True)

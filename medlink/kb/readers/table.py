@@ -13,6 +13,7 @@ from medlink.language.tags import language_tag
 from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType, Source
 
 _COLUMNS = ("concept_id", "name", "language", "type", "definition", "parent", "semantic_type", "decision")
+_NEEDED = {"concept_id": "the column of the ids 'concept_id' or 'id'", "name": "the column of the names 'name'"}
 # What a reader said of a term in a table of decisions about clusters; an empty cell is an accepted name.
 _TAKEN, _LEFT_OUT = ("", "accept"), ("reject", "group")
 DECISIONS = "decisions"
@@ -97,11 +98,15 @@ def _places(table: Table) -> dict[str, int]:
         if columns.count(column) > 1:
             also = " or id" * (column == "concept_id")
             raise table.error(f"the column {column}{also} is there twice", "rename or delete one of them")
-    missing = [column for column in ("concept_id", "name") if column not in columns]
+    missing = [called for column, called in _NEEDED.items() if column not in columns]
     if missing:
+        shown = table.first[:10]
+        if len(table.first) < 2 or not all(cell.replace("-", "_").isidentifier() and len(cell) <= 40 for cell in shown):
+            shown = ()  # blanks and marks may be content of a file without a header
         raise table.error(
-            f"looked for the columns concept_id (or id) and name; found {found_columns(table.header)}",
-            f"name the columns in the first line; {' and '.join(missing)} must be there",
+            f"looked for the columns concept_id (or id) and name; found {found_columns(table.first)}"
+            + (f": {', '.join(shown)}" if shown else ""),
+            f"in the first line, call {' and '.join(missing)}",
         )
     return {column: columns.index(column) for column in _COLUMNS if column in columns}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from medlink.errors import ConfigError
-from medlink.files.folders import one_error
+from medlink.files.folders import locked, one_error
 from medlink.files.json import json_text, read_json, write_json
 from medlink.files.whole import check_targets, is_replaced, put_in_place, standard_output, whole_text
 from medlink.notes.reading import Note
@@ -84,27 +84,36 @@ class TextWriter:
 class _Unfinished:
     """An output that can be gone on with: its lines, and how many notes and bytes are finished.
 
-    The state is there before the lines are, so that a file of that name without one is somebody else's.
+    The file of the lines is locked as long as they are written. The state is there before they are, so that a file of
+    that name with something in it and without a state is somebody else's.
     """
 
     def __init__(self, out: Path, job: Job) -> None:
         self.out, target = out, Path(os.path.realpath(out))
         self.part, self.state = (target.with_name(target.name + end) for end in (".part", ".part.json"))
         check_targets({"the unfinished output": self.part, "the state of the output": self.state}, job.reads)
-        self._key = job.key
-        held, self.notes, self.size = self._read()
-        if not job.resume or held is None:
-            self.notes = self.size = 0
-        elif held != job.key:
+        self._job, self.notes, self.size = job, 0, 0
+
+    def _begin(self) -> None:
+        """Find out how much is finished; what is not of medlink stays as it is."""
+        held, notes, size = self._read()
+        if not self._job.resume or held is None:
+            return
+        if held != self._job.key:
             raise ConfigError(
                 "the unfinished run had other inputs, options or another bundle",
                 path=self.part,
                 remedy="run without resume to start anew",
             )
+        self.notes, self.size = notes, size
+        if self.part.stat().st_size < size:
+            raise ConfigError(
+                "is shorter than its state says", path=self.part, remedy="run without resume to start anew"
+            )
 
     def _read(self) -> tuple[str | None, int, int]:
         """Job, notes and bytes of the state that is there, ``None`` and zeros where there is none."""
-        begun, remedy = self.part.exists(), "move it away, or name another output"
+        begun, remedy = not self._is_empty(), "move it away, or name another output"
         if not self.state.exists():
             if begun:
                 raise ConfigError("is no unfinished output of medlink", path=self.part, remedy=remedy)
@@ -122,22 +131,25 @@ class _Unfinished:
     @contextmanager
     def open(self) -> Iterator[TextIO]:
         """The lines so far, to add to; they take their place at the end, and after an error none are not kept."""
-        if self.size and self.part.stat().st_size < self.size:
-            raise ConfigError(
-                "is shorter than its state says", path=self.part, remedy="run without resume to start anew"
-            )
-        try:
-            self._save()
-            with self.part.open("r+" if self.size else "w", encoding="utf-8", newline="") as file:
-                file.seek(self.size)
-                file.truncate()
-                yield file
-        except BaseException:
-            if not self.size:
-                self._drop()
-            raise
-        put_in_place(self.part, self.out)
-        self._drop()
+        with locked(self.part, "the output", output=self.out):
+            try:
+                self._begin()
+            except BaseException:
+                if self._is_empty():
+                    self.part.unlink()
+                raise
+            try:
+                self._save()
+                with self.part.open("r+" if self.size else "w", encoding="utf-8", newline="") as file:
+                    file.seek(self.size)
+                    file.truncate()
+                    yield file
+            except BaseException:
+                if not self.size:
+                    self._drop()
+                raise
+            put_in_place(self.part, self.out)
+            self._drop()
 
     def keep(self, notes: int, file: TextIO) -> None:
         """Say that the lines of so many notes are in the file."""
@@ -146,7 +158,11 @@ class _Unfinished:
         self._save()
 
     def _save(self) -> None:
-        write_json(self.state, _state(self._key, self.notes, self.size), "the state of the output")
+        write_json(self.state, _state(self._job.key, self.notes, self.size), "the state of the output")
+
+    def _is_empty(self) -> bool:
+        """Whether the file of the lines is one without any, as the lock makes it."""
+        return self.part.is_file() and not self.part.stat().st_size
 
     def _drop(self) -> None:
         self.part.unlink(missing_ok=True)

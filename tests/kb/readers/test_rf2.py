@@ -251,7 +251,7 @@ def test_bad_rows(tmp_path: Path) -> None:
     path = edition(tmp_path) / "Terminology" / "sct2_Description_Snapshot-de_INT_20260901.txt"
     with open(path, "a", encoding="utf-8") as handle:
         handle.write("\t".join(row(22, "1", "xx", SYNONYM, "?", "0")) + "\n23\t20260101\t1\n")
-    problems = Problems()
+    problems = Problems(1)
     list(read_rf2(tmp_path, problems=problems))
     assert problems.bad == {"unknown language": 1, "column count": 1}
     assert [problem.line for problem in problems.examples] == [3, 4]

@@ -344,7 +344,7 @@ def test_term_types(tmp_path: Path) -> None:
 def test_bad_rows(tmp_path: Path) -> None:
     rows = [conso("C1", "a"), conso("C1", "b", LAT="XXX"), conso("", "c"), conso("C1", ""), "C1|ENG|short|"]
     release(tmp_path, MRCONSO=rows)
-    problems = Problems()
+    problems = Problems(1)
     assert names(tmp_path, problems=problems) == [("C1", "a", "en", True)]
     assert problems.bad == {"unknown language": 1, "empty id or name": 2, "column count": 1}
     assert str(problems.examples[-1]).endswith("MRCONSO.RRF:5: column count (3 columns, 18 expected)")

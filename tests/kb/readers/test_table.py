@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -64,9 +65,23 @@ def test_tsv_and_csv(file: str, lines: list[str], tmp_path: Path) -> None:
 
 
 def test_missing_columns(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "x.csv", ["code,label", "1,one"])
-    with pytest.raises(InputError, match=r"looked for the columns .*found 2 columns.*concept_id and name must be"):
-        list(read_table(path))
+    ids, names = "the column of the ids 'concept_id' or 'id'", "the column of the names 'name'"
+    for first, found, remedy in (
+        ("Code,Label", "2 columns: Code, Label", f"{ids} and {names}"),
+        ("ID,Bezeichnung,Sprache", "3 columns: ID, Bezeichnung, Sprache", names),
+        (",".join(f"x{number}" * 9 for number in range(100, 200)), "100 columns: x100x100", f"{ids} and {names}"),
+        # what may be content is not shown
+        ("fever,Erika Smith", "2 columns. ", f"{ids} and {names}"),
+        ("Smith", "1 column. ", f"{ids} and {names}"),
+    ):
+        path = write_lines(tmp_path / "x.csv", [first, "1,one"])
+        with pytest.raises(InputError) as caught:
+            list(read_table(path))
+        said = str(caught.value)
+        assert said.startswith(f"{path}:1: looked for the columns concept_id (or id) and name; found {found}")
+        assert said.endswith(f". Remedy: in the first line, call {remedy}.")
+        assert len(said) < 700
+        assert not re.search("Smith|fever", said)
 
 
 def test_bad_and_unknown(tmp_path: Path) -> None:
@@ -74,7 +89,7 @@ def test_bad_and_unknown(tmp_path: Path) -> None:
         tmp_path / "x.tsv",
         ["id\tname\tlanguage\tnote", "1\tone\ten\tn", "\ttwo\ten\t", "3\t\ten\t", "4\tfour\tklingon\t", "5\tfive"],
     )
-    problems = Problems()
+    problems = Problems(1)
     records = list(read_table(path, problems=problems))
     assert [record.text for record in records if isinstance(record, Name)] == ["one"]
     assert problems.bad == {"empty id or name": 2, "unknown language": 1, "column count": 1}
@@ -124,7 +139,7 @@ def test_a_column_that_is_there_twice(header: str, message: str, tmp_path: Path)
 
 def test_ids_that_are_none(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.tsv", ["id\tname", "A:1\tone", "A b\ttwo", "A|b\tthree", "A\u202eb\tfour"])
-    problems = Problems()
+    problems = Problems(1)
     assert [record.text for record in read_table(path, problems=problems) if isinstance(record, Name)] == ["one"]
     assert problems.bad == {"id with a blank, | or invisible character": 3}
 

@@ -45,10 +45,11 @@ def test_language(tmp_path: Path) -> None:
 
 def test_bad_rows_are_counted(tmp_path: Path) -> None:
     path = write_lines(
-        tmp_path / "t.tsv", ["id\ttext\tlanguage", "1\tgood\t", "2\t \t", "\tno id\t", "3\tbad\txx", "4\tshort"]
+        tmp_path / "t.tsv",
+        ["id\ttext\tlanguage", "1\tgood\t", "2\t \t", "\tno id\t", "3\tbad\txx", "4\tshort", *["1\tgood\t"] * 3],
     )
     problems = Problems()
-    assert [record.text for record in read_definitions(path, problems=problems)] == ["good"]
+    assert [record.text for record in read_definitions(path, problems=problems)] == ["good"] * 4
     assert problems.bad == {"empty id or definition": 2, "unknown language": 1, "column count": 1}
     assert str(problems.examples[0]) == f"{path}:3: empty id or definition"
     with pytest.raises(InputError, match=r"t.tsv:3: .*rows cannot be used.*Remedy: mend or fetch the file again"):

@@ -62,8 +62,10 @@ def test_ids_are_read_only_where_they_are(tmp_path: Path) -> None:
 
 def test_bad_rows_are_counted(tmp_path: Path) -> None:
     problems = Problems(adjustable=False)
-    rows = "fever\tcough\t1\n\tcough\t1\nfever\tcough\tmuch\nfever\tcough\tnan\nfever\tcough\n"
-    assert len(read_pairs(write(tmp_path, "text_1\ttext_2\tscore\n" + rows), problems)) == 1
+    rows = (
+        "fever\tcough\t1\n\tcough\t1\nfever\tcough\tmuch\nfever\tcough\tnan\nfever\tcough\n" + "fever\tcough\t1\n" * 3
+    )
+    assert len(read_pairs(write(tmp_path, "text_1\ttext_2\tscore\n" + rows), problems)) == 4
     assert problems.bad == {"empty text": 1, "rating that is not a number": 2, "column count": 1}
     assert str(problems.examples[0]).endswith("pairs.tsv:3: empty text")
 
