@@ -28,7 +28,7 @@ _SHOWN = 5  # notes with a problem, and endings of files that were left out, tha
 @click.option("--id-field", default="id", show_default=True, help="JSONL field with the id of the note.")
 @click.option("--language-field", default="language", show_default=True, help="JSONL field with the language.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the notes, such as latin-1.")
-@click.option("--processes", default=1, show_default=True, type=click.IntRange(min=1), help="Worker processes.")
+@click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 256), help="Worker processes.")
 @click.option("--resume", is_flag=True, help="Go on where a killed run with the same options stopped; needs --out.")
 def link(
     bundle: Path,

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from medlink.errors import ConfigError
+from medlink.files.escapes import as_cell
 from medlink.files.problems import Problems
 from medlink.settings import Settings
 
@@ -89,10 +90,10 @@ def _shown(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
 
 
 def separated(rows: Iterable[Row], separator: str) -> Iterator[str]:
-    r"""Lines of a table: TSV without quoting, or CSV with it; floats have six digits.
+    r"""Lines of a table: TSV of cells as :func:`as_cell` makes them, or CSV with quotes; floats have six digits.
 
-    >>> list(separated([{"file": "a", "cosine": 1 / 3}], "\t"))
-    ['file\tcosine\n', 'a\t0.333333\n']
+    >>> list(separated([{"name": "=a", "cosine": -1 / 3}], "\t"))
+    ['name\tcosine\n', "'=a\t-0.333333\n"]
     """
 
     def line(cells: Iterable[str]) -> str:
@@ -105,7 +106,7 @@ def separated(rows: Iterable[Row], separator: str) -> Iterator[str]:
     for number, row in enumerate(rows):
         if not number:
             yield line(row)
-        yield line(_shown(cell, ".6g", "") for cell in row.values())
+        yield line(as_cell(cell) if isinstance(cell, str) else _shown(cell, ".6g", "") for cell in row.values())
 
 
 class Run:

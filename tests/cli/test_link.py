@@ -484,3 +484,10 @@ def test_arguments_the_wrong_way_round(demo_path: Path, notes: Path) -> None:
         run(notes, demo_path)
     with pytest.raises(ConfigError, match="k is 99999999999999999999, at least 1 and at most 10000 expected"):
         run(demo_path, notes, "--k", "99999999999999999999")
+
+
+@pytest.mark.parametrize("number", ["0", "100000"])
+def test_no_more_processes_than_a_machine_has(number: str, demo_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["link", str(demo_path), "-", "--processes", number])
+    assert "is not in the range 1<=x<=256" in capsys.readouterr().err

@@ -161,7 +161,7 @@ def test_a_file_that_was_cut_between_two_lines(
 
 def test_a_file_that_mrfiles_lists_is_not_there(tmp_path: Path) -> None:
     (whole(tmp_path) / "MRSTY.RRF").unlink()
-    with pytest.raises(InputError, match="MRSTY.RRF: has 0 rows, 2 are said of it in MRFILES.RRF"):
+    with pytest.raises(InputError, match=r"MRSTY\.RRF: has 0 rows, 2 are said of it in MRFILES\.RRF"):
         list(read_rrf(tmp_path))
 
 
