@@ -487,7 +487,7 @@ def test_arguments_the_wrong_way_round(demo_path: Path, notes: Path) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "100000"])
-def test_no_more_processes_than_a_machine_has(number: str, demo_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="2"):
-        main(["link", str(demo_path), "-", "--processes", number])
-    assert "is not in the range 1<=x<=256" in capsys.readouterr().err
+def test_no_more_processes_than_a_machine_has(number: str, demo_path: Path) -> None:
+    done = CliRunner().invoke(app, ["link", str(demo_path), "-", "--processes", number])
+    assert done.exit_code == 2
+    assert "is not in the range 1<=x<=256" in done.output
