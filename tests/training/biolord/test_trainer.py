@@ -22,6 +22,7 @@ from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.view import TrainingView
 from tests.training.biolord.test_sts import Row
 from tests.training.data.pairs_kb import random_kb
+from tests.training.forgotten import forget
 from tests.training.small_bert import Killed, small_bert
 
 pytestmark = pytest.mark.usefixtures("frozen")
@@ -149,10 +150,9 @@ def test_what_is_refused(start: Path, pairs: KnowledgeBasePairs, tmp_path: Path)
 
 @pytest.mark.parametrize("library", ["accelerate", "sentence_transformers"])
 def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forget(monkeypatch, "common.resumable", "common.batch_trainer", "common.run", "biolord.sts", "biolord.distillation")
     monkeypatch.setitem(sys.modules, library, None)
-    for module in ("common.resumable", "common.batch_trainer", "common.run", "biolord.sts", "biolord.distillation"):
-        monkeypatch.delitem(sys.modules, f"medlink.training.{module}", raising=False)
-    with pytest.raises(ConfigError, match=rf"training needs {library}.*medlink\[train\]"):
+    with pytest.raises(ConfigError, match=rf"training needs {library}.*with its extra \[train\]"):
         BioLordTrainer(TABLES, start, STS).train(tmp_path / "out")
 
 

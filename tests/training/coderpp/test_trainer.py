@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import gc
-import importlib
 import json
 import multiprocessing
 import os
@@ -34,6 +33,7 @@ from medlink.records import Name
 from medlink.training import CoderPlusPlusTrainer
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.common import checkpoint
+from tests.training.forgotten import forget
 from tests.training.small_bert import small_bert
 
 WORDS = ("kidney", "renal", "nephros", "Niere")
@@ -595,12 +595,7 @@ def test_the_recipe_follows_the_encoder(start: Path, transformer: Path, tmp_path
 
 @pytest.mark.parametrize("library", ["accelerate", "datasets"])
 def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("coderpp.loop", "common.run", "common.batch_trainer", "common.resumable"):
-        found = importlib.import_module(f"medlink.training.{module}")
-        package, _, name = found.__name__.rpartition(".")
-        # set to what it is, so that it is that again afterwards
-        monkeypatch.setattr(sys.modules[package], name, found)
-        monkeypatch.delitem(sys.modules, found.__name__)
+    forget(monkeypatch, "coderpp.loop", "common.run", "common.batch_trainer", "common.resumable")
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(ConfigError, match=rf"training needs {library}.*with its extra \[train\]"):
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
