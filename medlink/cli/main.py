@@ -5,10 +5,8 @@ from __future__ import annotations
 import errno
 import importlib
 import io
-import os
 import re
 import sys
-from contextlib import suppress
 from typing import Any, NoReturn
 
 import click
@@ -16,6 +14,7 @@ import click
 from medlink import __version__
 from medlink.errors import MedlinkError
 from medlink.files.escapes import visible
+from medlink.files.whole import turn_away
 
 # command -> (module, one-line help): the help stands here so that listing commands imports none of them.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -82,9 +81,8 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
         if isinstance(found, KeyboardInterrupt):
             _stop("interrupted", 130)
         if isinstance(found, OSError) and found.errno == errno.ENOSPC:
-            # files have their own error; what stdout holds fails again when Python ends, where it is not turned away
-            with suppress(OSError, ValueError), open(os.devnull, "wb") as nothing:
-                os.dup2(nothing.fileno(), sys.stdout.fileno())
+            # files have their own error
+            turn_away(sys.stdout)
             _stop("standard output cannot be written: no space is left. Remedy: send it to a place with room.", 1)
         broken = [arg for arg in given if arg.encode(errors="replace").decode() != arg]
         if isinstance(found, UnicodeEncodeError) and broken:

@@ -40,7 +40,6 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
 
     The folder of ``path`` is made when it is not there; ``what`` names the new one in the :class:`ConfigError` that
     says that it cannot be written.
-
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_dir():

@@ -103,10 +103,15 @@ def standard_output(remedy: str) -> Iterator[TextIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        # pointed at nothing, or what it holds fails again when Python ends
-        with suppress(OSError), open(os.devnull, "wb") as nothing:
-            os.dup2(nothing.fileno(), out.fileno())
+        turn_away(out)
         raise ConfigError(f"standard output cannot be written: {error.strerror or error}", remedy=remedy) from error
+
+
+def turn_away(out: TextIO) -> None:
+    """Point an output that cannot be written at nothing, or what it holds fails again when Python ends."""
+    # one that is no open file of the system has nothing to be pointed
+    with suppress(OSError, ValueError), open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), out.fileno())
 
 
 def check_targets(targets: Mapping[str, StrPath | None], inputs: Iterable[StrPath | int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -69,7 +70,7 @@ class VectorIndex(Protocol):
         """
 
 
-class FaissIndex:
+class FaissIndex(ABC):
     """A :class:`VectorIndex` by Faiss; the kinds differ in how the index is made and in how it is asked.
 
     Where the installed Faiss sees GPUs, an opened index lies on all of them as well and is searched exactly there. A
@@ -88,9 +89,9 @@ class FaissIndex:
         self.dimension = int(index.d)
 
     @staticmethod
+    @abstractmethod
     def _create(dimension: int) -> Any:
         """An empty Faiss index."""
-        raise NotImplementedError
 
     @staticmethod
     def _vectors_of(index: Any) -> Any:

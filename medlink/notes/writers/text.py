@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from medlink.notes.reading import Note
 from medlink.notes.writers.protocol import Job, LinkedMention
 
 
-class TextWriter:
+class TextWriter(ABC):
     """Lines of text, in a file, on standard output, or into a pipe or device.
 
     A file grows beside its place as ``NAME.part``, with ``NAME.part.json`` that says how many notes and bytes are
@@ -37,9 +38,9 @@ class TextWriter:
         self._unfinished: _Unfinished | None = None
         self.versions: dict[str, Any] = {}
 
+    @abstractmethod
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterable[str]:
         """Lines of one note, without line ends."""
-        raise NotImplementedError
 
     def open(self, job: Job) -> int:
         """Begin or go on."""

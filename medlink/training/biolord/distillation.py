@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,6 +23,7 @@ from medlink.files.json import write_json
 from medlink.models.transformer import fingerprint_of
 from medlink.training.biolord.recipes import RUNS, DistillationRecipe
 from medlink.training.common import checkpoint
+from medlink.training.common.batch_trainer import Measure
 from medlink.training.common.run import Run, transformer
 from medlink.training.common.teacher import keep_texts, regress, teach
 from medlink.training.data.text_store import ConceptTexts, Entry
@@ -67,7 +69,8 @@ def distill(
             one = recipe.replace(seed=recipe.seed + number)
             run.progress(f"run {number + 1} of {recipe.runs}, seed {one.seed}")
             model, trunk = with_head(start, recipe.dimension, one.seed)
-            run.evaluate = None if measure is None else lambda _: measure(trunk)  # noqa: B023  # called in the loop
+            # the head is left out of what is measured
+            run.evaluate = None if measure is None else partial(_of_trunk, measure, trunk)
             figures = regress(run, model, store, one, f"run-{number + 1}")
             run.write(trunk, folder, **CARD, start=before, data=facts, recipe=one, figures=figures.facts())
             if run.first:
@@ -107,6 +110,11 @@ def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[Entry]:
     if not definitions:
         remedy = "add a table of definitions or descriptions, or distil from a knowledge base that has some"
         raise ConfigError("no concept has a definition", remedy=remedy)
+
+
+def _of_trunk(measure: Measure, trunk: SentenceTransformer, model: object) -> float:
+    """The measure of a model without its head."""
+    return measure(trunk)
 
 
 def with_head(base: str | Path, dimension: int, seed: int) -> tuple[SentenceTransformer, SentenceTransformer]:

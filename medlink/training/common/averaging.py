@@ -178,8 +178,11 @@ def _average_file(paths: list[Path], out: Path) -> None:
     try:
         with ExitStack() as stack:
             opened = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
-            for name in sorted({name for one in opened for name in one.keys()}):  # noqa: SIM118  # no dictionary
-                tensors: list[Any] = [one.get_tensor(name) if name in one.keys() else None for one in opened]  # noqa: SIM118
+            for name in sorted({name for one in opened for name in one.keys()}):  # noqa: SIM118  # a file, no dictionary
+                tensors: list[Any] = [
+                    one.get_tensor(name) if name in one.keys() else None  # noqa: SIM118  # a file, no dictionary
+                    for one in opened
+                ]
                 first, message = tensors[0], ""
                 for path, tensor in zip(paths, tensors, strict=True):
                     if _words(tensor) != _words(first):
