@@ -15,6 +15,7 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    exists,
     func,
     literal,
     or_,
@@ -80,7 +81,19 @@ SOURCES_OF = (
     .join(source, source.c.id == concept.c.source_id)
     .where(concept.c.concept_id.in_(_ASKED))
 )
-CODES_OF = select(mapping.c.concept_id, mapping.c.system, mapping.c.code).where(mapping.c.concept_id.in_(_ASKED))
+_other, _its, _theirs = mapping.alias("other"), concept.alias("its"), concept.alias("theirs")
+CODES_OF = (
+    select(mapping.c.concept_id, mapping.c.system, mapping.c.code)
+    .join(_its, _its.c.concept_id == mapping.c.concept_id)
+    .where(
+        mapping.c.concept_id.in_(_ASKED),
+        ~exists()
+        .where(_other.c.code == mapping.c.code, _other.c.system == mapping.c.system)
+        .where(_other.c.concept_id != mapping.c.concept_id)
+        .where(_theirs.c.concept_id == _other.c.concept_id, _theirs.c.source_id == _its.c.source_id)
+        .correlate(mapping, _its),
+    )
+)
 TYPE_WORDS = (
     select(source.c.name, semantic_type.c.semantic_type)
     .join(source, source.c.id == semantic_type.c.source_id)

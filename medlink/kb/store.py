@@ -44,7 +44,10 @@ class ConceptView:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a concept may be known by in another source: preferred names by language, codes as (system, code)."""
+    """What a concept may be known by in another source: preferred names by language, codes as (system, code).
+
+    Codes are those that no other concept of its source maps to: what several map to is a class of them.
+    """
 
     source: str
     preferred: dict[str, str]
@@ -198,7 +201,7 @@ class KnowledgeBase:
         return {concept_id: text for concept_id, text in chosen.items() if text is not None}
 
     def identities(self, concept_ids: Iterable[str]) -> dict[str, Identity]:
-        """Sources, preferred names and codes of many concepts in three queries; unknown ids are left out."""
+        """As which many concepts may be known, in three queries; unknown ids are left out."""
         asked = json.dumps(list(dict.fromkeys(concept_ids)))
         preferred: dict[str, dict[str, str]] = {}
         for concept_id, tag, text in self._reader.rows(queries.PREFERRED, concept_ids=asked):

@@ -106,6 +106,15 @@ def normalise(text: str) -> str:
     return _SPACE.sub(" ", text).strip().replace("\ue000", "+").replace("\ue001", ".")
 
 
+def spelling(text: str) -> str:
+    """A name letter by letter, in lower case: ä is not a, and ñ is not n.
+
+    >>> spelling("Nägel") == spelling("NA\u0308GEL") != spelling("Nagel")
+    True
+    """
+    return unicodedata.normalize("NFC", text).lower().strip()
+
+
 def _words(text: str, elided: re.Pattern[str] | None) -> list[Token]:
     """Words of a running text with offsets, without what is elided; hyphens, slashes and punctuation part them.
 

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from medlink.index import Bundle
+from medlink.language.text import spelling
 from medlink.linking.equals import Equals, Groups
 from medlink.linking.mention import Mention
 from medlink.linking.ranking import Ranked
@@ -15,6 +16,9 @@ from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Status
 
 # How much likelier a shared name means the concept that prefers it than one that has it as a synonym.
 _PREFERRED = 3.0
+# How much likelier a mention means the name with its own letters than one that differs by an accent or a mark, which
+# many leave out.
+_SPELT = 20.0
 # How much the context decides between concepts that share a name (divisor of cosines; an abbreviation's senses
 # usually differ by 0.1 to 0.3).
 _CONTEXT_TEMPERATURE = 0.05
@@ -56,7 +60,8 @@ class Decision(Protocol):
 class SharedNames:
     """Concepts that have the best name in common share its score; one that several sources have counts once.
 
-    A name is first of all the name of the concept that prefers it. A context counts by the likeness of each concept's
+    A name is first of all the name of the concept that prefers it, and a mention first of all the name with its own
+    letters: *Nagel* is not *Nägel*. A context counts by the likeness of each concept's
     preferred name to it. A mention is linked where one concept has the threshold, and more than any other that has the
     name. It is ambiguous where the name has the threshold, and only sharing it keeps its concepts below; else NIL.
 
@@ -82,11 +87,20 @@ class SharedNames:
     ) -> list[Shares]:
         holders = [_holders(candidates) for candidates in ranked]
         groups = self.equals.groups({tuple(same) for same in holders if same})
-        shares = [_shared(same, groups[tuple(same)]) if same else () for same in holders]
+        shares: list[Shares] = []
+        for mention, same, candidates in zip(mentions, holders, ranked, strict=True):
+            spelt = self._spelt(mention.text, candidates[0].name) if same else set()
+            shares.append(_shared(same, spelt, groups[tuple(same)]) if same else ())
         wanted = [i for i, same in enumerate(shares) if len(same) > 1]
         if contexts is not None and wanted:
             self._weigh(shares, wanted, mentions, contexts)
         return [tuple(sorted(same, key=lambda one: (-one.share, one.concept))) if same else () for same in shares]
+
+    def _spelt(self, mention: str, name: float) -> set[float]:
+        """The concepts that have a name with the letters of the mention."""
+        entries, wanted = self.bundle.index.entries(np.array([name])), spelling(mention)
+        texts = self.bundle.index.describe(entries.address)[0]
+        return {c for c, text in zip(entries.concept.tolist(), texts, strict=True) if spelling(text) == wanted}
 
     def _weigh(
         self, shares: list[Shares], wanted: Sequence[int], mentions: Sequence[Mention], contexts: Sequence[str]
@@ -122,9 +136,13 @@ def _holders(candidates: Sequence[Ranked]) -> dict[float, bool]:
     return holders if len(holders) > 1 else {}
 
 
-def _shared(holders: Mapping[float, bool], groups: Groups) -> Shares:
-    """Shares of concepts, of which those of a group have one together."""
-    weights = [_PREFERRED if any(holders[concept] for concept in group) else 1.0 for group in groups]
+def _shared(holders: Mapping[float, bool], spelt: set[float], groups: Groups) -> Shares:
+    """Shares of concepts, of which those of a group have one together; ``spelt`` have the letters of the mention."""
+    weights = [
+        (_PREFERRED if any(holders[concept] for concept in group) else 1.0)
+        * (1.0 if spelt.isdisjoint(group) else _SPELT)
+        for group in groups
+    ]
     return tuple(
         Holder(concept, weight / sum(weights), tuple(same))
         for (concept, *same), weight in zip(groups, weights, strict=True)

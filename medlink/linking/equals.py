@@ -11,7 +11,7 @@ import numpy as np
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
-from medlink.language.text import normalise
+from medlink.language.text import normalise, spelling
 
 _REMEMBERED = 65_536  # sets of concepts that share a name whose groups are kept
 # Concepts with a type from which on two sources without a type in common use other words for the same.
@@ -27,11 +27,16 @@ Groups = tuple[tuple[float, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Concept:
-    """What says whether a concept is another one as well; ``names`` are preferred ones, with their languages."""
+    """What says whether a concept is another one as well.
+
+    ``names`` are the exact forms of the preferred ones, with their languages, ``spellings`` the same letter by letter;
+    ``codes`` what no other concept of its source maps to.
+    """
 
     key: float
     concept_id: str
     source: str
+    spellings: frozenset[tuple[str, str]]
     names: frozenset[tuple[str, str]]
     types: frozenset[str]
     codes: frozenset[tuple[str, str]]
@@ -41,8 +46,9 @@ class Equals:
     """Groups concepts that share a name by what they are.
 
     Two concepts of different sources are one where one is mapped to the id of the other, or both to one CUI of the
-    UMLS, and no other concept of their sources is; or where they share a preferred name in a language, and a semantic
-    type unless one of them has none. Where both sources have a hundred concepts with a type, and no type in common,
+    UMLS, and no other concept of their sources is; or where they share a preferred name in a language, letter by letter
+    or else but for accents and marks, and a semantic type unless one of them has none, and neither is mapped to another
+    concept of the other source. Where both sources have a hundred concepts with a type, and no type in common,
     their types are other words for the same things and say nothing. Two concepts of one source are never one: what may
     be either of them is neither.
 
@@ -107,15 +113,16 @@ class Equals:
         known, out = kb.identities(ids), {}
         for key, concept_id, kinds in zip(keys, ids, types, strict=True):
             one = known[concept_id]
+            spellings = frozenset((language, spelling(text)) for language, text in one.preferred.items())
             names = frozenset((language, normalise(text)) for language, text in one.preferred.items())
-            out[key] = _Concept(key, concept_id, one.source, names, frozenset(kinds), one.codes)
+            out[key] = _Concept(key, concept_id, one.source, spellings, names, frozenset(kinds), one.codes)
         return out
 
     def _grouped(self, tie: Sequence[_Concept]) -> Groups:
         """A tie as groups, each in the order of its sources, the groups in that of their first keys."""
         pairs = [pair for pair in combinations(tie, 2) if pair[0].source != pair[1].source]
         groups = {concept.key: [concept] for concept in tie}
-        for same in (self._mapped, self._alike):
+        for same in (self._mapped, self._spelt_alike, self._alike):
             for one, other in _only([pair for pair in pairs if same(*pair)]):
                 mine, theirs = groups[one.key], groups[other.key]
                 if {c.source for c in mine}.isdisjoint(c.source for c in theirs):
@@ -129,35 +136,37 @@ class Equals:
 
     def _mapped(self, one: _Concept, other: _Concept) -> bool:
         """Whether one of two concepts, and no other of its source, maps to the other one, or both to one CUI."""
-        codes = [(a, code, one) for a, code in one.codes if _names(a, code, other)]
-        codes += [(b, code, other) for b, code in other.codes if _names(b, code, one)]
-        if any(self._alone(*mapping) for mapping in codes):
+        if any(_names(*code, other) for code in one.codes) or any(_names(*code, one) for code in other.codes):
             return True
-        meanings = [{code: system for system, code in of.codes if _like(_MEANINGS, system)} for of in (one, other)]
-        return any(
-            self._alone(meanings[0][code], code, one) and self._alone(meanings[1][code], code, other)
-            for code in sorted(meanings[0].keys() & meanings[1].keys())
-        )
+        meanings = [{code for system, code in of.codes if _like(_MEANINGS, system)} for of in (one, other)]
+        return not meanings[0].isdisjoint(meanings[1])
+
+    def _spelt_alike(self, one: _Concept, other: _Concept) -> bool:
+        """Whether two concepts are alike, and a preferred name is the same letter by letter."""
+        return not one.spellings.isdisjoint(other.spellings) and self._alike(one, other)
 
     def _alike(self, one: _Concept, other: _Concept) -> bool:
         """Whether two concepts share a preferred name, and a type where their types can be compared."""
-        if not one.names & other.names:
+        if one.names.isdisjoint(other.names) or self._elsewhere(one, other) or self._elsewhere(other, one):
             return False
         return (
             not (one.types and other.types) or bool(one.types & other.types) or self._foreign(one.source, other.source)
         )
+
+    def _elsewhere(self, one: _Concept, other: _Concept) -> bool:
+        """Whether a concept is mapped to a concept of the source of another one, and not to that one."""
+        prefix = other.concept_id.rpartition(":")[0]
+        codes = {c for system, c in one.codes if _like(other.source, system) or _like(prefix, system)}
+        if not codes or any(_names(*code, other) for code in one.codes):
+            return False
+        found = self._bundle.kb.identities([*codes, *(f"{prefix}:{code}" for code in codes)])
+        return any(identity.source == other.source for identity in found.values())
 
     def _foreign(self, one: str, other: str) -> bool:
         """Whether two sources have types enough to see that they use other words."""
         if min(self._counts[source]["semantic_types"] for source in (one, other)) < _TYPED:
             return False
         return self._words.get(one, set()).isdisjoint(self._words.get(other, set()))
-
-    def _alone(self, system: str, code: str, concept: _Concept) -> bool:
-        """Whether a concept is the only one of its source that maps to a code."""
-        kb = self._bundle.kb
-        others = [found for found in kb.mapped(system, code) if found != concept.concept_id]
-        return not others or all(one.source != concept.source for one in kb.identities(others).values())
 
 
 def _only(pairs: Iterable[tuple[_Concept, _Concept]]) -> Iterator[tuple[_Concept, _Concept]]:
@@ -175,7 +184,7 @@ def _only(pairs: Iterable[tuple[_Concept, _Concept]]) -> Iterator[tuple[_Concept
 def _names(system: str, code: str, concept: _Concept) -> bool:
     """Whether a code of a system is the id of a concept, with or without its prefix.
 
-    >>> thyroid = _Concept(0.0, "DOID:1459", "DOID", frozenset(), frozenset(), frozenset())
+    >>> thyroid = _Concept(0.0, "DOID:1459", "DOID", *[frozenset()] * 4)
     >>> _names("doid", "1459", thyroid), _names("DO", "DOID:1459", thyroid), _names("MESH", "1459", thyroid)
     (True, True, False)
     """

@@ -246,3 +246,30 @@ def test_one_source_alone_is_never_asked(make: Make, monkeypatch: pytest.MonkeyP
     bundle = make(A=A + A.replace("A:1", "A:2"))
     monkeypatch.delattr(type(bundle.kb), "identities")
     assert one(bundle, "Hypothyreose").status == AMBIGUOUS
+
+
+def test_the_letters_of_the_mention_decide_between_names_that_differ_by_a_mark(make: Make) -> None:
+    rows = "A:1 | Nagel | de | preferred | \nA:2 | Nägel | de | preferred | \n"
+    spanish = "A:3 | Ano | es | preferred | \nA:4 | Año | es | {} | \nA:4 | Periodo anual | es | preferred | \n"
+    bundle = make(A=rows + spanish.format("synonym"), B=rows.replace("A:", "B:"))
+    for mention, language, ids in (
+        ("Nagel", "de", ("A:1", "B:1")),
+        ("NAGEL", "de", ("A:1", "B:1")),
+        ("Nägel", "de", ("A:2", "B:2")),
+        ("Na\u0308gel", "de", ("A:2", "B:2")),
+        ("año", "es", ("A:4",)),
+        ("ano", "es", ("A:3",)),
+    ):
+        link = one(bundle, mention, language)
+        assert (link.status, link.candidates[0].concept_id, *link.candidates[0].same_as) == ("linked", *ids)
+        assert link.candidates[0].score > 0.8
+
+
+def test_a_mapping_to_another_concept_of_a_source_outweighs_an_equal_name(make: Make) -> None:
+    bundle = make(
+        ab=term("AB:1", "hypothyroidism", "xref: DB:7"),
+        db=term("DB:7", "thyroid insufficiency") + term("DB:8", "hypothyroidism"),
+    )
+    assert one(bundle, "hypothyroidism", "en").status == AMBIGUOUS
+    gone = make(ab=term("AB:1", "hypothyroidism", "xref: DB:9"), db=term("DB:8", "hypothyroidism"))
+    assert one(gone, "hypothyroidism", "en").status == LINKED
