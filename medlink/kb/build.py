@@ -33,6 +33,7 @@ from medlink.files.whole import put_in_place
 from medlink.kb import schema
 from medlink.kb.loader import CONCEPT_ALONE, MAX_INPUTS, NAME_ALONE, Loader
 from medlink.kb.readers import formats
+from medlink.kb.readers.common import stem
 from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import language_filter
@@ -135,6 +136,7 @@ def _load(
                     step(f"reading {inputs[number].path}")
                     loader.take(read(problems=found), number, found)
                 digest = loader.finish([found.skipped for found in problems], step)
+                _remark(inputs, problems, loader)
                 brought = _count_sources(connection, loader)
                 digest = _write_meta(connection, loader, digest, brought, problems)
             with open(new, "rb") as handle:
@@ -158,6 +160,20 @@ def _load(
         for given, found in zip(inputs, problems, strict=True)
     )
     return digest, brought, reports, loader.marks
+
+
+def _remark(inputs: Sequence[Input], problems: Sequence[Problems], loader: Loader) -> None:
+    """Say what two inputs have in common that was perhaps not meant: a concept, or the name of a table."""
+    for number, (count, first) in sorted(loader.renamed.items()):
+        concepts = "1 concept has" if count == 1 else f"{count:,} concepts have"
+        note = f"{concepts} another preferred name already, which stays (the first: {first}); this one is a synonym"
+        problems[number].notes.append(note)
+    tables: dict[str, Input] = {}
+    for given, found in zip(inputs, problems, strict=True):
+        if given.format == "table" and "source" not in given.options:
+            other = tables.setdefault(stem(given.path), given)
+            if other is not given:
+                found.notes.append(f"{given.path} and {other.path} are one source: a table is named by its file")
 
 
 def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record]]:

@@ -84,6 +84,8 @@ class Loader:
         meta: what the knowledge base said of itself before; empty for a new one.
         marks: highest row number of each table before the load, for those that held something; rows above are new.
         concepts: new concepts by the number of their source.
+        renamed: by the number of the input, how many concepts it gives another preferred name than the one that stays,
+            and the first of them.
     """
 
     def __init__(self, connection: Connection, languages: frozenset[str] | None = None) -> None:
@@ -93,6 +95,7 @@ class Loader:
         self.meta: dict[str, str] = {}
         self.marks: dict[str, int] = {}
         self.concepts: Counter[int] = Counter()
+        self.renamed: dict[int, tuple[int, str]] = {}
         self._source_ids: dict[str, int] = {}
         self._tags: dict[int, tuple[str, ...]] = {}
         self._input = 0
@@ -152,8 +155,8 @@ class Loader:
 
     def _name(self, record: Name) -> None:
         text = record.text.strip()
-        if not text:
-            self._skipped["empty name"] += 1
+        if not any(map(str.isalnum, text)):
+            self._skipped["name without a letter or digit"] += 1
             return
         if not wanted(record.language, self.languages):
             self._skipped["name in another language"] += 1
@@ -250,7 +253,7 @@ class Loader:
                     continue
                 into_concept.add((concept_id, concept[1]))
                 self.concepts[concept[1]] += 1
-            for row in _tidy(rows, skipped, held or {}):
+            for row in _tidy(rows, skipped, self.renamed, held or {}):
                 into_name.add(row)
                 hashed.update("\x1f".join((*row[:2], row[3], row[4], source_names[row[5]], str(row[6]))).encode())
                 hashed.update(b"\n")
@@ -306,17 +309,30 @@ def _rows(result: Any) -> Iterator[Row]:
         yield from part
 
 
-def _tidy(rows: Iterable[Row], skipped: list[Counter[str]], held: Held) -> Iterator[Row]:
-    """Rows of ``name`` of one concept: one of each (language, text, source), one preferred in each language."""
+def _tidy(
+    rows: Iterable[Row], skipped: list[Counter[str]], renamed: dict[int, tuple[int, str]], held: Held
+) -> Iterator[Row]:
+    """Rows of ``name`` of one concept: one of each (language, text, source), one preferred in each language.
+
+    The concept is ``renamed`` by an input that prefers a name which is none of those that are preferred or held.
+    """
     for language, named in groupby(rows, itemgetter(1)):
         there = held.get(language, frozenset())
         seen = set(there)
         kept: list[Row] = []
+        first = -1
         for concept_id, _, key, text, kind, source_id in named:
             if (text, source_id) in seen:
                 skipped[key >> _INPUT & 0xFF]["name given more than once"] += 1
                 continue
             seen.add((text, source_id))
+            given = key >> _INPUT & 0xFF
+            if not key >> _UNFLAGGED and given != first and (kept or there):
+                known = {kept[0][2]} if kept else {normalise(name) for name, _ in there}
+                if normalise(text) not in known:
+                    count, which = renamed.get(given, (0, concept_id))
+                    renamed[given] = count + 1, which
+            first = first if kept else given
             kept.append((concept_id, text, normalise(text), language, kind, source_id, int(not kept and not there)))
         yield from kept[:1]
         yield from sorted(kept[1:], key=itemgetter(1, 5))

@@ -227,9 +227,34 @@ def test_language_filter(house: Path, tmp_path: Path) -> None:
 
 def test_blank_names_are_counted(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = formats()["table"]
-    blank = replace(table, read=lambda path, *, problems: iter([*table.read(path), Name("H:1", "  ")]))
+    blanks = [Name("H:1", text) for text in ("  ", "\0", "\u200b", "\u0301", "--", "1")]
+    blank = replace(table, read=lambda path, *, problems: iter([*table.read(path), *blanks]))
     monkeypatch.setitem(formats(), "table", blank)
-    assert build_kb(tmp_path / "kb", [Input("table", house)]).inputs[0].skipped == {"empty name": 1}
+    skipped = build_kb(tmp_path / "kb", [Input("table", house)]).inputs[0].skipped
+    assert skipped == {"name without a letter or digit": 5}
+
+
+def test_what_two_tables_have_in_common_is_said(tmp_path: Path) -> None:
+    head = "concept_id\tname\tlanguage\ttype"
+    paths = []
+    for folder, name in (("a", "Fieber"), ("b", "Fraktur"), ("b", "FIEBER")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        row = f"X:1\t{name}\tde\tPreferred"
+        paths.append(write_lines(tmp_path / folder / ("ward.tsv" if name.isupper() else f"{name}.tsv"), [head, row]))
+    write_lines(tmp_path / "a" / "ward.tsv", [head, "X:2\tHusten\tde\t"])
+    inputs = [Input("table", path) for path in (*paths, tmp_path / "a" / "ward.tsv")]
+    notes = [given.notes for given in build_kb(tmp_path / "kb", inputs).inputs]
+    assert notes == [
+        (),
+        ("1 concept has another preferred name already, which stays (the first: X:1); this one is a synonym",),
+        (),
+        (f"{inputs[3].path} and {inputs[2].path} are one source: a table is named by its file",),
+    ]
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        assert kb.preferred_name("X:1", "de") == "Fieber"
+    more = write_lines(tmp_path / "more.tsv", [head, "X:1\tBruch\tde\tpreferred", "X:2\tTussis\tde\tpreferred"])
+    added = extend_kb(tmp_path / "kb", tmp_path / "kb", [Input("table", more)])
+    assert added.inputs[0].notes[0].startswith("2 concepts have another preferred name already")
 
 
 def test_nothing_to_build(tmp_path: Path) -> None:

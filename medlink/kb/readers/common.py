@@ -72,15 +72,15 @@ def existing_folder(folder: StrPath, remedy: str) -> Path:
 
 
 def stem(path: str | PathLike[str]) -> str:
-    """Name of a file without its folder and its endings.
+    """Name of a file without its folder and its endings; commas part the sources in options, and become ``_``.
 
-    >>> stem("lists/ward.tsv.gz")
-    'ward'
+    >>> stem("lists/ward.tsv.gz"), stem("heart,lung.csv")
+    ('ward', 'heart_lung')
     """
     name = str(path).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     while any(name.lower().endswith(ending) and len(name) > len(ending) for ending in _ENDINGS):
         name = name.rsplit(".", 1)[0]
-    return name
+    return name.replace(",", "_")
 
 
 def is_id(text: str) -> bool:

@@ -37,7 +37,7 @@ def read_table(
     name no concept and are left out on purpose; its source is ``decisions``. Other columns are left out with a note.
     A file with tabs in its header is TSV and has no quoting; otherwise it is CSV with ``,`` or ``;`` and the usual
     quoting. A row of type ``preferred`` sets the preferred name of its language; when none says so the first name of
-    the language is preferred.
+    the language is preferred. A header that is repeated, as in tables that were joined, is left out.
 
     Memory grows with the number of distinct ids (each is announced once), not with the rows.
 
@@ -62,6 +62,9 @@ def read_table(
             index = at.get(column)
             return "" if index is None else cells[index].strip()
 
+        if cells[at["name"]].strip().lower() == "name" and tuple(c.strip().lower() for c in cells) == table.header:
+            problems.skipped["header repeated"] += 1
+            continue
         decision = cell("decision")
         if decision in _LEFT_OUT:
             problems.skipped[f"row with the decision {decision}"] += 1
@@ -82,7 +85,8 @@ def read_table(
             seen.add(concept_id)
             yield Concept(concept_id, name)
         kind = cell("type") or "synonym"
-        yield Name(concept_id, text, tag, kind, name, kind == "preferred")
+        preferred = kind.lower() == "preferred"
+        yield Name(concept_id, text, tag, kind.lower() if preferred else kind, name, preferred)
         if cell("definition"):
             yield Definition(concept_id, cell("definition"), tag, name)
         for parent in _several(cell("parent")):

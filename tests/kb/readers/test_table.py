@@ -96,6 +96,14 @@ def test_bad_and_unknown(tmp_path: Path) -> None:
     assert problems.notes == [f"{path}: columns left out: note"]
 
 
+def test_a_header_that_is_repeated_is_no_row(tmp_path: Path) -> None:
+    lines = ["ID,Name,Language", "1,one,en", "ID,Name,Language", "2,name,en", "3,Name,Language"]
+    problems = Problems(1)
+    records = list(read_table(write_lines(tmp_path / "x.csv", lines), problems=problems))
+    assert [record.text for record in records if isinstance(record, Name)] == ["one", "name"]
+    assert (problems.skipped, problems.bad) == ({"header repeated": 1}, {"unknown language": 1})
+
+
 def test_decisions(tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "x.tsv",
