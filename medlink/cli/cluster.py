@@ -13,6 +13,7 @@ from medlink.clustering import ClusterOptions, Columns
 from medlink.clustering.clusters import Shape
 from medlink.files.streams import standard_input
 from medlink.files.whole import standard_output
+from medlink.linking.options import LinkOptions
 
 _INPUT = "-"
 
@@ -30,6 +31,7 @@ _INPUT = "-"
     help="'builtin', a model folder, or hf:NAME of the hub  [default: the bundle's, else builtin]",
 )
 @click.option("--bundle", type=PATH, help="Bundle with the known concepts.")
+@settings_options(LinkOptions, leave_out=LinkOptions.model_fields.keys() - {"prefer"})
 @settings_options(ClusterOptions)
 @click.option("--column", help="Column of the terms in a table.")
 @click.option("--frequency-column", help="Column of the frequencies.")

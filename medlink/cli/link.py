@@ -67,8 +67,8 @@ def link(
             **given(options, NoteOptions),
         )
     click.echo(
-        f"{report.notes} notes, {report.mentions} mentions, {report.linked} linked"
-        + (f", {len(report.problems)} notes could not be read" if report.problems else ""),
+        f"{_counted(report.notes, 'note')}, {_counted(report.mentions, 'mention')}, {report.linked} linked"
+        + (f", {_counted(len(report.problems), 'note')} could not be read" if report.problems else ""),
         err=True,
     )
     for note in report.problems[:_SHOWN]:
@@ -81,4 +81,13 @@ def link(
         named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds]
         named[_SHOWN:] = ["others"] * (len(named) > _SHOWN)
         number = report.left_out.total()
-        click.echo(f"{number} file{'s' * (number > 1)} left out: {visible(', '.join(named))}", err=True)
+        click.echo(f"{_counted(number, 'file')} left out: {visible(', '.join(named))}", err=True)
+
+
+def _counted(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> _counted(1, "note"), _counted(0, "note")
+    ('1 note', '0 notes')
+    """
+    return f"{number} {what}{'s' * (number != 1)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
@@ -36,6 +36,7 @@ def cluster_list(
     encoding: str = "utf-8",
     encoder: StrPath | None = None,
     bundle: StrPath | None = None,
+    prefer: Sequence[str] = (),
     decisions: StrPath | None = None,
     add_to: StrPath | None = None,
     out: StrPath | None = None,
@@ -55,6 +56,7 @@ def cluster_list(
         columns, encoding: see :func:`medlink.clustering.read_terms`.
         encoder: what :func:`medlink.load_encoder` takes; by default that of the bundle, else the built-in one.
         bundle: where the known concepts are.
+        prefer: sources whose concept is shown where several have the same, as for :class:`medlink.Linker`.
         decisions: a file that was saved on the page; see :func:`medlink.curation.apply`.
         add_to: a bundle that takes in what the decisions accept.
         out, shape: file for the clusters, and how they are written, see :meth:`medlink.clustering.Clustering.lines`.
@@ -80,15 +82,16 @@ def cluster_list(
     if add_to is not None and decisions is None:
         remedy = "decide on the page of --report, save, and give the file as --decisions"
         raise ConfigError("without decisions there is nothing to add to a bundle", remedy=remedy)
-    if "known_at" in options and bundle is None:
-        raise ConfigError("without a bundle no concept is known", remedy="name a bundle, or leave known_at out")
+    if bundle is None and ("known_at" in options or prefer):
+        without = "known_at" if "known_at" in options else "prefer"
+        raise ConfigError("without a bundle no concept is known", remedy=f"name a bundle, or leave {without} out")
     decided = read_decisions(decisions) if decisions is not None else None
     if add_to is not None and decided is not None:
         target = Bundle(add_to)
         # it is needed in the end, and may be missing
         _ = target.encoder
         decided.check_accepted(lambda concept_id: target.kb.get(concept_id) is not None)
-    known, bundled = ({}, None) if bundle is None else _known(bundle)
+    known, bundled = ({}, None) if bundle is None else _known(bundle, prefer)
     used = load_encoder(encoder or "builtin") if encoder is not None or bundled is None else bundled
     read = _read(terms, stream, columns, encoding, progress)
     for note in read.notes:
@@ -139,11 +142,11 @@ def _number(stream: BinaryIO) -> int:
     return -1
 
 
-def _known(bundle: StrPath) -> tuple[dict[str, Any], Any]:
+def _known(bundle: StrPath, prefer: Sequence[str]) -> tuple[dict[str, Any], Any]:
     """What the clusterer needs of a bundle, linker and parents with their names, and its encoder."""
     from medlink.linking import Linker
 
-    linker = Linker(bundle)
+    linker = Linker(bundle, prefer=prefer)
 
     @lru_cache(maxsize=100_000)
     def parents(concept_id: str) -> list[tuple[str, str]]:

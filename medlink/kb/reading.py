@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Executable, create_engine
+from sqlalchemy import ColumnElement, CompoundSelect, Connection, Engine, Select, create_engine
 from sqlalchemy.exc import DatabaseError, ResourceClosedError
 from sqlalchemy.pool import NullPool
+from sqlalchemy.types import NullType
 
 from medlink.errors import KnowledgeBaseError
 
@@ -73,14 +74,25 @@ class Reader:
         self._open.add(connection)
         return connection
 
-    def rows(self, statement: Executable, **values: Any) -> list[Any]:
+    def rows(self, statement: Select[Any] | CompoundSelect[Any], **values: Any) -> list[Any]:
         """All rows of a statement."""
         return list(self.stream(statement, **values))
 
-    def stream(self, statement: Executable, **values: Any) -> Iterator[Any]:
-        """Rows of a statement, a few at a time."""
+    def stream(self, statement: Select[Any] | CompoundSelect[Any], **values: Any) -> Iterator[Any]:
+        """Rows of a statement, a few at a time.
+
+        SQLite gives what a damaged row seems to hold; a value of another type than its column's says that it is.
+        """
+        expected = [_python_type(column) for column in statement.selected_columns]
+        seen: tuple[type, ...] = ()
         try:
             for part in self.connection().execute(statement, values).partitions(_PART):
+                for row in part:
+                    kinds = tuple(map(type, row))
+                    if kinds != seen:
+                        if any(kind not in wanted for kind, wanted in zip(kinds, expected, strict=True)):
+                            raise KnowledgeBaseError("a row of it is damaged", path=self.path, remedy=REMEDY)
+                        seen = kinds
                 yield from part
         except (DatabaseError, sqlite3.Error, ResourceClosedError) as error:
             reason = str(getattr(error, "orig", None) or error)
@@ -93,6 +105,11 @@ class Reader:
         if self._process == os.getpid():
             for connection in list(self._open):
                 connection.close()
+
+
+def _python_type(column: ColumnElement[Any]) -> tuple[type, ...]:
+    """The types that values of a column may have; those of an expression without a type are texts or numbers."""
+    return (str, int) if isinstance(column.type, NullType) else (column.type.python_type,)
 
 
 def _engine(path: Path) -> Engine:

@@ -169,6 +169,9 @@ def _note(line: str, place: str, fields: Fields) -> Note:
         return Note(place, problem=f"JSON that cannot be used: {error}")
     if not isinstance(row, dict) or not isinstance(row.get(fields.text), str):
         return Note(place, problem=f"no field {fields.text!r} with a text")
-    language = row.get(fields.language)
-    note_id = str(row.get(fields.note_id, place))
+    language, named = row.get(fields.language), row.get(fields.note_id)
+    if isinstance(named, bool | dict | list):
+        return Note(place, problem=f"the field {fields.note_id!r} is no text and no number")
+    # NaN is what Python writes for an id that is missing
+    note_id = place if named is None or str(named) == "nan" else str(named)
     return Note(note_id, row[fields.text], language if isinstance(language, str) else None, place=place)

@@ -19,6 +19,7 @@ from medlink.cli.main import app
 from medlink.clustering import Clustering
 from medlink.clustering.clusters import COLUMNS
 from medlink.errors import BundleError, ConfigError, InputError, MedlinkError
+from medlink.kb import Input
 from medlink.models import load_encoder
 
 LIST = "fever\nFieber\nleft arm\nright arm\n\nfiebre\nfever\n"
@@ -120,6 +121,21 @@ def test_a_bundle(demo_path: Path, tmp_path: Path) -> None:
     assert "1 known, 1 new" in result.stderr
     strict = rows(run(path, "--bundle", demo_path, "--known-at", "1").stdout)
     assert [row["status"] for row in strict] != [row["status"] for row in rows(result.stdout)]
+
+
+def test_the_preferred_source(tmp_path: Path) -> None:
+    head = "concept_id\tname\tlanguage\ttype\n"
+    for source in ("a", "b"):
+        (tmp_path / f"{source}.tsv").write_text(f"{head}{source}:1\tFieber\tde\tpreferred\n", encoding="utf-8")
+    inputs = [Input("table", tmp_path / f"{source}.tsv") for source in ("a", "b")]
+    medlink.build_kb(tmp_path / "kb.sqlite", inputs)
+    medlink.build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite")
+    (tmp_path / "terms.txt").write_text("Fieber\n", encoding="utf-8")
+    for args, first in (((), "a:1"), (("--prefer", "b,a"), "b:1")):
+        result = run(tmp_path / "terms.txt", "--bundle", tmp_path / "bundle", *args)
+        assert rows(result.stdout)[0]["concept_id"] == first
+    with pytest.raises(ConfigError, match="no source 'c' in this knowledge base"):
+        run(tmp_path / "terms.txt", "--bundle", tmp_path / "bundle", "--prefer", "c")
 
 
 def test_refused(terms: Path, tmp_path: Path) -> None:

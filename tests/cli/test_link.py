@@ -124,17 +124,29 @@ def test_strange_notes_cost_only_themselves(demo_path: Path, tmp_path: Path) -> 
     (folder / "g.jsonl").write_bytes(
         b'{"text": "fever"}\n{"broken"\n{"text": 3}\n[]\n\xff\n'
         b'{"other": "Geheimnis"}\n{"text": ""}\n{"text": "\\ud800 fever"}\n'
+        b'{"text": "fever", "id": null}\n{"text": "fever", "id": 12}\n'
     )
     out = tmp_path / "out.jsonl"
     result = run(demo_path, folder, "--language", "en", "-o", out)
     found = {Path(str(r["note"])).name for r in lines(out)}
-    assert found == {"d_control.txt", "e_rtl.txt", "f_bom.txt", "g.jsonl:1"}
+    assert found == {"d_control.txt", "e_rtl.txt", "f_bom.txt", "g.jsonl:1", "g.jsonl:9", "12"}
     assert "7 notes could not be read" in result.stderr
     assert "a_latin.txt: not UTF-8 at byte 6, see --encoding" in result.stderr
     assert "g.jsonl:2: not JSON" in result.stderr
     assert "g.jsonl:3: no field 'text' with a text" in result.stderr
     # the words of a note stay in the note
     assert "Müller" not in result.stderr
+    assert "Geheimnis" not in result.stderr
+
+
+def test_an_id_is_a_text_or_a_number(demo_path: Path, tmp_path: Path) -> None:
+    path = tmp_path / "n.jsonl"
+    ids = ("true", '["Geheimnis"]', '{"a": 1}', "NaN")
+    path.write_text("".join(f'{{"text": "fever", "id": {one}}}\n' for one in (*ids, "7.5")), encoding="utf-8")
+    result = run(demo_path, path, "--language", "en", "-o", tmp_path / "out.jsonl")
+    assert [row["note"] for row in lines(tmp_path / "out.jsonl")] == [f"{path}:4", "7.5"]
+    for line in (1, 2, 3):
+        assert f"n.jsonl:{line}: the field 'id' is no text and no number" in result.stderr
     assert "Geheimnis" not in result.stderr
 
 
@@ -233,7 +245,7 @@ def test_byte_order_marks_and_deep_brackets(demo_path: Path, tmp_path: Path) -> 
     for source, given in ((tmp_path / "n.jsonl", None), ("-", rows)):
         result = run(demo_path, source, "--language", "en", text=given)
         assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == ["fever", "cough"]
-        assert "1 notes could not be read" in result.stderr
+        assert "1 note could not be read" in result.stderr
 
 
 def test_bad_lines_stay_in_their_place_and_long_ones_are_read(tmp_path: Path) -> None:
@@ -464,7 +476,7 @@ def test_files_that_are_left_out_are_counted_by_ending(demo_path: Path, tmp_path
     assert run(demo_path, folder, "--language", "en").stderr.endswith("2 files left out: .rtf, links to nothing\n")
     assert "left out" not in run(demo_path, folder / "a.txt", "--language", "en").stderr
     (folder / ".h.txt").write_text("fever", encoding="utf-8")
-    assert "1 notes" in run(demo_path, folder / ".h.txt", "--language", "en").stderr
+    assert "1 note," in run(demo_path, folder / ".h.txt", "--language", "en").stderr
 
 
 def test_notes_that_cannot_be_read_are_found_by_file_and_line(demo_path: Path, tmp_path: Path) -> None:

@@ -66,6 +66,8 @@ def test_what_does_not_fit_together_is_refused_before_the_list_is_read(tmp_path:
         cluster_list("missing", add_to=tmp_path)
     with pytest.raises(ConfigError, match="without a bundle no concept is known"):
         cluster_list("missing", known_at=0.5)
+    with pytest.raises(ConfigError, match=r"without a bundle no concept is known.*or leave prefer out"):
+        cluster_list("missing", prefer=["HPO"])
     with pytest.raises(ConfigError, match="unknown option 'treshold'"):
         cluster_list("missing", treshold=0.5)
 

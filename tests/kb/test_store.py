@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -425,6 +426,25 @@ def test_cut_off(house_kb: Path, tmp_path: Path) -> None:
     (tmp_path / "kb").write_bytes(whole[: len(whole) // 3])
     with pytest.raises(KnowledgeBaseError, match="cannot be read as a knowledge base"):
         _use_all(tmp_path / "kb")
+
+
+@pytest.mark.parametrize("value", [None, b"en", 7])
+def test_a_row_without_a_text(value: object, house_kb: Path, tmp_path: Path) -> None:
+    path = shutil.copy(house_kb, tmp_path / "kb")
+    with closing(sqlite3.connect(path)) as connection:
+        # the columns as a damaged page has them: of any type
+        connection.execute("PRAGMA writable_schema=ON")
+        free = "UPDATE sqlite_master SET sql = replace(replace(sql, 'NOT NULL', ''), 'languages TEXT', 'languages')"
+        connection.execute(f"{free} WHERE name = 'source'")
+        connection.commit()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE source SET languages = ?", (value,))
+        connection.commit()
+    with (
+        KnowledgeBase(path) as opened,
+        pytest.raises(KnowledgeBaseError, match=r"a row of it is damaged.*build it aga"),
+    ):
+        opened.sources()
 
 
 def _use_all(path: Path) -> None:
