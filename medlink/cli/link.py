@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def link(
         others = [] if (bundle / MANIFEST).exists() else [path for path in paths if (Path(path) / MANIFEST).is_file()]
         if others:
             raise ConfigError(f"is no bundle, but {others[0]} looks like one", path=bundle, remedy="name it first")
-    with Bars() as bars:
+    with Bars() as bars, _go_on(out):
         report = link_notes(
             bundle,
             paths,
@@ -68,7 +69,8 @@ def link(
         )
     click.echo(
         f"{_counted(report.notes, 'note')}, {_counted(report.mentions, 'mention')}, {report.linked} linked"
-        + (f", {_counted(len(report.problems), 'note')} could not be read" if report.problems else ""),
+        + (f", {_counted(len(report.problems), 'note')} could not be read" if report.problems else "")
+        + (f"; {_counted(report.before, 'note')} of before" if report.before else ""),
         err=True,
     )
     for note in report.problems[:_SHOWN]:
@@ -82,6 +84,17 @@ def link(
         named[_SHOWN:] = ["others"] * (len(named) > _SHOWN)
         number = report.left_out.total()
         click.echo(f"{_counted(number, 'file')} left out: {visible(', '.join(named))}", err=True)
+
+
+@contextmanager
+def _go_on(out: Path | None) -> Iterator[None]:
+    """Say how an interrupted run goes on."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if out is not None:
+            stop.add_note("Remedy: the same command with --resume goes on where it stopped.")
+        raise
 
 
 def _counted(number: int, what: str) -> str:

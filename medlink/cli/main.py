@@ -79,7 +79,7 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
         # click makes one of an interrupt and of the end of a file
         found = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ is not None else error
         if isinstance(found, KeyboardInterrupt):
-            _stop("interrupted", 130)
+            _stop(" ".join(["interrupted.", *found.__notes__]) if hasattr(found, "__notes__") else "interrupted", 130)
         if isinstance(found, OSError) and found.errno == errno.ENOSPC:
             # files have their own error
             turn_away(sys.stdout)

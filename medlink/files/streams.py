@@ -62,11 +62,13 @@ def standard_input() -> BinaryIO:
 
 
 def input_size(path: str | PathLike[str]) -> int:
-    """Bytes on disk at and below ``path``, for a progress bar."""
+    """Bytes on disk at and below ``path``, for a progress bar; what cannot be looked at is left out."""
     top = Path(path)
-    if top.is_dir():
-        return sum(found.stat().st_size for found in top.rglob("*") if found.is_file())
-    return top.stat().st_size if top.is_file() else 0
+    size = 0
+    for file in (Path(folder, name) for folder, _, names in os.walk(top) for name in names) if top.is_dir() else (top,):
+        with suppress(OSError):
+            size += file.stat().st_size if file.is_file() else 0
+    return size
 
 
 def text_encoding(encoding: str) -> str:

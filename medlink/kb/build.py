@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -292,11 +293,11 @@ def _sum(old: dict[str, Any], new: SourceCounts) -> SourceCounts:
 def _progress(
     inputs: Sequence[Input], shown: bool | None
 ) -> Iterator[tuple[Callable[[int], object] | None, Callable[[str], object]]]:
-    if shown is False:
+    if not (sys.stderr.isatty() if shown is None else shown):
         yield None, lambda text: None
         return
     from tqdm import tqdm
 
     total = sum(input_size(given.path) for given in inputs)
-    with tqdm(total=total, unit="B", unit_scale=True, disable=None if shown is None else False) as bar:
+    with tqdm(total=total, unit="B", unit_scale=True) as bar:
         yield bar.update, bar.set_description

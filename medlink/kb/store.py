@@ -20,7 +20,7 @@ from medlink.files.parts import MANIFEST, Opened
 from medlink.kb import queries, schema
 from medlink.kb.reading import REMEDY, Reader
 from medlink.kb.schema import APPLICATION, SCHEMA_VERSION
-from medlink.language.tags import language_tag
+from medlink.language.tags import named_tag
 from medlink.language.text import normalise, variants
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
 
@@ -351,7 +351,8 @@ class KnowledgeBase:
 
 
 def _tag(language: str | None) -> str:
-    return "" if language is None else language_tag(language) or language.lower()
+    """The tag of a language, ``""`` for none; raises :class:`ConfigError` for what is none."""
+    return named_tag(language) if language else ""
 
 
 def _tags(languages: Iterable[str] | None) -> list[str] | None:

@@ -72,6 +72,8 @@ def load_encoder(name: str | Path = BUILTIN, *, device: str | None = None) -> En
     (1, 256)
     """
     if str(name).startswith(HUB):
+        if not _HUB_NAME.fullmatch(str(name).removeprefix(HUB)):
+            raise EncoderError("no name of a model of the hub", path=name, remedy=f"write {HUB}ORG/NAME")
         return TransformerEncoder(name, device=device)
     folder = builtin_folder() if name == BUILTIN else Path(name)
     if name == "" or not folder.is_dir():

@@ -28,7 +28,7 @@ class Report:
     """What a run did: notes read, mentions in them, those that were linked, and the notes that were not (``problems``).
 
     The latter come without their text; each says why. ``left_out`` counts the files of folders that were not read, by
-    ending.
+    ending; ``before`` the notes that were finished by the run that is resumed.
     """
 
     notes: int = 0
@@ -36,6 +36,7 @@ class Report:
     linked: int = 0
     problems: list[Note] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
+    before: int = 0
 
 
 def link_notes(
@@ -81,7 +82,7 @@ def link_notes(
     report = Report(left_out=source.left_out)
     try:
         notes = source.notes()
-        kept = skipped = sum(1 for _ in islice(notes, done))
+        kept = report.before = sum(1 for _ in islice(notes, done))
         for batch in link_all(pipeline, notes, processes):
             report.notes += len(batch)
             report.problems += [linked.note for linked in batch if linked.note.problem is not None]
@@ -90,7 +91,7 @@ def link_notes(
                 report.linked += sum(not mention.link.nil for mention in linked.mentions)
                 if linked.note.problem is None:
                     writer.write(linked.note, linked.language, linked.mentions)
-            done = skipped + report.notes
+            done = report.before + report.notes
             if done - kept >= _COMMIT:
                 writer.commit(done)
                 kept = done

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from medlink.cli.main import app
+from medlink.cli.main import app, main
 from medlink.errors import ConfigError, InputError, MedlinkError
 from medlink.index import Bundle
 from medlink.linking.demo import demo_notes
@@ -222,6 +222,7 @@ def test_resume_after_a_kill(demo_path: Path, tmp_path: Path) -> None:
             run(demo_path, source, "--language", "en", *other, "-o", out, "--resume")
     result = run(demo_path, source, "--language", "en", "-o", out, "--resume")
     assert f"{3000 - done} notes" in result.stderr
+    assert f"; {done} notes of before" in result.stderr
     assert out.read_bytes() == whole.read_bytes()
     assert not state.exists()
 
@@ -307,7 +308,9 @@ def test_a_file_beside_the_output_that_is_not_of_medlink(demo_path: Path, notes:
     assert (part.read_text("utf-8"), state.read_text("utf-8")) == ("mine", "[]")
 
 
-def test_an_unfinished_output_that_was_cut(demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unfinished_output_that_was_cut(
+    demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     source, out = tmp_path / "notes.jsonl", tmp_path / "out.jsonl"
     source.write_text("".join(json.dumps({"text": f"fever {i}"}) + "\n" for i in range(200)), encoding="utf-8")
     linked: list[int] = []
@@ -321,7 +324,10 @@ def test_an_unfinished_output_that_was_cut(demo_path: Path, tmp_path: Path, monk
     link = NotePipeline.link
     monkeypatch.setattr(NotePipeline, "link", stopped)
     words = ["link", str(demo_path), str(source), "--language", "en", "-o", str(out)]
-    assert CliRunner().invoke(app, words).exit_code == 1
+    with pytest.raises(SystemExit, match="130"):
+        main(words)
+    said = "medlink: interrupted. Remedy: the same command with --resume goes on where it stopped."
+    assert capsys.readouterr().err.strip().endswith(said)
     monkeypatch.setattr(NotePipeline, "link", link)
     part = tmp_path / "out.jsonl.part"
     whole, state = part.read_bytes(), json.loads((tmp_path / "out.jsonl.part.json").read_text("utf-8"))

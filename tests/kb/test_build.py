@@ -257,6 +257,13 @@ def test_what_two_tables_have_in_common_is_said(tmp_path: Path) -> None:
     assert added.inputs[0].notes[0].startswith("2 concepts have another preferred name already")
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_read(tmp_path: Path) -> None:
+    write_lines(tmp_path / "release" / "MRCONSO.RRF", [conso("C1", "a")])
+    (tmp_path / "release" / "private").mkdir(mode=0)
+    assert build_kb(tmp_path / "kb", [Input("rrf", tmp_path / "release")], progress=None).sources
+
+
 def test_nothing_to_build(tmp_path: Path) -> None:
     write_lines(tmp_path / "MRCONSO.RRF", [conso("C1", "a")])
     with pytest.raises(InputError, match="no concept with a name"):

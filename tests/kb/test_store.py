@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from medlink.errors import KnowledgeBaseError
+from medlink.errors import ConfigError, KnowledgeBaseError
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.language.tags import wanted
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType
@@ -216,12 +216,12 @@ def test_iterators(kb: KnowledgeBase) -> None:
     assert len(list(kb.iter_semantic_types(sources=["house"]))) == 6
 
 
-TAGS = ["", "de", "de-at", "de-ch", "en", "zh", "zh-hant", "zh-hant-tw", "den"]
+TAGS = ["", "de", "de-at", "de-ch", "en", "zh", "zh-hant", "zh-hant-tw"]
 
 
 def test_one_rule_for_languages(tmp_path: Path) -> None:
     """What the queries let through is what :func:`medlink.language.tags.wanted` does, in a build too."""
-    rows = [f"H:{number}\tname {number}\t{tag}" for number, tag in enumerate(TAGS[:-1])]
+    rows = [f"H:{number}\tname {number}\t{tag}" for number, tag in enumerate(TAGS)]
     table = write_lines(tmp_path / "x.tsv", ["id\tname\tlanguage", *rows])
     build_kb(tmp_path / "kb", [Input("table", table)])
     with KnowledgeBase(tmp_path / "kb") as opened:
@@ -229,13 +229,17 @@ def test_one_rule_for_languages(tmp_path: Path) -> None:
         for asked in [[tag] for tag in TAGS[1:]] + [["de-at", "zh-hant"], ["en", "de-ch"]]:
             expected = [name.concept_id for name in names if wanted(name.language, asked)]
             assert [name.concept_id for name in opened.iter_names(languages=asked)] == expected
-            if len(asked) == 1 and asked != ["den"]:
+            if len(asked) == 1:
                 found = opened.search("name", limit=99, language=asked[0])
                 assert sorted(name.concept_id for name in found) == expected
                 one = [number for number in range(len(rows)) if opened.lookup(f"name {number}", asked[0])]
                 assert [f"H:{number}" for number in one] == expected
                 report = build_kb(tmp_path / "less", [Input("table", table)], languages=asked)
                 assert sum(report.sources[0].names.values()) == len(expected)
+        with pytest.raises(ConfigError, match=r"unknown language 'german'. Remedy: write de"):
+            opened.search("name", language="german")
+        with pytest.raises(ConfigError, match="unknown language 'den'"):
+            list(opened.iter_names(languages=["den"]))
 
 
 def test_iterators_are_lazy_and_independent(kb: KnowledgeBase) -> None:

@@ -69,6 +69,9 @@ def test_the_hub_is_asked_only_by_its_own_name(monkeypatch: pytest.MonkeyPatch) 
     said = r"someone/model: no such encoder folder.*, or hf:someone/model for the model of the Hugging Face hub"
     with pytest.raises(EncoderError, match=said):
         load_encoder("someone/model")
+    for name in ("hf:", "hf:../model", "hf:/etc", "hf:model", "hf:a b/c"):
+        with pytest.raises(EncoderError, match=r"no name of a model of the hub\. Remedy: write hf:ORG/NAME"):
+            load_encoder(name)
 
 
 @pytest.mark.parametrize("reached", [True, False])
