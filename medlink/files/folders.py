@@ -107,13 +107,9 @@ def made_folder(path: Path, what: str = "the folder") -> Iterator[None]:
 @contextmanager
 def hidden_folder(target: Path) -> Iterator[Path]:
     """As :func:`scratch_folder`, in a folder that is there, and with the errors of the system."""
-    # a name of its own, since that of the target may be too long to be lengthened
-    prefix = f".writing-{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
     with alone(target.parent):
-        for left in target.parent.glob(f"{prefix}*"):
-            with suppress(OSError):
-                _clear(left, target)
-        folder = target.with_name(prefix + secrets.token_hex(8))
+        _clear_all(target)
+        folder = target.with_name(_prefix(target) + secrets.token_hex(8))
         folder.mkdir(0o700)
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -230,6 +226,23 @@ def alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(number)
+
+
+def clear_remnants(target: Path) -> None:
+    """Remove what killed processes left beside a file or folder that is whole, where that is possible."""
+    with suppress(OSError), alone(target.parent):
+        _clear_all(target)
+
+
+def _prefix(target: Path) -> str:
+    # a name of its own, since that of the target may be too long to be lengthened
+    return f".writing-{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
+
+
+def _clear_all(target: Path) -> None:
+    for left in target.parent.glob(f"{_prefix(target)}*"):
+        with suppress(OSError):
+            _clear(left, target)
 
 
 def _clear(left: Path, target: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from medlink import __version__
-from medlink.files.folders import scratch_folder, whole_folder
+from medlink.files.folders import clear_remnants, scratch_folder, whole_folder
 from medlink.files.parts import FORMAT, MANIFEST
 from medlink.index import Bundle, build_bundle
 from medlink.index.part import FORMAT as INDEX_FORMAT
@@ -48,7 +48,9 @@ def demo_bundle() -> Path:
     made_of = f"{__version__} {FORMAT} {INDEX_FORMAT} {load_encoder().fingerprint} {default_join()!r}"
     digest = hashlib.sha256(made_of.encode() + (demo_folder() / "terminology.tsv").read_bytes())
     folder = platformdirs.user_cache_path("medlink") / f"demo-{digest.hexdigest()[:16]}"
-    if not (folder / MANIFEST).exists():
+    if (folder / MANIFEST).exists():
+        clear_remnants(folder)
+    else:
         with whole_folder(folder, "the demo bundle") as draft:
             build_demo_bundle(draft)
     return folder

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from medlink.files.folders import scratch_folder
 from medlink.linking import demo
 from medlink.models import ngrams
 
@@ -22,7 +23,12 @@ def test_changed_rules_of_the_encoder_make_a_bundle_of_their_own(
 
     monkeypatch.setattr(demo, "build_demo_bundle", build)
     before = demo.demo_bundle()
+    with scratch_folder(before) as used:
+        assert demo.demo_bundle() == before
+        assert used.is_dir()
+    used.mkdir()  # as a kill leaves it
     assert demo.demo_bundle() == before
+    assert not used.exists()
     assert len(built) == 1
     monkeypatch.setattr(ngrams, "_WORD_SALT", 0x52)
     ngrams.rules_digest.cache_clear()
