@@ -11,6 +11,7 @@ from medlink.cli.kb import max_bad_share
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands
 from medlink.cli.output import Bars
 from medlink.errors import InputError
+from medlink.files.escapes import visible
 
 
 @click.group(cls=Commands)
@@ -27,10 +28,8 @@ def index() -> None:
 )
 @click.option(
     "--encoder",
-    default="builtin",
-    show_default=True,
     type=PATH_OR_NAME,
-    help="'builtin', a model folder, or hf:NAME of the hub.",
+    help="'builtin', a model folder, or hf:NAME of the hub [default: the bundle's own, else builtin].",
 )
 @click.option("--kind", help="Kind of index: flat (exact search) or hnsw (a graph) [default: chosen by size].")
 @click.option(
@@ -40,21 +39,30 @@ def index() -> None:
     type=click.IntRange(min=1),
     help="Threads that build the graph; with more than one it may differ from run to run.",
 )
-def build(bundle: Path, kb: Path | None, encoder: str, kind: str | None, threads: int) -> None:
+def build(bundle: Path, kb: Path | None, encoder: str | None, kind: str | None, threads: int) -> None:
     """Build encoder and index of BUNDLE from its knowledge base, or renew them."""
     from medlink.index import build_bundle
     from medlink.linking.join import default_join
 
-    join = default_join().to_dict()
+    join, said = default_join().to_dict(), list[str]()
     with Bars() as bars:
         built = build_bundle(
-            bundle, kb=kb, encoder=encoder, calibration=join, kind=kind, threads=threads, progress=bars.step
+            bundle,
+            kb=kb,
+            encoder=encoder,
+            calibration=join,
+            kind=kind,
+            threads=threads,
+            progress=bars.step,
+            say=said.append,
         )
     facts = built.index.manifest
     click.echo(
         f"{built.folder}: {facts['names']} names of {facts['concepts']} concepts, {facts['rows']} distinct, "
         f"{facts['kind']} index of {facts['dimension']} dimensions"
     )
+    for sentence in said:
+        click.echo(visible(sentence))
 
 
 @index.command("add")

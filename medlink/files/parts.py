@@ -96,15 +96,15 @@ class Opened:
             numbers: list[int] = []
             self.release = weakref.finalize(self, _close, numbers)
             try:
-                for part in self.manifest["parts"].values():
-                    numbers.append(_hold(folder / part["folder"]))
+                for kind in self.manifest["parts"]:
+                    numbers.append(_hold(self.part(kind)))
                 return
             except OSError as error:
                 self.release()
                 # a writer may have replaced the state since its manifest was read
                 if not left or self.manifest == (manifest or read_state(folder, model)):
                     raise BundleError(
-                        "a part of the bundle is missing", path=error.filename, remedy=rebuild(folder)
+                        "a part of the bundle is missing", path=error.filename, remedy=rebuild(folder, kind)
                     ) from error
 
     def part(self, kind: str) -> Path:
@@ -124,7 +124,7 @@ class Opened:
 
     def damaged(self, kind: str, *, trusting: bool) -> Iterator[BundleError]:
         """What is wrong with the files of a part; where none is trusted, sound ones are sealed again if they may be."""
-        remedy = rebuild(self.folder)
+        remedy = rebuild(self.folder, kind)
         if kind == "kb":
             remedy = f"copy it from another place, or run 'medlink kb build {self.folder} ...', and then {remedy[4:]}"
         for name, file in self.manifest["parts"][kind]["files"].items():
@@ -147,9 +147,13 @@ class Opened:
                 yield BundleError(f"a file of the bundle {wrong}", path=path, remedy=remedy)
 
 
-def rebuild(folder: Path) -> str:
-    """The command that mends most of what can be wrong with a bundle."""
-    return f"run 'medlink index build {folder}'"
+def rebuild(folder: Path, kind: str = "") -> str:
+    """The command that mends most of what can be wrong with a bundle, or with its part of a kind."""
+    command = f"run 'medlink index build {folder}"
+    if kind == "encoder":
+        # without a name the bundle's own would be taken
+        return f"{command} --encoder NAME' with the encoder that it had, 'builtin' where none was named"
+    return f"{command}'"
 
 
 def read_checked(path: Path, what: str, version: int, remedy: str, model: type[Checked]) -> Raw:
@@ -273,7 +277,7 @@ def _named(manifest: Raw) -> set[str]:
 
 def _clean(folder: Path, work: Path, kept: set[str]) -> None:
     for path in folder.iterdir():
-        if path.name not in kept and re.fullmatch(_PART, path.name):
+        if path.name not in kept and is_part(path):
             with suppress(OSError):
                 number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
                 try:
@@ -282,6 +286,11 @@ def _clean(folder: Path, work: Path, kept: set[str]) -> None:
                         os.replace(path, work / f"{path.name}-{number}")
                 finally:
                     os.close(number)
+
+
+def is_part(path: Path) -> bool:
+    """Whether a path has the name of a part."""
+    return re.fullmatch(_PART, path.name) is not None
 
 
 def named_by_content(folder: Path, kind: str) -> list[Raw]:

@@ -6,6 +6,7 @@ knowledge base that ``medlink kb build`` writes into the folder is no part of it
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import shutil
@@ -17,7 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from medlink import __version__
-from medlink.errors import BundleError, ConfigError
+from medlink.errors import BundleError, ConfigError, EncoderError
 from medlink.files import parts
 from medlink.files.folders import alone, remove
 from medlink.files.parts import FORMAT, MANIFEST, Checked, Opened, Raw
@@ -26,6 +27,8 @@ from medlink.kb import KnowledgeBase
 from medlink.kb.store import FILE
 from medlink.models import Encoder, load_encoder
 from medlink.records import FSN, Name
+
+logger = logging.getLogger("medlink")
 
 
 class _Source(Checked):
@@ -62,11 +65,12 @@ def build_bundle(
     folder: str | Path,
     *,
     kb: str | Path | None = None,
-    encoder: str | Path = "builtin",
+    encoder: str | Path | None = None,
     calibration: dict[str, Any] | None = None,
     kind: str | None = None,
     threads: int = 1,
     progress: Callable[[str, int, int], None] | None = None,
+    say: Callable[[str], object] = logger.warning,
 ) -> Bundle:
     """Build index and encoder of a bundle from its knowledge base, or renew them.
 
@@ -76,19 +80,21 @@ def build_bundle(
         folder: the bundle; made when it does not exist.
         kb: knowledge base to copy in, or a folder with one; without it ``folder/kb.sqlite`` is taken in, which is then
             gone, and without that the bundle's own is used again, with all that was added to it.
-        encoder: name for :func:`medlink.models.load_encoder`.
+        encoder: name for :func:`medlink.models.load_encoder`; without it the encoder that the bundle has, else the
+            built-in one.
         calibration: weights that turn the evidence for a candidate into a score; kept in the manifest.
         kind, threads, progress: see :meth:`medlink.index.part.Part.build`.
+        say: called, when all is done, with a sentence on what the bundle has no longer; else it is logged.
 
     Raises:
-        BundleError: there is no knowledge base, or it is damaged.
+        BundleError: there is no knowledge base, or it or the encoder that the bundle has is damaged.
         ConfigError: the folder cannot be written, or the knowledge base has no names.
     """
     folder = Path(folder)
     if folder.is_file():
         remedy = f"name a folder: medlink index build BUNDLE --kb {shlex.quote(str(kb or folder))}"
         raise BundleError("is a file, a bundle is a folder", path=folder, remedy=remedy)
-    model = load_encoder(encoder)
+    named = None if encoder is None else load_encoder(encoder)
     if kb is None and not (folder / FILE).exists() and not (folder / MANIFEST).exists():
         _no_kb(folder)
     if kb is not None:
@@ -96,6 +102,7 @@ def build_bundle(
     with parts.writing(folder) as work:
         old = present(folder, work)
         own = _take(folder, work, kb, old)
+        model = _own_encoder(folder, old) if named is None else named
         with KnowledgeBase(folder / own["folder"] / FILE) as store:
             ConceptIndex.build(
                 work / "index",
@@ -123,6 +130,8 @@ def build_bundle(
             # it was taken in by a link, and written to meanwhile
             raise ConfigError("the knowledge base was changed meanwhile", path=folder / FILE, remedy="build again")
         finish(folder, work, manifest)
+    if old is not None and named is not None and old["encoder"]["fingerprint"] != named.fingerprint:
+        say(f"the encoder is {encoder}, another one than before")
     return Bundle(folder)
 
 
@@ -142,12 +151,17 @@ def present(folder: Path, work: Path) -> Raw | None:
         if parts.is_copy(folder / FILE, folder, manifest["parts"]["kb"]):
             (folder / FILE).unlink()
     parts.clean(folder, work, manifest)
-    if (folder / "index" / "index.json").exists():
-        # of a bundle of format 2; the index goes last, as the sign that both are left over
+    if _is_format_2(folder):
+        # the index goes last, as the sign that both are left over
         for name, sign in (("encoder", "modules.json"), ("index", "index.json")):
             if (folder / name / sign).exists():
                 os.replace(folder / name, work / f"old-{name}")
     return manifest
+
+
+def _is_format_2(folder: Path) -> bool:
+    """Whether there is an index of a bundle of format 2, which has its encoder beside it."""
+    return (folder / "index" / "index.json").exists()
 
 
 def _take(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> Raw:
@@ -193,6 +207,31 @@ def _no_kb(folder: Path) -> Any:
         path=folder / FILE,
         remedy=f"run 'medlink kb build {folder} ...' first, or name one with --kb",
     )
+
+
+def _own_encoder(folder: Path, old: Raw | None) -> Encoder:
+    """The encoder that a bundle has, also where its manifest is lost or of format 2; else the built-in one."""
+    entries = parts.named_by_content(folder, "encoder") if old is None else [old["parts"]["encoder"]]
+    found = [folder / entry["folder"] for entry in entries if parts.is_sound(folder, entry)]
+    if old is None and _is_format_2(folder) and (folder / "encoder" / "modules.json").exists():
+        found.append(folder / "encoder")
+    if old is None and not found and not any(map(parts.is_part, folder.glob("encoder-*"))):
+        return load_encoder()
+    if len(found) > 1:
+        raise BundleError(
+            "there are several encoders, and no manifest that names one of them",
+            path=folder,
+            remedy=f"name one of them with --encoder: {', '.join(map(str, found))}",
+        )
+    remedy = parts.rebuild(folder, "encoder")
+    if not found:
+        where = folder if old is None else folder / entries[0]["folder"]
+        raise BundleError("the encoder of the bundle is damaged", path=where, remedy=remedy)
+    try:
+        return load_encoder(found[0])
+    except EncoderError as error:
+        reason = f"the encoder of the bundle cannot be used: {error.message}"
+        raise BundleError(reason, path=found[0], remedy=remedy) from error
 
 
 def _saved(folder: Path, work: Path, model: Encoder, old: Raw | None) -> Raw:

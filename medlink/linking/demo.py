@@ -37,7 +37,7 @@ def build_demo_bundle(folder: str | Path) -> Bundle:
     """Build the demo bundle into a folder."""
     with scratch_folder(Path(folder) / FILE, "the demo bundle") as work:
         build_kb(work / FILE, [Input("table", demo_folder() / "terminology.tsv", {"source": "DEMO"})])
-        return build_bundle(folder, kb=work / FILE, calibration=default_join().to_dict())
+        return build_bundle(folder, kb=work / FILE, encoder="builtin", calibration=default_join().to_dict())
 
 
 def demo_bundle() -> Path:

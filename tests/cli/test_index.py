@@ -13,7 +13,9 @@ from medlink.cli.main import app, main
 from medlink.errors import MedlinkError
 from medlink.index import build_bundle
 from medlink.linking import Linker
+from medlink.models import load_encoder
 from tests.index.test_bundle import small_kb
+from tests.models.test_static import random_encoder
 
 
 @pytest.fixture
@@ -164,3 +166,15 @@ def test_a_newer_knowledge_base_waits(bundle: Path, table: Path) -> None:
     assert "waiting" not in json.loads(run("index", "info", bundle))
     assert Linker(bundle).link(["pain"])[0].concept_id == "X:3"
     assert not (bundle / "kb.sqlite").exists()
+
+
+def test_another_encoder_is_named(bundle: Path, tmp_path: Path) -> None:
+    random_encoder(load_encoder().config).save(tmp_path / "e")  # type: ignore[attr-defined]  # the built-in one is static
+    renewed = run("index", "build", bundle)
+    assert "another one" not in renewed
+    told = f"the encoder is {tmp_path / 'e'}, another one than before\n"
+    assert run("index", "build", bundle, "--encoder", tmp_path / "e") == renewed + told
+    assert run("index", "build", bundle) == run("index", "build", bundle, "--encoder", tmp_path / "e") == renewed
+    assert run("index", "build", bundle, "--encoder", "builtin").endswith(
+        "the encoder is builtin, another one than before\n"
+    )

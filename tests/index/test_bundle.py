@@ -174,6 +174,63 @@ def test_a_bundle_without_its_encoder_asks_no_hub(bundle: Path) -> None:
         Linker(bundle)
 
 
+@pytest.fixture
+def with_own_encoder(tmp_path: Path) -> Path:
+    """A bundle with another encoder than the built-in one."""
+    random_encoder(load_encoder().config).save(tmp_path / "e")  # type: ignore[attr-defined]  # the built-in one is static
+    build_bundle(tmp_path / "own", kb=small_kb(tmp_path / "kb.sqlite"), encoder=tmp_path / "e")
+    return tmp_path / "own"
+
+
+@pytest.mark.parametrize("how", ["renewed", "replaced", "without its manifest", "of format 2"])
+def test_a_bundle_keeps_its_encoder(how: str, with_own_encoder: Path) -> None:
+    before = Bundle(with_own_encoder).encoder.fingerprint
+    assert before != load_encoder().fingerprint
+    if how == "replaced":
+        small_kb(with_own_encoder / "kb.sqlite", "pain")
+    if how == "without its manifest":
+        (with_own_encoder / "manifest.json").write_text("{")
+    if how == "of format 2":
+        for kind in ("encoder", "index"):
+            part(with_own_encoder, kind).rename(with_own_encoder / kind)
+        (with_own_encoder / "manifest.json").write_text('{"format": 2}')
+    build_bundle(with_own_encoder)
+    assert Bundle(with_own_encoder).encoder.fingerprint == before
+    build_bundle(with_own_encoder, encoder="builtin")
+    assert Bundle(with_own_encoder).encoder.fingerprint == load_encoder().fingerprint
+
+
+def test_an_encoder_that_is_damaged_has_to_be_named(with_own_encoder: Path) -> None:
+    before = Bundle(with_own_encoder).encoder.fingerprint
+    encoder = part(with_own_encoder, "encoder")
+    remedy = (
+        f"run 'medlink index build {with_own_encoder} --encoder NAME' with the encoder that it had, 'builtin' where"
+    )
+    file = encoder / "config.json"
+    for harm in (lambda: file.write_text("{}"), file.unlink, lambda: shutil.rmtree(encoder)):
+        harm()
+        for use in (lambda: Bundle(with_own_encoder).encoder, lambda: build_bundle(with_own_encoder)):
+            with pytest.raises(BundleError) as caught:
+                use()
+            assert remedy in str(caught.value)
+    build_bundle(with_own_encoder, encoder=with_own_encoder.parent / "e")
+    assert Bundle(with_own_encoder).encoder.fingerprint == before
+    (part(with_own_encoder, "encoder") / "config.json").write_text("{}")
+    (with_own_encoder / "manifest.json").write_text("{")
+    with pytest.raises(BundleError, match=r"own: the encoder of the bundle is damaged.*--encoder NAME"):
+        build_bundle(with_own_encoder)
+
+
+def test_an_encoder_is_chosen_from_several_by_its_name(with_own_encoder: Path, bundle: Path) -> None:
+    builtin = part(bundle, "encoder")
+    shutil.copytree(builtin, with_own_encoder / builtin.name)
+    (with_own_encoder / "manifest.json").write_text("{")
+    with pytest.raises(BundleError, match=rf"several encoders.*--encoder: .*{with_own_encoder / builtin.name}"):
+        build_bundle(with_own_encoder)
+    build_bundle(with_own_encoder, encoder=with_own_encoder / builtin.name)
+    assert Bundle(with_own_encoder).encoder.fingerprint == load_encoder().fingerprint
+
+
 def test_a_newer_knowledge_base_waits_until_the_build(tmp_path: Path) -> None:
     for kind in ("Disease", "Symptom"):
         table = tmp_path / "t.tsv"
