@@ -191,6 +191,7 @@ def read_checked(path: Path, what: str, version: int, remedy: str, model: type[C
 
 def read_state(folder: Path, model: type[Manifest] = Manifest) -> Raw:
     """The manifest of a folder of parts; raises :class:`BundleError` where it has none that is as it was written."""
+    refuse_part(folder)
     made = "name a folder made by 'medlink index build'"
     if not folder.is_dir():
         found_is = "is a file, a bundle is a folder" if folder.exists() else "no such bundle"
@@ -291,6 +292,16 @@ def _clean(folder: Path, work: Path, kept: set[str]) -> None:
 def is_part(path: Path) -> bool:
     """Whether a path has the name of a part."""
     return re.fullmatch(_PART, path.name) is not None
+
+
+def refuse_part(path: Path) -> None:
+    """Refuse a path that is a part of a bundle, or lies in one; raises :class:`BundleError`."""
+    real = Path(os.path.realpath(path))
+    for part in filter(is_part, (path, *path.parents, real, *real.parents)):
+        bundle = part.parent
+        with suppress(OSError):
+            if any(beside.name == MANIFEST or is_part(beside) for beside in bundle.iterdir() if beside != part):
+                raise BundleError(f"is a part of the bundle {bundle}", path=path, remedy=f"name {bundle}")
 
 
 def named_by_content(folder: Path, kind: str) -> list[Raw]:

@@ -91,6 +91,7 @@ def build_bundle(
         ConfigError: the folder cannot be written, or the knowledge base has no names.
     """
     folder = Path(folder)
+    parts.refuse_part(folder)
     if folder.is_file():
         remedy = f"name a folder: medlink index build BUNDLE --kb {shlex.quote(str(kb or folder))}"
         raise BundleError("is a file, a bundle is a folder", path=folder, remedy=remedy)

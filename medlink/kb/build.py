@@ -28,6 +28,7 @@ from sqlalchemy.pool import NullPool
 
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
 from medlink.files.folders import scratch_folder
+from medlink.files.parts import refuse_part
 from medlink.files.problems import Problems
 from medlink.files.streams import existing_file, input_size
 from medlink.files.whole import put_in_place
@@ -72,6 +73,7 @@ def build_kb(
         ConfigError: an option, a format or a language is unknown, or the folder of ``out`` cannot be written to.
         InputError: an input cannot be used.
         KnowledgeBaseError: ``out`` is something else than a knowledge base, or the disk is full.
+        BundleError: ``out`` lies in a part of a bundle.
     """
     began = time.perf_counter()
     target = Path(out).absolute()
@@ -194,7 +196,8 @@ def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Ite
 
 
 def _check_target(target: Path) -> None:
-    """Refuse to write over anything else than a knowledge base."""
+    """Refuse to write over anything else than a knowledge base, and into a part of a bundle."""
+    refuse_part(target)
     if not target.exists():
         return
     if not target.is_file():

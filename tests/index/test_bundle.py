@@ -10,14 +10,15 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from medlink.errors import BundleError, ConfigError, EncoderError, KnowledgeBaseError
 from medlink.files import parts as store
-from medlink.index import Bundle, build_bundle
-from medlink.index.bundle import waiting_kb
+from medlink.index import Bundle, build_bundle, extend_bundle
+from medlink.index.bundle import verify_bundle, waiting_kb
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.linking import Linker
 from medlink.models import load_encoder
@@ -133,6 +134,41 @@ def test_a_folder_that_is_no_bundle(bundle: Path, tmp_path: Path) -> None:
     for folder in (bundle, tmp_path / "empty"):
         with pytest.raises(BundleError, match=r"incomplete: it has no manifest.*medlink index build"):
             Bundle(folder)
+
+
+@pytest.mark.parametrize("kind", ["kb", "index", "encoder"])
+@pytest.mark.parametrize("with_manifest", [True, False])
+def test_a_part_is_no_bundle(
+    kind: str, with_manifest: bool, bundle: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Input("table", tmp_path / "kb.tsv")
+    inner = part(bundle, kind)
+    if not with_manifest:
+        (bundle / "manifest.json").unlink()
+    before = sorted(bundle.rglob("*"))
+    uses: list[Callable[[Path], object]] = [
+        Bundle,
+        Linker,
+        verify_bundle,
+        build_bundle,
+        lambda folder: build_bundle(folder, kb=tmp_path / "kb.sqlite"),
+        lambda folder: build_bundle(folder / "new", kb=tmp_path / "kb.sqlite"),
+        lambda folder: extend_bundle(folder, [table]),
+        lambda folder: build_kb(folder / "kb.sqlite", [table]),
+    ]
+    (tmp_path / "link").symlink_to(inner)
+    monkeypatch.chdir(inner)
+    for folder in (inner, Path(), Path("..", inner.name), tmp_path / "link"):
+        for use in uses:
+            with pytest.raises(BundleError, match=r": is a part of the bundle (.*)\. Remedy: name \1\.$") as caught:
+                use(folder)
+            assert caught.value.remedy is not None
+            assert Path(caught.value.remedy.removeprefix("name ")).samefile(bundle)
+    assert sorted(bundle.rglob("*")) == before
+    shutil.copytree(
+        part(bundle, "kb") if with_manifest else next(bundle.glob("kb-*")), tmp_path / "kb-0123456789abcdef"
+    )
+    build_bundle(tmp_path / "kb-0123456789abcdef")  # a folder of its own may have such a name
 
 
 def test_what_is_no_knowledge_base_leaves_the_old_one(bundle: Path, tmp_path: Path) -> None:
