@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ import click
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
-from medlink.files.parts import MANIFEST
+from medlink.files.parts import MANIFEST, is_part, refuse_part
 from medlink.kb.readers import formats
 from medlink.language.tags import named_tag
 
@@ -108,6 +109,7 @@ def build(
     target = Path(out)
     bundle = _is_bundle(out)
     if bundle:
+        _refuse_other(target)
         target = target / "kb.sqlite"
     report = build_kb(target, inputs, languages=languages, max_bad_share=max_bad_share, progress=progress)
     if as_json:
@@ -127,6 +129,17 @@ def _is_bundle(out: str) -> bool:
             "is a file, and a name that ends in a slash is a bundle folder", path=path, remedy="name another folder"
         )
     return path.is_dir() or out.endswith(os.sep) or not (path.suffix[1:2].isalpha() or path.exists())
+
+
+def _refuse_other(folder: Path) -> None:
+    """Refuse a folder that holds files, and nothing that a bundle is made of."""
+    refuse_part(folder)
+    inside: list[Path] = []
+    with suppress(OSError):
+        inside = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    if inside and not any(path.name in ("kb.sqlite", MANIFEST) or is_part(path) for path in inside):
+        remedy = f"name a new folder, or a file in it such as {folder / 'kb.sqlite'}"
+        raise ConfigError("is a folder with other files", path=folder, remedy=remedy)
 
 
 @kb.command()

@@ -168,6 +168,16 @@ def test_a_newer_knowledge_base_waits(bundle: Path, table: Path) -> None:
     assert not (bundle / "kb.sqlite").exists()
 
 
+def test_a_part_is_no_bundle_to_build(bundle: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(bundle.parent)
+    for inner in sorted(Path("bundle").glob("*-*")):
+        for words in (("index", "build", inner), ("kb", "build", inner, "--table", table), ("link", inner, table)):
+            with pytest.raises(
+                MedlinkError, match=rf"{inner}: is a part of the bundle .*bundle\. Remedy: name .*bundle\."
+            ):
+                run(*words)
+
+
 def test_another_encoder_is_named(bundle: Path, tmp_path: Path) -> None:
     random_encoder(load_encoder().config).save(tmp_path / "e")  # type: ignore[attr-defined]  # the built-in one is static
     renewed = run("index", "build", bundle)

@@ -218,6 +218,34 @@ def test_output_folder_and_json(table: Path, tmp_path: Path) -> None:
     assert report["sources"][0]["names"] == {"de": 2, "en": 4}
 
 
+def test_a_folder_of_other_files_does_not_become_a_bundle(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes").mkdir()
+    Path("notes", ".hidden").write_text("mine")
+    run("build", "notes", "--table", table)
+    run("build", "notes", "--table", table)
+    Path("notes", "kb.sqlite").unlink()
+    Path("notes", "1.txt").write_text("mine")
+    before = sorted(Path("notes").iterdir())
+    for out in ("notes", "notes/", "./notes"):
+        with pytest.raises(MedlinkError) as caught:
+            run("build", out, "--table", table)
+        assert str(caught.value) == (
+            "notes: is a folder with other files. Remedy: name a new folder, or a file in it such as notes/kb.sqlite."
+        )
+    assert sorted(Path("notes").iterdir()) == before
+    run("build", "notes/kb.sqlite", "--table", table)
+    run("build", "notes", "--table", table)
+    Path("notes", "kb.sqlite").rename("kb.sqlite")
+    for sign in ("manifest.json", "kb-0123456789abcdef"):
+        Path("notes", sign).write_text("")
+        run("build", "notes", "--table", table)
+        Path("notes", "kb.sqlite").unlink()
+        Path("notes", sign).unlink()
+
+
 @pytest.mark.parametrize(("option", "shown"), [("--progress", True), ("--no-progress", False), (None, False)])
 def test_progress(option: str | None, shown: bool, table: Path, tmp_path: Path) -> None:
     result = run("build", tmp_path / "kb", "--table", table, *([option] if option else []))
