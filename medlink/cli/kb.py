@@ -117,7 +117,11 @@ def build(
         return
     click.echo("\n".join(map(visible, report.lines())))
     if bundle and (target.parent / MANIFEST).exists():
+        from medlink.index.bundle import left_out
+
         click.echo("the bundle stays as it is until it is built")
+        if sentence := left_out(out):
+            click.echo(visible(sentence))
     click.echo(f"next: medlink index build {'' if bundle else 'BUNDLE --kb '}{shlex.quote(out)}")
 
 

@@ -11,14 +11,16 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
 from medlink import __version__
-from medlink.errors import BundleError, ConfigError, EncoderError
+from medlink.errors import BundleError, ConfigError, EncoderError, MedlinkError
 from medlink.files import parts
 from medlink.files.folders import alone, remove
 from medlink.files.parts import FORMAT, MANIFEST, Checked, Opened, Raw
@@ -126,6 +128,7 @@ def build_bundle(
                     "encoder": _saved(folder, work, model, old),
                 },
             }
+        left_out = _left_out(folder, old, folder / own["folder"])
         incoming, taken = folder / FILE, folder / own["folder"] / FILE
         if incoming.exists() and incoming.samefile(taken) and int(taken.stat().st_mtime) != parts.SEALED:
             # it was taken in by a link, and written to meanwhile
@@ -133,6 +136,8 @@ def build_bundle(
         finish(folder, work, manifest)
     if old is not None and named is not None and old["encoder"]["fingerprint"] != named.fingerprint:
         say(f"the encoder is {encoder}, another one than before")
+    if left_out:
+        say(f"{left_out}: add the tables again, with {_add_again(folder)}")
     return Bundle(folder)
 
 
@@ -251,6 +256,40 @@ def waiting_kb(folder: str | Path) -> Path | None:
     if not path.exists() or not (Path(folder) / MANIFEST).exists():
         return None
     return None if parts.is_copy(path, Path(folder), parts.read_state(Path(folder))["parts"]["kb"]) else path
+
+
+def left_out(folder: str | Path) -> str:
+    """What the next build leaves out of all that was added to a bundle, with a remedy; empty where there is nothing."""
+    with suppress(MedlinkError):
+        if waiting := waiting_kb(folder):
+            state = Opened(Path(folder), _Manifest)
+            if found := _left_out(state.folder, state.manifest, waiting):
+                return f"{found}: when it is built, add the tables again, with {_add_again(state.folder)}"
+    return ""
+
+
+def _add_again(folder: Path) -> str:
+    return f"'medlink index add {folder} --table FILE'"
+
+
+def _left_out(folder: Path, old: Raw | None, new: Path) -> str:
+    """What was added to a bundle and is not in a new knowledge base; empty where there is nothing, or it is damaged."""
+    if old is None or new.name == old["parts"]["kb"]["folder"]:
+        return ""
+    count = missing = 0
+    with suppress(MedlinkError), KnowledgeBase(folder / old["parts"]["kb"]["folder"]) as had, KnowledgeBase(new) as has:
+        sources = set[str]()
+        for concept_id, names in groupby(had.iter_added(), lambda name: name.concept_id):
+            there = {(name.text, name.language) for name in has.names(concept_id)}
+            for name in names:
+                count, missing = count + 1, missing + ((name.text, name.language) not in there)
+                sources.add(name.source)
+        if missing:
+            return f"{missing:,} of {count:,} names that were added to the bundle are not in the new knowledge base"
+        # a table whose names are all there may have brought definitions and the like
+        if had.extended and not (count and sources <= {source.name for source in has.sources()}):
+            return "what was added to the bundle is not in the new knowledge base unless its inputs bring it"
+    return ""
 
 
 def verify_bundle(folder: str | Path) -> tuple[list[BundleError], dict[str, int]]:

@@ -265,6 +265,9 @@ def _write_meta(
     more = {}
     if loader.meta:
         more["extended"] = str(int(loader.meta.get("extended", 0)) + 1)
+        # an older medlink did not write down where the names of the build end
+        if built := loader.meta.get("built", "" if "extended" in loader.meta else str(loader.marks["name"])):
+            more["built"] = built
         if not any(entry.names or entry.semantic_types for entry in brought):
             digest = loader.meta["content_hash"]
     elif not any(entry.concepts for entry in counts):

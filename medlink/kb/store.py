@@ -126,6 +126,11 @@ class KnowledgeBase:
         """Whether anything was added since the file was built."""
         return "extended" in self._meta
 
+    def iter_added(self) -> Iterator[Name]:
+        """Names that were added since the file was built, lazily, as far as it says which they are."""
+        built = str(self._meta.get("built", ""))
+        return self.iter_names(after=int(built)) if built.isdecimal() else iter(())
+
     @property
     def content_hash(self) -> str:
         """SHA-256 over names and semantic types; the same for the same content, built or extended by the same steps."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,10 +14,11 @@ from click.testing import CliRunner
 
 from medlink.cli.main import app, main
 from medlink.errors import MedlinkError
+from medlink.files import parts as store
 from medlink.index import build_bundle
 from medlink.linking import Linker
 from medlink.models import load_encoder
-from tests.index.test_bundle import small_kb
+from tests.index.test_bundle import part, small_kb
 from tests.models.test_static import random_encoder
 
 
@@ -29,6 +33,11 @@ def table(tmp_path: Path) -> Path:
     path = tmp_path / "ward.tsv"
     rows = ["X:3\tpain\ten\tX:1|X:9\tSymptom", "X:1\tpyrexia\ten\t\t", "X:1\tFieber\tde\t\t", "X:4\tx\tklingon\t\t"]
     path.write_text("\n".join(["concept_id\tname\tlanguage\tparent\tsemantic_type", *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+def write(path: Path, *rows: str) -> Path:
+    path.write_text("\n".join(["concept_id\tname\tlanguage", *rows]) + "\n", encoding="utf-8")
     return path
 
 
@@ -176,6 +185,53 @@ def test_a_part_is_no_bundle_to_build(bundle: Path, table: Path, monkeypatch: py
                 MedlinkError, match=rf"{inner}: is a part of the bundle .*bundle\. Remedy: name .*bundle\."
             ):
                 run(*words)
+
+
+def test_what_was_added_and_a_new_knowledge_base_has_not(bundle: Path, table: Path, tmp_path: Path) -> None:
+    base = tmp_path / "kb.tsv"
+    run("index", "add", bundle, "--table", table)
+    fact = "{} names that were added to the bundle are not in the new knowledge base: {}add the tables again, with {}"
+    again = f"'medlink index add {bundle} --table FILE'"
+    assert run("kb", "build", bundle, "--table", base).splitlines()[-3:] == [
+        "the bundle stays as it is until it is built",
+        fact.format("3 of 3", "when it is built, ", again),
+        f"next: medlink index build {bundle}",
+    ]
+    # renewed it is still known what came later; a part of it is in the new one
+    (bundle / "kb.sqlite").unlink()
+    run("index", "build", bundle)
+    run("index", "add", bundle, "--table", write(tmp_path / "more.tsv", "X:1\tfebris\tla"))
+    write(base, "X:1\tfever\ten", "X:1\tFieber\tde", "X:3\tpain\tde")
+    assert fact.format("3 of 4", "when it is built, ", again) in run("kb", "build", bundle, "--table", base)
+    shutil.copytree(bundle, tmp_path / "all")
+    assert run("index", "build", bundle).splitlines()[1:] == [fact.format("3 of 4", "", again)]
+    assert len(run("index", "build", bundle).splitlines()) == 1
+    # what is in the new one is not missed
+    bundle = tmp_path / "all"
+    words = ("--table", base, "--table", table, "--table", tmp_path / "more.tsv", "--max-bad-share", 1)
+    assert "were added" not in run("kb", "build", bundle, *words)
+    assert len(run("index", "build", bundle).splitlines()) == 1
+
+
+def test_what_was_added_beside_names(bundle: Path, table: Path, tmp_path: Path) -> None:
+    """Of that, and of what an older medlink added, there is no number."""
+    defined = tmp_path / "defined.tsv"
+    defined.write_text("id\tname\tlanguage\tdefinition\nX:1\tfever\ten\tA hot state.\n", encoding="utf-8")
+    run("index", "add", bundle, "--table", defined)
+    shutil.copytree(bundle, tmp_path / "older")
+    run("index", "add", tmp_path / "older", "--table", table)
+    with store.writing(tmp_path / "older") as work:
+        state = store.read_state(tmp_path / "older")
+        shutil.copytree(part(tmp_path / "older", "kb"), work / "kb")
+        with closing(sqlite3.connect(work / "kb" / "kb.sqlite")) as connection, connection:
+            connection.execute("DELETE FROM meta WHERE key = 'built'")
+        state["parts"]["kb"] = store.place(tmp_path / "older", work / "kb", "kb", work)
+        store.switch(tmp_path / "older", work, state)
+    run("index", "add", tmp_path / "older", "--table", write(tmp_path / "more.tsv", "X:1\tfebris\tla"))
+    for folder in (bundle, tmp_path / "older"):
+        fact = "what was added to the bundle is not in the new knowledge base unless its inputs bring it: "
+        assert fact + "when it is built, " in run("kb", "build", folder, "--table", tmp_path / "kb.tsv")
+        assert fact + "add the tables again" in run("index", "build", folder)
 
 
 def test_another_encoder_is_named(bundle: Path, tmp_path: Path) -> None:
