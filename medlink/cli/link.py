@@ -15,7 +15,7 @@ from medlink.errors import ConfigError
 from medlink.files.escapes import visible
 from medlink.files.parts import MANIFEST
 from medlink.notes.options import NoteOptions
-from medlink.notes.reading import Fields
+from medlink.notes.reading import KINDS, Fields
 
 _SHOWN = 5  # notes with a problem, and endings of files that were left out, that are named
 
@@ -78,6 +78,9 @@ def link(
         click.echo(f"  {visible(place)}: {note.problem}", err=True)
     if len(report.problems) > _SHOWN:
         click.echo(f"  and {len(report.problems) - _SHOWN} more", err=True)
+    for path in paths:
+        if Path(path).suffix.lower() not in ("", *KINDS) and Path(path).is_file():
+            click.echo(f"{visible(path)}: taken for plain text, one note", err=True)
     if report.left_out:
         kinds = sorted(report.left_out.items(), key=lambda found: (-found[1], found[0]))
         named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds]

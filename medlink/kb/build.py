@@ -14,6 +14,7 @@ import shutil
 import sqlite3
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
@@ -180,6 +181,8 @@ def _remark(inputs: Sequence[Input], problems: Sequence[Problems], loader: Loade
 
 
 def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record]]:
+    if not isinstance(given, Input):
+        raise ConfigError(f"an Input is expected, not {type(given).__name__}", remedy='write Input("table", path)')
     if given.format not in formats():
         raise ConfigError(f"unknown format {given.format!r}", remedy=f"use one of {', '.join(formats())}")
     reader = formats()[given.format].read
@@ -271,11 +274,13 @@ def _write_meta(
         if not any(entry.names or entry.semantic_types for entry in brought):
             digest = loader.meta["content_hash"]
     elif not any(entry.concepts for entry in counts):
-        reasons = {reason for found in problems for reason in found.skipped}
-        remedy = "check the filters"
+        reasons = sum((found.skipped for found in problems), Counter())
+        remedy = "check the filters" if reasons else "check that the inputs hold rows"
         if NAME_ALONE in reasons and CONCEPT_ALONE not in reasons:
             remedy = "add the terminology to which the names belong, such as --obo or --obograph for a translation"
-        raise InputError("no concept with a name was found in the inputs", remedy=remedy)
+        why = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items()))
+        left = f"; left out: {why}" if why else ""
+        raise InputError(f"no concept with a name was found in the inputs{left}", remedy=remedy)
     values = {
         "application": schema.APPLICATION,
         "schema_version": str(schema.SCHEMA_VERSION),

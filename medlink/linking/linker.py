@@ -101,7 +101,7 @@ class Linker:
         if contexts is not None and len(contexts) != len(mentions):
             raise ConfigError(f"{len(contexts)} contexts for {len(mentions)} mentions")
         if isinstance(mentions, str):
-            raise ConfigError("a list of mentions is expected, not one string")
+            raise ConfigError("a list of mentions is expected, not one string", remedy="give [text]")
         for at, mention in enumerate(mentions):
             text = mention.text if isinstance(mention, Mention) else mention
             if not isinstance(text, str):

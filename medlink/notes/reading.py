@@ -20,6 +20,8 @@ from medlink.files.streams import LineFile, standard_input
 
 STANDARD_INPUT = "-"
 _TEXT, _LINES = {".txt", ".text"}, {".jsonl", ".ndjson"}
+KINDS = frozenset(_TEXT | _LINES)
+"""Endings of the files of a folder that are notes; a file that is named itself is a note whatever its ending."""
 _LONGEST = 1 << 28  # bytes of a line: the longest note that is linked, each character escaped
 
 
@@ -62,16 +64,19 @@ def find_inputs(paths: Sequence[str]) -> tuple[list[str], Counter[str]]:
             found.append(given)
         elif path.is_dir():
             kinds = {str(p): _kind(p, path) for p in path.rglob("*") if p.is_symlink() or not p.is_dir()}
-            inside = sorted(file for file, kind in kinds.items() if kind in _TEXT | _LINES)
+            inside = sorted(file for file, kind in kinds.items() if kind in KINDS)
             if not inside:
                 others = ", ".join(sorted(set(kinds.values()))) or "no file"
-                raise InputError(f"no notes: looked for {', '.join(sorted(_TEXT | _LINES))}, found {others}", path=path)
+                looked = ", ".join(sorted(KINDS))
+                raise InputError(
+                    f"no notes: looked for {looked}, found {others}", path=path, remedy="name the files that are notes"
+                )
             found += inside
-            left_out.update(kind for kind in kinds.values() if kind not in _TEXT | _LINES)
+            left_out.update(kind for kind in kinds.values() if kind not in KINDS)
         elif path.exists():
             raise InputError("is a pipe or a device", path=given, remedy="give its notes to standard input, and name -")
         else:
-            raise InputError("no such file or folder", path=given)
+            raise InputError("no such file or folder", path=given, remedy="name files or folders with notes")
     return found, left_out
 
 

@@ -139,6 +139,14 @@ def test_strange_notes_cost_only_themselves(demo_path: Path, tmp_path: Path) -> 
     assert "Geheimnis" not in result.stderr
 
 
+def test_a_file_of_another_kind_is_plain_text_and_said_so(demo_path: Path, tmp_path: Path) -> None:
+    for name in ("a.csv", "b.txt", "c"):
+        (tmp_path / name).write_text("fever", encoding="utf-8")
+    result = run(demo_path, *(tmp_path / name for name in ("a.csv", "b.txt", "c")), "--language", "en")
+    assert f"{tmp_path / 'a.csv'}: taken for plain text, one note" in result.stderr
+    assert result.stderr.count("taken for plain text") == 1
+
+
 def test_an_id_is_a_text_or_a_number(demo_path: Path, tmp_path: Path) -> None:
     path = tmp_path / "n.jsonl"
     ids = ("true", '["Geheimnis"]', '{"a": 1}', "NaN")

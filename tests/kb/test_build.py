@@ -266,8 +266,13 @@ def test_a_folder_that_may_not_be_read(tmp_path: Path) -> None:
 
 def test_nothing_to_build(tmp_path: Path) -> None:
     write_lines(tmp_path / "MRCONSO.RRF", [conso("C1", "a")])
-    with pytest.raises(InputError, match="no concept with a name"):
+    with pytest.raises(InputError, match=r"no concept with a name .*; left out: 1 .*Remedy: check the filters"):
         build_kb(tmp_path / "kb", [Input("rrf", tmp_path, {"sources": ["NONE"]})])
+    empty = write_lines(tmp_path / "empty.tsv", ["id\tname"])
+    with pytest.raises(InputError, match=r"no concept with a name .*inputs\. Remedy: check that the inputs hold rows"):
+        build_kb(tmp_path / "kb", [Input("table", empty)])
+    with pytest.raises(ConfigError, match=r'an Input is expected, not str\. Remedy: write Input\("table", path\)'):
+        build_kb(tmp_path / "kb", [str(empty)])  # type: ignore[list-item]
     with pytest.raises(ConfigError, match="0 inputs"):
         build_kb(tmp_path / "kb", [])
     with pytest.raises(ConfigError, match="256 inputs"):
