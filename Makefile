@@ -13,7 +13,7 @@ demo: $(VENV)/ready
 	$(BIN)/medlink demo -o out/demo
 
 test: $(VENV)/ready-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff format --check .
