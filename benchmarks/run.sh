@@ -32,6 +32,11 @@ report encoder encoder.py
 report install install_cost.py --work "$work/install"
 report faults faults.py --points "${POINTS:-full}"
 
+if wanted lexicon && [ ! -e "$names" ]; then
+  "$PYTHON" benchmarks/open_names.py "$data/terminologies" "$names"
+fi
+report lexicon lexicon.py "$names"
+
 # An encoder that never met the concepts on which clustering and CODER++ are measured.
 if wanted clustering guards known known-all cluster-cost coderpp && [ ! -e "$work/held-out" ]; then
   "$PYTHON" benchmarks/open_names.py "$data/terminologies" "$names"

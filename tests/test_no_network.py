@@ -77,6 +77,9 @@ COMMANDS = [
     "index verify house",
     "link house notes -o links.jsonl",
     "cluster terms.txt --bundle house --report page.html -o clusters.tsv",
+    "lexicon show Fieber",
+    "lexicon info",
+    "lexicon check own",
     "evaluate clustering terminology.tsv --sample 100",
     "evaluate leaf-to-parent house --sample 20",
     "evaluate partition clusters.tsv house",
@@ -137,6 +140,8 @@ def test_no_command_and_no_call_asks_a_network(guarded: dict[str, str], tmp_path
     (tmp_path / "more.tsv").write_text("concept_id\tname\tlanguage\nX:1\tHausbegriff\tde\n", encoding="utf-8")
     (tmp_path / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
     (tmp_path / "terms.txt").write_text("fever\nFieber\nleft arm\n", encoding="utf-8")
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "families.tsv").write_text("family\tde\nward round\tKurvenvisite {f}\n", encoding="utf-8")
     (tmp_path / "notes").mkdir()
     for language, note in demo_notes().items():
         (tmp_path / "notes" / f"{language}.txt").write_text(note, encoding="utf-8")

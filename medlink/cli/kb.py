@@ -12,12 +12,11 @@ from typing import Any, TypeVar
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, one_language
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
 from medlink.files.parts import MANIFEST, is_part, refuse_part
 from medlink.kb.readers import formats
-from medlink.language.tags import named_tag
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,15 +29,6 @@ max_bad_share = click.option(
     show_default=True,
     help="Stop when a larger share of a file's rows cannot be used; 0 stops at the first.",
 )
-
-
-def _language(text: str) -> Callable[[F], F]:
-    """The option of one language, by its tag."""
-
-    def tag(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-        return named_tag(value) if value else None
-
-    return click.option("--language", callback=tag, metavar="TAG", help=text)
 
 
 def _listed(flag: str, values: str, text: str) -> Callable[[F], F]:
@@ -178,7 +168,7 @@ def info(kb_path: Path, as_json: bool) -> None:
 @kb.command()
 @_kb
 @click.argument("text")
-@_language("Language of the names, such as de; all when left out.")
+@one_language("Language of the names, such as de; all when left out.")
 @click.option(
     "--limit", type=click.IntRange(1, 1_000_000), default=10, show_default=True, help="How many names at most."
 )
@@ -209,7 +199,7 @@ def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: 
 @kb.command()
 @_kb
 @click.argument("concept_id", metavar="ID")
-@_language("Language in which concepts are named where they have a name in it.")
+@one_language("Language in which concepts are named where they have a name in it.")
 @click.option("--depth", type=click.IntRange(0, 1000), default=8, show_default=True, help="Levels of parents shown.")
 @_as_json
 def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_json: bool) -> None:

@@ -12,6 +12,7 @@ import click
 from pydantic.fields import FieldInfo
 
 from medlink.errors import ConfigError
+from medlink.language.tags import named_tag
 from medlink.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,6 +43,15 @@ class Commands(click.Group):
         for command in self.commands.values():
             command.short_help = command.get_short_help_str(limit=1000)
         super().format_commands(ctx, formatter)
+
+
+def one_language(text: str) -> Callable[[F], F]:
+    """The option of one language, by its tag."""
+
+    def tag(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        return named_tag(value) if value else None
+
+    return click.option("--language", callback=tag, metavar="TAG", help=text)
 
 
 def settings_options(

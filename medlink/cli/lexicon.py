@@ -1,0 +1,111 @@
+"""``medlink lexicon``: show what the lexicon knows of a word, describe it, check a folder of one's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from medlink.cli.options import PATH, Commands, one_language
+from medlink.errors import InputError
+from medlink.files.escapes import visible
+
+if TYPE_CHECKING:
+    from medlink.language.lexicon import Abbreviation, Entry, Lexicon
+
+F = TypeVar("F", bound=Callable[..., Any])
+_SHOWN = 20  # collisions that are shown
+_folders: Callable[[F], F] = click.option(
+    "--lexicon", "folders", multiple=True, type=PATH, help="Folder of your own tables; may be repeated."
+)
+_as_json: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+
+@click.group(cls=Commands)
+def lexicon() -> None:
+    """Show what medlink knows of the words of clinicians, or check a folder of your own."""
+
+
+@lexicon.command()
+@click.argument("word")
+@one_language("Language of WORD, such as de; all when left out.")
+@_folders
+@_as_json
+def show(word: str, language: str | None, folders: tuple[Path, ...], as_json: bool) -> None:
+    """Show the families, terms and meanings of WORD: a word, an expression, an abbreviation or a part of a word."""
+    from medlink.language.lexicon import Lexicon, to_dict
+
+    known = Lexicon(folders)
+    entries = list(dict.fromkeys(entry for entry, _ in known.find(word, language)))
+    short = known.expand(word, language)
+    if as_json:
+        found = {"entries": list(map(to_dict, entries)), "abbreviations": list(map(to_dict, short))}
+        click.echo(visible(json.dumps(found, ensure_ascii=False)))
+    elif not entries and not short:
+        click.echo(f"the lexicon does not know {word!r}", err=True)
+    else:
+        shown = [*map(_told, short), *("\n".join(_lines(known, entry)) for entry in entries)]
+        click.echo("\n".join(visible(line) for part in shown for line in part.split("\n")))
+
+
+def _lines(known: Lexicon, entry: Entry) -> Iterator[str]:
+    """An entry as text: its members by language, its note, its opposites."""
+    yield f"{entry.name}  ({', '.join(filter(None, (entry.table, entry.kind)))})"
+    for language in entry.languages:
+        members = [str(member) for member in entry.members if member.language == language]
+        yield f"  {language}  {' | '.join(members)}"
+    if entry.note:
+        yield f"  note: {entry.note}"
+    others = [one.other if one.one == entry.name else one.one for one in known.opposed(entry.name)]
+    if others:
+        yield f"  opposite: {', '.join(dict.fromkeys(others))}"
+
+
+def _told(one: Abbreviation) -> str:
+    """A meaning of an abbreviation as text."""
+    english = f" = {one.english}" if one.english else ""
+    safe = "safe without context" if one.safe else "only in context"
+    fields = ", ".join(one.fields)
+    note = f"; {one.note}" if one.note else ""
+    head = f"{one.forms[0]}  {one.long}{english}  (abbreviation, {one.language}, {one.kind})"
+    return f"{head}\n  {one.weight:.0%} of its uses, {safe}; in: {fields}{note}"
+
+
+@lexicon.command()
+@_folders
+@_as_json
+def info(folders: tuple[Path, ...], as_json: bool) -> None:
+    """Count the entries of each table, and their members by language."""
+    from medlink.language.lexicon import Lexicon
+
+    counts = Lexicon(folders).counts()
+    if as_json:
+        click.echo(json.dumps(counts, indent=2))
+        return
+    for table, found in counts.items():
+        entries = found.pop("entries")
+        members = ", ".join(f"{language} {count:,}" for language, count in sorted(found.items()))
+        click.echo(f"{table}: {entries:,} entries" + (f" ({members})" if members else ""))
+
+
+@lexicon.command()
+@click.argument("folder", type=PATH)
+def check(folder: Path) -> None:
+    """Read the tables of FOLDER, and name words that stand in several families without the mark 'amb'.
+
+    The exit code is 1 where a row cannot be read, or where there are such words.
+    """
+    from medlink.language.lexicon import Lexicon
+
+    known = Lexicon([folder])
+    own = known.collisions().items() - Lexicon().collisions().items()
+    for (language, form), names in sorted(own)[:_SHOWN]:
+        click.echo(visible(f"{language}: {form}: {', '.join(names)}"))
+    if own:
+        raise InputError(
+            f"{len(own)} forms stand in several families", path=folder, remedy="mark them amb, or take them out of one"
+        )
+    click.echo(visible(f"{folder}: every row can be read, and no form stands in several families unmarked"))

@@ -1,0 +1,10 @@
+"""The lexicon: what clinicians write in three languages, as tables that a house may add to.
+
+The tables of ``resources/lexicon`` are data of medlink's own; ``docs/lexicon.md`` says what each column holds and how
+they were read. Columns of other languages may be added.
+"""
+
+from medlink.language.lexicon.entries import Abbreviation, Entry, Member, Opposite, to_dict
+from medlink.language.lexicon.lexicon import Lexicon
+
+__all__ = ["Abbreviation", "Entry", "Lexicon", "Member", "Opposite", "to_dict"]

@@ -1,0 +1,104 @@
+"""What a lexicon is made of: members of families and terms, abbreviations, opposites."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+PARTS = {"a": "adjective", "v": "verb", "d": "adverb"}
+GENDERS = ("m", "f", "n", "pl")
+MARKS = {
+    "lat": "Latin",
+    "lay": "lay",
+    "old": "old",
+    "abbr": "shortened",
+    "am": "American",
+    "br": "British",
+    "ep": "eponym",
+    "tm": "trade name",
+    "af": "of a patient",
+    "amb": "ambiguous",
+}
+"""Marks of a member, in the order in which they are shown."""
+FIRST, LAST, WHOLE = "first", "last", "whole"
+"""Where in a word a member stands: *hepato-*, *-itis*, *liver*."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A word of a family, or an expression of a term, in one language.
+
+    ``form`` is written as in a dictionary, without the hyphen that says its ``place``. ``part`` is that of speech, a
+    noun where it is empty; ``gender`` one of ``m``, ``f``, ``n`` and ``pl``; ``plurals`` stand where they are
+    irregular, and always in German; ``marks`` are those of :data:`MARKS`.
+    """
+
+    form: str
+    language: str
+    place: str = WHOLE
+    part: str = ""
+    gender: tuple[str, ...] = ()
+    plurals: tuple[str, ...] = ()
+    marks: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        hyphened = {FIRST: f"{self.form}-", LAST: f"-{self.form}", WHOLE: self.form}[self.place]
+        said = [*self.gender, *([f"pl. {'/'.join(self.plurals)}"] if self.plurals else []), PARTS.get(self.part, "")]
+        said += [text for mark, text in MARKS.items() if mark in self.marks]
+        told = ", ".join(filter(None, said))
+        return f"{hyphened} ({told})" if told else hyphened
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One meaning with its members in each language: a family of words, a term, or an affix.
+
+    ``name`` is the English headword, with the sense in brackets where there are several. ``kind`` is that of a term or
+    an affix.
+    """
+
+    table: str
+    name: str
+    members: tuple[Member, ...]
+    kind: str = ""
+    note: str = ""
+
+    @property
+    def languages(self) -> list[str]:
+        """The languages of the members, in the order of their columns."""
+        return list(dict.fromkeys(member.language for member in self.members))
+
+
+@dataclass(frozen=True, slots=True)
+class Abbreviation:
+    """One meaning of an abbreviation in the notes of one language.
+
+    ``forms`` are how it is written; ``english`` is the name of a terminology for ``long``; ``weight`` the estimated
+    share of its uses in clinical notes that mean this; ``safe`` says that it may be read so without any context.
+    """
+
+    forms: tuple[str, ...]
+    language: str
+    long: str
+    english: str
+    kind: str
+    weight: float
+    fields: tuple[str, ...]
+    safe: bool
+    note: str = ""
+
+
+class Opposite(NamedTuple):
+    """Two entries, by name, that exclude each other in one place of a phrase."""
+
+    kind: str
+    one: str
+    other: str
+
+
+def to_dict(found: Entry | Abbreviation) -> dict[str, Any]:
+    """Plain data, ready for JSON."""
+    values = asdict(found)
+    for member in values.get("members", ()):
+        member["marks"] = sorted(member["marks"])
+    return values

@@ -1,0 +1,167 @@
+"""What clinicians write, to be looked up: word families, terms, abbreviations, affixes and opposites."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+
+from medlink.errors import InputError
+from medlink.files.folders import StrPath
+from medlink.language.lexicon.entries import FIRST, LAST, WHOLE, Abbreviation, Entry, Member, Opposite
+from medlink.language.lexicon.tables import OPPOSITES, read_folder
+from medlink.language.text import Inflector, normalise
+
+_SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "lexicon"
+_Found = tuple[int, Member]
+
+
+class Lexicon:
+    """The shipped tables and those of further folders, all read.
+
+    Reading takes time and memory with the number of members: 1 s and 100 MB for the 150,000 that ship.
+
+    Args:
+        folders: folders of a house, whose tables stand behind those that ship.
+
+    Raises:
+        InputError: a folder or a column is missing, or a row cannot be read.
+
+    Attributes:
+        entries: families, terms and affixes, in the order of their tables.
+        abbreviations: one for each meaning.
+        opposites: pairs of entries.
+        function_words: kinds of articles, prepositions and the like, by language and word.
+        inflected: lemmas of irregular forms, by language and exact form.
+        names: ``person`` or ``place`` by names that terminologies hold, such as *Charcot*.
+
+    >>> [entry.name for entry, _ in Lexicon().find("hepatisch", "de")]
+    ['liver']
+    """
+
+    def __init__(self, folders: Iterable[StrPath] = ()) -> None:
+        self.entries: list[Entry] = []
+        self.abbreviations: list[Abbreviation] = []
+        self.opposites: list[Opposite] = []
+        self.function_words: dict[str, dict[str, str]] = defaultdict(dict)
+        self.names: dict[str, str] = {}
+        self.inflected: dict[str, dict[str, str]] = defaultdict(dict)
+        self._stems: dict[str, dict[str, list[_Found]]] = {}
+        for folder in (_SHIPPED, *map(Path, folders)):
+            rows = read_folder(folder)
+            self.entries += rows.entries
+            self.abbreviations += rows.abbreviations
+            self.opposites += rows.opposites
+            for language, word, kind in rows.function_words:
+                self.function_words[language][word] = kind
+            self.names.update(rows.names)
+            for language, form, lemma in rows.inflected:
+                self.inflected[language][normalise(form)] = lemma
+            known = {entry.name for entry in self.entries}
+            for one in rows.opposites:
+                for name in one[1:]:
+                    if name not in known:
+                        raise InputError(
+                            f"no family, term or affix {name!r}", path=folder / OPPOSITES, remedy="write its name"
+                        )
+
+    def find(self, word: str, language: str | None = None) -> list[tuple[Entry, Member]]:
+        """Entries that have a word or an expression, with the member that it is, in the order of the tables.
+
+        It is compared in its exact form; where nothing has it, in its inflected form in the language, or in each, or as
+        an irregular form of its lemma (*befand*, *requirió*).
+        """
+        form = normalise(word)
+        found = [one for one in self._by_form.get(form, ()) if language in (None, one[1].language)]
+        if not found:
+            tags = (
+                sorted({tag for entry in self.entries for tag in entry.languages}) if language is None else [language]
+            )
+            for tag in tags:
+                lemma = self.inflected[tag].get(form, word)
+                found += self._by_stem(tag).get(Inflector(tag).form(lemma), ())
+        chosen = {(number, member.language): member for number, member in reversed(found)}
+        return [(self.entries[number], chosen[number, tag]) for number, tag in sorted(chosen)]
+
+    @cached_property
+    def _by_form(self) -> dict[str, list[_Found]]:
+        """Members by their exact form, with the numbers of their entries."""
+        found: dict[str, list[_Found]] = defaultdict(list)
+        for number, entry in enumerate(self.entries):
+            for member in entry.members:
+                for form in (member.form, *member.plurals):
+                    found[normalise(form)].append((number, member))
+        return found
+
+    def _by_stem(self, language: str) -> dict[str, list[_Found]]:
+        """Whole words of a language by their inflected form."""
+        if language not in self._stems:
+            found: dict[str, list[_Found]] = defaultdict(list)
+            inflector = Inflector(language)
+            for number, entry in enumerate(self.entries):
+                for member in entry.members:
+                    if member.language == language and member.place == WHOLE:
+                        for form in (member.form, *member.plurals):
+                            # GOT is not the stem of gotas
+                            if not form.isupper():
+                                found[inflector.form(form)].append((number, member))
+            self._stems[language] = found
+        return self._stems[language]
+
+    def expand(self, text: str, language: str | None = None) -> list[Abbreviation]:
+        """The meanings of an abbreviation, the likeliest first; dots and blanks do not count, capitals do.
+
+        Where no meaning has these capitals, they do not count either.
+        """
+        asked = _shortened(text)
+        alike = [one for one in self._by_letters.get(asked.casefold(), ()) if language in (None, one.language)]
+        found = [one for one in alike if asked in map(_shortened, one.forms)] or alike
+        return sorted(found, key=lambda one: (one.language, -one.weight))
+
+    @cached_property
+    def _by_letters(self) -> dict[str, list[Abbreviation]]:
+        """Meanings of abbreviations by their letters, without capitals."""
+        found: dict[str, list[Abbreviation]] = defaultdict(list)
+        for one in self.abbreviations:
+            for letters in dict.fromkeys(_shortened(form).casefold() for form in one.forms):
+                found[letters].append(one)
+        return found
+
+    def opposed(self, name: str) -> list[Opposite]:
+        """The opposites of an entry."""
+        return [one for one in self.opposites if name in one[1:]]
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """Entries of each table, and members (abbreviations: distinct ones) of each language."""
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for entry in self.entries:
+            counts[entry.table]["entries"] += 1
+            counts[entry.table].update(member.language for member in entry.members)
+        distinct = {(one.language, _shortened(form)) for one in self.abbreviations for form in one.forms}
+        counts["abbreviation"].update(language for language, _ in distinct)
+        counts["abbreviation"]["entries"] = len(self.abbreviations)
+        counts["opposite"]["entries"] = len(self.opposites)
+        return {table: dict(found) for table, found in counts.items()}
+
+    def collisions(self, table: str = "family") -> dict[tuple[str, str], tuple[str, ...]]:
+        """Forms that stand in several entries of a table without the mark of an ambiguous one: language and form."""
+        where: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for entry in self.entries:
+            if entry.table == table:
+                plain = {str(m.form) + m.place: m for m in entry.members if "amb" not in m.marks}
+                for member in plain.values():
+                    shown = f"{'-' * (member.place == LAST)}{member.form}{'-' * (member.place == FIRST)}"
+                    where[member.language, shown].append(entry.name)
+        return {form: tuple(names) for form, names in where.items() if len(names) > 1}
+
+
+def _shortened(text: str) -> str:
+    """An abbreviation without dots and blanks.
+
+    >>> _shortened("Z. n."), _shortened("i.v.")
+    ('Zn', 'iv')
+    """
+    return re.sub(r"[.\s]", "", text)

@@ -1,0 +1,187 @@
+"""The tables of a lexicon, row by row: a wrong cell is one error that names file, line and remedy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from medlink.errors import InputError
+from medlink.files.folders import StrPath
+from medlink.files.problems import Problems
+from medlink.files.tables import Table, open_table
+from medlink.language.lexicon.entries import (
+    FIRST,
+    GENDERS,
+    LAST,
+    MARKS,
+    PARTS,
+    WHOLE,
+    Abbreviation,
+    Entry,
+    Member,
+    Opposite,
+)
+from medlink.language.tags import language_tag
+
+FAMILIES, TERMS, AFFIXES, OPPOSITES = "families.tsv", "terms.tsv", "affixes.tsv", "opposites.tsv"
+ABBREVIATIONS, FUNCTION_WORDS, NAMES = "abbreviations_{}.tsv", "function_words.tsv", "names.tsv"
+INFLECTED = "inflected.tsv"
+"""Tables of a folder; that of abbreviations has the tag of its language in its name."""
+_KINDS = ("disease", "finding", "procedure", "anatomy", "test", "drug", "device", "organism", "text", "person")
+TERM_KINDS = frozenset((*_KINDS, "other"))
+ABBREVIATION_KINDS = frozenset((*_KINDS, "dose", "place", "unit"))
+FIELDS = frozenset((
+    "any", "cardiology", "vascular", "pulmonology", "gastroenterology", "nephrology", "urology", "gynaecology",
+    "obstetrics", "neonatology", "paediatrics", "neurology", "psychiatry", "oncology", "haematology", "endocrinology",
+    "infectiology", "immunology", "rheumatology", "orthopaedics", "surgery", "anaesthesia", "intensive", "dermatology",
+    "ophthalmology", "ent", "dentistry", "radiology", "laboratory", "pathology", "genetics", "medication", "nursing",
+    "administration", "rehabilitation", "emergency",
+))  # fmt: skip
+"""Specialties and parts of a hospital in which an abbreviation has a meaning."""
+_COLUMNS = {
+    FAMILIES: ("family",),
+    TERMS: ("term", "kind"),
+    AFFIXES: ("affix", "kind"),
+    OPPOSITES: ("kind", "one", "other"),
+    FUNCTION_WORDS: ("word", "language", "kind"),
+    NAMES: ("name", "kind"),
+    INFLECTED: ("form", "language", "lemma"),
+}
+_OF_ABBREVIATIONS = ("abbreviation", "long", "english", "kind", "weight", "field", "safe")
+_BETWEEN = " | "
+_NO_LANGUAGE = ("kind", "note")
+_MEMBER = re.compile(r"([^{}|]*[^{}|\s]) *(?:\{([^{}]*)\})?")
+_REMEDY = "mend the row as docs/lexicon.md says"
+
+
+class Rows(NamedTuple):
+    """The rows of one folder, read."""
+
+    entries: list[Entry]
+    abbreviations: list[Abbreviation]
+    opposites: list[Opposite]
+    function_words: list[tuple[str, str, str]]
+    names: list[tuple[str, str]]
+    inflected: list[tuple[str, str, str]]
+
+
+def read_folder(folder: Path) -> Rows:
+    """Everything that the tables of a folder hold; function words as language, word and kind, names as name
+    and kind, inflected forms as language, form and lemma.
+
+    Raises:
+        InputError: the folder, all tables or a column are missing, or a row cannot be read.
+    """
+    if not folder.is_dir():
+        raise InputError("no such folder", path=folder, remedy="name a folder with tables of a lexicon")
+    short = sorted(folder.glob(ABBREVIATIONS.format("*")))
+    if not short and not any((folder / name).is_file() for name in _COLUMNS):
+        wanted = ", ".join((*_COLUMNS, ABBREVIATIONS.format("de")))
+        raise InputError(f"looked for {wanted}; found none of them", path=folder, remedy="name the tables so")
+    rows = Rows([], [], [], [], [], [])
+    for name in (FAMILIES, TERMS, AFFIXES):
+        rows.entries.extend(_entry(*row) for row in _rows(folder / name))
+    for path in short:
+        language = _language(path.stem.removeprefix(ABBREVIATIONS.partition("{")[0]), path)
+        rows.abbreviations.extend(_abbreviation(*row, language) for row in _rows(path))
+    rows.opposites.extend(Opposite(row["kind"], row["one"], row["other"]) for _, _, row in _rows(folder / OPPOSITES))
+    for table, _, row in _rows(folder / FUNCTION_WORDS):
+        rows.function_words.append((_language(row["language"], table.lines.path), row["word"], row["kind"]))
+    rows.names.extend((row["name"], row["kind"]) for _, _, row in _rows(folder / NAMES))
+    for table, _, row in _rows(folder / INFLECTED):
+        rows.inflected.append((_language(row["language"], table.lines.path), row["form"], row["lemma"]))
+    return rows
+
+
+def _rows(path: Path) -> Iterator[tuple[Table, int, dict[str, str]]]:
+    """The rows of a table with their line numbers; none where there is no such file."""
+    if not path.is_file():
+        return
+    table = open_table(path, Problems(0, adjustable=False), separator="\t")
+    columns = _COLUMNS.get(path.name, _OF_ABBREVIATIONS)
+    table.places(columns)
+    if table.header[0] != columns[0]:
+        raise table.error(f"the first column is {table.first[0]!r}", f"begin with the column {columns[0]}")
+    for line, cells in table.rows:
+        yield table, line, dict(zip(table.header, map(str.strip, cells), strict=True))
+
+
+def _bad(table: Table, line: int, message: str) -> InputError:
+    return InputError(message, path=table.lines.path, line=line, remedy=_REMEDY)
+
+
+def _language(tag: str, path: StrPath) -> str:
+    found = language_tag(tag)
+    if found is None:
+        raise InputError(
+            f"{tag!r} is no language", path=path, remedy="name columns and files by BCP 47 tags, such as de"
+        )
+    return found
+
+
+def _entry(table: Table, line: int, row: Mapping[str, str]) -> Entry:
+    """A family, a term or an affix as it stands in a row."""
+    kind = row.get("kind", "")
+    members = [
+        _member(one, _language(column, table.lines.path), table, line)
+        for column in table.header[1:]
+        if column not in _NO_LANGUAGE
+        for one in row[column].split(_BETWEEN)
+        if one
+    ]
+    name = row[table.header[0]]
+    if table.header[0] == "term" and kind not in TERM_KINDS:
+        raise _bad(table, line, f"unknown kind {kind!r}")
+    if not name or not members:
+        raise _bad(table, line, "no name" if not name else "no member in any language")
+    return Entry(table.header[0], name, tuple(members), kind, row.get("note", ""))
+
+
+def _member(text: str, language: str, table: Table, line: int) -> Member:
+    """A member as it stands in a cell: its form, and tags in braces."""
+    found = _MEMBER.fullmatch(text.strip())
+    if found is None:
+        raise _bad(table, line, f"a member cannot be read: {text.strip()!r}")
+    form, place = found[1], WHOLE
+    if len(form) > 1 and form.endswith("-"):
+        form, place = form[:-1], FIRST
+    elif len(form) > 1 and form.startswith("-"):
+        form, place = form[1:], LAST
+    part, genders, plurals, marks = "", [], [], set()
+    for tag in filter(None, (found[2] or "").split(",")):
+        if tag.startswith("pl="):
+            plurals += tag.removeprefix("pl=").split("/")
+        elif tag in GENDERS:
+            genders.append(tag)
+        elif tag in PARTS:
+            part = tag
+        elif tag in MARKS:
+            marks.add(tag)
+        else:
+            raise _bad(table, line, f"unknown tag {tag!r} of {form!r}")
+    return Member(form, language, place, part, tuple(genders), tuple(plurals), frozenset(marks))
+
+
+def _abbreviation(table: Table, line: int, row: Mapping[str, str], language: str) -> Abbreviation:
+    """A meaning as it stands in a row."""
+    fields = tuple(field.strip() for field in row["field"].split(","))
+    unknown = [field for field in fields if field not in FIELDS]
+    try:
+        weight = float(row["weight"])
+    except ValueError:
+        weight = 0.0
+    wrong = (
+        (not row["abbreviation"] or not row["long"], "no abbreviation or no long form"),
+        (row["kind"] not in ABBREVIATION_KINDS, f"unknown kind {row['kind']!r}"),
+        (bool(unknown), f"unknown field {', '.join(map(repr, unknown))}"),
+        (not 0 < weight <= 1, f"the weight is {row['weight']!r}, above 0 and at most 1 expected"),
+        (row["safe"] not in ("yes", "no"), f"safe is {row['safe']!r}, yes or no expected"),
+    )
+    for is_wrong, message in wrong:
+        if is_wrong:
+            raise _bad(table, line, message)
+    forms = tuple(form.strip() for form in row["abbreviation"].split(_BETWEEN))
+    safe, note = row["safe"] == "yes", row.get("note", "")
+    return Abbreviation(forms, language, row["long"], row["english"], row["kind"], weight, fields, safe, note)

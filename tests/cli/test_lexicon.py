@@ -1,0 +1,75 @@
+"""``medlink lexicon``: what it shows of a word, what it counts, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from medlink.cli.main import app
+from medlink.errors import ConfigError, InputError, MedlinkError
+
+
+def run(*args: object) -> Result:
+    result = CliRunner().invoke(app, ["lexicon", *map(str, args)])
+    if isinstance(result.exception, MedlinkError):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    table = "family\tde\tnote\nward round\tKurvenvisite {f,pl=Kurvenvisiten}\tours\n"
+    (folder / "families.tsv").write_text(table, encoding="utf-8")
+    return folder
+
+
+def test_show(own: Path) -> None:
+    lines = run("show", "hepatisch").stdout.split("\n")
+    assert lines[0] == "liver  (family)"
+    assert lines[2].startswith("  de  Leber (f, pl. Lebern")
+    short = run("show", "KHK", "--language", "de").stdout
+    assert short.startswith("KHK  koronare Herzkrankheit = coronary artery disease  (abbreviation, de, disease)\n")
+    assert "safe without context; in: cardiology" in short
+    assert "  opposite: " in run("show", "links", "--language", "de").stdout
+    expected = "ward round  (family)\n  de  Kurvenvisite (f, pl. Kurvenvisiten)\n  note: ours\n"
+    assert run("show", "Kurvenvisiten", "--lexicon", own).stdout == expected
+
+
+def test_show_as_json(own: Path) -> None:
+    found = json.loads(run("show", "Kurvenvisite", "--lexicon", own, "--json").stdout)
+    assert [entry["name"] for entry in found["entries"]] == ["ward round"]
+    assert json.loads(run("show", "COPD", "--language", "en", "--json").stdout)["abbreviations"][0]["safe"] is True
+
+
+def test_an_unknown_word() -> None:
+    result = run("show", "Gartenzaunkönigin")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "the lexicon does not know 'Gartenzaunkönigin'" in result.stderr
+    with pytest.raises(ConfigError, match="unknown language 'german'"):
+        run("show", "Leber", "--language", "german")
+
+
+def test_info(own: Path) -> None:
+    plain, more = (json.loads(run("info", *args, "--json").stdout) for args in ((), ("--lexicon", own)))
+    assert more["family"]["entries"] == plain["family"]["entries"] + 1
+    text = run("info").stdout
+    assert f"family: {plain['family']['entries']:,} entries (de {plain['family']['de']:,}, en " in text
+    assert f"opposite: {plain['opposite']['entries']:,} entries\n" in text
+
+
+def test_check(own: Path) -> None:
+    assert "every row can be read, and no form stands in several families unmarked" in run("check", own).stdout
+    with (own / "families.tsv").open("a", encoding="utf-8") as file:
+        file.write("chart round\tKurvenvisite {f}\t\n")
+    result = CliRunner().invoke(app, ["lexicon", "check", str(own)])
+    assert result.stdout == "de: Kurvenvisite: ward round, chart round\n"
+    assert isinstance(result.exception, InputError)
+    assert "1 forms stand in several families. Remedy: mark them amb" in str(result.exception)
+    (own / "families.tsv").write_text("family\tde\nx\tWort {q}\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"families\.tsv:2: unknown tag 'q'"):
+        run("check", own)

@@ -1,0 +1,194 @@
+"""The lexicon: what ships keeps its own rules, words are found in their forms, a house adds tables of its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import InputError
+from medlink.language.lexicon import Lexicon, to_dict
+from medlink.language.lexicon.entries import FIRST, LAST
+
+LANGUAGES = ("de", "en", "es")
+
+
+@pytest.fixture(scope="module")
+def lexicon() -> Lexicon:
+    return Lexicon()
+
+
+def names(lexicon: Lexicon, word: str, language: str | None = None) -> set[str]:
+    return {entry.name for entry, _ in lexicon.find(word, language)}
+
+
+def test_how_much_there_is(lexicon: Lexicon) -> None:
+    counts = lexicon.counts()
+    assert counts["family"]["entries"] >= 12_000
+    assert counts["term"]["entries"] >= 4_000
+    assert counts["opposite"]["entries"] >= 400
+    assert counts["affix"]["entries"] >= 400
+    for language in LANGUAGES:
+        assert counts["family"][language] >= 20_000
+        assert counts["abbreviation"][language] >= 1_500
+        assert len(lexicon.function_words[language]) >= 300
+
+
+def test_the_tables_keep_their_rules(lexicon: Lexicon) -> None:
+    for table in ("family", "term", "affix"):
+        listed = Counter(entry.name for entry in lexicon.entries if entry.table == table)
+        assert [name for name, count in listed.items() if count > 1] == []
+    for entry in lexicon.entries:
+        for member in entry.members:
+            assert member.form == member.form.strip("- ")
+            assert entry.table != "family" or " " not in member.form, (entry.name, member.form)
+            if entry.table == "family" and member.language == "de" and member.form[0].isupper():
+                assert member.gender or "lat" in member.marks or member.place != "whole", (entry.name, member.form)
+    # a form of several families is ambiguous in all of them but the one that it names
+    for (language, form), entries in lexicon.collisions().items():
+        assert len(entries) < 2, (language, form, entries)
+
+
+def test_meanings_of_an_abbreviation(lexicon: Lexicon) -> None:
+    weights: Counter[tuple[str, str]] = Counter()
+    safe: Counter[tuple[str, str]] = Counter()
+    for one in lexicon.abbreviations:
+        for form in one.forms:
+            weights[one.language, form] += one.weight
+            safe[one.language, form] += one.safe
+            same = [other.weight for other in lexicon.expand(form, one.language) if other.english == one.english]
+            assert not one.safe or sum(same) >= 0.9, (form, one.long)
+    assert max(weights.values()) <= 1.02
+    assert max(safe.values()) == 1
+    for language, form, long in (
+        ("de", "KHK", "koronare Herzkrankheit"),
+        ("es", "EPOC", "enfermedad pulmonar obstructiva crónica"),
+        ("en", "COPD", "chronic obstructive pulmonary disease"),
+    ):
+        first = lexicon.expand(form, language)[0]
+        assert (first.long, first.safe) == (long, True)
+    for language, form in (("en", "MS"), ("en", "PE"), ("de", "PE"), ("es", "EM")):
+        assert not lexicon.expand(form, language)[0].safe
+
+
+def test_dots_and_blanks_do_not_count_and_capitals_do(lexicon: Lexicon) -> None:
+    assert lexicon.expand("Z.n.", "de")[0].long == lexicon.expand("Zn", "de")[0].long == "Zustand nach"
+    assert lexicon.expand("khk", "de")[0].long == "koronare Herzkrankheit"
+    assert lexicon.expand("qqq") == []
+    listed = lexicon.expand("MS", "en")
+    assert [one.weight for one in listed] == sorted((one.weight for one in listed), reverse=True)
+
+
+def test_words_of_one_meaning_meet(lexicon: Lexicon) -> None:
+    words = {"hepatic": "en", "hepatisch": "de", "hígado": "es", "Leber": "de", "hepatischen": "de"}
+    for word, language in words.items():
+        assert "liver" in names(lexicon, word, language), word
+    assert "liver" in names(lexicon, "hepatica")
+    assert names(lexicon, "Leber", "es") == set()
+    assert lexicon.find("Gartenzaun") == []
+    places = {member.place for _, member in lexicon.find("itis", "en")}
+    assert places == {LAST}
+    assert {member.place for _, member in lexicon.find("hepato", "de")} == {FIRST}
+
+
+def test_senses_stand_apart(lexicon: Lexicon) -> None:
+    assert {"neck", "cervix (uterus)"} <= names(lexicon, "cervical", "en")
+    assert names(lexicon, "neck", "en").isdisjoint(names(lexicon, "Gebärmutterhals", "de"))
+
+
+def test_more_than_its_words(lexicon: Lexicon) -> None:
+    for expression, language, meaning in (
+        ("heart attack", "en", "myocardial infarction"),
+        ("Schlaganfall", "de", "stroke"),
+        ("Zuckerkrankheit", "de", "diabetes mellitus"),
+    ):
+        assert meaning in names(lexicon, expression, language), expression
+
+
+def test_opposites(lexicon: Lexicon) -> None:
+    (left, _), *_ = lexicon.find("links", "de")
+    others = {name for one in lexicon.opposed(left.name) for name in one[1:] if one.kind == "laterality"}
+    assert names(lexicon, "rechts", "de") & others
+    assert lexicon.opposed("no such entry") == []
+
+
+_ABBREVIATIONS = "abbreviation ; long ; english ; kind ; weight ; field ; safe\n"
+
+
+def write(folder: Path, **tables: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, content in tables.items():
+        (folder / f"{name}.tsv").write_text(content.replace(" ; ", "\t").replace("~", ""), encoding="utf-8")
+    return folder
+
+
+def test_a_house_adds_words_and_a_language(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path / "own",
+        families="family ; de ; fr ; note\n"
+        "ward round ; Visite {f,pl=Visiten,amb} | Kurvenvisite {f} ; visite {f} ; ours\n",
+        abbreviations_de=_ABBREVIATIONS + "KVQ | KVisQ ; Kurvenvisite ; ~ ; text ; .9 ; any ; no\n",
+        function_words="word ; language ; kind\nhalt ; de ; particle\n",
+        names="name ; kind\nMeinhaus ; place\n",
+        inflected="form ; language ; lemma\nvisitierend ; de ; Kurvenvisite\n",
+    )
+    lexicon = Lexicon([folder])
+    (entry, member), *_ = lexicon.find("Kurvenvisiten", "de")
+    assert (entry.name, member.gender, entry.note) == ("ward round", ("f",), "ours")
+    assert to_dict(entry)["members"][0]["marks"] == ["amb"]
+    assert str(entry.members[0]) == "Visite (f, pl. Visiten, ambiguous)"
+    assert names(lexicon, "visite", "fr") == {"ward round"}
+    assert [one.long for one in lexicon.expand("K.Vis.Q.", "de")] == ["Kurvenvisite"]
+    assert lexicon.function_words["de"]["halt"] == "particle"
+    assert lexicon.names["Meinhaus"] == "place"
+    assert names(lexicon, "Visitierend", "de") == {"ward round"}
+    # it stands beside what ships
+    assert "liver" in names(lexicon, "Leber", "de")
+
+
+@pytest.mark.parametrize(
+    ("table", "content", "said"),
+    [
+        ("families", "family ; de\nx ; Wort {q}\n", r"families\.tsv:2: unknown tag 'q' of 'Wort'.*docs/lexicon\.md"),
+        ("families", "family ; de\nx ; {f}\n", r"families\.tsv:2: a member cannot be read: '{f}'"),
+        ("families", "family ; de\nx ; ~\n", r"families\.tsv:2: no member in any language"),
+        ("families", "family ; de\n~ ; Wort\n", r"families\.tsv:2: no name"),
+        (
+            "families",
+            "de ; family\nWort ; x\n",
+            r"families\.tsv:1: the first column is 'de'.*begin with the column family",
+        ),
+        ("families", "family ; klingon\nx ; a\n", r"families\.tsv: 'klingon' is no language"),
+        ("families", "family ; de\nx\n", r"families\.tsv:2: .*1 of 1 rows cannot be used|families\.tsv:2: .*column"),
+        ("terms", "term ; de ; kind\nx ; Wort ; thing\n", r"terms\.tsv:2: unknown kind 'thing'"),
+        ("terms", "term ; de\nx ; Wort\n", r"terms\.tsv:1: looked for the columns term, kind"),
+        (
+            "opposites",
+            "kind ; one ; other\nside ; liver ; nowhere\n",
+            r"opposites\.tsv: no family, term or affix 'nowhere'",
+        ),
+        (
+            "abbreviations_de",
+            "A ; B ; ~ ; text ; 2 ; any ; no\n",
+            r"_de\.tsv:2: the weight is '2', above 0 and at most 1",
+        ),
+        ("abbreviations_de", "A ; B ; ~ ; text ; x ; any ; no\n", r"_de\.tsv:2: the weight is 'x'"),
+        ("abbreviations_de", "A ; B ; ~ ; joke ; 1 ; any ; no\n", r"_de\.tsv:2: unknown kind 'joke'"),
+        ("abbreviations_de", "A ; B ; ~ ; text ; 1 ; moon ; no\n", r"_de\.tsv:2: unknown field 'moon'"),
+        ("abbreviations_de", "A ; B ; ~ ; text ; 1 ; any ; maybe\n", r"_de\.tsv:2: safe is 'maybe', yes or no"),
+        ("abbreviations_de", "A ; ~ ; ~ ; text ; 1 ; any ; no\n", r"_de\.tsv:2: no abbreviation or no long form"),
+        ("abbreviations_xx1", "A ; B ; ~ ; text ; 1 ; any ; no\n", r"'xx1' is no language"),
+        ("words", "a ; b\n", r"looked for families\.tsv, .*abbreviations_de\.tsv; found none of them"),
+    ],
+)
+def test_a_wrong_row_is_one_error(table: str, content: str, said: str, tmp_path: Path) -> None:
+    head = _ABBREVIATIONS if table.startswith("abb") else ""
+    folder = write(tmp_path / "own", **{table: head + content})
+    with pytest.raises(InputError, match=said):
+        Lexicon([folder])
+
+
+def test_no_such_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such folder"):
+        Lexicon([tmp_path / "none"])
