@@ -41,12 +41,16 @@ class Member:
     plurals: tuple[str, ...] = ()
     marks: frozenset[str] = frozenset()
 
+    @property
+    def hyphened(self) -> str:
+        """The form as it stands in the table, with the hyphen that says its place."""
+        return {FIRST: f"{self.form}-", LAST: f"-{self.form}", WHOLE: self.form}[self.place]
+
     def __str__(self) -> str:
-        hyphened = {FIRST: f"{self.form}-", LAST: f"-{self.form}", WHOLE: self.form}[self.place]
         said = [*self.gender, *([f"pl. {'/'.join(self.plurals)}"] if self.plurals else []), PARTS.get(self.part, "")]
         said += [text for mark, text in MARKS.items() if mark in self.marks]
         told = ", ".join(filter(None, said))
-        return f"{hyphened} ({told})" if told else hyphened
+        return f"{self.hyphened} ({told})" if told else self.hyphened
 
 
 @dataclass(frozen=True, slots=True)

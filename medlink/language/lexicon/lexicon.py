@@ -11,7 +11,7 @@ from pathlib import Path
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
-from medlink.language.lexicon.entries import FIRST, LAST, WHOLE, Abbreviation, Entry, Member, Opposite
+from medlink.language.lexicon.entries import WHOLE, Abbreviation, Entry, Member, Opposite
 from medlink.language.lexicon.tables import OPPOSITES, read_folder
 from medlink.language.text import Inflector, normalise
 
@@ -151,10 +151,10 @@ class Lexicon:
         where: dict[tuple[str, str], list[str]] = defaultdict(list)
         for entry in self.entries:
             if entry.table == table:
-                plain = {str(m.form) + m.place: m for m in entry.members if "amb" not in m.marks}
-                for member in plain.values():
-                    shown = f"{'-' * (member.place == LAST)}{member.form}{'-' * (member.place == FIRST)}"
-                    where[member.language, shown].append(entry.name)
+                plain = (m for m in entry.members if "amb" not in m.marks)
+                # a noun and a verb of one form are two members
+                for language, shown in dict.fromkeys((m.language, m.hyphened) for m in plain):
+                    where[language, shown].append(entry.name)
         return {form: tuple(names) for form, names in where.items() if len(names) > 1}
 
 
