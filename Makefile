@@ -13,7 +13,7 @@ demo: $(VENV)/ready
 	$(BIN)/medlink demo -o out/demo
 
 test: $(VENV)/ready-dev
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile  # a process for each core
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff format --check .
