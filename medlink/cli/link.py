@@ -54,7 +54,7 @@ def link(
         others = [] if (bundle / MANIFEST).exists() else [path for path in paths if (Path(path) / MANIFEST).is_file()]
         if others:
             raise ConfigError(f"is no bundle, but {others[0]} looks like one", path=bundle, remedy="name it first")
-    with Bars() as bars, _go_on(out):
+    with Bars() as bars, _go_on(out, paths):
         report = link_notes(
             bundle,
             paths,
@@ -90,12 +90,12 @@ def link(
 
 
 @contextmanager
-def _go_on(out: Path | None) -> Iterator[None]:
-    """Say how an interrupted run goes on."""
+def _go_on(out: Path | None, paths: tuple[str, ...]) -> Iterator[None]:
+    """Say how an interrupted run goes on, where something of it was kept."""
     try:
         yield
     except KeyboardInterrupt as stop:
-        if out is not None:
+        if out is not None and "-" not in paths and Path(f"{out}.part.json").exists():
             stop.add_note("Remedy: the same command with --resume goes on where it stopped.")
         raise
 

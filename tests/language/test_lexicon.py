@@ -85,7 +85,8 @@ def test_words_of_one_meaning_meet(lexicon: Lexicon) -> None:
         assert "liver" in names(lexicon, word, language), word
     assert "liver" in names(lexicon, "hepatica")
     assert names(lexicon, "Leber", "es") == set()
-    assert lexicon.find("Gartenzaun") == []
+    for nothing in ("Gartenzaun", "", " ", "?"):
+        assert lexicon.find(nothing) == []
     places = {member.place for _, member in lexicon.find("itis", "en")}
     assert places == {LAST}
     assert {member.place for _, member in lexicon.find("hepato", "de")} == {FIRST}
@@ -165,7 +166,7 @@ def test_a_house_adds_words_and_a_language(tmp_path: Path) -> None:
         (
             "opposites",
             "kind ; one ; other\nside ; liver ; nowhere\n",
-            r"opposites\.tsv: no family, term or affix 'nowhere'",
+            r"opposites\.tsv:2: no family, term or affix 'nowhere'",
         ),
         (
             "abbreviations_de",
@@ -185,6 +186,12 @@ def test_a_wrong_row_is_one_error(table: str, content: str, said: str, tmp_path:
     head = _ABBREVIATIONS if table.startswith("abb") else ""
     folder = write(tmp_path / "own", **{table: head + content})
     with pytest.raises(InputError, match=said):
+        Lexicon([folder])
+
+
+def test_a_table_of_another_name(tmp_path: Path) -> None:
+    folder = write(tmp_path / "own", families="family ; de\nx ; Wort\n", terrms="term ; de ; kind\nx ; y ; test\n")
+    with pytest.raises(InputError, match=r"terrms\.tsv: is no table of a lexicon\. Remedy: name it as one of families"):
         Lexicon([folder])
 
 

@@ -54,19 +54,18 @@ class Lexicon:
             rows = read_folder(folder)
             self.entries += rows.entries
             self.abbreviations += rows.abbreviations
-            self.opposites += rows.opposites
             for language, word, kind in rows.function_words:
                 self.function_words[language][word] = kind
             self.names.update(rows.names)
             for language, form, lemma in rows.inflected:
                 self.inflected[language][normalise(form)] = lemma
             known = {entry.name for entry in self.entries}
-            for one in rows.opposites:
+            for line, one in rows.opposites:
                 for name in one[1:]:
                     if name not in known:
-                        raise InputError(
-                            f"no family, term or affix {name!r}", path=folder / OPPOSITES, remedy="write its name"
-                        )
+                        message, path = f"no family, term or affix {name!r}", folder / OPPOSITES
+                        raise InputError(message, path=path, line=line, remedy="write the name of its line")
+                self.opposites.append(one)
 
     def find(self, word: str, language: str | None = None) -> list[tuple[Entry, Member]]:
         """Entries that have a word or an expression, with the member that it is, in the order of the tables.
@@ -75,6 +74,8 @@ class Lexicon:
         an irregular form of its lemma (*befand*, *requirió*).
         """
         form = normalise(word)
+        if not form:
+            return []  # no letter and no digit
         found = [one for one in self._by_form.get(form, ()) if language in (None, one[1].language)]
         if not found:
             tags = (

@@ -61,15 +61,17 @@ class Rows(NamedTuple):
 
     entries: list[Entry]
     abbreviations: list[Abbreviation]
-    opposites: list[Opposite]
+    opposites: list[tuple[int, Opposite]]
     function_words: list[tuple[str, str, str]]
     names: list[tuple[str, str]]
     inflected: list[tuple[str, str, str]]
 
 
 def read_folder(folder: Path) -> Rows:
-    """Everything that the tables of a folder hold; function words as language, word and kind, names as name
-    and kind, inflected forms as language, form and lemma.
+    """Everything that the tables of a folder hold.
+
+    Opposites stand with their lines, function words as language, word and kind, names as name and kind, inflected forms
+    as language, form and lemma.
 
     Raises:
         InputError: the folder, all tables or a column are missing, or a row cannot be read.
@@ -80,13 +82,17 @@ def read_folder(folder: Path) -> Rows:
     if not short and not any((folder / name).is_file() for name in _COLUMNS):
         wanted = ", ".join((*_COLUMNS, ABBREVIATIONS.format("de")))
         raise InputError(f"looked for {wanted}; found none of them", path=folder, remedy="name the tables so")
+    for path in sorted(folder.glob("*.tsv")):
+        if path.name not in _COLUMNS and path not in short:
+            raise InputError("is no table of a lexicon", path=path, remedy=f"name it as one of {', '.join(_COLUMNS)}")
     rows = Rows([], [], [], [], [], [])
     for name in (FAMILIES, TERMS, AFFIXES):
         rows.entries.extend(_entry(*row) for row in _rows(folder / name))
     for path in short:
         language = _language(path.stem.removeprefix(ABBREVIATIONS.partition("{")[0]), path)
         rows.abbreviations.extend(_abbreviation(*row, language) for row in _rows(path))
-    rows.opposites.extend(Opposite(row["kind"], row["one"], row["other"]) for _, _, row in _rows(folder / OPPOSITES))
+    for _, line, row in _rows(folder / OPPOSITES):
+        rows.opposites.append((line, Opposite(row["kind"], row["one"], row["other"])))
     for table, _, row in _rows(folder / FUNCTION_WORDS):
         rows.function_words.append((_language(row["language"], table.lines.path), row["word"], row["kind"]))
     rows.names.extend((row["name"], row["kind"]) for _, _, row in _rows(folder / NAMES))
