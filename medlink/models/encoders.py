@@ -15,6 +15,7 @@ from medlink.models.static.encoder import StaticEncoder, is_static
 from medlink.models.transformer import HUB, TransformerEncoder
 
 BUILTIN = "builtin"
+_OF_A_MODEL = ("config.json", "modules.json")
 _HUB_NAME = re.compile(r"\w[\w.-]*/[\w.-]+")
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -81,4 +82,8 @@ def load_encoder(name: str | Path = BUILTIN, *, device: str | None = None) -> En
         if _HUB_NAME.fullmatch(str(name)):
             remedy += f", or {HUB}{name} for the model of the Hugging Face hub, which is fetched"
         raise EncoderError("no such encoder folder", path=name, remedy=remedy)
+    if not any((folder / file).is_file() for file in _OF_A_MODEL):
+        # before an extra is asked for, which would be of no use
+        files = " nor ".join(_OF_A_MODEL)
+        raise EncoderError(f"is no model folder: neither {files} is there", path=name, remedy="name a model folder")
     return StaticEncoder.load(folder) if is_static(folder) else TransformerEncoder(folder, device=device)

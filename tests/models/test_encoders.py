@@ -57,6 +57,10 @@ def test_names_that_lead_nowhere(name: str) -> None:
 
 @pytest.mark.usefixtures("_no_network")
 def test_what_is_no_encoder(tmp_path: Path) -> None:
+    said = r": is no model folder: neither config\.json nor modules\.json is there\. Remedy: name a model folder\.$"
+    with pytest.raises(EncoderError, match=said):
+        load_encoder(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
     with pytest.raises(EncoderError, match=r": no sentence-transformers model .* Remedy: name a model folder\.$"):
         load_encoder(tmp_path)
     (tmp_path / "file").write_text("x")
