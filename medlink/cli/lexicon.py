@@ -35,7 +35,10 @@ def lexicon() -> None:
 @_folders
 @_as_json
 def show(word: str, language: str | None, folders: tuple[Path, ...], as_json: bool) -> None:
-    """Show the families, terms and meanings of WORD: a word, an expression, an abbreviation or a part of a word."""
+    """Show the families, terms and meanings of WORD: a word, an expression, an abbreviation or a part of a word.
+
+    Before a part that begins with a hyphen goes --, as in: medlink lexicon show -- -itis
+    """
     from medlink.language.lexicon import Lexicon, to_dict
 
     known = Lexicon(folders)
@@ -100,9 +103,9 @@ def check(folder: Path) -> None:
     """
     from medlink.language.lexicon import Lexicon
 
-    known = Lexicon([folder])
-    own = known.collisions().items() - Lexicon().collisions().items()
-    for (language, form), names in sorted(own)[:_SHOWN]:
+    # what ships has none
+    own = Lexicon([folder]).collisions()
+    for (language, form), names in sorted(own.items())[:_SHOWN]:
         click.echo(visible(f"{language}: {form}: {', '.join(names)}"))
     if own:
         raise InputError(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +53,7 @@ def link(
         others = [] if (bundle / MANIFEST).exists() else [path for path in paths if (Path(path) / MANIFEST).is_file()]
         if others:
             raise ConfigError(f"is no bundle, but {others[0]} looks like one", path=bundle, remedy="name it first")
-    with Bars() as bars, _go_on(out, paths):
+    with Bars() as bars:
         report = link_notes(
             bundle,
             paths,
@@ -87,17 +86,6 @@ def link(
         named[_SHOWN:] = ["others"] * (len(named) > _SHOWN)
         number = report.left_out.total()
         click.echo(f"{_counted(number, 'file')} left out: {visible(', '.join(named))}", err=True)
-
-
-@contextmanager
-def _go_on(out: Path | None, paths: tuple[str, ...]) -> Iterator[None]:
-    """Say how an interrupted run goes on, where something of it was kept."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        if out is not None and "-" not in paths and Path(f"{out}.part.json").exists():
-            stop.add_note("Remedy: the same command with --resume goes on where it stopped.")
-        raise
 
 
 def _counted(number: int, what: str) -> str:

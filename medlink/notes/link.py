@@ -78,7 +78,7 @@ def link_notes(
     versions = pipeline.bundle.versions
     facts = [source.state(resume), pipeline.options.to_dict(), versions, asdict(source.fields), source.encoding]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    done = writer.open(Job(key, (*source.reads(), pipeline.bundle.folder), versions, resume))
+    done = writer.open(Job(key, (*source.reads(), pipeline.bundle.folder), versions, resume, source.resumable))
     report = Report(left_out=source.left_out)
     try:
         notes = source.notes()
@@ -131,6 +131,11 @@ class _Source:
     def notes(self) -> Iterator[Note]:
         return read_notes(self.paths, self.fields, self.encoding) if self._notes is None else iter(self._notes)
 
+    @property
+    def resumable(self) -> bool:
+        """Whether the notes can be read again from the start."""
+        return self._notes is None and STANDARD_INPUT not in self.paths
+
     def reads(self) -> list[str | int | Path]:
         """What is read and must not be written over."""
         if self._notes is not None:
@@ -143,7 +148,7 @@ class _Source:
 
     def state(self, resume: bool) -> list[tuple[str, int, int]]:
         """Inputs with size and time of change: a run is resumed on the notes that it began with."""
-        if resume and (self._notes is not None or STANDARD_INPUT in self.paths):
+        if resume and not self.resumable:
             what = "standard input" if self._notes is None else "a run on notes that are no files"
             raise ConfigError(f"{what} cannot be resumed", remedy="put the notes into a file")
         found = [(path, Path(path).stat()) for path in self.paths if path != STANDARD_INPUT]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -178,5 +179,6 @@ def _note(line: str, place: str, fields: Fields) -> Note:
     if isinstance(named, bool | dict | list):
         return Note(place, problem=f"the field {fields.note_id!r} is no text and no number")
     # NaN is what Python writes for an id that is missing
-    note_id = place if named is None or str(named) == "nan" else str(named)
+    missing = named is None or (isinstance(named, float) and math.isnan(named))
+    note_id = place if missing else str(named)
     return Note(note_id, row[fields.text], language if isinstance(language, str) else None, place=place)

@@ -36,6 +36,7 @@ def test_show(own: Path) -> None:
     assert short.startswith("KHK  koronare Herzkrankheit = coronary artery disease  (abbreviation, de, disease)\n")
     assert "safe without context; in: cardiology" in short
     assert "  opposite: " in run("show", "links", "--language", "de").stdout
+    assert "inflammation" in run("show", "--", "-itis").stdout
     expected = "ward round  (family)\n  de  Kurvenvisite (f, pl. Kurvenvisiten)\n  note: ours\n"
     assert run("show", "Kurvenvisiten", "--lexicon", own).stdout == expected
 

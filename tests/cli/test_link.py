@@ -149,10 +149,10 @@ def test_a_file_of_another_kind_is_plain_text_and_said_so(demo_path: Path, tmp_p
 
 def test_an_id_is_a_text_or_a_number(demo_path: Path, tmp_path: Path) -> None:
     path = tmp_path / "n.jsonl"
-    ids = ("true", '["Geheimnis"]', '{"a": 1}', "NaN")
+    ids = ("true", '["Geheimnis"]', '{"a": 1}', "NaN", '"nan"')
     path.write_text("".join(f'{{"text": "fever", "id": {one}}}\n' for one in (*ids, "7.5")), encoding="utf-8")
     result = run(demo_path, path, "--language", "en", "-o", tmp_path / "out.jsonl")
-    assert [row["note"] for row in lines(tmp_path / "out.jsonl")] == [f"{path}:4", "7.5"]
+    assert [row["note"] for row in lines(tmp_path / "out.jsonl")] == [f"{path}:4", "nan", "7.5"]
     for line in (1, 2, 3):
         assert f"n.jsonl:{line}: the field 'id' is no text and no number" in result.stderr
     assert "Geheimnis" not in result.stderr

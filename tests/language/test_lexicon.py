@@ -85,6 +85,8 @@ def test_words_of_one_meaning_meet(lexicon: Lexicon) -> None:
         assert "liver" in names(lexicon, word, language), word
     assert "liver" in names(lexicon, "hepatica")
     assert names(lexicon, "Leber", "es") == set()
+    assert "liver" in names(lexicon, "Leber", "de-at") & names(lexicon, "hepatischen", "de-at")
+    assert lexicon.expand("KHK", "de-at") == lexicon.expand("KHK", "de") != []
     for nothing in ("Gartenzaun", "", " ", "?"):
         assert lexicon.find(nothing) == []
     places = {member.place for _, member in lexicon.find("itis", "en")}

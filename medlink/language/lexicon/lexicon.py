@@ -13,6 +13,7 @@ from medlink.errors import InputError
 from medlink.files.folders import StrPath
 from medlink.language.lexicon.entries import WHOLE, Abbreviation, Entry, Member, Opposite
 from medlink.language.lexicon.tables import OPPOSITES, read_folder
+from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
 
 _SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "lexicon"
@@ -70,22 +71,24 @@ class Lexicon:
     def find(self, word: str, language: str | None = None) -> list[tuple[Entry, Member]]:
         """Entries that have a word or an expression, with the member that it is, in the order of the tables.
 
-        It is compared in its exact form; where nothing has it, in its inflected form in the language, or in each, or as
-        an irregular form of its lemma (*befand*, *requirió*).
+        The region of a language (``de-at``) does not count. The word is compared in its exact form; where nothing has
+        it, in its inflected form, or as an irregular form of its lemma (*befand*, *requirió*).
         """
         form = normalise(word)
         if not form:
             return []  # no letter and no digit
-        found = [one for one in self._by_form.get(form, ()) if language in (None, one[1].language)]
+        asked = [tag for tag in self._languages if language is None or base(tag) == base(language)]
+        found = [one for one in self._by_form.get(form, ()) if one[1].language in asked]
         if not found:
-            tags = (
-                sorted({tag for entry in self.entries for tag in entry.languages}) if language is None else [language]
-            )
-            for tag in tags:
+            for tag in asked:
                 lemma = self.inflected[tag].get(form, word)
                 found += self._by_stem(tag).get(Inflector(tag).form(lemma), ())
         chosen = {(number, member.language): member for number, member in reversed(found)}
         return [(self.entries[number], chosen[number, tag]) for number, tag in sorted(chosen)]
+
+    @cached_property
+    def _languages(self) -> list[str]:
+        return sorted({member.language for entry in self.entries for member in entry.members})
 
     @cached_property
     def _by_form(self) -> dict[str, list[_Found]]:
@@ -118,7 +121,9 @@ class Lexicon:
         Where no meaning has these capitals, they do not count either.
         """
         asked = _shortened(text)
-        alike = [one for one in self._by_letters.get(asked.casefold(), ()) if language in (None, one.language)]
+        alike = self._by_letters.get(asked.casefold(), [])
+        if language is not None:
+            alike = [one for one in alike if base(one.language) == base(language)]
         found = [one for one in alike if asked in map(_shortened, one.forms)] or alike
         return sorted(found, key=lambda one: (one.language, -one.weight))
 
@@ -147,11 +152,11 @@ class Lexicon:
         counts["opposite"]["entries"] = len(self.opposites)
         return {table: dict(found) for table, found in counts.items()}
 
-    def collisions(self, table: str = "family") -> dict[tuple[str, str], tuple[str, ...]]:
-        """Forms that stand in several entries of a table without the mark of an ambiguous one: language and form."""
+    def collisions(self) -> dict[tuple[str, str], tuple[str, ...]]:
+        """Forms that stand in several families without the mark of an ambiguous one: language and form."""
         where: dict[tuple[str, str], list[str]] = defaultdict(list)
         for entry in self.entries:
-            if entry.table == table:
+            if entry.table == "family":
                 plain = (m for m in entry.members if "amb" not in m.marks)
                 # a noun and a verb of one form are two members
                 for language, shown in dict.fromkeys((m.language, m.hyphened) for m in plain):

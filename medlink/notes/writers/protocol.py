@@ -25,13 +25,15 @@ class Job:
     """What a run is made of.
 
     ``key`` stands for inputs, options and bundle: a run is resumed only by one of the same key. ``reads`` are the files
-    and folders that must not be written over, ``versions`` what the links depend on.
+    and folders that must not be written over, ``versions`` what the links depend on. What is ``resumable`` can be read
+    again from the start.
     """
 
     key: str
     reads: tuple[str | int | Path, ...]
     versions: dict[str, Any]
     resume: bool = False
+    resumable: bool = True
 
 
 class Writer(Protocol):

@@ -145,9 +145,11 @@ class _Unfinished:
                     file.seek(self.size)
                     file.truncate()
                     yield file
-            except BaseException:
+            except BaseException as error:
                 if not self.size:
                     self._drop()
+                elif self._job.resumable and isinstance(error, KeyboardInterrupt):
+                    error.add_note("Remedy: the same command with --resume goes on where it stopped.")
                 raise
             put_in_place(self.part, self.out)
             self._drop()
