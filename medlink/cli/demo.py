@@ -9,6 +9,7 @@ import click
 from medlink.cli.options import PATH
 from medlink.files.escapes import visible
 from medlink.files.folders import made_folder
+from medlink.files.problems import counted
 from medlink.files.whole import check_targets
 
 _OUT = "Folder for the demo bundle and the page."
@@ -33,7 +34,7 @@ def demo(out: Path) -> None:
     page = out / "notes.html"
     write_notes(page, notes, bundle.kb, title="Linked notes")
     for note in notes:
-        click.echo(f"\n{note.language}: {len(note.mentions)} mentions")
+        click.echo(f"\n{note.language}: {counted(len(note.mentions), 'mention')}")
         click.echo(f"{'mention':38}{'concept':11}{'preferred name':34}{'score':>6}  came from")
         for mention in note.mentions:
             link = mention.link
@@ -45,7 +46,7 @@ def demo(out: Path) -> None:
                 origin += f", as long form {link.expanded!r}"
             concept = link.concept_id or (link.status if link.status == AMBIGUOUS else "NIL")
             click.echo(f"{_cut(link.mention, 36):38}{concept:11}{_cut(name, 32):34}{score:6.3f}  {visible(origin)}")
-    click.echo(f"\nbundle: {bundle.folder}\npage:   {page.resolve()}")
+    click.echo(f"\nbundle: {out / 'bundle'}\npage:   {page}")
 
 
 def _cut(text: str, width: int) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +15,8 @@ import click
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, one_language
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
-from medlink.files.parts import MANIFEST, is_part, refuse_part
+from medlink.files.places import KB_FILE, MANIFEST, refuse_other
+from medlink.files.problems import counted
 from medlink.kb.readers import formats
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,20 +100,22 @@ def build(
     target = Path(out)
     bundle = _is_bundle(out)
     if bundle:
-        _refuse_other(target)
-        target = target / "kb.sqlite"
+        refuse_other(target, f"name a new folder, or a file in it such as {target / KB_FILE}")
+        target = target / KB_FILE
     report = build_kb(target, inputs, languages=languages, max_bad_share=max_bad_share, progress=progress)
     if as_json:
         click.echo(_json(report.to_dict()))
-        return
-    click.echo("\n".join(map(visible, report.lines())))
+    else:
+        click.echo("\n".join(map(visible, report.lines())))
+    # beside JSON what else there is to say goes to standard error
+    say = partial(click.echo, err=as_json)
     if bundle and (target.parent / MANIFEST).exists():
         from medlink.index.bundle import left_out
 
-        click.echo("the bundle stays as it is until it is built")
+        say("the bundle stays as it is until it is built")
         if sentence := left_out(out):
-            click.echo(visible(sentence))
-    click.echo(f"next: medlink index build {'' if bundle else 'BUNDLE --kb '}{shlex.quote(out)}")
+            say(visible(sentence))
+    say(f"next: medlink index build {'' if bundle else 'BUNDLE --kb '}{shlex.quote(out)}")
 
 
 def _is_bundle(out: str) -> bool:
@@ -123,17 +126,6 @@ def _is_bundle(out: str) -> bool:
             "is a file, and a name that ends in a slash is a bundle folder", path=path, remedy="name another folder"
         )
     return path.is_dir() or out.endswith(os.sep) or not (path.suffix[1:2].isalpha() or path.exists())
-
-
-def _refuse_other(folder: Path) -> None:
-    """Refuse a folder that holds files, and nothing that a bundle is made of."""
-    refuse_part(folder)
-    inside: list[Path] = []
-    with suppress(OSError):
-        inside = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    if inside and not any(path.name in ("kb.sqlite", MANIFEST) or is_part(path) for path in inside):
-        remedy = f"name a new folder, or a file in it such as {folder / 'kb.sqlite'}"
-        raise ConfigError("is a folder with other files", path=folder, remedy=remedy)
 
 
 @kb.command()
@@ -148,20 +140,23 @@ def info(kb_path: Path, as_json: bool) -> None:
     with KnowledgeBase(kb_path) as opened:
         counts = opened.counts()
         sources = opened.sources()
+        waiting = kb_path / KB_FILE
+        shown = waiting if opened.path == waiting.absolute() else kb_path
         if as_json:
-            about = fields([opened], "path", "schema_version", "content_hash")[0]
+            about = {"path": str(shown), **fields([opened], "schema_version", "content_hash")[0]}
             held = counts.pop("sources")
             listed = [shown | held[shown["name"]] for shown in fields(sources, "name", "version", "title")]
             click.echo(_json({**about, **counts, "sources": listed}))
             return
-        click.echo(f"{opened.path}\nschema {opened.schema_version}, content {opened.content_hash[:16]}")
+        click.echo(f"{visible(str(shown))}\nschema {opened.schema_version}, content {opened.content_hash[:16]}")
         kinds = ("concepts", "names", "definitions", "semantic_types", "relations", "mappings")
-        click.echo(", ".join(f"{counts[kind]:,} {kind.replace('_', ' ')}" for kind in kinds))
+        click.echo(", ".join(counted(counts[kind], kind[:-1].replace("_", " ")) for kind in kinds))
         click.echo("names by language: " + by_language(counts["names_by_language"]))
         for source in sources:
             held = counts["sources"][source.name]
             click.echo(
-                f"  {visible(source.release)}: {held['concepts']:,} concepts, names {by_language(held['names'])}"
+                f"  {visible(source.release)}: {counted(held['concepts'], 'concept')}, "
+                f"names {by_language(held['names'])}"
             )
 
 
@@ -211,7 +206,9 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
         view = opened.get(concept_id)
         if view is None:
             raise InputError(
-                f"there is no concept {concept_id!r}", path=opened.path, remedy="find its id with: medlink kb search"
+                f"there is no concept {concept_id!r}",
+                path=kb_path,
+                remedy=f"find its id with: medlink kb search {shlex.quote(str(kb_path))} NAME",
             )
         if as_json:
             click.echo(_json(concept_facts(opened, view, language, depth)))

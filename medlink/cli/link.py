@@ -12,9 +12,10 @@ from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
 from medlink.cli.output import Bars
 from medlink.errors import ConfigError
 from medlink.files.escapes import visible
-from medlink.files.parts import MANIFEST
+from medlink.files.places import MANIFEST
+from medlink.files.problems import counted
 from medlink.notes.options import NoteOptions
-from medlink.notes.reading import KINDS, Fields
+from medlink.notes.reading import KINDS, Fields, Note
 
 _SHOWN = 5  # notes with a problem, and endings of files that were left out, that are named
 
@@ -67,31 +68,36 @@ def link(
             **given(options, NoteOptions),
         )
     click.echo(
-        f"{_counted(report.notes, 'note')}, {_counted(report.mentions, 'mention')}, {report.linked} linked"
-        + (f", {_counted(len(report.problems), 'note')} could not be read" if report.problems else "")
-        + (f"; {_counted(report.before, 'note')} of before" if report.before else ""),
+        f"{counted(report.notes, 'note')}, {counted(report.mentions, 'mention')}, {report.linked:,} linked"
+        + (f", {counted(len(report.problems), 'note')} could not be read" if report.problems else "")
+        + (f"; {counted(report.before, 'note')} of before" if report.before else ""),
         err=True,
     )
     for note in report.problems[:_SHOWN]:
-        place = note.note_id if note.place in (None, note.note_id) else f"{note.place}: {note.note_id}"
-        click.echo(f"  {visible(place)}: {note.problem}", err=True)
+        click.echo(f"  {_place(note)}: {note.problem}", err=True)
     if len(report.problems) > _SHOWN:
-        click.echo(f"  and {len(report.problems) - _SHOWN} more", err=True)
-    for path in paths:
-        if Path(path).suffix.lower() not in ("", *KINDS) and Path(path).is_file():
+        click.echo(f"  and {len(report.problems) - _SHOWN:,} more", err=True)
+    for remedy in dict.fromkeys(note.remedy for note in report.problems if note.remedy):
+        click.echo(f"  remedy: {visible(remedy)}", err=True)
+    if report.first_same_id is not None:
+        has = "note has" if report.same_id == 1 else "notes have"
+        click.echo(
+            f"{report.same_id:,} {has} the id of an earlier note, the first: {_place(report.first_same_id)}; "
+            "the output does not tell them apart",
+            err=True,
+        )
+    unread = {note.note_id for note in report.problems}
+    for path in dict.fromkeys(paths):
+        if path not in unread and Path(path).suffix.lower() not in ("", *KINDS) and Path(path).is_file():
             click.echo(f"{visible(path)}: taken for plain text, one note", err=True)
     if report.left_out:
         kinds = sorted(report.left_out.items(), key=lambda found: (-found[1], found[0]))
         named = [f"{kind} ({count})" if count > 1 else kind for kind, count in kinds]
         named[_SHOWN:] = ["others"] * (len(named) > _SHOWN)
         number = report.left_out.total()
-        click.echo(f"{_counted(number, 'file')} left out: {visible(', '.join(named))}", err=True)
+        click.echo(f"{counted(number, 'file')} left out: {visible(', '.join(named))}", err=True)
 
 
-def _counted(number: int, what: str) -> str:
-    """A number of things.
-
-    >>> _counted(1, "note"), _counted(0, "note")
-    ('1 note', '0 notes')
-    """
-    return f"{number} {what}{'s' * (number != 1)}"
+def _place(note: Note) -> str:
+    """Where a note is, and its id where that does not say so."""
+    return visible(note.note_id if note.place in (None, note.note_id) else f"{note.place}: {note.note_id}")

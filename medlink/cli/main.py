@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import importlib
 import io
+import os
 import re
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -75,7 +78,7 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
     except MedlinkError as error:
         *_, command = _commands(given)
         error.message, error.remedy = _as_typed(error.message, command), _as_typed(error.remedy or "", command)
-        _stop(str(error), 1)
+        _stop(_from_here(str(error), given), 1)
     except Exception as error:
         # click makes one of an interrupt and of the end of a file
         found = error.__cause__ if isinstance(error, click.Abort) and error.__cause__ is not None else error
@@ -110,11 +113,21 @@ def _commands(args: list[str]) -> list[click.Command]:
     return found
 
 
+def _from_here(text: str, args: list[str]) -> str:
+    """A message with paths below the working folder as they are typed there, unless one was typed whole."""
+    with suppress(FileNotFoundError):  # the folder is gone
+        here = f"{Path.cwd()}{os.sep}"
+        if not any(here in arg for arg in args):
+            return re.sub(rf"(?<![\w/.]){re.escape(here)}", "", text)
+    return text
+
+
 def _as_typed(text: str, command: click.Command) -> str:
     """A message of the library, which names its parameters, with the options of the command in their place."""
     for option in command.params:
         if isinstance(option, click.Option) and option.name and not option.name.startswith("_"):
-            # one word may be a word of the message, but where a message begins with it
-            place = rf"(?<![\w'\"/.-]){option.name}\b" if "_" in option.name else rf"^{option.name}(?= is )"
+            # one word may be a word of the message, but where a message begins with it or says to leave it out
+            word = rf"^{option.name}(?= is )|(?<=without ){option.name}(?= to )|(?<=leave ){option.name}(?= out)"
+            place = rf"(?<![\w'\"/.-]){option.name}\b" if "_" in option.name else word
             text = re.sub(place, max(option.opts, key=len), text)
     return text

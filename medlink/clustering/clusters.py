@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, overload
 
 from medlink.files.escapes import as_cell, visible
+from medlink.files.problems import counted
 from medlink.records import Candidate
 
 SAME_FORM, EMBEDDING, ABBREVIATION, DECIDED = "same form", "embedding", "abbreviation", "decision"
@@ -206,9 +207,9 @@ class Clustering:
         one = self.summary
         ambiguous = f"{one.ambiguous:,} ambiguous, " if one.ambiguous else ""
         return (
-            f"{one.terms:,} terms, {one.clusters:,} clusters ({one.single:,} of one term, the largest of "
-            f"{one.largest:,}); {one.guarded:,} near pairs kept apart by guards, "
-            f"{one.abbreviations:,} abbreviations joined"
+            f"{counted(one.terms, 'term')}, {counted(one.clusters, 'cluster')} ({one.single:,} of one term, "
+            f"the largest of {one.largest:,}); {counted(one.guarded, 'near pair')} kept apart by guards, "
+            f"{counted(one.abbreviations, 'abbreviation')} joined"
             + (f"; {one.known:,} known, {ambiguous}{one.new:,} new, {one.doubtful:,} doubtful" if self.judged else "")
         )
 

@@ -17,6 +17,7 @@ from medlink.curation.applied import apply
 from medlink.curation.cluster_page import write_report
 from medlink.curation.decisions import NEW_ID, Decisions, read_decisions
 from medlink.errors import ConfigError
+from medlink.files.problems import counted
 from medlink.files.whole import check_targets, whole_text
 
 if TYPE_CHECKING:
@@ -102,8 +103,8 @@ def cluster_list(
         applied = apply(found, decided, used)
         found = applied.clustering
         say(
-            f"{decided.path}: {applied.decided:,} terms decided, {applied.rejected:,} of them rejected; "
-            f"{applied.absent:,} terms of the file are not in the list"
+            f"{decided.path}: {counted(applied.decided, 'term')} decided, {applied.rejected:,} of them rejected; "
+            f"{counted(applied.absent, 'term')} of the file {'is' if applied.absent == 1 else 'are'} not in the list"
         )
     if out is not None:
         with whole_text(out) as file:
@@ -169,14 +170,15 @@ def _language(found: Clustering, kb: KnowledgeBase) -> str:
 
 def _add(decided: Decisions, bundle: StrPath, say: Callable[[str], object]) -> None:
     """Put what was accepted into a bundle, and say under which ids new concepts are found there."""
-    from medlink.index import extend_bundle
+    from medlink.index import Bundle, extend_bundle
     from medlink.kb import Input
 
+    with Bundle(bundle).kb as known:
+        new = sorted(one for one in decided.accepted if one.startswith(NEW_ID) and one not in known)
     added = extend_bundle(Path(bundle), [Input("table", Path(decided.path))])
     for given in added.kb.inputs:
         for line in given.lines():
             say(line)
-    say(f"{fspath(bundle)}: {added.kb.names:,} names and {added.kb.concepts:,} concepts added")
-    new = sorted(one for one in decided.accepted if one.startswith(NEW_ID))
+    say(f"{fspath(bundle)}: {counted(added.kb.names, 'name')} and {counted(added.kb.concepts, 'concept')} added")
     if new:
         say(f"accepted new ids: {', '.join(new[:_IDS])}{' ...' * (len(new) > _IDS)}")

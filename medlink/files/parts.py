@@ -13,7 +13,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import re
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,9 +24,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from medlink.errors import BundleError
 from medlink.files.folders import lock_now, locked, scratch_folder, sync
 from medlink.files.json import json_text, read_json
+from medlink.files.places import MANIFEST, PART, bundles_instead, is_part, refuse_part
 from medlink.files.whole import put_in_place
 
-MANIFEST = "manifest.json"
 FORMAT = 3
 """Version of the layout."""
 SEALED = 946_684_800
@@ -37,7 +36,6 @@ _SMALL = 1 << 16
 _CRASHING = (".json", ".marisa")
 """Files whose damage is found on every opening: small ones, and those that go unchecked into native code."""
 _NEEDED = {"kb", "index", "encoder"}
-_PART = "(kb|index|encoder|added)-[0-9a-f]{16}"
 _TRIES = 100
 _WHAT = "the bundle"
 
@@ -61,7 +59,7 @@ class File(Checked):
 class Part(Checked):
     """A sealed folder: its name, and its files by their paths in it."""
 
-    folder: Annotated[str, Field(pattern=f"^{_PART}$")]
+    folder: Annotated[str, Field(pattern=f"^{PART}$")]
     files: dict[Annotated[str, Field(pattern=r"^(\.?[^/.][^/]*/)*\.?[^/.][^/]*$")], File]
 
 
@@ -196,22 +194,13 @@ def read_state(folder: Path, model: type[Manifest] = Manifest) -> Raw:
     if not folder.is_dir():
         found_is = "is a file, a bundle is a folder" if folder.exists() else "no such bundle"
         raise BundleError(found_is, path=folder, remedy=made)
-    inner = _instead(folder)
+    inner = bundles_instead(folder)
     if inner is not None:
         raise BundleError("is no bundle", path=folder, remedy=f"name {inner[0]}" if len(inner) == 1 else made)
     found = read_checked(folder / MANIFEST, "bundle", FORMAT, rebuild(folder), model)
     if found.get("hash") != _own_hash(found):
         raise BundleError("the manifest is not as it was written", path=folder / MANIFEST, remedy=rebuild(folder))
     return found
-
-
-def _instead(folder: Path) -> list[Path] | None:
-    """The bundles in a folder that has nothing of a bundle itself, nor what one is made of; else ``None``."""
-    with suppress(OSError):
-        inside = list(folder.iterdir())
-        own = any(path.name == MANIFEST or path.suffix == ".sqlite" or re.match(_PART, path.name) for path in inside)
-        return None if own else [path for path in inside if (path / MANIFEST).is_file()]
-    return None
 
 
 @contextmanager
@@ -287,21 +276,6 @@ def _clean(folder: Path, work: Path, kept: set[str]) -> None:
                         os.replace(path, work / f"{path.name}-{number}")
                 finally:
                     os.close(number)
-
-
-def is_part(path: Path) -> bool:
-    """Whether a path has the name of a part."""
-    return re.fullmatch(_PART, path.name) is not None
-
-
-def refuse_part(path: Path) -> None:
-    """Refuse a path that is a part of a bundle, or lies in one; raises :class:`BundleError`."""
-    real = Path(os.path.realpath(path))
-    for part in filter(is_part, (path, *path.parents, real, *real.parents)):
-        bundle = part.parent
-        with suppress(OSError):
-            if any(beside.name == MANIFEST or is_part(beside) for beside in bundle.iterdir() if beside != part):
-                raise BundleError(f"is a part of the bundle {bundle}", path=path, remedy=f"name {bundle}")
 
 
 def named_by_content(folder: Path, kind: str) -> list[Raw]:

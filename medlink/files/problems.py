@@ -24,6 +24,15 @@ BAD_BYTES = "bad bytes"
 UTF8_REMEDY = "give the file as UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8 FILE"
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "note"), counted(0, "note"), counted(1_234, "near pair")
+    ('1 note', '0 notes', '1,234 near pairs')
+    """
+    return f"{number:,} {what}{'s' * (number != 1)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """One bad row: what was wrong with it and where it stands."""

@@ -21,7 +21,8 @@ LONGEST_LINE = 1 << 20
 """Bytes of the longest line that is looked at; of a longer one nothing is kept."""
 _BLOCK = 1 << 16
 _GZIP = b"\x1f\x8b"
-_OFFICE = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")  # .xlsx, .ods and other zip files; .xls
+_OFFICE = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")  # .xlsx, .docx, .odt and other zip files; .xls, .doc
+_PAGES = (b"%PDF-", b"{\\rtf")
 _WIDE = ("utf-16", "utf-32")  # a line end is not one byte there
 # these decode bytes into text that nobody wrote, or carry a state from line to line
 _NO_LINES = ("hz", "idna", "iso2022", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
@@ -250,8 +251,12 @@ class LineFile:
             first = next(blocks, b"")
         blocks = chain([first] if first else [], blocks)
         if first.startswith(_OFFICE):
-            remedy = "save a spreadsheet as CSV in UTF-8, and unpack what is zipped"
-            raise InputError("is a spreadsheet file, or zipped, and no text", path=self.path, remedy=remedy)
+            remedy = "save a spreadsheet as CSV in UTF-8, another document as plain text, and unpack what is zipped"
+            raise InputError("is a spreadsheet or document file, or zipped, and no text", path=self.path, remedy=remedy)
+        if first.startswith(_PAGES):
+            raise InputError(
+                "is PDF or RTF, and no plain text", path=self.path, remedy="save it as plain text in UTF-8"
+            )
         if not self._wide:
             self._refuse_wide(first)
             yield from blocks

@@ -29,7 +29,7 @@ from sqlalchemy.pool import NullPool
 
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
 from medlink.files.folders import scratch_folder
-from medlink.files.parts import refuse_part
+from medlink.files.places import refuse_part
 from medlink.files.problems import Problems
 from medlink.files.streams import existing_file, input_size
 from medlink.files.whole import put_in_place
@@ -79,7 +79,7 @@ def build_kb(
     began = time.perf_counter()
     target = Path(out).absolute()
     digest, sources, reports, _ = _load(target, inputs, None, language_filter(languages), max_bad_share, progress)
-    return BuildReport(str(target), digest, sources, reports, round(time.perf_counter() - began, 3))
+    return BuildReport(str(Path(out)), digest, sources, reports, round(time.perf_counter() - began, 3))
 
 
 def extend_kb(
@@ -108,7 +108,7 @@ def extend_kb(
     target = Path(out).absolute()
     digest, added, reports, marks = _load(target, inputs, base, None, max_bad_share, False)
     brought = tuple(entry for entry in added if replace(entry, source=_NOTHING.source) != _NOTHING)
-    return ExtendReport(str(target), digest, brought, reports, marks, round(time.perf_counter() - began, 3))
+    return ExtendReport(str(Path(out)), digest, brought, reports, marks, round(time.perf_counter() - began, 3))
 
 
 def _load(

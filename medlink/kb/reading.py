@@ -7,6 +7,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,37 @@ from sqlalchemy.pool import NullPool
 from sqlalchemy.types import NullType
 
 from medlink.errors import KnowledgeBaseError
+from medlink.files.parts import rebuild
+from medlink.files.places import MANIFEST, is_part, refuse_part
 
 REMEDY = "build it again with: medlink kb build"
+OTHER = "name a file that 'medlink kb build' made, or a bundle"
+"""Remedy for what is no knowledge base, and was none."""
+_CHECK = "check the path, or make one there with: medlink kb build"
+_SHOWN = 3  # files and folders that are named
 _PART = 1_000
+_SQLITE = b"SQLite format 3\0"
+
+
+def nothing_at(path: Path) -> KnowledgeBaseError:
+    """What to say of a path at which there is no knowledge base: what there is instead, and what may be named.
+
+    Raises:
+        BundleError: it is a part of a bundle.
+    """
+    refuse_part(path)
+    if not path.exists():
+        return KnowledgeBaseError("there is no knowledge base: no such file or folder", path=path, remedy=_CHECK)
+    if not path.is_dir():
+        return KnowledgeBaseError("there is no knowledge base: it is a pipe or a device", path=path, remedy=OTHER)
+    inside: list[Path] = []
+    with suppress(OSError):
+        inside = sorted(path.iterdir())
+    found = [one for one in inside if one.suffix == ".sqlite" or (one / MANIFEST).is_file()]
+    remedy = f"name {' or '.join(map(str, found[:_SHOWN]))}" if found else OTHER
+    if any(map(is_part, inside)):
+        remedy = rebuild(path)
+    return KnowledgeBaseError("there is no knowledge base in this folder", path=path, remedy=remedy)
 
 
 class Reader:
@@ -95,9 +124,16 @@ class Reader:
                         seen = kinds
                 yield from part
         except (DatabaseError, sqlite3.Error, ResourceClosedError) as error:
+            if not self._is_database():
+                raise KnowledgeBaseError("is no medlink knowledge base", path=self.path, remedy=OTHER) from error
             reason = str(getattr(error, "orig", None) or error)
             message = f"cannot be read as a knowledge base: {reason}"
             raise KnowledgeBaseError(message, path=self.path, remedy=REMEDY) from error
+
+    def _is_database(self) -> bool:
+        with suppress(OSError), open(self.path, "rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+        return True  # what cannot be read may be one
 
     def close(self) -> None:
         """Close the connections of this process."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any
 
-from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problem
+from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problem, counted
 from medlink.records import Source
 
 
@@ -40,9 +40,9 @@ class SourceCounts:
 
     def __str__(self) -> str:
         return (
-            f"{self.source.release}: {self.concepts:,} concepts, names {by_language(self.names)}, "
-            f"{self.definitions:,} definitions, {self.semantic_types:,} semantic types, "
-            f"{self.relations:,} relations, {self.mappings:,} mappings"
+            f"{self.source.release}: {counted(self.concepts, 'concept')}, names {by_language(self.names)}, "
+            f"{counted(self.definitions, 'definition')}, {counted(self.semantic_types, 'semantic type')}, "
+            f"{counted(self.relations, 'relation')}, {counted(self.mappings, 'mapping')}"
         )
 
 
@@ -65,7 +65,7 @@ class InputReport:
 
     def lines(self) -> Iterator[str]:
         """The report as text."""
-        yield f"{self.format} {self.path}: {self.rows:,} rows"
+        yield f"{self.format} {self.path}: {counted(self.rows, 'row')}"
         for reason, count in self.skipped.items():
             yield f"  left out: {count:,} {reason}"
         for kind, count in self.bad.items():

@@ -16,16 +16,15 @@ from typing import Any, Self, TypeVar
 from sqlalchemy import Table
 
 from medlink.errors import KnowledgeBaseError
-from medlink.files.parts import MANIFEST, Opened
+from medlink.files.parts import Opened
+from medlink.files.places import KB_FILE, MANIFEST
 from medlink.kb import queries, schema
-from medlink.kb.reading import REMEDY, Reader
+from medlink.kb.reading import OTHER, REMEDY, Reader, nothing_at
 from medlink.kb.schema import APPLICATION, SCHEMA_VERSION
 from medlink.language.tags import named_tag
 from medlink.language.text import normalise, variants
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
 
-FILE = "kb.sqlite"
-"""Name of a knowledge base in a folder."""
 T = TypeVar("T")
 
 
@@ -68,7 +67,7 @@ class KnowledgeBase:
 
     Raises:
         KnowledgeBaseError: there is no such file, it is no knowledge base, or it has another schema version.
-        BundleError: the folder is a bundle whose knowledge base is missing or damaged.
+        BundleError: the folder is a bundle whose knowledge base is missing or damaged, or another part of a bundle.
     """
 
     held: object = None
@@ -76,17 +75,17 @@ class KnowledgeBase:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         given = Path(path).absolute()
-        self.path = given / FILE if given.is_dir() else given
+        self.path = given / KB_FILE if given.is_dir() else given
         if given.is_dir() and not self.path.exists() and (given / MANIFEST).exists():
             self.held = bundle = Opened(given)
             bundle.check("kb")
-            self.path = bundle.part("kb") / FILE
+            self.path = bundle.part("kb") / KB_FILE
         if not self.path.is_file():
-            raise KnowledgeBaseError("there is no knowledge base", path=self.path, remedy=REMEDY)
+            raise nothing_at(Path(path))
         self._reader = Reader(self.path)
         self._meta: dict[str, str] = dict(map(tuple, self._reader.rows(queries.META)))
         if self._meta.get("application") != APPLICATION:
-            raise KnowledgeBaseError("is no medlink knowledge base", path=self.path, remedy=REMEDY)
+            raise KnowledgeBaseError("is no medlink knowledge base", path=self.path, remedy=OTHER)
         if self._meta.get("schema_version") != str(SCHEMA_VERSION):
             raise KnowledgeBaseError(
                 f"has schema version {self._meta.get('schema_version')}, this medlink reads {SCHEMA_VERSION}",

@@ -8,7 +8,7 @@ from typing import Any
 import spacy
 from spacy.language import Language
 from spacy.tokenizer import Tokenizer
-from spacy.util import compile_infix_regex, compile_prefix_regex
+from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
 
 from medlink.errors import ConfigError
 from medlink.language.languages import languages
@@ -16,8 +16,11 @@ from medlink.language.tags import base
 from medlink.linking.options import known_tag
 from medlink.notes.reading import Note
 
-_GLUED = r"(?<=[^\W\d])[.,:;/()\-–]+(?=\w)|(?<=\w)[.,:;/()\-–]+(?=[^\W\d])|(?<=[.,:;])(?=[^\W\d])"
-_LEADING = r"[\-–•*]"
+_MARKS = r"""[.,:;/()\-–+|"<>\[\]{}=&*_#~\\^!?…→•·“”„«»‹›]"""
+# an apostrophe may be of a word ("Crohn's"), but not beside another mark
+_RUN = f"['’‘]*(?:{_MARKS}['’‘]*)+"
+_GLUED = rf"(?<=[^\W\d]){_RUN}(?=\w)|(?<=\w){_RUN}(?=[^\W\d])|(?<=[.,:;])(?=[^\W\d])"
+_LEADING, _TRAILING = r"[\-–•*|~\\_^→]", r"[*|~\\_^→<=]"
 _ENOUGH = 10_000  # characters that tell a language
 
 
@@ -59,8 +62,8 @@ class NoteLanguages:
 def blank(language: str) -> Language:
     """spaCy's blank pipeline of a language, with its tokeniser parting glued words too.
 
-    Notes lose blanks behind punctuation ("dose.,ALLERGIES") and put marks before words ("-Nierenzyste"); a mention must
-    not take the marks with it.
+    Notes lose blanks behind punctuation ("dose.,ALLERGIES"), put marks before words ("-Nierenzyste"), and have tables
+    and markup in them ("Fieber|Husten", "<b>Fieber</b>"); a mention must not take the marks with it.
 
     Raises:
         ConfigError: spaCy has no rule-based tokeniser for it.
@@ -79,6 +82,7 @@ def blank(language: str) -> Language:
         )
     tokenizer.infix_finditer = compile_infix_regex([*(nlp.Defaults.infixes or ()), _GLUED]).finditer
     tokenizer.prefix_search = compile_prefix_regex([*(nlp.Defaults.prefixes or ()), _LEADING]).search
+    tokenizer.suffix_search = compile_suffix_regex([*(nlp.Defaults.suffixes or ()), _TRAILING]).search
     # "pain.nan" is no address
     tokenizer.url_match = None
     return nlp

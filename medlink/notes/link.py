@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, cast
@@ -28,7 +28,9 @@ class Report:
     """What a run did: notes read, mentions in them, those that were linked, and the notes that were not (``problems``).
 
     The latter come without their text; each says why. ``left_out`` counts the files of folders that were not read, by
-    ending; ``before`` the notes that were finished by the run that is resumed.
+    ending; ``before`` the notes that were finished by the run that is resumed. ``same_id`` counts the notes that have
+    the id of a note before them, so that the output does not tell which of them a line is of; ``first_same_id`` is the
+    first of them, without its text.
     """
 
     notes: int = 0
@@ -37,6 +39,8 @@ class Report:
     problems: list[Note] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     before: int = 0
+    same_id: int = 0
+    first_same_id: Note | None = None
 
 
 def link_notes(
@@ -81,7 +85,7 @@ def link_notes(
     done = writer.open(Job(key, (*source.reads(), pipeline.bundle.folder), versions, resume, source.resumable))
     report = Report(left_out=source.left_out)
     try:
-        notes = source.notes()
+        notes = _watched(source.notes(), report)
         kept = report.before = sum(1 for _ in islice(notes, done))
         for batch in link_all(pipeline, notes, processes):
             report.notes += len(batch)
@@ -100,12 +104,25 @@ def link_notes(
         writer.commit(done)
         if done and len(report.problems) == done:
             first = report.problems[0]
-            raise InputError(f"no note could be read; the first: {first.problem}", path=first.place or first.note_id)
+            said = f"no note could be read; the first: {first.problem}"
+            raise InputError(said, path=first.place or first.note_id, remedy=first.remedy)
     except BaseException as error:
         writer.close(error)
         raise
     writer.close()
     return report
+
+
+def _watched(notes: Iterable[Note], report: Report) -> Iterator[Note]:
+    """The notes; those with the id of an earlier one are counted. Memory grows by some 60 bytes for each."""
+    seen = set[int]()
+    for note in notes:
+        key = hash(note.note_id)
+        if key in seen and note.problem is None:
+            report.same_id += 1
+            report.first_same_id = report.first_same_id or replace(note, text="")
+        seen.add(key)
+        yield note
 
 
 class _Source:

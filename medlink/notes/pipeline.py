@@ -86,13 +86,13 @@ class NotePipeline:
     def _read(self, note: Note) -> tuple[LinkedNote, list[Described]]:
         try:
             if note.problem is not None:
-                raise InputError(note.problem)
+                raise InputError(note.problem, remedy=note.remedy)
             if len(note.text) > MAX_LENGTH:
                 raise InputError(f"{len(note.text):,} characters, {MAX_LENGTH:,} at most")
             language = self._languages.of(note)
             return LinkedNote(note, language), self._reader(language).read(note.text)
         except MedlinkError as error:
-            return LinkedNote(replace(note, text="", problem=error.message)), []
+            return LinkedNote(replace(note, text="", problem=error.message, remedy=error.remedy)), []
 
     def _reader(self, language: str) -> _Reader:
         if language not in self._readers:

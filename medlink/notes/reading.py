@@ -28,7 +28,7 @@ _LONGEST = 1 << 28  # bytes of a line: the longest note that is linked, each cha
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A note, or why it could not be read (``problem``, without its text).
+    """A note, or why it could not be read (``problem``, without its text) and what helps (``remedy``).
 
     ``place`` is its file and line where ``note_id`` does not say so.
     """
@@ -38,6 +38,7 @@ class Note:
     language: str | None = None
     problem: str | None = None
     place: str | None = None
+    remedy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,8 @@ def read_notes(inputs: Sequence[str], fields: Fields | None = None, encoding: st
                 yield Note(given, file.text())
         except InputError as error:
             cause = error.__cause__
-            said = cause.strerror if isinstance(cause, OSError) else _not_decoded(cause)
-            yield Note(given, problem=said or error.message)
+            said, remedy = (cause.strerror, error.remedy) if isinstance(cause, OSError) else _not_decoded(cause)
+            yield Note(given, problem=said or error.message, remedy=remedy or error.remedy)
 
 
 def _first_line(stream: BinaryIO) -> bytes:
@@ -129,10 +130,12 @@ def _is_object(line: bytes, encoding: str) -> bool:
     return False
 
 
-def _not_decoded(error: BaseException | None) -> str:
+def _not_decoded(error: BaseException | None) -> tuple[str, str | None]:
+    """What is wrong and what helps where text was in another encoding; else nothing."""
     if not isinstance(error, UnicodeDecodeError):
-        return ""
-    return f"not {error.encoding.upper()} at byte {error.start}, see --encoding"
+        return "", None
+    said = f"not {error.encoding.upper()} at byte {error.start}, see --encoding"
+    return said, "name the encoding that all notes have, such as latin-1, or convert them"
 
 
 class _StandardInput(BytesIO):
@@ -154,7 +157,8 @@ class _Input(LineFile):
 
     def bad(self, kind: str, line: int, detail: str = "") -> None:
         """Keep a bad line."""
-        self._bad.append(Note(f"{self._named}:{line}", problem=_not_decoded(sys.exception()) or kind))
+        said, remedy = _not_decoded(sys.exception())
+        self._bad.append(Note(f"{self._named}:{line}", problem=said or kind, remedy=remedy))
 
     def notes(self, fields: Fields) -> Iterator[Note]:
         """The notes of JSON lines."""
@@ -170,14 +174,16 @@ def _note(line: str, place: str, fields: Fields) -> Note:
     try:
         row = parse_json(line)
     except json.JSONDecodeError:
-        return Note(place, problem="not JSON")
+        return Note(place, problem="not JSON", remedy="give one JSON object a line, or name a text so: NAME.txt")
     except ValueError as error:
         return Note(place, problem=f"JSON that cannot be used: {error}")
     if not isinstance(row, dict) or not isinstance(row.get(fields.text), str):
-        return Note(place, problem=f"no field {fields.text!r} with a text")
+        remedy = "name the field of the text with --text-field, in Python with Fields(text=...)"
+        return Note(place, problem=f"no field {fields.text!r} with a text", remedy=remedy)
     language, named = row.get(fields.language), row.get(fields.note_id)
     if isinstance(named, bool | dict | list):
-        return Note(place, problem=f"the field {fields.note_id!r} is no text and no number")
+        remedy = "name the field of the id with --id-field, in Python with Fields(note_id=...)"
+        return Note(place, problem=f"the field {fields.note_id!r} is no text and no number", remedy=remedy)
     # NaN is what Python writes for an id that is missing
     missing = named is None or (isinstance(named, float) and math.isnan(named))
     note_id = place if missing else str(named)

@@ -294,7 +294,7 @@ def test_a_spreadsheet_is_no_text(head: bytes, tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
         for read in (read_table, read_terms):
             with pytest.raises(
-                InputError, match=r"is a spreadsheet file, .*Remedy: save a spreadsheet as CSV in UTF-8"
+                InputError, match=r"is a spreadsheet or document file, .*Remedy: save a spreadsheet as CSV in UTF-8"
             ):
                 list(read(tmp_path / name).texts if read is read_terms else read(tmp_path / name))
 

@@ -84,3 +84,28 @@ def test_a_given_language_holds_for_all_notes(demo_path: Path) -> None:
 
 def test_glued_words_are_parted() -> None:
     assert [token.text for token in blank("en").tokenizer("pain.nan -cyst")] == ["pain", ".", "nan", "-", "cyst"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Fieber+Husten", '"Fieber","Husten"', 'Diagnose:"Fieber",Husten', "Fieber|Husten", "|Fieber|Husten|",
+        "<b>Fieber</b><br/>Husten", "Fieber;Husten", "Fieber/Husten", "'Fieber','Husten'", "[Fieber][Husten]",
+        "{Fieber}{Husten}", "Fieber_Husten", "*Fieber*Husten*", "Fieber\\Husten", "Fieber→Husten", "Fieber&Husten",
+        "„Fieber“,„Husten“", "Fieber<38=Husten", "Fieber\u00a0+\tHusten",
+    ],
+)  # fmt: skip
+def test_mentions_that_marks_glue(text: str, demo_path: Path) -> None:
+    (note,) = NotePipeline(demo_path, language="de").link([Note("n", text)])
+    assert [text[one.start : one.end] for one in note.mentions] == ["Fieber", "Husten"]
+    assert [one.link.concept_id for one in note.mentions] == ["DEMO:0209", "DEMO:0226"]
+    assert [one.link.mention for one in note.mentions] == ["Fieber", "Husten"]
+
+
+def test_marks_inside_a_word_part_nothing(tmp_path: Path) -> None:
+    """What a terminology writes with a mark is found whole, and an apostrophe is of its word."""
+    names = [("Crohn's disease", "en"), ("HER2/neu", "en"), ("Na+/K+-ATPase", "en")]
+    text = "Crohn's disease, HER2/neu,Na+/K+-ATPase"
+    (note,) = NotePipeline(bundle(tmp_path, *names), language="en").link([Note("n", text)])
+    assert [text[one.start : one.end] for one in note.mentions] == [name for name, _ in names]
+    assert [token.text for token in blank("en").tokenizer("Crohn's")] == ["Crohn", "'s"]
