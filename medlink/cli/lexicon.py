@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from medlink.cli.options import PATH, Commands, one_language
+from medlink.cli.options import PATH, Commands, lexicon_folders, one_language
 from medlink.errors import InputError
 from medlink.files.escapes import visible
+from medlink.files.problems import counted
+from medlink.language.tags import base
 
 if TYPE_CHECKING:
     from medlink.language.lexicon import Abbreviation, Entry, Lexicon
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 20  # collisions that are shown
-_folders: Callable[[F], F] = click.option(
-    "--lexicon", "folders", multiple=True, type=PATH, help="Folder of your own tables; may be repeated."
-)
 _as_json: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
@@ -32,7 +31,7 @@ def lexicon() -> None:
 @lexicon.command()
 @click.argument("word")
 @one_language("Language of WORD, such as de; all when left out.")
-@_folders
+@lexicon_folders
 @_as_json
 def show(word: str, language: str | None, folders: tuple[Path, ...], as_json: bool) -> None:
     """Show the families, terms and meanings of WORD: a word, an expression, an abbreviation or a part of a word.
@@ -48,7 +47,11 @@ def show(word: str, language: str | None, folders: tuple[Path, ...], as_json: bo
         found = {"entries": list(map(to_dict, entries)), "abbreviations": list(map(to_dict, short))}
         click.echo(visible(json.dumps(found, ensure_ascii=False)))
     elif not entries and not short:
-        click.echo(f"the lexicon does not know {word!r}", err=True)
+        held = {tag for found in known.counts().values() for tag in found} - {"entries"}
+        if language is not None and base(language) not in map(base, held):
+            click.echo(f"the lexicon has nothing in {language}; it has {', '.join(sorted(held))}", err=True)
+        else:
+            click.echo(f"the lexicon does not know {word!r}", err=True)
     else:
         shown = [*map(_told, short), *("\n".join(_lines(known, entry)) for entry in entries)]
         click.echo("\n".join(visible(line) for part in shown for line in part.split("\n")))
@@ -78,7 +81,7 @@ def _told(one: Abbreviation) -> str:
 
 
 @lexicon.command()
-@_folders
+@lexicon_folders
 @_as_json
 def info(folders: tuple[Path, ...], as_json: bool) -> None:
     """Count the entries of each table, and their members by language."""
@@ -91,7 +94,7 @@ def info(folders: tuple[Path, ...], as_json: bool) -> None:
     for table, found in counts.items():
         entries = found.pop("entries")
         members = ", ".join(f"{language} {count:,}" for language, count in sorted(found.items()))
-        click.echo(f"{table}: {entries:,} entries" + (f" ({members})" if members else ""))
+        click.echo(f"{table}: {entries:,} entr{'y' if entries == 1 else 'ies'}" + (f" ({members})" if members else ""))
 
 
 @lexicon.command()
@@ -99,7 +102,7 @@ def info(folders: tuple[Path, ...], as_json: bool) -> None:
 def check(folder: Path) -> None:
     """Read the tables of FOLDER, and name words that stand in several families without the mark 'amb'.
 
-    The exit code is 1 where a row cannot be read, or where there are such words.
+    The exit code is 1 where there are such words, or where a row cannot be read or contradicts another one.
     """
     from medlink.language.lexicon import Lexicon
 
@@ -109,6 +112,8 @@ def check(folder: Path) -> None:
         click.echo(visible(f"{language}: {form}: {', '.join(names)}"))
     if own:
         raise InputError(
-            f"{len(own)} forms stand in several families", path=folder, remedy="mark them amb, or take them out of one"
+            f"{counted(len(own), 'form')} stand{'s' * (len(own) == 1)} in several families",
+            path=folder,
+            remedy="mark each amb, or take it out of all families but one",
         )
     click.echo(visible(f"{folder}: every row can be read, and no form stands in several families unmarked"))

@@ -92,6 +92,18 @@ class Abbreviation:
     note: str = ""
 
 
+class Sense(NamedTuple):
+    """What an ambiguous word means where one of the words ``beside`` stands in the same name; by default, without any.
+
+    ``family`` is ``-`` where none of its families is meant.
+    """
+
+    word: str
+    language: str
+    family: str
+    beside: tuple[str, ...]
+
+
 class Opposite(NamedTuple):
     """Two entries, by name, that exclude each other in one place of a phrase."""
 

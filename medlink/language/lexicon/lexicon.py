@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from functools import cached_property
@@ -11,12 +10,12 @@ from pathlib import Path
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
-from medlink.language.lexicon.entries import WHOLE, Abbreviation, Entry, Member, Opposite
-from medlink.language.lexicon.tables import OPPOSITES, read_folder
+from medlink.language.lexicon.entries import WHOLE, Abbreviation, Entry, Member, Opposite, Sense
+from medlink.language.lexicon.tables import OPPOSITES, SAME, SENSES, read_folder, shortened
 from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
 
-_SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "lexicon"
+SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "lexicon"
 _Found = tuple[int, Member]
 
 
@@ -37,6 +36,8 @@ class Lexicon:
         opposites: pairs of entries.
         function_words: kinds of articles, prepositions and the like, by language and word.
         inflected: lemmas of irregular forms, by language and exact form.
+        same: pairs of families that say the same.
+        senses: what ambiguous words mean, by default and beside other words.
         names: ``person`` or ``place`` by names that terminologies hold, such as *Charcot*.
 
     >>> [entry.name for entry, _ in Lexicon().find("hepatisch", "de")]
@@ -49,9 +50,11 @@ class Lexicon:
         self.opposites: list[Opposite] = []
         self.function_words: dict[str, dict[str, str]] = defaultdict(dict)
         self.names: dict[str, str] = {}
+        self.same: list[tuple[str, str]] = []
+        self.senses: list[Sense] = []
         self.inflected: dict[str, dict[str, str]] = defaultdict(dict)
         self._stems: dict[str, dict[str, list[_Found]]] = {}
-        for folder in (_SHIPPED, *map(Path, folders)):
+        for folder in (SHIPPED, *map(Path, folders)):
             rows = read_folder(folder)
             self.entries += rows.entries
             self.abbreviations += rows.abbreviations
@@ -61,12 +64,18 @@ class Lexicon:
             for language, form, lemma in rows.inflected:
                 self.inflected[language][normalise(form)] = lemma
             known = {entry.name for entry in self.entries}
-            for line, one in rows.opposites:
-                for name in one[1:]:
+            named: list[tuple[str, int, tuple[str, ...]]]
+            named = [(OPPOSITES, line, one[1:]) for line, one in rows.opposites]
+            named += [(SAME, line, one) for line, one in rows.same]
+            named += [(SENSES, line, (one.family,)) for line, one in rows.senses if one.family != "-"]
+            for table, line, names in named:
+                for name in names:
                     if name not in known:
-                        message, path = f"no family, term or affix {name!r}", folder / OPPOSITES
+                        message, path = f"no family, term or affix {name!r}", folder / table
                         raise InputError(message, path=path, line=line, remedy="write the name of its line")
-                self.opposites.append(one)
+            self.opposites += [one for _, one in rows.opposites]
+            self.same += [one for _, one in rows.same]
+            self.senses += [one for _, one in rows.senses]
 
     def find(self, word: str, language: str | None = None) -> list[tuple[Entry, Member]]:
         """Entries that have a word or an expression, with the member that it is, in the order of the tables.
@@ -120,11 +129,11 @@ class Lexicon:
 
         Where no meaning has these capitals, they do not count either.
         """
-        asked = _shortened(text)
+        asked = shortened(text)
         alike = self._by_letters.get(asked.casefold(), [])
         if language is not None:
             alike = [one for one in alike if base(one.language) == base(language)]
-        found = [one for one in alike if asked in map(_shortened, one.forms)] or alike
+        found = [one for one in alike if asked in map(shortened, one.forms)] or alike
         return sorted(found, key=lambda one: (one.language, -one.weight))
 
     @cached_property
@@ -132,7 +141,7 @@ class Lexicon:
         """Meanings of abbreviations by their letters, without capitals."""
         found: dict[str, list[Abbreviation]] = defaultdict(list)
         for one in self.abbreviations:
-            for letters in dict.fromkeys(_shortened(form).casefold() for form in one.forms):
+            for letters in dict.fromkeys(shortened(form).casefold() for form in one.forms):
                 found[letters].append(one)
         return found
 
@@ -146,7 +155,7 @@ class Lexicon:
         for entry in self.entries:
             counts[entry.table]["entries"] += 1
             counts[entry.table].update(member.language for member in entry.members)
-        distinct = {(one.language, _shortened(form)) for one in self.abbreviations for form in one.forms}
+        distinct = {(one.language, shortened(form)) for one in self.abbreviations for form in one.forms}
         counts["abbreviation"].update(language for language, _ in distinct)
         counts["abbreviation"]["entries"] = len(self.abbreviations)
         counts["opposite"]["entries"] = len(self.opposites)
@@ -162,12 +171,3 @@ class Lexicon:
                 for language, shown in dict.fromkeys((m.language, m.hyphened) for m in plain):
                     where[language, shown].append(entry.name)
         return {form: tuple(names) for form, names in where.items() if len(names) > 1}
-
-
-def _shortened(text: str) -> str:
-    """An abbreviation without dots and blanks.
-
-    >>> _shortened("Z. n."), _shortened("i.v.")
-    ('Zn', 'iv')
-    """
-    return re.sub(r"[.\s]", "", text)

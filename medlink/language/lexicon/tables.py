@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -22,12 +23,13 @@ from medlink.language.lexicon.entries import (
     Entry,
     Member,
     Opposite,
+    Sense,
 )
 from medlink.language.tags import language_tag
 
 FAMILIES, TERMS, AFFIXES, OPPOSITES = "families.tsv", "terms.tsv", "affixes.tsv", "opposites.tsv"
 ABBREVIATIONS, FUNCTION_WORDS, NAMES = "abbreviations_{}.tsv", "function_words.tsv", "names.tsv"
-INFLECTED = "inflected.tsv"
+INFLECTED, SENSES, SAME = "inflected.tsv", "senses.tsv", "same.tsv"
 """Tables of a folder; that of abbreviations has the tag of its language in its name."""
 _KINDS = ("disease", "finding", "procedure", "anatomy", "test", "drug", "device", "organism", "text", "person")
 TERM_KINDS = frozenset((*_KINDS, "other"))
@@ -48,11 +50,14 @@ _COLUMNS = {
     FUNCTION_WORDS: ("word", "language", "kind"),
     NAMES: ("name", "kind"),
     INFLECTED: ("form", "language", "lemma"),
+    SENSES: ("word", "language", "family", "beside"),
+    SAME: ("one", "other"),
 }
 _OF_ABBREVIATIONS = ("abbreviation", "long", "english", "kind", "weight", "field", "safe")
 _BETWEEN = " | "
 _NO_LANGUAGE = ("kind", "note")
 _MEMBER = re.compile(r"([^{}|]*[^{}|\s]) *(?:\{([^{}]*)\})?")
+_ROUNDING = 0.010001  # of weights that add up to 1
 _REMEDY = "mend the row as docs/lexicon.md says"
 
 
@@ -65,6 +70,8 @@ class Rows(NamedTuple):
     function_words: list[tuple[str, str, str]]
     names: list[tuple[str, str]]
     inflected: list[tuple[str, str, str]]
+    senses: list[tuple[int, Sense]]
+    same: list[tuple[int, tuple[str, str]]]
 
 
 def read_folder(folder: Path) -> Rows:
@@ -76,6 +83,10 @@ def read_folder(folder: Path) -> Rows:
     Raises:
         InputError: the folder, all tables or a column are missing, or a row cannot be read.
     """
+    if folder.is_file():
+        raise InputError(
+            "is a file, a folder is needed", path=folder, remedy=f"name the folder it is in: {folder.parent}"
+        )
     if not folder.is_dir():
         raise InputError("no such folder", path=folder, remedy="name a folder with tables of a lexicon")
     short = sorted(folder.glob(ABBREVIATIONS.format("*")))
@@ -85,19 +96,26 @@ def read_folder(folder: Path) -> Rows:
     for path in sorted(folder.glob("*.tsv")):
         if path.name not in _COLUMNS and path not in short:
             raise InputError("is no table of a lexicon", path=path, remedy=f"name it as one of {', '.join(_COLUMNS)}")
-    rows = Rows([], [], [], [], [], [])
+    rows = Rows([], [], [], [], [], [], [], [])
     for name in (FAMILIES, TERMS, AFFIXES):
-        rows.entries.extend(_entry(*row) for row in _rows(folder / name))
+        rows.entries.extend(_entries(folder / name))
     for path in short:
         language = _language(path.stem.removeprefix(ABBREVIATIONS.partition("{")[0]), path)
-        rows.abbreviations.extend(_abbreviation(*row, language) for row in _rows(path))
+        rows.abbreviations.extend(_abbreviations(path, language))
     for _, line, row in _rows(folder / OPPOSITES):
         rows.opposites.append((line, Opposite(row["kind"], row["one"], row["other"])))
-    for table, _, row in _rows(folder / FUNCTION_WORDS):
-        rows.function_words.append((_language(row["language"], table.lines.path), row["word"], row["kind"]))
+    for table, line, row in _rows(folder / FUNCTION_WORDS):
+        rows.function_words.append((_language(row["language"], table.lines.path, line), row["word"], row["kind"]))
     rows.names.extend((row["name"], row["kind"]) for _, _, row in _rows(folder / NAMES))
-    for table, _, row in _rows(folder / INFLECTED):
-        rows.inflected.append((_language(row["language"], table.lines.path), row["form"], row["lemma"]))
+    for table, line, row in _rows(folder / INFLECTED):
+        rows.inflected.append((_language(row["language"], table.lines.path, line), row["form"], row["lemma"]))
+    for table, line, row in _rows(folder / SENSES):
+        beside = tuple(one.strip() for one in row["beside"].split("|") if one.strip())
+        if not row["word"]:
+            raise _bad(table, line, "no word")
+        language = _language(row["language"], table.lines.path, line)
+        rows.senses.append((line, Sense(row["word"], language, row["family"], beside)))
+    rows.same.extend((line, (row["one"], row["other"])) for _, line, row in _rows(folder / SAME))
     return rows
 
 
@@ -118,13 +136,24 @@ def _bad(table: Table, line: int, message: str) -> InputError:
     return InputError(message, path=table.lines.path, line=line, remedy=_REMEDY)
 
 
-def _language(tag: str, path: StrPath) -> str:
+def _language(tag: str, path: StrPath, line: int | None = None) -> str:
     found = language_tag(tag)
     if found is None:
         raise InputError(
-            f"{tag!r} is no language", path=path, remedy="name columns and files by BCP 47 tags, such as de"
+            f"{tag!r} is no language", path=path, line=line, remedy="name columns and files by BCP 47 tags, such as de"
         )
     return found
+
+
+def _entries(path: Path) -> Iterator[Entry]:
+    """Families, terms or affixes, each name once."""
+    lines: dict[str, int] = {}
+    for table, line, row in _rows(path):
+        entry = _entry(table, line, row)
+        if first := lines.get(entry.name):
+            raise _bad(table, line, f"{entry.name!r} stands in line {first} already: one row for each name")
+        lines[entry.name] = line
+        yield entry
 
 
 def _entry(table: Table, line: int, row: Mapping[str, str]) -> Entry:
@@ -158,7 +187,9 @@ def _member(text: str, language: str, table: Table, line: int) -> Member:
     part, genders, plurals, marks = "", [], [], set()
     for tag in filter(None, (found[2] or "").split(",")):
         if tag.startswith("pl="):
-            plurals += tag.removeprefix("pl=").split("/")
+            plurals += [plural.strip() for plural in tag.removeprefix("pl=").split("/")]
+            if not all(plurals):
+                raise _bad(table, line, f"empty plural of {form!r}")
         elif tag in GENDERS:
             genders.append(tag)
         elif tag in PARTS:
@@ -168,6 +199,32 @@ def _member(text: str, language: str, table: Table, line: int) -> Member:
         else:
             raise _bad(table, line, f"unknown tag {tag!r} of {form!r}")
     return Member(form, language, place, part, tuple(genders), tuple(plurals), frozenset(marks))
+
+
+def shortened(text: str) -> str:
+    """An abbreviation without dots and blanks.
+
+    >>> shortened("Z. n."), shortened("i.v.")
+    ('Zn', 'iv')
+    """
+    return re.sub(r"[.\s]", "", text)
+
+
+def _abbreviations(path: Path, language: str) -> Iterator[Abbreviation]:
+    """Meanings of abbreviations; the shares of one add up to 1 at most, and one of them at most is safe."""
+    weights: dict[str, float] = defaultdict(float)
+    safe: dict[str, int] = {}
+    for table, line, row in _rows(path):
+        one = _abbreviation(table, line, row, language)
+        for form in dict.fromkeys(map(shortened, one.forms)):
+            weights[form] += one.weight
+            if weights[form] > 1 + _ROUNDING:
+                raise _bad(table, line, f"the weights of {form!r} add up to {weights[form]:.2f}, at most 1 expected")
+            if one.safe and form in safe:
+                raise _bad(table, line, f"{form!r} is safe in line {safe[form]} already: one meaning at most may be")
+            if one.safe:
+                safe[form] = line
+        yield one
 
 
 def _abbreviation(table: Table, line: int, row: Mapping[str, str], language: str) -> Abbreviation:

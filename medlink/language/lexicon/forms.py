@@ -1,0 +1,296 @@
+"""The forms of a lexicon as one trie: from a form to the meanings that have it, without reading the tables.
+
+A *meaning* is a number: that of a family, and of the terms and affixes that say the same (:func:`meanings_of`). An
+encoder and a bundle hold the forms that they were made with, so that what they know stays theirs whatever happens to
+the tables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, cached_property
+from pathlib import Path
+from string import ascii_lowercase
+from typing import NamedTuple
+
+import marisa_trie
+from rapidfuzz.distance import OSA
+
+from medlink.errors import EncoderError
+from medlink.files.folders import StrPath
+from medlink.files.json import json_text, read_json
+from medlink.language.lexicon.entries import FIRST, LAST, WHOLE, Abbreviation, Member
+from medlink.language.lexicon.lexicon import SHIPPED, Lexicon
+from medlink.language.text import Inflector, normalise
+
+TRIE, MEANINGS = "families.marisa", "families.json"
+"""The files of a folder that :meth:`Forms.save` writes."""
+WORD, STEM, PREFIX, SUFFIX, PHRASE, FUNCTION, SENSE, INFLECTED_SENSE = "wsflpxmi"
+"""Kinds of forms: a word, its inflected form, a first and a last part of words, several words, a function word, an
+ambiguous word alone and with another one beside it, the same of inflected forms."""
+AMBIGUOUS, AFFIX, SHORT, OTHER, NOTHING = 1, 2, 4, 8, 16
+"""Marks of a form: of several meanings, of no word's root, an abbreviation, neither noun nor adjective, none of its
+meanings."""
+OWN = "o"
+"""Kind of a word that names are made of and the lexicon lacks."""
+_RECORD = ">IB"  # the greatest byte first: values come sorted
+_GRAMMAR = ("adjective", "noun")  # kinds of affixes that make words of others and mean nothing themselves
+_PLACES = {FIRST: PREFIX, LAST: SUFFIX, WHOLE: WORD}
+
+
+class Form(NamedTuple):
+    """A meaning that a form has, with its marks."""
+
+    meaning: int
+    marks: int
+
+
+class Forms:
+    """All forms of a lexicon.
+
+    Args:
+        trie: meanings by kind, language and form.
+        names: of the meanings.
+        languages: that have a form.
+
+    Attributes:
+        keys: ``names`` as 32-bit numbers, which are the same in every lexicon that has the name.
+        opposites: pairs of meanings that exclude each other in one place of a name.
+
+    >>> forms = Forms.of(Lexicon())
+    >>> [forms.names[one.meaning] for one in forms.find(WORD, "de", "leber")]
+    ['liver']
+    """
+
+    def __init__(
+        self,
+        trie: marisa_trie.RecordTrie,
+        names: list[str],
+        languages: list[str],
+        opposites: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self._trie, self.names, self.languages, self.opposites = trie, names, languages, list(opposites)
+        self.keys = [zlib.crc32(name.encode()) for name in names]
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of everything that decides what a name means."""
+        digest = hashlib.sha256(self._trie.tobytes())
+        digest.update("\n".join([*self.languages, *self.names, *map(str, self.opposites)]).encode())
+        return digest.hexdigest()[:32]
+
+    def find(self, kind: str, language: str, form: str) -> list[Form]:
+        """The meanings of a form, in the order of the lexicon."""
+        return [Form(*found) for found in self._trie.get(f"{kind}{language} {form}", ())]
+
+    def beginnings(self, kind: str, language: str, text: str) -> Iterator[tuple[int, list[Form]]]:
+        """Every form that a text begins with: its length, and its meanings."""
+        head = f"{kind}{language} "
+        for key in self._trie.prefixes(head + text):
+            yield len(key) - len(head), [Form(*found) for found in self._trie[key]]
+
+    def spelt_like(self, kind: str, language: str, word: str) -> Iterator[str]:
+        """The forms that differ from a word by one typing error: a letter more, less or another, or two changed."""
+        head, half = f"{kind}{language} ", len(word) // 2
+        for key in self._trie.iterkeys(head + word[:half]):
+            form = key[len(head) :]
+            if abs(len(form) - len(word)) < 2 and OSA.distance(word, form, score_cutoff=1) == 1:
+                yield form
+        # the error is in the first half: all errors there are
+        first, rest = word[: half + 1], word[half + 1 :]
+        for at in range(len(first)):
+            before, after = first[:at], first[at + 1 :]
+            others = [before + after, before + after[:1] + first[at] + after[1:]]
+            others += [before + letter + tail for letter in ascii_lowercase for tail in (after, first[at:])]
+            yield from (
+                form for form in (other + rest for other in others) if form != word and head + form in self._trie
+            )
+
+    def with_words(self, words: Iterable[str]) -> Forms:
+        """The same forms and further words that mean themselves: names are made of them."""
+        own = ((f"{OWN} {word}", Form(0, 0)) for word in words)
+        trie = marisa_trie.RecordTrie(_RECORD, sorted({*self._trie.iteritems(), *own}))
+        return Forms(trie, self.names, self.languages, self.opposites)
+
+    def is_own(self, word: str) -> bool:
+        """Whether a word is one of :meth:`with_words`."""
+        return f"{OWN} {word}" in self._trie
+
+    def begins(self, language: str, stem: str) -> bool:
+        """Whether a phrase of several words begins with this one."""
+        return next(iter(self._trie.iterkeys(f"{PHRASE}{language} {stem} ")), None) is not None
+
+    def is_function_word(self, language: str, form: str) -> bool:
+        """Whether a word is an article, preposition or the like, and no negation."""
+        return f"{FUNCTION}{language} {form}" in self._trie
+
+    @classmethod
+    def of(cls, lexicon: Lexicon) -> Forms:
+        """Compile a lexicon; takes seconds, and memory with the number of its members."""
+        meanings, names = meanings_of(lexicon)
+        languages = sorted({member.language for entry in lexicon.entries for member in entry.members})
+        # the stems of words that many members share are found once
+        stems: dict[str, Callable[[str], str]] = {tag: cache(Inflector(tag).form) for tag in languages}
+        rows: dict[str, set[Form]] = defaultdict(set)
+        for entry, meaning in zip(lexicon.entries, meanings, strict=True):
+            for member in entry.members if meaning is not None else ():
+                one = Form(meaning or 0, _marks(member) | AFFIX * (entry.table == "affix"))
+                for key in _keys(member, stems[member.language]):
+                    rows[key].add(one)
+        pairs = zip(lexicon.entries, meanings, strict=True)
+        of_families = {meaning for entry, meaning in pairs if entry.table == "family"}
+        more: list[tuple[str, list[Form]]] = []
+        for language, lemmas in lexicon.inflected.items():
+            for form, lemma in lemmas.items():
+                found = [one for one in _found(lemma, language, rows, stems) if not one.marks & (AFFIX | SHORT)]
+                more.append((f"{WORD}{language} {form}", [one for one in found if one.meaning in of_families]))
+        for short in lexicon.abbreviations:
+            meant = [Form(meaning, SHORT) for meaning in _meant(short, rows, stems)]
+            more += [(key, meant) for key in _letters(short)]
+        for language, kinds in lexicon.function_words.items():
+            said = (normalise(word) for word, kind in kinds.items() if kind != "negation")
+            more += [(f"{FUNCTION}{language} {word}", [Form(0, 0)]) for word in said]
+        numbers = {entry.name: meaning for entry, meaning in zip(lexicon.entries, meanings, strict=True)}
+        for sense in lexicon.senses:
+            meant = [Form(numbers.get(sense.family) or 0, NOTHING * (sense.family == "-"))]
+            stem = stems.get(sense.language, normalise)
+            for kind, said_as in ((SENSE, normalise), (INFLECTED_SENSE, stem)):
+                words = [f"{said_as(sense.word)} {said_as(other)}" for other in sense.beside] or [said_as(sense.word)]
+                more += [(f"{kind}{sense.language} {word}", meant) for word in words]
+        for key, added in more:
+            rows[key].update(added)
+        opposed = {(numbers[one], numbers[other]) for _, one, other in lexicon.opposites}
+        opposites = sorted((a, b) for a, b in opposed if a is not None and b is not None and a != b)
+        trie = marisa_trie.RecordTrie(_RECORD, sorted((key, one) for key, found in rows.items() for one in found))
+        return cls(trie, names, languages, opposites)
+
+    def save(self, folder: Path) -> None:
+        """Write two files into a folder."""
+        self._trie.save(str(folder / TRIE))
+        (folder / MEANINGS).write_text(
+            json_text({"languages": self.languages, "names": self.names, "opposites": self.opposites}), encoding="utf-8"
+        )
+
+    @classmethod
+    def load(cls, folder: Path) -> Forms:
+        """Open what :meth:`save` wrote; the trie is memory-mapped.
+
+        Raises:
+            EncoderError: a file is missing or damaged.
+        """
+        try:
+            raw = read_json(folder / MEANINGS)
+            trie = marisa_trie.RecordTrie(_RECORD).mmap(str(folder / TRIE))
+            return cls(trie, list(raw["names"]), list(raw["languages"]), [(a, b) for a, b in raw["opposites"]])
+        except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+            raise EncoderError(f"the word families cannot be read: {error}", path=folder) from error
+
+
+def forms_of(folders: Sequence[StrPath]) -> Forms:
+    """The forms of the lexicon that ships, together with those of folders of a house."""
+    return Forms.of(Lexicon(folders)) if folders else shipped_forms()
+
+
+def shipped_forms() -> Forms:
+    """The forms of the lexicon that ships, compiled; a test holds them to its tables."""
+    return Forms.load(SHIPPED)
+
+
+def meanings_of(lexicon: Lexicon) -> tuple[list[int | None], list[str]]:
+    """The meaning of each entry, ``None`` where it has none of its own, and the names of the meanings.
+
+    Entries of one name have one meaning, and those of which the lexicon says so (``same.tsv``). A term or an affix is
+    also of the meaning of the first family with which it shares two members that are marked ambiguous in neither, or
+    the usual member of both in a language.
+    """
+    stands: dict[str, str] = {}
+    for one, other in lexicon.same:
+        stands[other] = stands.get(one, one)
+    where: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+    usual: set[tuple[int, str, str]] = set()
+    shown = [list(dict.fromkeys(_plain(entry.members))) for entry in lexicon.entries]
+    for number, (entry, members) in enumerate(zip(lexicon.entries, shown, strict=True)):
+        for tag in entry.languages:
+            usual.update((number, *member[:2]) for member in [m for m in members if m[0] == tag][:1])
+        for member in members:
+            if entry.table == "family":
+                where[member].append(number)
+    meanings: list[int | None] = []
+    names: list[str] = []
+    places: dict[str, int] = {}
+    for number, (entry, members) in enumerate(zip(lexicon.entries, shown, strict=True)):
+        shared: Counter[int] = Counter()
+        if entry.table != "family":
+            for member in members:
+                for family in where.get(member, ()):
+                    both = {(n, *member[:2]) for n in (number, family)} <= usual
+                    shared[family] += 2 if both else 1
+        same = min((other for other, count in shared.items() if count > 1), default=None)
+        name = stands.get(entry.name, entry.name)
+        if name in places:
+            meanings.append(places[name])
+        elif same is not None:
+            meanings.append(meanings[same])
+        elif entry.table == "affix" and entry.kind in _GRAMMAR:
+            meanings.append(None)
+        else:
+            places[name] = len(names)
+            meanings.append(len(names))
+            names.append(entry.name)
+    return meanings, names
+
+
+def _plain(members: tuple[Member, ...]) -> Iterator[tuple[str, str, str]]:
+    """Language, exact form and place of the members that are not ambiguous."""
+    for member in members:
+        if "amb" not in member.marks:
+            yield member.language, normalise(member.form), member.place
+
+
+def _marks(member: Member) -> int:
+    return (
+        AMBIGUOUS * ("amb" in member.marks)
+        | SHORT * (member.form.isupper() or "abbr" in member.marks)
+        | OTHER * (member.part in ("v", "d"))
+    )
+
+
+def _keys(member: Member, stem: Callable[[str], str]) -> Iterator[str]:
+    """Under which forms a member is found: to the letter, and as a whole word or phrase in its inflected form."""
+    kind, language = _PLACES[member.place], member.language
+    for text in (member.form, *member.plurals):
+        form = normalise(text)
+        if form and " " not in form:
+            yield f"{kind}{language} {form}"
+        # GOT is not the stem of gotas
+        if member.place == WHOLE and form and (" " in form or not member.form.isupper()):
+            stems = " ".join(map(stem, form.split()))
+            yield f"{PHRASE if ' ' in stems else STEM}{language} {stems}"
+
+
+def _found(
+    text: str, language: str, rows: Mapping[str, set[Form]], stems: Mapping[str, Callable[[str], str]]
+) -> Iterable[Form]:
+    """What the members of a language mean that a text is, to the letter or else in another inflection."""
+    form = normalise(text)
+    if language not in stems or not form:
+        return ()
+    inflected = " ".join(map(stems[language], form.split()))
+    kind = PHRASE if " " in inflected else STEM
+    return rows.get(f"{WORD}{language} {form}") or rows.get(f"{kind}{language} {inflected}") or ()
+
+
+def _meant(one: Abbreviation, rows: Mapping[str, set[Form]], stems: Mapping[str, Callable[[str], str]]) -> list[int]:
+    """The meanings of an abbreviation that needs no context."""
+    if not one.safe:
+        return []
+    found = _found(one.long, one.language, rows, stems) or _found(one.english or one.long, "en", rows, stems)
+    return sorted({form.meaning for form in found if not form.marks & AMBIGUOUS})
+
+
+def _letters(one: Abbreviation) -> Iterator[str]:
+    for form in map(normalise, one.forms):
+        yield f"{PHRASE if ' ' in form else WORD}{one.language} {form}"

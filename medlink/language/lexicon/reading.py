@@ -1,0 +1,308 @@
+"""What a name says, word by word: the meanings of each word, of its parts, and of phrases.
+
+A compound is parted into forms of the lexicon: the first parts are combining forms (*hepato-*, *Nieren-*) or German
+nouns with a linking letter, the last is a word, in any inflection, or an ending (*-itis*). Of all ways the one of the
+least cost counts: one for each part, more for what is short, ambiguous or linked without the table saying so. A rest of
+four letters and more that nothing knows may begin a word of whose end more than four are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+
+from medlink.language.lexicon.forms import (
+    AFFIX,
+    AMBIGUOUS,
+    INFLECTED_SENSE,
+    NOTHING,
+    OTHER,
+    OWN,
+    PHRASE,
+    PREFIX,
+    SENSE,
+    SHORT,
+    STEM,
+    SUFFIX,
+    WORD,
+    Form,
+    Forms,
+)
+from medlink.language.text import Inflector, normalise
+
+_MOST = 262_144  # words that a reader remembers at a time
+_SENSES = 3  # meanings of one ambiguous form that are looked at
+_SHORTEST = 6  # letters of the shortest word that is parted
+_LONGEST = 40  # letters of the longest
+_PHRASE = 6  # words of the longest phrase
+_LINKS = {"de": ("", "s", "n", "en", "es", "er", "e", "ns")}
+_RIGHT = 0.03  # what each letter of the last part costs: of two ways with as many parts the one that parts late counts
+_STEM = 3  # letters of the shortest stem of a part
+_SURE = 4  # letters of a part that is hardly there by accident
+_LEARNT = "en"  # which words are read in texts of other languages
+
+
+# A way to part a word: its cost, the meanings of each part, the letters of each.
+_Way = tuple[float, tuple[tuple[int, ...], ...], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a name.
+
+    Attributes:
+        text: its exact form.
+        meanings: that the whole word has; several where it is ambiguous, none where it is unknown.
+        parts: meanings of each part of a compound, first to last; an empty one is a rest that nothing knows.
+        lengths: letters of each part, with what links it to the next.
+        function: whether it is an article, preposition or the like.
+    """
+
+    text: str
+    meanings: tuple[int, ...] = ()
+    parts: tuple[tuple[int, ...], ...] = ()
+    lengths: tuple[int, ...] = ()
+    function: bool = False
+
+    @property
+    def pieces(self) -> list[str]:
+        """The letters of each part of a compound, of any other word all."""
+        ends = list(accumulate(self.lengths))
+        return [self.text[start:end] for start, end in pairwise([0, *ends])] if ends else [self.text]
+
+    @property
+    def known(self) -> bool:
+        """Whether the lexicon has it, or all parts of it."""
+        return self.function or bool(self.meanings) or (bool(self.parts) and all(self.parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A name, read: its words, and phrases as the numbers of their first word and behind their last, with meanings."""
+
+    words: tuple[Word, ...]
+    phrases: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
+
+
+class FamilyReader:
+    """Reads names with the forms of a lexicon; remembers words for as long as it lives, as an :class:`Inflector` does.
+
+    >>> from medlink.language.lexicon import Lexicon
+    >>> forms = Forms.of(Lexicon())
+    >>> word = FamilyReader(forms).read("Unterschenkelödeme", "de").words[0]
+    >>> [[forms.names[meaning] for meaning in part] for part in word.parts]
+    [['lower leg'], ['edema']]
+    """
+
+    def __init__(self, forms: Forms, *, mend: bool = True) -> None:
+        self.forms, self._mends = forms, mend
+        self._inflectors = {language: Inflector(language) for language in forms.languages}
+        self._words: dict[tuple[str, tuple[str, ...]], Word] = {}
+        self._wholes: dict[tuple[str, str], Word | None] = {}
+        self._stems: dict[tuple[str, str], str] = {}
+
+    def read(self, text: str, language: str | None = None) -> Said:
+        """Read a name; without a language, in those that know most of its words."""
+        if max(len(self._words), len(self._wholes), len(self._stems)) >= _MOST:
+            for known in (self._words, self._wholes, self._stems):
+                known.clear()
+        tokens = normalise(text).split()
+        base = (language or "").partition("-")[0]
+        asked = (base,) if base in self._inflectors else self._guess(tokens)
+        words = []
+        for token in tokens:
+            word = self._words.get((token, asked))
+            if word is None:
+                word = self._words[token, asked] = self._word(token, asked)
+            words.append(word)
+        words = [self._meant(word, tokens, asked) if len(word.meanings) > 1 else word for word in words]
+        return Said(tuple(words), tuple(self._phrases(tokens, asked)))
+
+    def _meant(self, word: Word, tokens: Sequence[str], asked: Sequence[str]) -> Word:
+        """An ambiguous word in the sense that it has beside the others, or by default."""
+        for tag in asked:
+            plain = SENSE, tag, word.text, tokens
+            stems = INFLECTED_SENSE, tag, self._stem(word.text, tag), [self._stem(token, tag) for token in tokens]
+            found = self._beside(*plain) or self._beside(*stems) or self._alone(*plain[:3]) or self._alone(*stems[:3])
+            if found is not None:
+                return replace(word, meanings=() if found.marks & NOTHING else (found.meaning,))
+        return word
+
+    def _beside(self, kind: str, language: str, word: str, words: Iterable[str]) -> Form | None:
+        """The sense that a word has beside others."""
+        found = (self.forms.find(kind, language, f"{word} {other}") for other in words if other != word)
+        return next((senses[0] for senses in found if len(senses) == 1), None)
+
+    def _alone(self, kind: str, language: str, word: str) -> Form | None:
+        """The sense that a word has by itself."""
+        found = self.forms.find(kind, language, word)
+        return found[0] if len(found) == 1 else None
+
+    def _guess(self, tokens: Sequence[str]) -> tuple[str, ...]:
+        """The languages that know most of some words as a whole."""
+        counts = {tag: sum(self._whole(token, tag) is not None for token in tokens) for tag in self._inflectors}
+        most = max(counts.values(), default=0)
+        return tuple(tag for tag in counts if counts[tag] == most)
+
+    def _word(self, token: str, asked: tuple[str, ...]) -> Word:
+        """A word in the languages asked, in another where they do not know it."""
+        whole = [(tag, word) for tag in asked if (word := self._whole(token, tag)) is not None]
+        if any(word.function for _, word in whole):
+            return Word(token, function=True)
+        meanings = tuple(dict.fromkeys(m for _, word in whole for m in word.meanings))[:_SENSES]
+        if whole:
+            # a word that is known is parted only into parts that are no accident
+            ways = [way for tag, _ in whole if (way := self._parted(token, tag, known=True)) and min(way[2]) >= _SURE]
+            return Word(token, meanings, *(ways[0][1:] if ways else ()))
+        ways = [way for tag in asked if (way := self._parted(token, tag))]
+        if ways:
+            return Word(token, (), *min(ways, key=lambda way: way[0])[1:])
+        if _LEARNT not in asked and len(token) > _SURE and _LEARNT in self._inflectors:
+            found = self._whole(token, _LEARNT)
+            if found is not None and not found.function:
+                return found
+        if self._mends and len(token) >= _SHORTEST and token.isalpha() and not self.forms.is_own(token):
+            meant = self._mended(token, asked)
+            if meant is not None:
+                return meant
+        ended = (self._ended(token, tag) for tag in asked)
+        return Word(token, (), *next(filter(None, ended), ()))
+
+    def _mended(self, token: str, asked: tuple[str, ...]) -> Word | None:
+        """The word that an unknown one is with one typing error: of the languages asked, else of the names."""
+        for tag in asked:
+            for form in sorted(set(self.forms.spelt_like(WORD, tag, token))):
+                word = self._whole(form, tag)
+                if word is not None and word.meanings:
+                    return self._word(form, (tag,))
+        own = min(self.forms.spelt_like(OWN, "", token), default=None)
+        return None if own is None else Word(own)
+
+    def _whole(self, token: str, language: str) -> Word | None:
+        """A word as one language knows it, to the letter or else by its stem."""
+        key = (token, language)
+        if key not in self._wholes:
+            word: Word | None = None
+            if self.forms.is_function_word(language, token):
+                word = Word(token, function=True)
+            else:
+                found = self.forms.find(WORD, language, token)
+                found = found or self.forms.find(STEM, language, self._stem(token, language))
+                word = Word(token, _chosen(found)) if found else None
+            self._wholes[key] = word
+        return self._wholes[key]
+
+    def _stem(self, token: str, language: str) -> str:
+        stem = self._stems.get((token, language))
+        if stem is None:
+            stem = self._stems[token, language] = self._inflectors[language].form(token)
+        return stem
+
+    def _parted(self, token: str, language: str, *, known: bool = False) -> _Way | None:
+        """The best way to part a compound; ``None`` where it is none. A known word does not end in a short affix."""
+        length = len(token)
+        if not (_SHORTEST <= length <= _LONGEST and token.isalpha()):
+            return None
+        # the best way to each place, by which the parts before it are parted
+        ways: dict[int, _Way] = {0: (0.0, (), ())}
+        best: _Way | None = None
+        for start in range(length - 2):
+            way = ways.pop(start, None)
+            if way is None:
+                continue
+            if start:
+                last = self._last(token[start:], language, short=not known)
+                if last is not None and (best is None or way[0] + last[0] < best[0]):
+                    best = (way[0] + last[0], (*way[1], last[1]), (*way[2], length - start))
+            for stop, (cost, meanings) in self._firsts(token[start:], language).items():
+                at = start + stop
+                if at < length - 2 and (at not in ways or way[0] + cost < ways[at][0]):
+                    ways[at] = (way[0] + cost, (*way[1], meanings), (*way[2], stop))
+        return best
+
+    def _ended(self, token: str, language: str) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]] | None:
+        """The parts of a word of which only the end is known, and their letters: the longest one."""
+        if len(token) <= 2 * _SURE or not token.isalpha():
+            return None
+        for start in range(_SURE, len(token) - _SURE):
+            last = self._last(token[start:], language)
+            if last is not None:
+                return ((), last[1]), (start, len(token) - start)
+        return None
+
+    def _firsts(self, text: str, language: str) -> dict[int, tuple[float, tuple[int, ...]]]:
+        """Cost and meanings of each part that a text may begin with and that others follow, by its length."""
+        found: dict[int, tuple[float, tuple[int, ...]]] = {}
+        firsts = {length: forms for length, forms in self.forms.beginnings(PREFIX, language, text) if length > 1}
+        for length, forms in firsts.items():
+            found[length] = _cost(length, forms, 0.0), _chosen(forms)
+        links = _LINKS.get(language, ())
+        for length, forms in self.forms.beginnings(WORD, language, text) if links else ():
+            nouns = [form for form in forms if not form.marks & (OTHER | SHORT | AFFIX)]
+            if length < _SURE or not nouns:
+                continue
+            if length in firsts:
+                # Unterschenkel- is a leg as well, Unterschenkel is not
+                found[length] = found[length][0], _chosen([*firsts[length], *nouns])
+            for link in links:
+                whole = length + len(link)
+                one = _cost(length, nouns, 0.3 if link else 0.2), _chosen(nouns)
+                if text.startswith(link, length) and (whole not in found or one[0] < found[whole][0]):
+                    found[whole] = one
+        return found
+
+    def _last(self, part: str, language: str, *, short: bool = True) -> tuple[float, tuple[int, ...]] | None:
+        """Cost and meanings of a part that ends a word: an ending of a family, a word, or an affix."""
+        endings = self.forms.find(SUFFIX, language, part)
+        found = [form for form in endings if not form.marks & AFFIX]
+        if not found and len(part) >= (_SURE if language in _LINKS else _SURE + 1):
+            whole = self.forms.find(WORD, language, part)
+            if not whole and len(stem := self._inflectors[language].form(part)) >= _STEM:
+                whole = self.forms.find(STEM, language, stem)
+            found = [form for form in whole if not form.marks & (OTHER | SHORT)]
+        found = found or (endings if short or len(part) > _SURE else [])
+        # Bauchspeicheldrüsen-entzündung, not Bauch-speicheldrüsenentzündung
+        return (_cost(len(part), found, _RIGHT * len(part)), _chosen(found)) if found else None
+
+    def _phrases(self, tokens: list[str], asked: Iterable[str]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
+        """The longest phrases from left to right, in the first language that has one there."""
+        at = 0
+        while at < len(tokens) - 1:
+            found = next(filter(None, (self._phrase(tokens, at, tag) for tag in asked)), None)
+            if found is None:
+                at += 1
+            else:
+                yield at, found[0], found[1]
+                at = found[0]
+
+    def _phrase(self, tokens: list[str], at: int, language: str) -> tuple[int, tuple[int, ...]] | None:
+        first = self._stem(tokens[at], language)
+        if not self.forms.begins(language, first):
+            return None
+        stems = [self._stem(token, language) for token in tokens[at : at + _PHRASE]]
+        for count in range(len(stems), 1, -1):
+            found = self.forms.find(PHRASE, language, " ".join(stems[:count]))
+            if found:
+                return at + count, _chosen(found)
+        return None
+
+
+def with_own_words(forms: Forms, texts: Iterable[str]) -> Forms:
+    """Forms with the words of some texts that the lexicon lacks: an encoder that is trained on them knows these too."""
+    reader = FamilyReader(forms, mend=False)
+    return forms.with_words({word.text for text in texts for word in reader.read(text).words if not word.known})
+
+
+def _chosen(forms: Sequence[Form]) -> tuple[int, ...]:
+    """The meanings that count: those of which a form is no ambiguous one, all where it is one of each."""
+    plain = [form for form in forms if not form.marks & AMBIGUOUS] or forms
+    roots = [form for form in plain if not form.marks & AFFIX] or plain
+    return tuple(dict.fromkeys(form.meaning for form in roots))[:_SENSES]
+
+
+def _cost(length: int, forms: Sequence[Form], more: float) -> float:
+    """What a part costs: 1, and more for a short one, an affix, or one that is ambiguous."""
+    short = {2: 1.2, 3: 0.5}.get(length, 0.0)
+    affix = 0.2 * all(form.marks & AFFIX for form in forms)
+    return 1.0 + more + short + affix + 0.1 * all(form.marks & AMBIGUOUS for form in forms)
