@@ -7,22 +7,19 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, settings_options
-from medlink.cli.train_biolord import biolord
-from medlink.errors import needs_extra
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, lexicon_folders, settings_options
+from medlink.cli.train_biolord import biolord, where_static_differs
+from medlink.errors import ConfigError, needs_extra
+from medlink.files.problems import counted
 from medlink.models.static.encoder import StaticConfig
 from medlink.records import Name
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.static.recipes import StaticRecipe
 
+MADE = ("de", "en", "es")
+"""Languages in which names can be made."""
+_TOLD = 50_000  # names between two lines of progress
 _OUT = click.option("-o", "--out", required=True, type=PATH, help="Folder of the encoder.")
-
-
-def _defaults() -> dict[str, str]:
-    """Defaults of CODER++ where those for a static encoder differ."""
-    paper, static = CoderPlusPlusRecipe().to_dict(), CoderPlusPlusRecipe.static().to_dict()
-    both = {name: (f"{value:.3g}" if isinstance(value, float) else value) for name, value in paper.items()}
-    return {name: f"{both[name]}; static {static[name]}" for name in paper if paper[name] != static[name]}
 
 
 def _names(kb: Path) -> list[Name]:
@@ -45,19 +42,69 @@ def train() -> None:
 train.add_command(biolord)
 
 
+@train.command("names")
+@click.argument("kb", type=PATH)
+@click.option("-o", "--out", required=True, type=PATH, help="Table of the names, for 'medlink kb build --table'.")
+@click.option(
+    "--language",
+    "languages",
+    multiple=True,
+    type=click.Choice(MADE),
+    default=("de", "es"),
+    show_default=True,
+    help="Language of the names; may be repeated.",
+)
+@click.option(
+    "--per-concept", default=3, show_default=True, type=click.IntRange(min=1), help="English names taken of a concept."
+)
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(min=0), help="Of all that is drawn.")
+@lexicon_folders
+def names(
+    kb: Path, out: Path, languages: tuple[str, ...], per_concept: int, seed: int, folders: tuple[Path, ...]
+) -> None:
+    """Make names in other languages from the English ones in KB by the lexicon, to train on beside those of KB.
+
+    The lexicon's own words and terms are in the table too, each meaning as a concept LEX:number.
+    """
+    from medlink.files.whole import whole_text
+    from medlink.language.lexicon import Lexicon
+    from medlink.training.data.synthesis import made_names
+
+    count = 0
+    with whole_text(out, "the table") as file:
+        file.write("concept_id\tname\tlanguage\n")
+        made = made_names(_names(kb), Lexicon(folders), languages, per_concept, seed)
+        for count, name in enumerate(made, 1):
+            file.write(f"{name.concept_id}\t{name.text}\t{name.language}\n")
+            if count % _TOLD == 0:
+                _say(f"{count:,} names")
+    click.echo(f"{out}: {counted(count, 'name')}")
+
+
 @train.command("static")
 @click.argument("kb", type=PATH)
 @_OUT
+@click.option("--coarse", type=PATH, help="Knowledge base whose concepts are codes: names under one are near, not one.")
+@lexicon_folders
 @settings_options(StaticRecipe)
 @settings_options(StaticConfig)
-def static(kb: Path, out: Path, **options: Any) -> None:
+def static(kb: Path, out: Path, coarse: Path | None, folders: tuple[Path, ...], **options: Any) -> None:
     """Train the small static encoder on the names in KB: those of one concept against those of others."""
+    for name in ("coarse_share", "coarse_temperature"):
+        if coarse is None and options[name] is not None:
+            remedy = f"name a knowledge base as coarse, or leave {name} out"
+            raise ConfigError(f"{name} is {options[name]} and there are no coarse names", remedy=remedy)
     config, recipe = StaticConfig(**given(options, StaticConfig)), StaticRecipe(**given(options, StaticRecipe))
+    if folders and not config.families:
+        raise ConfigError("--lexicon and --no-families exclude each other", remedy="leave one of them out")
     with needs_extra("train", "training"):
         from medlink.training.static.trainer import StaticTrainer
 
-    names = _names(kb)
-    encoder = StaticTrainer(names, config, recipe).train(out, progress=_say)
+    from medlink.language.lexicon.forms import forms_of
+
+    names, near = _names(kb), _names(coarse) if coarse else ()
+    forms = forms_of(folders) if config.families else None
+    encoder = StaticTrainer(names, config, recipe, near, forms).train(out, progress=_say)
     click.echo(f"{out}: static encoder {encoder.fingerprint}, trained on {len(names)} names")
 
 
@@ -78,7 +125,9 @@ def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) 
     check_folder(out)
     averaged = mean([StaticEncoder.load(folder) for folder in encoders])
     if marker_weight is not None:
-        averaged = StaticEncoder(averaged.config.replace(marker_weight=marker_weight), averaged.tensors)
+        averaged = StaticEncoder(
+            averaged.config.replace(marker_weight=marker_weight), averaged.tensors, forms=averaged.forms
+        )
     averaged.save(out)
     click.echo(f"{out}: static encoder {averaged.fingerprint}, the mean of {len(encoders)}")
 
@@ -93,7 +142,7 @@ def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) 
     show_default=True,
     help="Encoder to start from: 'builtin', a folder, or hf:NAME of the hub.",
 )
-@settings_options(CoderPlusPlusRecipe, defaults=_defaults())
+@settings_options(CoderPlusPlusRecipe, defaults=where_static_differs(CoderPlusPlusRecipe))
 @click.option(
     "--checkpoint-steps", default=1000, show_default=True, type=click.IntRange(min=1), help="Steps between checkpoints."
 )

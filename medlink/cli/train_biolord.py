@@ -11,6 +11,7 @@ import click
 
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, settings_options
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
+from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.common.recipes import PhaseRecipe, RunOptions, check_measured
 from medlink.training.data.recipes import PairRecipe
 from medlink.training.static.recipes import StaticStudentRecipe
@@ -45,9 +46,16 @@ _definitions = _all(
 )
 
 
-def _start(*also: str, help_: str = "Encoder that is trained further") -> Callable[[F], F]:
+def where_static_differs(kind: type[ContrastiveRecipe | CoderPlusPlusRecipe]) -> dict[str, str]:
+    """Defaults of a recipe as the help shows them, where those for a static encoder differ."""
+    paper, static = kind().to_dict(), kind.static().to_dict()
+    both = {name: (f"{value:.3g}" if isinstance(value, float) else value) for name, value in paper.items()}
+    return {name: f"{both[name]}; static {static[name]}" for name in paper if paper[name] != static[name]}
+
+
+def _start(*also: str, help_: str = "Encoder that is trained further", where: str = "folder") -> Callable[[F], F]:
     """The encoder that is trained; under other names, too, that it had."""
-    text = f"{help_}: folder, or hf:NAME of the hub."
+    text = f"{help_}: {where}, or hf:NAME of the hub."
     return click.option("--start", *also, "start", required=True, type=PATH_OR_NAME, help=text)
 
 
@@ -86,7 +94,7 @@ def _data(options: Mapping[str, Any]) -> TrainingData:
 
 @click.group("biolord", cls=Commands)
 def biolord() -> None:
-    """Train a transformer by BioLORD: sts, contrastive, distill, soup, multilingual, static; run does 1 to 5."""
+    """Train an encoder by BioLORD: sts, contrastive, distill, soup, multilingual, static; run does 1 to 5."""
 
 
 @biolord.command("sts")
@@ -107,14 +115,17 @@ def sts(tables: tuple[Path, ...], start: str, **options: Any) -> None:
 @_knowledge_base
 @_definitions
 @_out
-@_start()
+@_start(where="'builtin', folder")
 @settings_options(PairRecipe, leave_out=["seed"], defaults={"pairs": "each definition --definition-repeats times"})
 @click.option(
     "--pair-workers", default=0, show_default=True, type=click.IntRange(min=0), help="Processes that make pairs."
 )
-@_recipe(ContrastiveRecipe)
+@_recipe(ContrastiveRecipe, **where_static_differs(ContrastiveRecipe))
 def contrastive(start: str, pair_workers: int, seed: int | None, **options: Any) -> None:
-    """Phase 2: InfoNCE on the names in KB and what it says of their concepts: definitions and relations in words."""
+    """Phase 2: InfoNCE on the names in KB and what it says of their concepts: definitions and relations in words.
+
+    A default in brackets is for a transformer; after 'static', that for a static encoder such as the built-in one.
+    """
     pairs = PairRecipe(**given(options, PairRecipe))
     recipe = _read(ContrastiveRecipe, {**options, "seed": seed})
     from medlink.training.biolord import phases

@@ -1,4 +1,4 @@
-"""Hashed character n-grams of many strings at once: what the static encoder and the lexical index share.
+"""Hashed character n-grams of many strings at once: what the static encoder is made of.
 
 The n-grams are those of fastText (Bojanowski et al. 2017, section 3.2): every word is bounded by a blank on
 each side, and all runs of ``sizes`` characters inside the bounded word count, boundary included; the whole
@@ -23,7 +23,7 @@ from medlink.language.text import normalise
 _PRIME = np.uint64(0x9E3779B97F4A7C15)  # odd, so it has an inverse modulo 2**64
 _INVERSE = np.uint64(pow(int(_PRIME), -1, 1 << 64))
 _WORD_SALT = 0x51
-_MARKER_SALT = 0x3A << 32  # above the 32 bits of a checksum
+_MARKER_SALT, _MEANING_SALT, _UNKNOWN_SALT = 0x3A << 32, 0x4B << 32, 0x5C << 32  # above the 32 bits of a checksum
 _BLANK, _END = 32, 10
 
 
@@ -121,6 +121,24 @@ def hash_markers(texts: Sequence[str], max_chars: int = 256) -> tuple[NDArray[np
     found = [markers(normalise(text)[:max_chars]) for text in texts]
     codes = [zlib.crc32(marker.encode()) + _MARKER_SALT for some in found for marker in some]
     return np.cumsum([0, *map(len, found)]), _mix(np.array(codes, dtype=np.uint64))
+
+
+def hash_meanings(meant: Sequence[Sequence[int | str]]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Hash what texts mean: keys of meanings (:attr:`medlink.language.lexicon.forms.Forms.keys`), and unknown words.
+
+    Returns:
+        ``indptr (n + 1,)`` and ``hashes (total,)``, as of :func:`hash_markers`.
+
+    >>> ends, hashes = hash_meanings([[7, "liver"], [7]])
+    >>> ends.tolist(), bool(hashes[0] == hashes[2])
+    ([0, 2, 3], True)
+    """
+    codes = [
+        _MEANING_SALT + one if isinstance(one, int) else _UNKNOWN_SALT + zlib.crc32(one.encode())
+        for some in meant
+        for one in some
+    ]
+    return np.cumsum([0, *map(len, meant)]), _mix(np.array(codes, dtype=np.uint64))
 
 
 # one word or more for each rule of normalisation (case, accents, ß, Greek, hyphens, apostrophes, possessives, decimal

@@ -12,11 +12,13 @@ import pytest
 from medlink.errors import BundleError, EncoderError
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
+from medlink.language.lexicon.forms import shipped_forms
+from medlink.language.lexicon.reading import FamilyReader
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.models.ngrams import buckets, hash_markers, hash_ngrams, rules_digest
 from medlink.models.static.encoder import features, gelu, is_static, quantise
 
-CONFIG = StaticConfig(rows=97, dimension=6, hidden=5)
+CONFIG = StaticConfig(families=False, rows=97, dimension=6, hidden=5)
 TEXTS = ["Herzinfarkt", "", "dolor torácico", "β-Blocker", "…", "Typ IIb"]
 
 
@@ -91,7 +93,8 @@ def test_the_batch_does_not_count() -> None:
 
 
 def test_features_pair_the_probes() -> None:
-    indptr, rows, marker_indptr, marker_rows = features(["ab", "", "ab 2"], CONFIG)
+    indptr, rows, marker_indptr, marker_rows, *families = features(["ab", "", "ab 2"], CONFIG)
+    assert [part.tolist() for part in families] == [[0, 0, 0, 0], []]
     hashes = hash_ngrams(["ab"], CONFIG.sizes).hashes
     assert indptr[:3].tolist() == [0, 2 * len(hashes), 2 * len(hashes)]
     rows = rows[: indptr[1]]
@@ -170,7 +173,7 @@ def test_one_forward_pass_in_numpy_and_one_in_torch(marker_weight: float) -> Non
         used, local = np.unique(np.concatenate([found.rows, found.marker_rows]), return_inverse=True)
         rows, marker_rows = np.split(local, [len(found.rows)])
         read = as_tensors(found._replace(rows=rows, marker_rows=marker_rows))
-        ones = [torch.ones(len(part)) for part in (rows, marker_rows)]
+        ones = [torch.ones(len(part)) for part in (rows, marker_rows, found.family_rows)]
         of_rows = module.compose(module.table.weight[torch.from_numpy(used)], read, *ones).numpy()
     np.testing.assert_allclose(whole, expected, atol=1e-6)
     np.testing.assert_array_equal(of_rows, whole)
@@ -250,7 +253,7 @@ def test_wrong_tensors_are_refused() -> None:
     with pytest.raises(EncoderError, match=r"weights are missing: up\.bias"):
         StaticEncoder(CONFIG, {k: v for k, v in encoder.tensors.items() if k != "up.bias"})
     with pytest.raises(EncoderError, match="table of shape"):
-        StaticEncoder(StaticConfig(rows=50, dimension=6, hidden=5), encoder.tensors)
+        StaticEncoder(StaticConfig(families=False, rows=50, dimension=6, hidden=5), encoder.tensors)
 
 
 def test_builtin_encoder_speaks_three_languages() -> None:
@@ -265,3 +268,44 @@ def test_builtin_encoder_speaks_three_languages() -> None:
     card = (folder / "README.md").read_text("utf-8")
     assert "Training data" in card
     assert f"Fingerprint `{encoder.fingerprint}`" in card
+
+
+@pytest.fixture(scope="module")
+def read() -> StaticEncoder:
+    """An encoder of random weights that reads word families, and two words of its own."""
+    config = CONFIG.replace(families=True, rows=4001)
+    tensors = random_encoder(CONFIG.replace(rows=4001)).tensors
+    return StaticEncoder(config, tensors, forms=shipped_forms().with_words(["bartter", "xylobarth"]))
+
+
+def test_families_are_features_in_numpy_and_in_torch(read: StaticEncoder, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from medlink.models.static.module import StaticEmbedding
+
+    texts = [*TEXTS, "Unterschenkelödeme", "KHK", "Bartter syndrome", "zzyxq"]
+    vectors = read.encode(texts)
+    module = StaticEmbedding.of(read).eval()
+    with torch.no_grad():
+        found = module(module.preprocess(texts))["sentence_embedding"].numpy()
+    np.testing.assert_allclose(found, vectors, atol=1e-6)
+    assert module.encoder().fingerprint == read.fingerprint
+    again = StaticEncoder.load(read.save(tmp_path))
+    assert again.fingerprint == read.fingerprint
+    np.testing.assert_array_equal(again.encode(texts), vectors)
+    # other forms are another encoder, and none at all an error
+    assert StaticEncoder(read.config, read.tensors, forms=shipped_forms()).fingerprint != read.fingerprint
+    with pytest.raises(EncoderError, match="word families of the encoder are missing"):
+        StaticEncoder(read.config, read.tensors)
+
+
+def test_what_a_name_means_are_its_features(read: StaticEncoder) -> None:
+    def rows(*texts: str) -> list[set[int]]:
+        found = features(texts, read.config, FamilyReader(read.forms))  # type: ignore[arg-type]  # it has forms
+        return [set(part.tolist()) for part in np.split(found.family_rows, found.family_indptr[1:-1])]
+
+    one, other, wrong, nothing, own, like = rows("hepatisch", "liver", "Pneumnoie", "zzyxqv", "Bartter", "Barttner")
+    assert one <= other
+    assert wrong <= rows("Pneumonie")[0]  # one typing error
+    assert wrong
+    assert not nothing
+    assert own == like

@@ -7,6 +7,11 @@ markers (:mod:`medlink.language.markers`), and u(v) = v / ||v||, the zero vector
 
     y = x + B gelu(A norm(x) + a) + b,    embedding = u(u(y) + w u(m))
 
+where x has the mean of the vectors of word families added to it: of what each word, each part of a compound and each
+phrase means (:class:`medlink.language.lexicon.reading.FamilyReader`); a word that the lexicon lacks stands for itself.
+So *hepatisch*, *Leber-* and *liver* share a row that no n-gram gives them. The forms of the lexicon lie beside the
+weights: a later lexicon changes no embedding.
+
 so that numbers, numerals and letters have the share w^2 / (1 + w^2) in the embedding of a name that has any, however
 long the name is: a mean over n-grams alone cannot tell "stage II" from "stage III" in a name of ten words.
 
@@ -30,7 +35,9 @@ from pydantic import Field
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.json import json_text
-from medlink.models.ngrams import buckets, hash_markers, hash_ngrams, rules_digest
+from medlink.language.lexicon.forms import Forms
+from medlink.language.lexicon.reading import FamilyReader, Said
+from medlink.models.ngrams import buckets, hash_markers, hash_meanings, hash_ngrams, rules_digest
 from medlink.settings import Settings
 
 MODULE_PATH = "medlink.models.static.module.StaticEmbedding"
@@ -40,6 +47,25 @@ WEIGHTS_FILE = "model.safetensors"
 _TENSORS = {"table", "scale", "norm.weight", "norm.bias", "up.weight", "up.bias", "down.weight", "down.bias"}
 _NORM_EPSILON = 1e-5
 _CHUNK = 2048
+_SENSES = 2  # meanings of an ambiguous word that are features
+# a name or more for each rule by which words are read: compounds and their links, known ones too, ends of unknown
+# words, stems, phrases, languages, senses, abbreviations, words that nobody knows
+_READ = (
+    "Unterschenkelödeme",
+    "Nierenbeckenentzündung",
+    "Xylobarthomentzündung",
+    "hepatosplenomegaly",
+    "enlarged livers",
+    "dolor de cabeza",
+    "chronische Niereninsuffizienz",
+    "cervical carcinoma",
+    "cervical",
+    "KHK",
+    "sin fiebre",
+    "kein Fieber",
+    "toxicities",
+    "Qwxyz II",
+)
 
 
 class StaticConfig(Settings):
@@ -58,13 +84,14 @@ class StaticConfig(Settings):
     marker_weight: Annotated[
         float, Field(ge=0, description="Weight of numbers, numerals and single letters; 0: none.")
     ] = 0.5
+    families: Annotated[bool, Field(description="Whether word families of the lexicon are features too.")] = True
     max_chars: Annotated[int, Field(ge=1, description="Normalised characters of a name that count.")] = 256
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> StaticConfig:
-        """Read the mapping that :meth:`to_dict` wrote; without a weight of markers it is of an encoder without them."""
+        """Read the mapping that :meth:`to_dict` wrote; what it does not name is of later versions, and not there."""
         try:
-            return cls(**{"marker_weight": 0.0, **raw, "sizes": tuple(raw["sizes"])})
+            return cls(**{"marker_weight": 0.0, "families": False, **raw, "sizes": tuple(raw["sizes"])})
         except (TypeError, KeyError, ConfigError) as error:
             raise EncoderError(f"not a configuration of a static encoder: {error}") from error
 
@@ -77,26 +104,54 @@ class Features(NamedTuple):
         rows: ``(total,)``; an n-gram has ``probes`` rows, one after the other.
         marker_indptr: ``(n + 1,)``, the same of the markers.
         marker_rows: ``(markers,)``.
+        family_indptr: ``(n + 1,)``, the same of the word families.
+        family_rows: ``(families,)``.
     """
 
     indptr: NDArray[np.int64]
     rows: NDArray[np.int64]
     marker_indptr: NDArray[np.int64]
     marker_rows: NDArray[np.int64]
+    family_indptr: NDArray[np.int64]
+    family_rows: NDArray[np.int64]
 
 
-def features(texts: Sequence[str], config: StaticConfig) -> Features:
-    """Rows of the table that each text takes part in."""
+def features(texts: Sequence[str], config: StaticConfig, reader: FamilyReader | None = None) -> Features:
+    """Rows of the table that each text takes part in; the reader is needed where the shape has word families."""
     bags = hash_ngrams(texts, config.sizes, words=config.words, max_chars=config.max_chars)
     marker_indptr, markers = np.zeros(len(texts) + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64)
     if config.marker_weight:
         marker_indptr, markers = hash_markers(texts, config.max_chars)
+    family_indptr, families = np.zeros(len(texts) + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64)
+    if config.families:
+        if reader is None:
+            raise EncoderError("the word families of the encoder are missing")
+        said = (reader.read(text[: config.max_chars]) for text in texts)
+        family_indptr, families = hash_meanings([_meant(one, reader.forms) for one in said])
     return Features(
         bags.indptr * config.probes,
         _rows(bags.hashes, config),
         marker_indptr * config.probes,
         _rows(markers, config),
+        family_indptr * config.probes,
+        _rows(families, config),
     )
+
+
+def _meant(said: Said, forms: Forms) -> list[int | str]:
+    """What a name says, each meaning by its key and each word that names were trained with by its letters; once each.
+
+    Any other word has no row that was trained: it would be noise.
+    """
+    found: dict[int | str, None] = {}
+    for word in said.words:
+        meanings = [*word.meanings[:_SENSES], *(m for part in word.parts for m in part[:_SENSES])]
+        found.update(dict.fromkeys(forms.keys[meaning] for meaning in meanings))
+        if not word.known and forms.is_own(word.text):
+            found[word.text] = None
+    for _, _, phrase in said.phrases:
+        found.update(dict.fromkeys(forms.keys[meaning] for meaning in phrase[:_SENSES]))
+    return list(found)
 
 
 def _rows(hashes: NDArray[np.uint64], config: StaticConfig) -> NDArray[np.int64]:
@@ -133,9 +188,16 @@ class StaticEncoder:
         config: its shape.
         tensors: ``table (rows, d) int8``, ``scale (rows,)``, and the weights of the norm and of the two layers.
         folder: where it was loaded from.
+        forms: of the lexicon, where the shape has word families.
     """
 
-    def __init__(self, config: StaticConfig, tensors: dict[str, NDArray[Any]], folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        config: StaticConfig,
+        tensors: dict[str, NDArray[Any]],
+        folder: Path | None = None,
+        forms: Forms | None = None,
+    ) -> None:
         missing = sorted(_TENSORS - tensors.keys())
         if missing:
             raise EncoderError(f"weights are missing: {', '.join(missing)}", path=folder)
@@ -143,7 +205,9 @@ class StaticEncoder:
             raise EncoderError(
                 f"table of shape {tensors['table'].shape}, {(config.rows, config.dimension)} expected", path=folder
             )
-        self.config = config
+        if config.families and forms is None:
+            raise EncoderError("the word families of the encoder are missing", path=folder)
+        self.config, self.forms = config, forms
         self.folder = folder
         self.tensors = tensors
         # The layers run in double precision: rounded to single in the end, an embedding does not depend on its batch.
@@ -160,7 +224,14 @@ class StaticEncoder:
 
         Two encoders with one fingerprint embed alike: a change to a rule makes other embeddings of the same weights.
         """
-        digest = hashlib.sha256(json.dumps([self.config.to_dict(), rules_digest()], sort_keys=True).encode())
+        config = self.config.to_dict()
+        rules = [rules_digest()]
+        if self.forms is None:
+            del config["families"]
+        else:
+            read = features(_READ, self.config.replace(probes=1, rows=1_000_003), FamilyReader(self.forms))
+            rules += [self.forms.digest, *map(str, read.family_indptr.tolist()), *map(str, read.family_rows.tolist())]
+        digest = hashlib.sha256(json.dumps([config, *rules], sort_keys=True).encode())
         for name in sorted(_TENSORS):
             digest.update(name.encode())
             digest.update(np.ascontiguousarray(self.tensors[name]).tobytes())
@@ -169,14 +240,19 @@ class StaticEncoder:
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed n texts: ``(n, dimension)`` float32 unit vectors, zeros for a text without a letter or digit."""
         out = np.empty((len(texts), self.dimension), dtype=np.float32)
+        # of these texts alone: it remembers their words
+        reader = None if self.forms is None else FamilyReader(self.forms)
         for start in range(0, len(texts), _CHUNK):
-            out[start : start + _CHUNK] = self._encode_chunk(texts[start : start + _CHUNK])
+            out[start : start + _CHUNK] = self._encode_chunk(texts[start : start + _CHUNK], reader)
         return out
 
-    def _encode_chunk(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        found = features(texts, self.config)
+    def _encode_chunk(self, texts: Sequence[str], reader: FamilyReader | None) -> NDArray[np.float32]:
+        found = features(texts, self.config, reader)
         counts = np.diff(found.indptr) / self.config.probes
         x = self._sums(found.indptr, found.rows) / np.maximum(counts, 1)[:, None]
+        if len(found.family_rows):
+            families = np.diff(found.family_indptr) / self.config.probes
+            x += self._sums(found.family_indptr, found.family_rows) / np.maximum(families, 1)[:, None]
         w = self._weights
         centred = x - x.mean(axis=1, keepdims=True)
         normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + _NORM_EPSILON)
@@ -221,6 +297,8 @@ class StaticEncoder:
         weights = save({k: np.ascontiguousarray(v) for k, v in self.tensors.items()})
         (folder / WEIGHTS_FILE).write_bytes(weights)
         _write_json(folder / CONFIG_FILE, self.config.to_dict())
+        if self.forms is not None:
+            self.forms.save(folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> StaticEncoder:
@@ -240,7 +318,7 @@ class StaticEncoder:
             raise EncoderError("a file of the encoder is missing", path=error.filename or folder) from error
         except (SafetensorError, ValueError, OSError) as error:
             raise EncoderError(f"the encoder cannot be read: {error}", path=folder) from error
-        return cls(config, tensors, folder)
+        return cls(config, tensors, folder, Forms.load(folder) if config.families else None)
 
 
 def _modules(folder: Path) -> list[tuple[str, str]]:

@@ -17,6 +17,8 @@ from sentence_transformers.sentence_transformer.modules import Module
 from torch import Tensor
 from torch.nn import functional
 
+from medlink.language.lexicon.forms import Forms
+from medlink.language.lexicon.reading import FamilyReader
 from medlink.models.static.encoder import CONFIG_FILE, Features, StaticConfig, StaticEncoder, features, quantise
 
 
@@ -24,30 +26,33 @@ def as_tensors(found: Features) -> dict[str, Tensor]:
     """What :class:`StaticEmbedding` reads of n texts.
 
     That is ``input_ids (total,)``, the table rows of the n-grams of all texts one after the other, and ``lengths (n,)``
-    of each; ``marker_ids`` and ``marker_lengths`` alike.
+    of each; ``marker_ids`` and ``marker_lengths``, ``family_ids`` and ``family_lengths`` alike.
     """
     return {
         "input_ids": torch.from_numpy(found.rows),
         "lengths": torch.from_numpy(np.diff(found.indptr)),
         "marker_ids": torch.from_numpy(found.marker_rows),
         "marker_lengths": torch.from_numpy(np.diff(found.marker_indptr)),
+        "family_ids": torch.from_numpy(found.family_rows),
+        "family_lengths": torch.from_numpy(np.diff(found.family_indptr)),
     }
 
 
 class StaticEmbedding(Module):
-    """Mean of hashed n-gram vectors, a residual feed-forward net, markers, unit length.
+    """Mean of hashed n-gram vectors, that of word families added, a residual feed-forward net, markers, unit length.
 
     Args:
         config: shape of the encoder.
         dropout: share of the n-grams, all probes of one together, left out of each text in training; half of it of the
             markers, of which a text has but one or two.
+        forms: of the lexicon, where the shape has word families.
     """
 
     config_file_name = CONFIG_FILE
 
-    def __init__(self, config: StaticConfig, dropout: float = 0.0) -> None:
+    def __init__(self, config: StaticConfig, dropout: float = 0.0, forms: Forms | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's Module is untyped
-        self.shape, self.dropout = config, dropout
+        self.shape, self.dropout, self.forms = config, dropout, forms
         d, h = config.dimension, config.hidden
         self.table = torch.nn.Embedding(config.rows, d)
         self.norm = torch.nn.LayerNorm(d)
@@ -65,14 +70,16 @@ class StaticEmbedding(Module):
 
     def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
         """Texts to table rows, see :func:`as_tensors`."""
-        return as_tensors(features([(prompt or "") + str(text) for text in inputs], self.shape))
+        reader = None if self.forms is None else FamilyReader(self.forms)
+        return as_tensors(features([(prompt or "") + str(text) for text in inputs], self.shape, reader))
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:
         """Add ``sentence_embedding (n, d)`` to the features."""
         dropout = self.dropout if self.training else 0.0
         kept = self._kept(len(features["input_ids"]), dropout)
         markers = self._kept(len(features["marker_ids"]), dropout / 2)
-        features["sentence_embedding"] = self.compose(self.table.weight, features, kept, markers)
+        families = self._kept(len(features["family_ids"]), dropout)
+        features["sentence_embedding"] = self.compose(self.table.weight, features, kept, markers, families)
         return features
 
     def _kept(self, count: int, dropout: float) -> Tensor:
@@ -83,17 +90,28 @@ class StaticEmbedding(Module):
         kept = torch.rand(count // probes, device=table.device) >= dropout
         return kept.repeat_interleave(probes).to(table.dtype) / (1 - dropout)
 
-    def compose(self, table: Tensor, features: dict[str, Tensor], weights: Tensor, marker_weights: Tensor) -> Tensor:
+    def compose(
+        self,
+        table: Tensor,
+        features: dict[str, Tensor],
+        weights: Tensor,
+        marker_weights: Tensor,
+        family_weights: Tensor,
+    ) -> Tensor:
         """The formula of :mod:`medlink.models.static.encoder`, for every trainer and for inference.
 
         ``table`` ``(rows, d)`` is the whole table or those of its rows that the ids of the features number; ``weights``
-        ``(total,)`` are what each row of an n-gram counts, ``marker_weights`` those of the markers. Gives ``(n, d)``
-        unit vectors, the zero vector for a text without n-grams.
+        ``(total,)`` are what each row of an n-gram counts, ``marker_weights`` and ``family_weights`` those of the
+        others. Gives ``(n, d)`` unit vectors, the zero vector for a text without n-grams.
         """
         lengths = features["lengths"]
         x = _sums(table, features["input_ids"], lengths, weights)
         m = _sums(table, features["marker_ids"], features["marker_lengths"], marker_weights)
         x = x * self.shape.probes / lengths.clamp(min=1)[:, None]
+        if self.shape.families:
+            families = features["family_lengths"]
+            added = _sums(table, features["family_ids"], families, family_weights)
+            x = x + added * self.shape.probes / families.clamp(min=1)[:, None]
         change = self.down(functional.gelu(self.up(self.norm(x)), approximate="tanh"))
         y = functional.normalize(x + change, dim=-1)
         y = functional.normalize(y + self.shape.marker_weight * functional.normalize(m, dim=-1), dim=-1)
@@ -103,12 +121,12 @@ class StaticEmbedding(Module):
         """The encoder as it stands, its table in eight bits."""
         state = {name: tensor.detach().cpu().numpy().copy() for name, tensor in self.state_dict().items()}
         codes, scale = quantise(state.pop("table.weight"))
-        return StaticEncoder(self.shape, {"table": codes, "scale": scale, **state})
+        return StaticEncoder(self.shape, {"table": codes, "scale": scale, **state}, forms=self.forms)
 
     @classmethod
     def of(cls, encoder: StaticEncoder, dropout: float = 0.0) -> Self:
         """A trainable copy of an encoder."""
-        module = cls(encoder.config, dropout)
+        module = cls(encoder.config, dropout, encoder.forms)
         table = encoder.tensors["table"].astype(np.float32) * encoder.tensors["scale"][:, None]
         state = {k: torch.from_numpy(np.array(v)) for k, v in encoder.tensors.items() if k not in ("table", "scale")}
         module.load_state_dict({"table.weight": torch.from_numpy(table), **state})

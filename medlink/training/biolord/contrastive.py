@@ -14,10 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from medlink.errors import ConfigError
 from medlink.language.text import normalise
+from medlink.models import StaticEncoder, load_encoder
 from medlink.training.biolord.recipes import ContrastiveRecipe
 from medlink.training.common.losses import info_nce
 from medlink.training.common.run import Run
+from medlink.training.common.trainable import trainable
 from medlink.training.data.batches import Batch
 from medlink.training.data.pairs import Pair, PairSource
 
@@ -96,8 +99,14 @@ def train_contrastive(
     """InfoNCE on names and what is said of their concepts; ``about`` goes into the card.
 
     Raises:
-        ConfigError: a batch needs more concepts than there are.
+        ConfigError: a batch needs more concepts than there are, or the recipe does not fit the kind of encoder.
     """
+    encoder = load_encoder(start)
+    for name in ("mini_batch", "max_tokens") if isinstance(encoder, StaticEncoder) else ():
+        if getattr(recipe, name):
+            remedy = "leave it at 0; a static encoder embeds a whole batch of whole texts"
+            raise ConfigError(f"{name} is for a transformer", remedy=remedy)
     batches = PairBatches(pairs, recipe.batch_size)
     data = {**(about or {}), "pairs of an epoch": pairs.pairs_per_epoch}
-    run.train(start, batches, lambda _: InfoNceLoss(recipe.temperature), recipe, data, **CARD)
+    part = trainable(encoder, recipe.feature_dropout)
+    run.train(part, batches, InfoNceLoss(recipe.temperature), recipe, data, **CARD)

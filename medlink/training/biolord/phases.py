@@ -182,7 +182,7 @@ def run_contrastive(
     source = KnowledgeBasePairs(view, pairs, workers=pair_workers)
     about |= {name.replace("_", " "): count for name, count in source.counts().items()}
     about["pairs as asked for"] = f"`{source.recipe.to_dict()}`"
-    encoder = job.train(BioLordTrainer(source, start, recipe, about=about))
+    encoder = job.train(BioLordTrainer(source, start, recipe.suited(start), about=about))
     return f"{job.out}: encoder {encoder.fingerprint}, trained on {source.pairs_per_epoch:,} pairs an epoch"
 
 

@@ -60,7 +60,7 @@ class PhaseSection(PhaseRecipe):
 
     def recipe(self, kind: type[R]) -> R:
         """The recipe alone."""
-        return kind(**{name: value for name, value in self if name in kind.model_fields})
+        return kind(**{name: value for name, value in self if name in kind.model_fields.keys() & self.model_fields_set})
 
 
 class StsSection(StsRecipe, PhaseSection):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from medlink.errors import ConfigError
 from medlink.models.encoders import BUILTIN
-from medlink.training.common.recipes import LARGEST, SMALLEST, Epochs, LearningRate, PhaseRecipe
+from medlink.models.static.encoder import is_static
+from medlink.training.common.recipes import LARGEST, SMALLEST, Epochs, FeatureDropout, LearningRate, PhaseRecipe
 
 RUNS = "runs.json"
 """The file by which a folder of self-distilled encoders is known."""
@@ -41,6 +43,18 @@ class ContrastiveRecipe(PhaseRecipe):
     """
 
     temperature: Annotated[float, Field(ge=SMALLEST, le=LARGEST, description="Temperature of InfoNCE.")] = 0.05
+    feature_dropout: FeatureDropout = 0.0
+
+    @classmethod
+    def static(cls) -> Self:
+        """The recipe for a static encoder: what differs is as in the run that ``docs/biolord.md`` measures."""
+        return cls(batch_size=256, learning_rate=1e-3, weight_decay=0.0, feature_dropout=0.1)
+
+    def suited(self, start: str | Path) -> Self:
+        """This recipe, where the start is a static encoder with its defaults for all that was not given."""
+        if start != BUILTIN and not is_static(Path(start)):
+            return self
+        return self.static().replace(**{name: getattr(self, name) for name in self.model_fields_set})
 
 
 class DistillationRecipe(PhaseRecipe):

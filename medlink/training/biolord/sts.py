@@ -13,8 +13,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss, CosineSimilarityLoss
 
 from medlink.errors import ConfigError
+from medlink.models.transformer import fingerprint_of
 from medlink.training.biolord.recipes import StsRecipe
-from medlink.training.common.run import Run
+from medlink.training.common.run import Run, transformer
+from medlink.training.common.trainable import Trainable
 from medlink.training.data.batches import Batch
 from medlink.training.data.rated import RatedPair
 
@@ -83,4 +85,5 @@ def train_sts(run: Run, tables: Mapping[str, Sequence[RatedPair]], start: str | 
     """
     batches = StsBatches(tables, recipe.batch_size, recipe.seed)
     data = {name: f"{len(rows):,} rated pairs" for name, rows in tables.items()}
-    run.train(start, batches, lambda model: sts_loss(model, recipe), recipe, data, **CARD)
+    model = transformer(start)
+    run.train(Trainable(model, fingerprint_of(model), model), batches, sts_loss(model, recipe), recipe, data, **CARD)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class BioLordTrainer(Trainer):
-    """Train a transformer by a phase of BioLORD, which the recipe names; the next phase can start from what it wrote.
+    """Train an encoder by a phase of BioLORD, which the recipe names; the next phase can start from what it wrote.
 
     ==========================  ===================================================================================
     recipe                      source
@@ -38,8 +38,9 @@ class BioLordTrainer(Trainer):
 
     Args:
         source: what is trained on.
-        start: the encoder that is trained further: a sentence-transformers folder, or ``hf:NAME``.
-        recipe: the phase and how it trains; the default is the contrastive phase.
+        start: the encoder that is trained further: a sentence-transformers folder, or ``hf:NAME``; for the contrastive
+            phase ``"builtin"`` or the folder of a static encoder as well.
+        recipe: the phase and how it trains; the default is the contrastive phase, as it suits the kind of encoder.
         teacher: the encoder that is imitated.
         about: facts about the pairs of the contrastive phase, for the card.
 
@@ -61,7 +62,7 @@ class BioLordTrainer(Trainer):
         teacher: str | Path | None = None,
         about: Mapping[str, Any] | None = None,
     ) -> None:
-        self.source, self.start, self.recipe = source, start, recipe or ContrastiveRecipe()
+        self.source, self.start, self.recipe = source, start, recipe or ContrastiveRecipe().suited(start)
         taught = isinstance(self.recipe, DistillationRecipe | MultilingualRecipe)
         if taught != (teacher is not None):
             raise ConfigError(

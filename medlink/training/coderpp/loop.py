@@ -21,7 +21,7 @@ from medlink.training.coderpp.batches import Collator, RoundSampler, nearest_ter
 from medlink.training.coderpp.loss import MultiSimilarityLoss
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Terms
-from medlink.training.coderpp.trainable import Trainable
+from medlink.training.coderpp.trainable import TermModel
 from medlink.training.common import checkpoint
 from medlink.training.common.resumable import ResumableTrainer, processes_here
 from medlink.training.common.run import Run
@@ -36,7 +36,7 @@ class CoderPlusPlusLoop(ResumableTrainer):
         ConfigError: this machine has no such precision.
     """
 
-    def __init__(self, part: Trainable, terms: Terms, recipe: CoderPlusPlusRecipe, run: Run) -> None:
+    def __init__(self, part: TermModel, terms: Terms, recipe: CoderPlusPlusRecipe, run: Run) -> None:
         per_step = recipe.accumulation * processes_here().num_processes
         epoch_steps = math.ceil(len(terms) / (recipe.anchors * per_step))
         self.round_steps = recipe.refresh if isinstance(recipe.refresh, int) else epoch_steps

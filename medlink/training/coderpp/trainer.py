@@ -50,20 +50,17 @@ class CoderPlusPlusTrainer(Trainer):
         self._start = start
         encoder = load_encoder(start)
         self._start_fingerprint = encoder.fingerprint
-        self._is_static = isinstance(encoder, StaticEncoder)
-        self.recipe = recipe or (CoderPlusPlusRecipe.static() if self._is_static else CoderPlusPlusRecipe())
+        is_static = isinstance(encoder, StaticEncoder)
+        self.recipe = recipe or (CoderPlusPlusRecipe.static() if is_static else CoderPlusPlusRecipe())
 
     def _run(self, run: Run) -> None:
         from medlink.training.coderpp.loop import CoderPlusPlusLoop
-        from medlink.training.coderpp.trainable import trainable
+        from medlink.training.coderpp.trainable import term_model
 
         if run.evaluate is not None:
             raise ConfigError("CODER++ is trained without a development measure", remedy="leave evaluate out")
-        if self.recipe.feature_dropout and not self._is_static:
-            remedy = "leave it at 0; a transformer has its own dropout"
-            raise ConfigError("feature_dropout is for a static encoder", remedy=remedy)
+        part = term_model(load_encoder(self._start), self.terms.text, self.recipe)
         run.bind(self.recipe, names=self.terms.digest, start=self._start_fingerprint)
-        part = trainable(load_encoder(self._start), self.terms.text, self.recipe)
         loop = CoderPlusPlusLoop(part, self.terms, self.recipe, run)
         loop.run(run.newest())
         last = loop.figures

@@ -37,7 +37,7 @@ def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
         raise EncoderError("no encoders to average")
     first = encoders[0]
     for other in encoders[1:]:
-        if other.config != first.config:
+        if other.config != first.config or (other.forms and other.forms.digest) != (first.forms and first.forms.digest):
             problem = f"encoders of different shapes cannot be averaged: {first.config} and {other.config}"
             raise EncoderError(problem, path=other.folder, remedy="average runs of one configuration")
     tables = [e.tensors["table"].astype(np.float32) * e.tensors["scale"].astype(np.float32)[:, None] for e in encoders]
@@ -48,7 +48,7 @@ def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
         for name in first.tensors
         if name not in ("table", "scale")
     }
-    return StaticEncoder(first.config, {"table": codes, "scale": scale, **others})
+    return StaticEncoder(first.config, {"table": codes, "scale": scale, **others}, forms=first.forms)
 
 
 def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:

@@ -20,12 +20,13 @@ from medlink.files.folders import locked, made_folder, remove, scratch_folder
 from medlink.files.json import read_json, write_json
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
-from medlink.models.transformer import TransformerEncoder, fingerprint_of
+from medlink.models.transformer import TransformerEncoder
 from medlink.training.common import checkpoint
 from medlink.training.common.batch_trainer import BatchTrainer, Figures, Measure
 from medlink.training.common.card import write_card
 from medlink.training.common.recipes import PhaseRecipe, Recipe, RunOptions
 from medlink.training.common.resumable import precision_here, processes_here
+from medlink.training.common.trainable import Trainable
 from medlink.training.data.batches import Batches
 
 RECORD, LOCK = "run.json", "lock"
@@ -121,23 +122,21 @@ class Run:
 
     def train(
         self,
-        start: str | Path,
+        part: Trainable,
         batches: Batches,
-        loss: Callable[[SentenceTransformer], torch.nn.Module],
+        loss: torch.nn.Module,
         recipe: PhaseRecipe,
         data: Mapping[str, Any],
         **card: Any,
     ) -> None:
-        """Train a transformer on batches from beginning to end: :meth:`bind`, :meth:`fit` and :meth:`write`.
+        """Train a model on batches from beginning to end: :meth:`bind`, :meth:`fit` and :meth:`write`.
 
         ``data`` is what the card says of the data.
         """
-        model = transformer(start)
-        before = fingerprint_of(model)
-        self.bind(recipe, data=batches.digest, start=before)
-        figures = self.fit(model, batches, loss(model), recipe).facts()
+        self.bind(recipe, data=batches.digest, start=part.fingerprint)
+        figures = self.fit(part.model, batches, loss, recipe).facts()
         data = {**data, "SHA-256 of the data and their settings": f"`{batches.digest}`"}
-        self.write(model, **card, start=before, data=data, recipe=recipe, figures=figures)
+        self.write(part.save, **card, start=part.fingerprint, data=data, recipe=recipe, figures=figures)
 
     def write(
         self, save: SentenceTransformer | Callable[[Path], Any], folder: Path | None = None, /, **card: Any

@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from medlink.language.lexicon.forms import Forms
+from medlink.language.lexicon.reading import FamilyReader
 from medlink.models.static.encoder import Features, StaticConfig, features
 from medlink.models.static.module import StaticEmbedding, as_tensors
 
@@ -23,25 +25,28 @@ class Bags:
     Args:
         texts: n texts.
         config: shape of the encoder.
+        forms: of the lexicon, where the shape has word families.
 
-    >>> bags = Bags(["liver", "type 2"], StaticConfig())
+    >>> bags = Bags(["liver", "type 2"], StaticConfig(families=False))
     >>> len(bags), np.diff(bags.take(np.array([1, 0, 1])).marker_indptr).tolist()
     (2, [2, 0, 2])
     """
 
-    def __init__(self, texts: Sequence[str], config: StaticConfig) -> None:
-        chunks = [features(texts[i : i + _CHUNK], config) for i in range(0, len(texts), _CHUNK)]
-        chunks = chunks or [features([], config)]
+    def __init__(self, texts: Sequence[str], config: StaticConfig, forms: Forms | None = None) -> None:
+        reader = None if forms is None else FamilyReader(forms)
+        chunks = [features(texts[i : i + _CHUNK], config, reader) for i in range(0, len(texts), _CHUNK)]
+        chunks = chunks or [features([], config, reader)]
         self._rows = _joined([(chunk.indptr, chunk.rows) for chunk in chunks], config.rows)
         self._markers = _joined([(chunk.marker_indptr, chunk.marker_rows) for chunk in chunks], config.rows)
+        self._families = _joined([(chunk.family_indptr, chunk.family_rows) for chunk in chunks], config.rows)
 
     def __len__(self) -> int:
         return int(self._rows.shape[0])
 
     def take(self, texts: NDArray[np.int64]) -> Features:
         """Features of the given texts, one after the other; their rows are 32-bit numbers."""
-        rows, markers = self._rows[texts], self._markers[texts]
-        return Features(rows.indptr.astype(np.int64), rows.indices, markers.indptr.astype(np.int64), markers.indices)
+        taken = (part[texts] for part in (self._rows, self._markers, self._families))
+        return Features(*(array for part in taken for array in (part.indptr.astype(np.int64), part.indices)))
 
     def __call__(self, texts: NDArray[np.int64]) -> dict[str, Tensor]:
         """The same as the tensors that :class:`~medlink.models.static.module.StaticEmbedding` reads."""

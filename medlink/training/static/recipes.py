@@ -38,6 +38,15 @@ class StaticRecipe(Settings):
     language_boost: Annotated[
         int, Field(ge=1, description="How often a name of a language with few is an anchor per epoch, at most.")
     ] = 4
+    foreign: Annotated[
+        float, Field(ge=0, le=1, description="Chance of a name to meet one in another language where there is one.")
+    ] = 0.5
+    coarse_share: Annotated[
+        float, Field(ge=0, lt=1, description="Share of the batches that are of coarse names, where there are some.")
+    ] = 0.2
+    coarse_temperature: Annotated[
+        float, Field(gt=0, description="What their cosines are divided by; the higher, the weaker they are drawn.")
+    ] = 0.1
     seed: Annotated[int, Field(ge=0, lt=2**32, description="Seed of all that is random.")] = 1
 
     @model_validator(mode="before")

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError
+from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.text import normalise
 from medlink.models.encoders import BUILTIN, load_encoder
 from medlink.models.static.encoder import StaticConfig, StaticEncoder
@@ -271,7 +272,7 @@ def accuracy_at_1(
 def random_student(config: StaticConfig, dropout: float, seed: int) -> StaticEmbedding:
     """A student with random weights, drawn as :class:`medlink.training.static.trainer.StaticTrainer` draws them."""
     torch.manual_seed(seed)
-    module = StaticEmbedding(config, dropout)
+    module = StaticEmbedding(config, dropout, shipped_forms() if config.families else None)
     with torch.no_grad():
         module.table.weight.mul_(0.1)
         torch.nn.init.normal_(module.up.weight, std=config.dimension**-0.5)

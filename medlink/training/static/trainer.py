@@ -2,10 +2,11 @@
 
 The loss is InfoNCE with in-batch negatives (van den Oord et al. 2018, equation 4; in both directions, as BioLORD 2022,
 section 3.2 uses it on names and definitions): of a batch of pairs ``(a_i, b_i)`` of names, each ``a_i`` must find its
-``b_i`` among all ``b_j``. Names of the same concept are no negatives of each other.
+``b_i`` among all ``b_j``. Names that share a concept are no negatives of each other, nor are names spelt like one that
+does (:func:`medlink.language.text.normalise`), as CODER++ has it (Zeng et al. 2022).
 
-Every batch touches a few thousand rows of the table. Gradients and steps are therefore of those rows alone (torch's
-``SparseAdam``), which is what makes two cores enough.
+Every batch touches some of the rows of the table. Gradients and steps are therefore of those rows alone, which is what
+makes two cores enough.
 """
 
 from __future__ import annotations
@@ -21,35 +22,73 @@ from torch import Tensor
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.folders import whole_folder
+from medlink.language.lexicon.forms import Forms, shipped_forms
+from medlink.language.lexicon.reading import with_own_words
+from medlink.language.tags import base
+from medlink.language.text import normalise
 from medlink.models.encoders import check_folder
-from medlink.models.static.encoder import StaticConfig, StaticEncoder
+from medlink.models.static.encoder import Features, StaticConfig, StaticEncoder
 from medlink.models.static.module import StaticEmbedding, as_tensors
 from medlink.records import Name
 from medlink.training.common.card import write_card
 from medlink.training.common.losses import info_nce
 from medlink.training.static.bags import Bags
 from medlink.training.static.recipes import StaticRecipe
+from medlink.training.static.rows import RowAdam
 
 
 class _Data:
-    """Names as features, grouped by concept."""
+    """Names as features, in the order of their concepts, those of one concept in the order of their languages."""
 
-    def __init__(self, names: Sequence[Name], config: StaticConfig) -> None:
+    def __init__(self, names: Sequence[Name], config: StaticConfig, families: Forms | None) -> None:
+        from scipy.sparse import csr_matrix
+
         ordered = sorted({(n.concept_id, n.language, n.text) for n in names})
         ids = [concept for concept, _, _ in ordered]
         self.concept = np.unique(ids, return_inverse=True)[1]
         self.text = [text for _, _, text in ordered]
-        self.language = np.unique([language for _, language, _ in ordered], return_inverse=True)[1]
-        self.bags = Bags(self.text, config)
+        # regions are no languages of their own
+        self.language = np.unique([base(tag) for _, tag, _ in ordered], return_inverse=True)[1]
+        self.bags = Bags(self.text, config, families)
         self.starts = np.searchsorted(self.concept, np.arange(self.concept.max() + 2))
         # A concept with one name has no positive of its own: its name only serves as a negative.
         self.sizes = np.diff(self.starts)
+        # a run is all names of one concept in one language
+        begins = (np.diff(self.concept, prepend=-1) != 0) | (np.diff(self.language, prepend=-1) != 0)
+        self.run = np.cumsum(begins) - 1
+        self.run_starts = np.flatnonzero(begins)
+        self.run_sizes = np.diff(np.append(self.run_starts, len(ordered)))
+        forms = np.unique([normalise(text) for text in self.text], return_inverse=True)[1]
+        belongs = csr_matrix((np.ones(len(forms), np.int32), (forms, self.concept)))
+        # a row for each name: the concepts of all names that are spelt alike
+        self.concepts = belongs[forms]
         digest = hashlib.sha256("".join("\t".join(row) + "\n" for row in ordered).encode()).hexdigest()
         self.facts = {
             "names": len(ordered),
             "concepts": len(self.sizes),
             "SHA-256 of the names with their concepts and languages": f"`{digest}`",
         }
+
+    def partners(self, anchors: NDArray[np.int64], foreign: float, rng: np.random.Generator) -> NDArray[np.int64]:
+        """For each anchor another name of its concept: by a chance, one in another language; else any.
+
+        An anchor whose concept has names in other languages draws one of the languages first, each as likely as the
+        others, then a name in it: the many names in one language do not crowd out the few in another.
+        """
+        concept = self.concept[anchors]
+        found = self.starts[concept] + rng.integers(0, self.sizes[concept] - 1)
+        found += found >= anchors
+        first = self.run[self.starts[concept]]
+        others = self.run[self.starts[concept + 1] - 1] - first
+        chosen = np.flatnonzero((others > 0) & (rng.random(len(anchors)) < foreign))
+        run = first[chosen] + rng.integers(0, others[chosen])
+        run += run >= self.run[anchors[chosen]]
+        found[chosen] = self.run_starts[run] + rng.integers(0, self.run_sizes[run])
+        return np.asarray(found)
+
+    def same(self, ones: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether two names share a concept: ``(n, m)``. Names that are spelt alike have all concepts of each other."""
+        return np.asarray((self.concepts[ones] @ self.concepts[others].T).toarray() > 0)
 
 
 class StaticTrainer:
@@ -59,24 +98,39 @@ class StaticTrainer:
         names: names with their concepts; at least two concepts with two different names each.
         start: shape of the encoder.
         recipe: how to train.
+        coarse: names of near meaning instead of one, such as all terms under one code, with the code as their concept.
+            They are drawn near each other, more weakly than synonyms. They are no negatives of each other: many of them
+            are synonyms, and what tells the rest apart is learned from ``names``.
+        forms: of the lexicon, where the shape has word families; those of the lexicon that ships when left out.
 
     Raises:
         ConfigError: the names do not suffice.
     """
 
     def __init__(
-        self, names: Sequence[Name], start: StaticConfig | None = None, recipe: StaticRecipe | None = None
+        self,
+        names: Sequence[Name],
+        start: StaticConfig | None = None,
+        recipe: StaticRecipe | None = None,
+        coarse: Sequence[Name] = (),
+        forms: Forms | None = None,
     ) -> None:
         self.config = config = start or StaticConfig()
         self.recipe = recipe or StaticRecipe()
         if not names:
             raise ConfigError("no names to train on")
-        self.data = _Data(names, config)
+        if config.families:
+            forms = with_own_words(forms or shipped_forms(), sorted({name.text for name in (*names, *coarse)}))
+        self.data = _Data(names, config, forms)
         if int((self.data.sizes > 1).sum()) < 2:
             remedy = "train on a source that has synonyms or translations"
             raise ConfigError("fewer than two concepts have two names", remedy=remedy)
+        self.coarse = _Data(coarse, config, forms) if coarse else None
+        if self.coarse and int((self.coarse.sizes > 1).sum()) < 2:
+            remedy = "give each name the code that it shares with others as its concept, or leave coarse out"
+            raise ConfigError("fewer than two coarse concepts have two names", remedy=remedy)
         generator = torch.Generator().manual_seed(self.recipe.seed)
-        self.module = module = StaticEmbedding(config)
+        self.module = module = StaticEmbedding(config, forms=forms)
         with torch.no_grad():
             module.table.weight.copy_(torch.randn(config.rows, config.dimension, generator=generator) * 0.1)
             up = torch.randn(config.hidden, config.dimension, generator=generator)
@@ -84,18 +138,21 @@ class StaticTrainer:
             for zero in (module.down.weight, module.up.bias, module.down.bias):
                 zero.zero_()
 
-    def _embed(self, names: NDArray[np.int64], rng: np.random.Generator) -> tuple[Tensor, Tensor, Tensor]:
-        """Embeddings ``(n, d)``, the table rows that they were made of, as a leaf, and the numbers of these rows."""
-        found = self.data.bags.take(names)
-        used, local = np.unique(np.concatenate([found.rows, found.marker_rows]), return_inverse=True)
-        index = torch.from_numpy(used.astype(np.int64))
-        vectors = self.module.table.weight.detach()[index].requires_grad_()
-        rows, marker_rows = np.split(local.astype(np.int64), [len(found.rows)])
+    def _embed(self, found: Features, table: RowAdam, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Embeddings ``(n, d)``, and the table rows that they were made of, as a leaf."""
+        # by flags: a sort of the numbers takes seven times as long
+        place = np.zeros(self.config.rows, dtype=np.int64)
+        place[found.rows] = place[found.marker_rows] = place[found.family_rows] = 1
+        used = np.flatnonzero(place)
+        place[used] = np.arange(len(used))
+        vectors = table.rows(torch.from_numpy(used))
+        rows, marker_rows, family_rows = place[found.rows], place[found.marker_rows], place[found.family_rows]
         dropout = self.recipe.feature_dropout
         # a name has but one or two markers: they drop out half as often
-        weights = [self._kept(len(part), share, rng) for part, share in ((rows, dropout), (marker_rows, dropout / 2))]
-        read = as_tensors(found._replace(rows=rows, marker_rows=marker_rows))
-        return self.module.compose(vectors, read, *weights), vectors, index
+        shares = ((rows, dropout), (marker_rows, dropout / 2), (family_rows, dropout))
+        weights = [self._kept(len(part), share, rng) for part, share in shares]
+        read = as_tensors(found._replace(rows=rows, marker_rows=marker_rows, family_rows=family_rows))
+        return self.module.compose(vectors, read, *weights), vectors
 
     def _kept(self, count: int, dropout: float, rng: np.random.Generator) -> Tensor:
         """Weight of each of so many rows; the probes of an n-gram drop out together, as a name is known by any part."""
@@ -112,22 +169,26 @@ class StaticTrainer:
         times = np.sqrt(counts.max() / np.maximum(counts, 1)).round().clip(1, self.recipe.language_boost)
         return np.asarray(np.repeat(anchors, times.astype(np.int64)[data.language[anchors]]))
 
-    def _epoch(self, epoch: int, rng: np.random.Generator) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Batches of pairs of names: each name of a concept with several is an anchor once per epoch."""
-        data, size = self.data, self.recipe.batch_size
+    def _coarse_batches(self, fine: int) -> int:
+        """How many batches of coarse names join so many others."""
+        return round(fine * self.recipe.coarse_share / (1 - self.recipe.coarse_share)) if self.coarse else 0
+
+    def _epoch(
+        self, epoch: int, rng: np.random.Generator
+    ) -> Iterator[tuple[_Data, NDArray[np.int64], NDArray[np.int64]]]:
+        """Batches of pairs of names: each name of a concept with several is an anchor once per epoch, unless coarse."""
+        size = self.recipe.batch_size
         anchors = self._anchors()
         if epoch >= self.recipe.epochs - self.recipe.hard_epochs:
             order = self._neighbour_order(anchors, rng)
         else:
             order = rng.permutation(anchors)
-        first, count = data.starts[data.concept[order]], data.sizes[data.concept[order]]
-        partner = first + rng.integers(0, count - 1)
-        partner += partner >= order  # any other name of the concept
-        # Half of the anchors that have a name in another language meet that one.
-        other = first + rng.integers(0, count)
-        swap = (data.language[other] != data.language[order]) & (rng.random(len(order)) < 0.5)
-        partner = np.where(swap, other, partner)
-        batches = [(order[i : i + size], partner[i : i + size]) for i in range(0, len(order) - 1, size)]
+        partner = self.data.partners(order, self.recipe.foreign, rng)
+        batches = [(self.data, order[i : i + size], partner[i : i + size]) for i in range(0, len(order) - 1, size)]
+        if self.coarse:
+            siblings = np.flatnonzero(self.coarse.sizes[self.coarse.concept] > 1)
+            for drawn in rng.choice(siblings, (self._coarse_batches(len(batches)), size)):
+                batches.append((self.coarse, drawn, self.coarse.partners(drawn, self.recipe.foreign, rng)))
         for i in rng.permutation(len(batches)):
             yield batches[i]
 
@@ -139,7 +200,7 @@ class StaticTrainer:
         """
         import faiss
 
-        vectors = self.module.encoder().encode([self.data.text[i] for i in anchors])
+        vectors = self.data.bags.embedded(self.module)[anchors]
         cells = max(1, int(len(anchors) ** 0.5))
         quantiser = faiss.IndexFlatIP(self.config.dimension)
         index = faiss.IndexIVFFlat(quantiser, self.config.dimension, cells, faiss.METRIC_INNER_PRODUCT)
@@ -176,6 +237,7 @@ class StaticTrainer:
         check_folder(out)
         figures = self._run(progress or (lambda _: None))
         encoder = self.module.encoder()
+        coarse = self.coarse.facts if self.coarse else {}
         with whole_folder(out, "the encoder") as draft:
             encoder.save(draft)
             write_card(
@@ -185,7 +247,7 @@ class StaticTrainer:
                 summary="names of one concept against names of others, InfoNCE with in-batch negatives (van den Oord "
                 "et al. 2018)",
                 command="medlink train static",
-                data=self.data.facts,
+                data={**self.data.facts, **{f"coarse {name}": fact for name, fact in coarse.items()}},
                 recipe=self.recipe,
                 figures=figures,
             )
@@ -195,33 +257,30 @@ class StaticTrainer:
         """All epochs; returns what goes into the card."""
         recipe = self.recipe
         rng = np.random.default_rng(recipe.seed)
-        per_epoch = -(-len(self._anchors()) // recipe.batch_size)
-        total = max(1, per_epoch * recipe.epochs)
-        table = self.module.table.weight
-        layers = [weight for weight in self.module.parameters() if weight is not table]
-        optimisers = [torch.optim.AdamW(layers, weight_decay=0.01), torch.optim.SparseAdam([table])]
+        fine = len(range(0, len(self._anchors()) - 1, recipe.batch_size))
+        total = (fine + self._coarse_batches(fine)) * recipe.epochs
+        table = RowAdam(self.module.table.weight)
+        layers = [weight for weight in self.module.parameters() if weight is not self.module.table.weight]
+        optimiser = torch.optim.AdamW(layers, weight_decay=0.01)
         step, running = 0, 0.0
         for epoch in range(recipe.epochs):
-            for anchors, partners in self._epoch(epoch, rng):
+            for data, anchors, partners in self._epoch(epoch, rng):
                 progress = step / total
                 rate = recipe.learning_rate * min(progress / recipe.warmup, (1 - progress) / (1 - recipe.warmup))
-                vectors, leaf, index = self._embed(np.concatenate([anchors, partners]), rng)
+                vectors, leaf = self._embed(data.bags.take(np.concatenate([anchors, partners])), table, rng)
                 n = len(anchors)
-                concepts = torch.from_numpy(self.data.concept[anchors])
-                same = concepts[:, None] == concepts[None, :]
-                loss = info_nce(vectors[:n], vectors[n:], same, recipe.temperature, both_ways=True)
+                same = torch.from_numpy(data.same(anchors, partners))
+                temperature = recipe.temperature if data is self.data else recipe.coarse_temperature
+                loss = info_nce(vectors[:n], vectors[n:], same, temperature, both_ways=True)
                 if not torch.isfinite(loss):
                     remedy = "lower the learning rate or raise the temperature"
                     raise EncoderError(f"the loss is {loss.item()} at step {step} of epoch {epoch + 1}", remedy=remedy)
                 self.module.zero_grad()
                 torch.autograd.backward(loss)
+                optimiser.param_groups[0]["lr"] = rate = max(rate, 1e-6)
+                optimiser.step()
                 if leaf.grad is not None:
-                    table.grad = torch.sparse_coo_tensor(
-                        index[None], leaf.grad, table.shape, is_coalesced=True, check_invariants=False
-                    )
-                for optimiser in optimisers:
-                    optimiser.param_groups[0]["lr"] = max(rate, 1e-6)
-                    optimiser.step()
+                    table.step(leaf.grad, rate)
                 value = loss.item()
                 running = 0.98 * running + 0.02 * value if step else value
                 step += 1

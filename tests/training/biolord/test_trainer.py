@@ -6,20 +6,23 @@ import errno
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
 import medlink
 from medlink.errors import ConfigError, EncoderError
-from medlink.models import load_encoder
+from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.training import BioLordTrainer
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, StsRecipe
 from medlink.training.common.recipes import PhaseRecipe
-from medlink.training.data.pairs import KnowledgeBasePairs
+from medlink.training.data.pairs import KnowledgeBasePairs, Pair
 from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.view import TrainingView
+from medlink.training.static.student import random_student
 from tests.training.biolord.test_sts import Row
 from tests.training.data.pairs_kb import random_kb
 from tests.training.forgotten import forget
@@ -128,9 +131,66 @@ def test_sts_keeps_the_best_by_a_measure(start: Path, tmp_path: Path) -> None:
     assert cosent.fingerprint != load_encoder(tmp_path / "last").fingerprint
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A static encoder with random weights."""
+    shape = StaticConfig(rows=256, dimension=16, hidden=8)
+    return random_student(shape, 0.0, 1).encoder().save(tmp_path_factory.mktemp("static"))
+
+
+class Said:
+    """What is said of four names; the same in every epoch."""
+
+    digest = "said"
+    pairs_per_epoch = 4
+    names = ("Nierenstein", "stroke", "hay fever", "ulcer")
+    texts = ("a hard lump in the kidney", "a clot in the brain", "an allergy to pollen", "an open sore")
+
+    def batches(self, epoch: int, size: int, start: int = 0) -> Iterator[list[Pair]]:
+        yield [Pair(name, name, text, "definition") for name, text in zip(self.names, self.texts, strict=True)]
+
+
+def test_a_static_encoder_learns_what_is_said_of_names(small: Path, tmp_path: Path) -> None:
+    measures = [0.1, 0.3, 0.2]
+    recipe = RECIPE.replace(epochs=60, batch_size=4, evaluate_steps=20)
+    encoder = BioLordTrainer(Said(), small, recipe).train(tmp_path / "out", evaluate=lambda _: measures.pop(0))
+    assert isinstance(encoder, StaticEncoder)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"README.md", *(p.name for p in small.iterdir())}
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    for fact in ("contrastive phase", load_encoder(small).fingerprint, encoder.fingerprint, "step of the best: 40"):
+        assert fact in card, fact
+    cosines = encoder.encode(Said.names) @ encoder.encode(Said.texts).T
+    assert (cosines.argmax(axis=1) == np.arange(4)).all()
+    assert np.diag(cosines).min() > cosines[~np.eye(4, dtype=bool)].max() + 0.2
+
+
+def test_a_static_encoder_goes_on_to_the_same_weights(small: Path, pairs: KnowledgeBasePairs, tmp_path: Path) -> None:
+    recipe = RECIPE.replace(feature_dropout=0.2)
+    alone = BioLordTrainer(pairs, small, recipe).train(tmp_path / "alone")
+    with pytest.raises(Killed):
+        BioLordTrainer(pairs, small, recipe).train(tmp_path / "out", progress=kill_at(4), checkpoint_steps=2)
+    resumed = BioLordTrainer(pairs, small, recipe).train(tmp_path / "out", resume=True)
+    whole = BioLordTrainer(pairs, small, RECIPE).train(tmp_path / "whole")
+    assert resumed.fingerprint == alone.fingerprint != whole.fingerprint
+
+
+def test_the_recipe_follows_the_encoder(start: Path, small: Path, pairs: KnowledgeBasePairs, tmp_path: Path) -> None:
+    assert BioLordTrainer(pairs, start).recipe == ContrastiveRecipe()
+    assert BioLordTrainer(pairs, small).recipe == BioLordTrainer(pairs, "builtin").recipe == ContrastiveRecipe.static()
+    given = ContrastiveRecipe(seed=4, learning_rate=2e-5)
+    assert given.suited(small) == ContrastiveRecipe.static().replace(seed=4, learning_rate=2e-5)
+    assert given.suited(start) == given
+    with pytest.raises(ConfigError, match=r"feature_dropout is for a static encoder\. Remedy: leave it at 0"):
+        BioLordTrainer(pairs, start, RECIPE.replace(feature_dropout=0.1)).train(tmp_path / "out")
+    for name in ("mini_batch", "max_tokens"):
+        with pytest.raises(ConfigError, match=rf"{name} is for a transformer\. Remedy: leave it at 0"):
+            BioLordTrainer(pairs, small, RECIPE.replace(**{name: 8})).train(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_is_refused(start: Path, pairs: KnowledgeBasePairs, tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match=r"a static encoder cannot be trained by this phase\. Remedy: name a"):
-        BioLordTrainer(pairs, "builtin", RECIPE).train(tmp_path / "out")
+        BioLordTrainer(TABLES, "builtin", STS).train(tmp_path / "out")
     with pytest.raises(EncoderError, match="no such encoder folder"):
         BioLordTrainer(pairs, "./nowhere", RECIPE).train(tmp_path / "out")
     (tmp_path / "file").touch()

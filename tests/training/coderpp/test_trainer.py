@@ -61,7 +61,7 @@ class Killed(Exception):
 def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A static encoder with random weights."""
     torch.manual_seed(0)
-    config = StaticConfig(rows=256, dimension=16, hidden=8)
+    config = StaticConfig(families=False, rows=256, dimension=16, hidden=8)
     state = {name: value.detach().numpy().copy() for name, value in StaticEmbedding(config).state_dict().items()}
     codes, scale = quantise(state.pop("table.weight"))
     folder = tmp_path_factory.mktemp("start") / "encoder"

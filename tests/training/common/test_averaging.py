@@ -67,7 +67,7 @@ def test_one_alone_is_itself(three: list[Path], tmp_path: Path) -> None:
 
 def test_what_does_not_match_is_refused() -> None:
     with pytest.raises(EncoderError, match="different shapes"):
-        average([random_encoder(), random_encoder(StaticConfig(rows=50, dimension=6, hidden=5))])
+        average([random_encoder(), random_encoder(StaticConfig(families=False, rows=50, dimension=6, hidden=5))])
     with pytest.raises(EncoderError, match="no encoders"):
         average([])
 

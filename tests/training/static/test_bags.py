@@ -11,7 +11,7 @@ from medlink.models.static.encoder import quantise
 from medlink.models.static.module import StaticEmbedding, _sums
 from medlink.training.static.bags import Bags
 
-CONFIG = StaticConfig(rows=512, dimension=16, hidden=8)
+CONFIG = StaticConfig(families=False, rows=512, dimension=16, hidden=8)
 TEXTS = ["renal calculus", "Nierenstein", "", "kidney stone 2b", "x"]
 
 

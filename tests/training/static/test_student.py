@@ -33,7 +33,7 @@ NAMES = [
     for i, a in enumerate("abcdefghijkl")
     for text in (f"{a}{a}{a} stone", f"{a}{a}{a} calculus", f"{a}{a}{a} stones", f"{a}{a}{a} Stone")
 ]
-CONFIG = StaticConfig(rows=256, dimension=8, hidden=6)
+CONFIG = StaticConfig(families=False, rows=256, dimension=8, hidden=6)
 RECIPE = StaticStudentRecipe(epochs=4, batch_size=8, held_out=5, warmup=0.1, seed=3)
 
 
@@ -132,7 +132,10 @@ def test_texts_are_embedded_as_the_encoder_does() -> None:
 
 def test_it_learns_what_the_teacher_says(teacher: Path, tmp_path: Path) -> None:
     student = StaticStudent(
-        lambda: NAMES, StaticConfig(rows=512, dimension=16, hidden=16), RECIPE.replace(epochs=150), teacher=teacher
+        lambda: NAMES,
+        StaticConfig(families=False, rows=512, dimension=16, hidden=16),
+        RECIPE.replace(epochs=150),
+        teacher=teacher,
     )
     encoder = student.train(tmp_path / "out")
     texts = [name.text for name in NAMES]
@@ -196,7 +199,7 @@ def test_it_begins_with_an_encoder_or_a_shape(teacher: Path, whole: tuple[Path, 
     texts = [name.text for name in NAMES]
     np.testing.assert_allclose(found.encode(texts), before.encode(texts), atol=0.02)
     assert before.fingerprint in (tmp_path / "out" / "README.md").read_text("utf-8")
-    shape = StaticConfig().replace(dimension=16)
+    shape = StaticConfig(dimension=16)
     alone = distil(teacher, tmp_path / "default", RECIPE.replace(epochs=1), start=None)
     assert alone.config == shape
 

@@ -15,7 +15,7 @@ from medlink.records import Name
 from medlink.training.static.recipes import StaticRecipe
 from medlink.training.static.trainer import StaticTrainer
 
-CONFIG = StaticConfig(rows=512, dimension=32, hidden=16)
+CONFIG = StaticConfig(families=False, rows=512, dimension=32, hidden=16)
 
 
 def names() -> list[Name]:
@@ -52,7 +52,7 @@ def test_every_option_changes_the_weights(tmp_path: Path) -> None:
     seen = {one.fingerprint}
     changes: dict[str, Any] = {
         "epochs": 5, "hard_epochs": 1, "hard_neighbours": 1, "batch_size": 3, "temperature": 0.1, "warmup": 0.2,
-        "learning_rate": 0.02, "feature_dropout": 0.1, "seed": 4,
+        "learning_rate": 0.02, "feature_dropout": 0.1, "foreign": 0.9, "seed": 4,
     }  # fmt: skip
     for name, value in changes.items():
         seen.add(StaticTrainer(names(), CONFIG, short.replace(**{name: value})).train(tmp_path / "out").fingerprint)
@@ -72,6 +72,115 @@ def test_small_languages_are_anchors_more_often() -> None:
     trainer = StaticTrainer([*many, Name("C0", "eins null", "de")], CONFIG, RECIPE)
     german = [i for i, text in enumerate(trainer.data.text) if text == "eins null"]
     assert np.isin(trainer._anchors(), german).sum() == RECIPE.language_boost
+
+
+def in_languages(count: int) -> list[Name]:
+    """Concepts with six English names, two of them from regions, one German and two Spanish; one has English alone."""
+    tags = ["en", "en", "en", "en", "en-gb", "en-us", "de", "es", "es"]
+    found = [Name(f"C{i}", f"name {i} {j}", tag) for i in range(count) for j, tag in enumerate(tags)]
+    return [*found, Name("D", "ulcer", "en"), Name("D", "sore", "en"), Name("D", "raw spot", "en-gb")]
+
+
+def test_a_name_meets_each_of_the_other_languages() -> None:
+    data = StaticTrainer(in_languages(400), CONFIG).data
+    anchors = np.arange(len(data.text))
+    partners = data.partners(anchors, 1.0, np.random.default_rng(5))
+    tongue, concept = np.array(["de", "en", "es"])[data.language], data.concept
+    assert (concept[partners] == concept[anchors]).all()
+    assert (partners != anchors).all()
+    several = anchors < 400 * 9
+    assert (tongue[partners] != tongue)[several].all()
+    # each language as often, however many names it has, and each name of it
+    assert abs(np.mean(tongue[partners[several & (tongue == "en")]] == "de") - 0.5) < 0.05
+    assert abs(np.mean(tongue[partners[tongue == "es"]] == "de") - 0.5) < 0.06
+    met = np.bincount(partners[several] % 9, minlength=9)
+    assert met[[1, 2, 3, 4, 5, 6]].std() < 0.15 * met[[1, 2, 3, 4, 5, 6]].mean()
+    # regions are no other languages: what has English alone meets English
+    assert {data.text[i] for i in partners[~several]} <= {"ulcer", "sore", "raw spot"}
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.5])
+def test_the_share_of_names_that_meet_another_language(share: float) -> None:
+    data = StaticTrainer(in_languages(2000), CONFIG).data
+    english = np.flatnonzero((data.language == 1) & (np.arange(len(data.text)) < 2000 * 9))
+    partners = data.partners(english, share, np.random.default_rng(6))
+    # three of the eight other names are in another language: they come by chance as well
+    expected = share + (1 - share) * 3 / 8
+    assert abs(np.mean(data.language[partners] != 1) - expected) < 0.02
+
+
+def test_what_is_no_negative() -> None:
+    given = [
+        Name("cool", "cold", "en"), Name("cool", "low temperature", "en"),
+        Name("rhinitis", "Cold", "en"), Name("rhinitis", "coryza", "en"), Name("rhinitis", "Schnupfen", "de"),
+        Name("stroke", "apoplexy", "en"), Name("stroke", "stroke", "en"),
+    ]  # fmt: skip
+    data = StaticTrainer(given, CONFIG).data
+    place = {text: i for i, text in enumerate(data.text)}
+    ones, others = (np.array([place[text] for text in texts]) for texts in (
+        ["cold", "low temperature", "Cold", "stroke"], ["low temperature", "cold", "coryza", "Schnupfen", "apoplexy"]
+    ))  # fmt: skip
+    assert data.same(ones, others).astype(int).tolist() == [
+        [1, 1, 1, 1, 0],  # spelt like a name of the second concept, it has its names too
+        [1, 1, 0, 0, 0],
+        [1, 1, 1, 1, 0],
+        [0, 0, 0, 0, 1],
+    ]
+
+
+def test_names_spelt_alike_do_not_push_each_other_apart() -> None:
+    given = [Name("A", "cold"), Name("A", "a chill"), Name("B", "Cold"), Name("B", "A chill")]
+    trainer = StaticTrainer(given, CONFIG, RECIPE.replace(epochs=1, hard_epochs=0))
+    assert trainer._run(lambda _: None)["loss over the last of them"] == "0.0000"
+
+
+COARSE = [
+    Name(code, text, "de")
+    for code, texts in {
+        "K35": ["Appendizitis", "Blinddarmreizung", "Perityphlitis"],
+        "J45": ["Asthma", "Bronchospasmus", "Luftnot im Anfall"],
+        "G43": ["Flimmerskotom", "Hemikranie", "Kopfweh mit Aura"],
+        "L40": ["Psoriasis", "Schuppenflechte"],
+    }.items()
+    for text in texts
+]
+
+
+def test_coarse_names_are_drawn_near_each_other(tmp_path: Path) -> None:
+    trainer = StaticTrainer(names(), CONFIG, RECIPE, COARSE)
+    encoder = trainer.train(tmp_path / "out")
+    texts = ["Blinddarmreizung", "Perityphlitis", "Flimmerskotom", "Luftnot im Anfall"]
+    alone = StaticTrainer(names(), CONFIG, RECIPE).train(tmp_path / "alone")
+    near, before = (one.encode(texts) @ one.encode(texts).T for one in (encoder, alone))
+    assert near[0, 1] > near[0, 2:].max() + 0.3
+    assert before[0, 1] < near[0, 1] - 0.3
+    # synonyms are still learned
+    assert float(encoder.encode(["Nierenstein"])[0] @ encoder.encode(["renal calculus"])[0]) > 0.5
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    for fact in ("- names: 13", "- coarse names: 11", "- coarse concepts: 4", "- coarse SHA-256 of the names"):
+        assert fact in card
+    seen = {encoder.fingerprint, alone.fingerprint}
+    for i, change in enumerate(({"coarse_share": 0.4}, {"coarse_temperature": 0.3})):
+        other = StaticTrainer(names(), CONFIG, RECIPE.replace(**change), COARSE).train(tmp_path / str(i))
+        seen.add(other.fingerprint)
+    assert len(seen) == 4
+
+
+def test_the_share_of_coarse_batches() -> None:
+    trainer = StaticTrainer(names(), CONFIG, RECIPE.replace(batch_size=3, coarse_share=0.5), COARSE)
+    batches = list(trainer._epoch(0, np.random.default_rng(1)))
+    coarse = [(anchors, partners) for data, anchors, partners in batches if data is trainer.coarse]
+    assert len(coarse) == len(batches) / 2 == 4
+    for anchors, partners in coarse:
+        assert trainer.coarse
+        # no two names of one code are negatives of each other
+        codes = trainer.coarse.concept
+        assert (codes[anchors] == codes[partners]).all()
+        np.testing.assert_array_equal(
+            trainer.coarse.same(anchors, partners), codes[anchors][:, None] == codes[partners]
+        )
+    with pytest.raises(ConfigError, match=r"fewer than two coarse concepts have two names\. Remedy: give each name"):
+        StaticTrainer(names(), CONFIG, RECIPE, COARSE[:4])
 
 
 @pytest.mark.parametrize(
