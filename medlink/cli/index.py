@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from medlink.cli.kb import max_bad_share
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, lexicon_folders
 from medlink.cli.output import Bars
 from medlink.errors import InputError
 from medlink.files.escapes import visible
+from medlink.files.problems import counted
 
 
 @click.group(cls=Commands)
@@ -39,7 +40,10 @@ def index() -> None:
     type=click.IntRange(min=1),
     help="Threads that build the graph; with more than one it may differ from run to run.",
 )
-def build(bundle: Path, kb: Path | None, encoder: str | None, kind: str | None, threads: int) -> None:
+@lexicon_folders
+def build(
+    bundle: Path, kb: Path | None, encoder: str | None, kind: str | None, threads: int, folders: tuple[Path, ...]
+) -> None:
     """Build encoder and index of BUNDLE from its knowledge base, or renew them."""
     from medlink.index import build_bundle
     from medlink.linking.join import default_join
@@ -51,6 +55,7 @@ def build(bundle: Path, kb: Path | None, encoder: str | None, kind: str | None, 
             kb=kb,
             encoder=encoder,
             calibration=join,
+            lexicon=folders,
             kind=kind,
             threads=threads,
             progress=bars.step,
@@ -58,8 +63,8 @@ def build(bundle: Path, kb: Path | None, encoder: str | None, kind: str | None, 
         )
     facts = built.index.manifest
     click.echo(
-        f"{built.folder}: {facts['names']} names of {facts['concepts']} concepts, {facts['rows']} distinct, "
-        f"{facts['kind']} index of {facts['dimension']} dimensions"
+        f"{bundle}: {counted(facts['names'], 'name')} of {counted(facts['concepts'], 'concept')}, "
+        f"{facts['rows']:,} distinct, {facts['kind']} index of {facts['dimension']} dimensions"
     )
     for sentence in said:
         click.echo(visible(sentence))
@@ -93,8 +98,8 @@ def add(bundle: Path, tables: tuple[Path, ...], max_bad_share: float) -> None:
         for line in given.lines():
             click.echo(line)
     click.echo(
-        f"{report.path}: {report.kb.names:,} names and {report.kb.concepts:,} concepts added; "
-        f"the index has {report.names:,} names, {report.added:,} of them since it was built"
+        f"{report.path}: {counted(report.kb.names, 'name')} and {counted(report.kb.concepts, 'concept')} added; "
+        f"the index has {counted(report.names, 'name')}, {report.added:,} of them since it was built"
     )
 
 
@@ -126,4 +131,6 @@ def verify(bundle: Path) -> None:
         click.echo(f"medlink: {error}", err=True)
     if damaged:
         raise damaged[-1]
-    click.echo(f"{bundle}: {found['files']} files, {found['bytes']:,} bytes, all as they were written")
+    click.echo(
+        f"{bundle}: {counted(found['files'], 'file')}, {counted(found['bytes'], 'byte')}, all as they were written"
+    )

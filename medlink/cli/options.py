@@ -23,10 +23,23 @@ class _Given(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The path, ConfigError where it is empty."""
-        if value == "" and param is not None:
-            name = max(param.opts, key=len) if isinstance(param, click.Option) else param.human_readable_name
-            raise ConfigError(f"{name} is empty", remedy="name a file or a folder")
+        _refuse_empty(value == "", param, "name a file or a folder")
         return super().convert(value, param, ctx)
+
+
+class _Words(click.types.StringParamType):
+    """A word of an option that may be repeated, or several with commas between; not empty, which would choose none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The word, ConfigError where it is empty."""
+        _refuse_empty(not str(value).strip(" ,"), param, "give a value, or leave it out")
+        return super().convert(value, param, ctx)
+
+
+def _refuse_empty(is_empty: bool, param: click.Parameter | None, remedy: str) -> None:
+    if is_empty and param is not None:
+        name = max(param.opts, key=len) if isinstance(param, click.Option) else param.human_readable_name
+        raise ConfigError(f"{name} is empty", remedy=remedy)
 
 
 PATH = _Given(path_type=Path)
@@ -101,7 +114,8 @@ def _type(field: FieldInfo) -> dict[str, Any]:
     """Type of a click option: a choice, a flag, repeated, or a number; ranges are checked by the settings."""
     kind, origin = field.annotation, get_origin(field.annotation)
     if origin is tuple:
-        return {"multiple": True, "type": get_args(kind)[0]}
+        inner = get_args(kind)[0]
+        return {"multiple": True, "type": _Words() if inner is str else inner}
     if origin is Literal:
         return {"type": click.Choice([str(value) for value in get_args(kind)])}
     if origin in (Union, UnionType):
@@ -121,3 +135,8 @@ def _either(kinds: list[Any]) -> Callable[[str], Any]:
         return text
 
     return value
+
+
+lexicon_folders: Callable[[F], F] = click.option(
+    "--lexicon", "folders", multiple=True, type=PATH, help="Folder of your own tables of words; may be repeated."
+)

@@ -10,7 +10,7 @@ import logging
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import groupby
@@ -23,10 +23,11 @@ from medlink import __version__
 from medlink.errors import BundleError, ConfigError, EncoderError, MedlinkError
 from medlink.files import parts
 from medlink.files.folders import alone, remove
-from medlink.files.parts import FORMAT, MANIFEST, Checked, Opened, Raw
+from medlink.files.parts import FORMAT, Checked, Opened, Raw
+from medlink.files.places import KB_FILE, MANIFEST, is_part, refuse_other
 from medlink.index.concept_index import ConceptIndex
 from medlink.kb import KnowledgeBase
-from medlink.kb.store import FILE
+from medlink.language.lexicon.forms import forms_of
 from medlink.models import Encoder, load_encoder
 from medlink.records import FSN, Name
 
@@ -69,6 +70,7 @@ def build_bundle(
     kb: str | Path | None = None,
     encoder: str | Path | None = None,
     calibration: dict[str, Any] | None = None,
+    lexicon: Sequence[str | Path] = (),
     kind: str | None = None,
     threads: int = 1,
     progress: Callable[[str, int, int], None] | None = None,
@@ -85,33 +87,37 @@ def build_bundle(
         encoder: name for :func:`medlink.models.load_encoder`; without it the encoder that the bundle has, else the
             built-in one.
         calibration: weights that turn the evidence for a candidate into a score; kept in the manifest.
+        lexicon: folders of a house with words of its own (``docs/lexicon.md``), by which names are read.
         kind, threads, progress: see :meth:`medlink.index.part.Part.build`.
         say: called, when all is done, with a sentence on what the bundle has no longer; else it is logged.
 
     Raises:
         BundleError: there is no knowledge base, or it or the encoder that the bundle has is damaged.
-        ConfigError: the folder cannot be written, or the knowledge base has no names.
+        ConfigError: the folder holds other files or cannot be written, or the knowledge base has no names.
     """
     folder = Path(folder)
-    parts.refuse_part(folder)
+    refuse_other(folder)
     if folder.is_file():
         remedy = f"name a folder: medlink index build BUNDLE --kb {shlex.quote(str(kb or folder))}"
         raise BundleError("is a file, a bundle is a folder", path=folder, remedy=remedy)
     named = None if encoder is None else load_encoder(encoder)
-    if kb is None and not (folder / FILE).exists() and not (folder / MANIFEST).exists():
+    there = ((folder / name).exists() for name in (KB_FILE, MANIFEST))
+    if kb is None and not any(there) and not any(map(is_part, folder.glob("kb-*"))):
         _no_kb(folder)
     if kb is not None:
         KnowledgeBase(kb).close()  # refused before anything is made
+    forms = forms_of(lexicon)
     with parts.writing(folder) as work:
         old = present(folder, work)
         own = _take(folder, work, kb, old)
         model = _own_encoder(folder, old) if named is None else named
-        with KnowledgeBase(folder / own["folder"] / FILE) as store:
+        with KnowledgeBase(folder / own["folder"] / KB_FILE) as store:
             ConceptIndex.build(
                 work / "index",
                 indexed(store.iter_names()),
                 model,
                 semantic_types=store.iter_semantic_types(),
+                forms=forms,
                 kind=kind,
                 threads=threads,
                 progress=progress,
@@ -129,10 +135,10 @@ def build_bundle(
                 },
             }
         left_out = _left_out(folder, old, folder / own["folder"])
-        incoming, taken = folder / FILE, folder / own["folder"] / FILE
+        incoming, taken = folder / KB_FILE, folder / own["folder"] / KB_FILE
         if incoming.exists() and incoming.samefile(taken) and int(taken.stat().st_mtime) != parts.SEALED:
             # it was taken in by a link, and written to meanwhile
-            raise ConfigError("the knowledge base was changed meanwhile", path=folder / FILE, remedy="build again")
+            raise ConfigError("the knowledge base was changed meanwhile", path=folder / KB_FILE, remedy="build again")
         finish(folder, work, manifest)
     if old is not None and named is not None and old["encoder"]["fingerprint"] != named.fingerprint:
         say(f"the encoder is {encoder}, another one than before")
@@ -154,8 +160,8 @@ def present(folder: Path, work: Path) -> Raw | None:
     except BundleError:
         return None
     with alone(folder):
-        if parts.is_copy(folder / FILE, folder, manifest["parts"]["kb"]):
-            (folder / FILE).unlink()
+        if parts.is_copy(folder / KB_FILE, folder, manifest["parts"]["kb"]):
+            (folder / KB_FILE).unlink()
     parts.clean(folder, work, manifest)
     if _is_format_2(folder):
         # the index goes last, as the sign that both are left over
@@ -172,7 +178,7 @@ def _is_format_2(folder: Path) -> bool:
 
 def _take(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> Raw:
     """The knowledge base of a build as a part: a copy of ``kb``, else the one that waits, else that of the bundle."""
-    incoming = folder / FILE
+    incoming = folder / KB_FILE
     if kb is None and not incoming.exists():
         found = parts.named_by_content(folder, "kb") if old is None else [old["parts"]["kb"]]
         if old is not None and not parts.is_sound(folder, found[0]):
@@ -188,7 +194,7 @@ def _take(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> R
                 remedy=f"name one of them with --kb: {', '.join(entry['folder'] for entry in found)}",
             )
         return found[0] if found else _no_kb(folder)
-    draft = work / "kb" / FILE
+    draft = work / "kb" / KB_FILE
     draft.parent.mkdir()
     if kb is not None and not (incoming.exists() and incoming.samefile(kb)):
         with KnowledgeBase(kb) as given:
@@ -210,7 +216,7 @@ def _take(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> R
 def _no_kb(folder: Path) -> Any:
     raise BundleError(
         "no knowledge base in the bundle",
-        path=folder / FILE,
+        path=folder / KB_FILE,
         remedy=f"run 'medlink kb build {folder} ...' first, or name one with --kb",
     )
 
@@ -221,7 +227,7 @@ def _own_encoder(folder: Path, old: Raw | None) -> Encoder:
     found = [folder / entry["folder"] for entry in entries if parts.is_sound(folder, entry)]
     if old is None and _is_format_2(folder) and (folder / "encoder" / "modules.json").exists():
         found.append(folder / "encoder")
-    if old is None and not found and not any(map(parts.is_part, folder.glob("encoder-*"))):
+    if old is None and not found and not any(map(is_part, folder.glob("encoder-*"))):
         return load_encoder()
     if len(found) > 1:
         raise BundleError(
@@ -252,7 +258,7 @@ def _saved(folder: Path, work: Path, model: Encoder, old: Raw | None) -> Raw:
 
 def waiting_kb(folder: str | Path) -> Path | None:
     """The knowledge base in a bundle's folder that the bundle was not built from, where there is one."""
-    path = Path(folder) / FILE
+    path = Path(folder) / KB_FILE
     if not path.exists() or not (Path(folder) / MANIFEST).exists():
         return None
     return None if parts.is_copy(path, Path(folder), parts.read_state(Path(folder))["parts"]["kb"]) else path
@@ -338,7 +344,7 @@ class Bundle:
         added = state.part("added") if "added" in self.manifest["parts"] else None
         for kind in self.manifest["parts"].keys() - {"encoder"}:
             state.check(kind)
-        self.kb = KnowledgeBase(state.part("kb") / FILE)
+        self.kb = KnowledgeBase(state.part("kb") / KB_FILE)
         self.kb.held = state
         self._check(
             self.kb.content_hash == self.manifest["kb"]["content_hash"],

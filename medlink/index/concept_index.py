@@ -22,6 +22,7 @@ from medlink.index.dictionary import Match
 from medlink.index.keys import Keys
 from medlink.index.names import Entries, Entry, Filter, Positions, Selection, Selections, tags_of
 from medlink.index.part import NEAR, Part
+from medlink.index.said import Overlap, Slots
 from medlink.language.tags import wanted as is_wanted
 from medlink.language.text import Inflector, normalise
 from medlink.models import Encoder
@@ -173,6 +174,10 @@ class ConceptIndex:
             self._collect(concepts, later_first, "concepts", lambda part, at: map(part.names.concept_types, at))
         )
 
+    def name_counts(self, concepts: Keys) -> NDArray[np.int64]:
+        """How many names concepts have ``(n,)``, in all languages; what came later knows all names of its concepts."""
+        return self._collect(concepts, self.parts[::-1], "concepts", lambda part, numbers: part.names.counts[numbers])
+
     def entries(self, names: Keys, selection: Selections | None = None) -> Entries:
         """Entries of names in all parts, those of the selection alone when one is given; in the order of the names."""
         columns: list[tuple[Array, ...]] = []
@@ -319,11 +324,31 @@ class ConceptIndex:
         np.maximum.at(out, entries.position, cosines)
         return out
 
-    def lexical(self, texts: Sequence[str], k: int, selection: Selections | None = None) -> tuple[Positions, Keys]:
-        """The k names of each part most alike by their n-grams: ``position (m,)`` in ``texts`` and name ``(m,)``."""
+    def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
+        """What mentions say, word by word."""
+        return self.parts[0].said.read(texts, languages)
+
+    def overlap(self, asked: Slots, mention: Positions, names: Keys) -> Overlap:
+        """How much mentions and names say of each other, for pairs: number of the mention ``(p,)``, name ``(p,)``."""
+        columns = [np.zeros(len(names), dtype=kind) for kind in (*[np.float32] * 4, bool)]
+        left = np.arange(len(names))
+        for part in self.parts:
+            rows = part.rows.numbers(names[left])
+            here = left[rows >= 0]
+            found = self.parts[0].said.overlap(asked, mention[here], part.said.of(rows[rows >= 0]))
+            for column, values in zip(columns, found, strict=True):
+                column[here] = values
+            left = left[rows < 0]
+        return Overlap(*columns)
+
+    def by_words(
+        self, asked: Slots, mentions: Positions, k: int, selection: Selections | None = None
+    ) -> tuple[Positions, Keys]:
+        """The k names of each part that share most words with mentions: ``position (m,)`` in ``mentions``, and name."""
         positions, names = [np.zeros(0, np.int64)], [np.zeros(0)]
         for part, selected in self._with(selection):
-            for i, (rows, _) in enumerate(part.lexical.search(texts, k, None if selected is None else selected.rows)):
+            allowed = None if selected is None else selected.rows
+            for i, (rows, _) in enumerate(part.postings.search(asked, mentions, k, allowed)):
                 positions.append(np.full(len(rows), i))
                 names.append(part.rows.keys(rows))
         return np.concatenate(positions), np.concatenate(names)

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from medlink.files import parts
+from medlink.files.places import KB_FILE
 from medlink.index.bundle import Bundle, facts, finish, indexed, present
 from medlink.index.part import Part
 from medlink.kb import ExtendReport, Input, KnowledgeBase, extend_kb
-from medlink.kb.store import FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +64,30 @@ def extend_bundle(
         KnowledgeBaseError: the knowledge base cannot be written.
     """
     began = time.perf_counter()
-    folder = Path(folder).absolute()
+    given, folder = folder, Path(folder).absolute()
     parts.read_state(folder)  # refused before anything is made
     with parts.writing(folder) as work:
         present(folder, work)
         bundle = Bundle(folder)  # what those wrote that this one waited for
         _ = bundle.encoder  # refused before the work where it cannot be used
         (work / "kb").mkdir()
-        report = extend_kb(bundle.kb.path, work / "kb" / FILE, inputs, max_bad_share=max_bad_share)
+        report = extend_kb(bundle.kb.path, work / "kb" / KB_FILE, inputs, max_bad_share=max_bad_share)
         manifest = bundle.manifest
         if report.content_hash != bundle.kb.content_hash:
             manifest = _extend_index(bundle, work, report, progress)
         entries = {**manifest["parts"], "kb": parts.place(folder, work / "kb", "kb", work)}
         bundle.release()
         finish(folder, work, {**manifest, "parts": entries})
-    made = Bundle(folder).index.manifest
-    added = made.get("added", {"names": 0})["names"]
-    return AddReport(str(folder), report, made["names"], added, round(time.perf_counter() - began, 3))
+    made = Bundle(folder)
+    index = made.index.manifest
+    added = index.get("added", {"names": 0})["names"]
+    return AddReport(
+        str(Path(given)),
+        replace(report, path=str(made.kb.path)),
+        index["names"],
+        added,
+        round(time.perf_counter() - began, 3),
+    )
 
 
 def _extend_index(
@@ -89,7 +96,7 @@ def _extend_index(
     """Build the part of all names that came later; gives the manifest of the bundle with it."""
     # rows above the marks are not in the main part; nothing was added before the first time
     marks = bundle.manifest["kb"].get("marks", report.marks)
-    with KnowledgeBase(work / "kb" / FILE) as kb:
+    with KnowledgeBase(work / "kb" / KB_FILE) as kb:
         names = list(indexed(kb.iter_names(after=marks["name"])))
         concepts = {name.concept_id for name in names}
         concepts.update(t.concept_id for t in kb.iter_semantic_types(after=marks["semantic_type"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -89,6 +90,11 @@ class NameTable:
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.rows)
+
+    @cached_property
+    def counts(self) -> NDArray[np.int64]:
+        """How many entries each concept has ``(concepts,)``."""
+        return np.bincount(self.concept, minlength=len(self.concept_ids))
 
     def concept_types(self, concept: int) -> tuple[str, ...]:
         """Semantic types of a concept, by its number."""

@@ -18,14 +18,16 @@ from medlink.files.parts import Checked, read_checked
 from medlink.index.arrays import REBUILD, open_array, save_array
 from medlink.index.dictionary import NameDictionary
 from medlink.index.keys import Numbering, keys_among
-from medlink.index.lexical import LexicalIndex
 from medlink.index.names import NameTable
+from medlink.index.postings import Postings
+from medlink.index.said import SaidNames
 from medlink.index.selfjoin import nearest
 from medlink.index.vectors import choose, vector_index
+from medlink.language.lexicon.forms import Forms, shipped_forms
 from medlink.models import Encoder
 from medlink.records import Name, SemanticType
 
-FORMAT = 3
+FORMAT = 4
 """Version of the folder layout."""
 NEAR = 8
 """Nearest other names that are kept for every name."""
@@ -69,7 +71,8 @@ class Part:
                 raise BundleError(f"a file of the index {what}", path=folder / name, remedy=REBUILD)
         self.names = NameTable(folder)
         self.dictionary = NameDictionary(folder, self.names)
-        self.lexical = LexicalIndex(folder)
+        self.said = SaidNames(folder)
+        self.postings = Postings(folder, self.said)
         self.vectors = vector_index(self.manifest["kind"]).load(folder)
         if not len(self.names) == len(self.vectors) == self.manifest["rows"]:
             raise BundleError(f"{len(self.names)} names but {len(self.vectors)} vectors", path=folder, remedy=REBUILD)
@@ -92,6 +95,7 @@ class Part:
         threads: int = 1,
         progress: Progress | None = None,
         main: Part | None = None,
+        forms: Forms | None = None,
     ) -> Part:
         """Build a part into an empty or new folder.
 
@@ -105,6 +109,8 @@ class Part:
             progress: called with what is being done, how much of it is done, and how much there is.
             main: the part that the names came after. Concepts that it knows and that got further semantic types are
                 taken in as well; the mean of a concept is that of its names in both.
+            forms: of the lexicon by which names are read; those that ship when left out, those of ``main`` where there
+                is one.
 
         Raises:
             ConfigError: there is no name to index, or the kind is unknown.
@@ -120,7 +126,10 @@ class Part:
         if not len(table) and main is None:
             raise ConfigError("no names to index", remedy="load a source first, or widen --languages")
         NameDictionary.build(folder, table)
-        LexicalIndex.build(folder, table.norms)
+        languages = [table.languages[code] for code in table.language[table.rows.ends[:-1]].tolist()]
+        said = None if main is None else main.said
+        words = SaidNames.build(folder, table.norms, languages, said.forms if said else forms or shipped_forms(), said)
+        Postings.build(folder, words, len(table))
         vectors = np.empty((len(table), encoder.dimension), dtype=np.float32)
         for start in range(0, len(table), _CHUNK):
             stop = min(start + _CHUNK, len(table))

@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.language.tags import base
+
+WIDEST = 5.0
+"""The greatest margin that counts."""
+
 
 class Calibration(Protocol):
     """What turns rank scores into the share of such links that are right."""
 
-    def score(self, rank: NDArray[np.float64], named: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Rank scores ``(p,)`` to scores in [0, 1]; a higher rank of one kind never has a lower score.
+    def score(
+        self,
+        rank: NDArray[np.float64],
+        margin: NDArray[np.float64],
+        named: NDArray[np.bool_],
+        languages: Sequence[str | None],
+    ) -> NDArray[np.float64]:
+        """Scores ``(p,)`` in [0, 1]; of two candidates of one kind and mention, a higher rank never has a lower score.
 
-        ``named (p,)`` is the kind: whether the mention is the name, to the letter or in another inflection.
+        Args:
+            rank: ``(p,)`` rank scores.
+            margin: ``(p,)`` by how much the best other name of another concept ranks lower, below 0 where it is higher.
+            named: ``(p,)`` the kind: whether the mention is the name, to the letter or in another inflection.
+            languages: of the mentions.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A logistic curve: ``slope`` of the rank, at least 0, ``margin`` of the margin, ``offset``."""
+
+    slope: float
+    margin: float
+    offset: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,27 +52,50 @@ class Curves:
     same rank.
 
     Args:
-        slope, offset: of the curve of likenesses; the slope is above 0, so that the score ranks as the evidence does.
-        named_slope, named_offset: of that of names to the letter or in another inflection.
+        alike: the curve of likenesses.
+        named: that of names to the letter or in another inflection.
         named_least: the lowest rank score that such names had in training. Another terminology may have lower ones
             (abbreviations that look like none of their concept's names); the curve says nothing about them and is not
-            prolonged.
+            prolonged. Nor is it where another name ranks higher than the mention itself, which comes first anyway.
+        rival: the lowest rank score that the best other name of a likeness had in training. Where there are few names,
+            or only one, that nothing else is alike does not make the best of them right: the margin is no greater than
+            before such a rival.
+        languages: what is added to the curve of likenesses for mentions of a language: across languages a likeness is
+            worth more at the same rank.
     """
 
-    slope: float
-    offset: float
-    named_slope: float
-    named_offset: float
+    alike: Curve
+    named: Curve
     named_least: float
+    rival: float
+    languages: dict[str, float] = field(default_factory=dict)
 
-    def score(self, rank: NDArray[np.float64], named: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def score(
+        self,
+        rank: NDArray[np.float64],
+        margin: NDArray[np.float64],
+        named: NDArray[np.bool_],
+        languages: Sequence[str | None],
+    ) -> NDArray[np.float64]:
         """
-        >>> curves = Curves(slope=2.0, offset=-1.0, named_slope=2.0, named_offset=0.0, named_least=0.5)
-        >>> curves.score(np.array([0.5, 0.5, 0.0]), np.array([False, True, True])).round(3).tolist()
-        [0.5, 0.731, 0.731]
+        >>> curves = Curves(Curve(2.0, 0.0, -1.0), Curve(2.0, 0.0, 0.0), 0.5, 0.0, {"de": 1.0})
+        >>> ranks, named = np.array([0.5, 0.5, 0.5, 0.0]), np.array([False, False, True, True])
+        >>> curves.score(ranks, np.zeros(4), named, ["en", "de-at", "en", "en"]).round(3).tolist()
+        [0.5, 0.731, 0.731, 0.731]
         """
-        slope = np.where(named, self.named_slope, self.slope)
-        offset = np.where(named, self.named_offset, self.offset)
-        rank = np.where(named, np.maximum(rank, self.named_least), rank)
-        curve: NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(slope * rank + offset, -40, 40)))
+        slope, wide, offset = (np.where(named, getattr(self.named, k), getattr(self.alike, k)) for k in _TERMS)
+        rank, margin = self.held(rank, margin, named)
+        added = np.array([self.languages.get(base(language or ""), 0.0) for language in languages])
+        z = slope * rank + wide * margin + offset + np.where(named, 0.0, added)
+        curve: NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(z, -40, 40)))
         return curve
+
+    def held(
+        self, rank: NDArray[np.float64], margin: NDArray[np.float64], named: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Ranks and margins ``(p,)`` within what the curves were fitted on."""
+        margin = np.where(named, np.maximum(margin, 0), np.minimum(margin, rank - self.rival))
+        return np.where(named, np.maximum(rank, self.named_least), rank), np.clip(margin, -WIDEST, WIDEST)
+
+
+_TERMS = ("slope", "margin", "offset")

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from medlink.index import ConceptIndex
 from medlink.index.keys import Keys
 from medlink.index.names import Selections
+from medlink.index.said import Slots
 from medlink.language.text import Inflector, normalise
 from medlink.models import Encoder
 
-ROUTES = ("exact", "inflected", "lexical", "dense")
+ROUTES = ("exact", "inflected", "words", "dense")
 """How a name was found, in the order in which the routes are told apart: the first that found it is named."""
-EXACT, INFLECTED, LEXICAL, DENSE = range(len(ROUTES))
+EXACT, INFLECTED, WORDS, DENSE = range(len(ROUTES))
 WIDTH = 24
-"""Names that the lexical and the dense route bring each, at least."""
+"""Names that the words and the dense route bring each, at least."""
 
 Found = tuple[NDArray[np.int64], Keys, NDArray[np.int64]]
 """Pairs of mention and name: number of the mention ``(p,)``, name ``(p,)``, route ``(p,)`` as a number in ROUTES."""
@@ -29,7 +30,7 @@ Found = tuple[NDArray[np.int64], Keys, NDArray[np.int64]]
 class Asked:
     """A batch of distinct mentions ``texts``, with all that the routes need to answer.
 
-    ``languages`` are ``None`` where not known; ``selection`` are the names that may be candidates, of which the lexical
+    ``languages`` are ``None`` where not known; ``selection`` are the names that may be candidates, of which the words
     and the dense route bring ``width`` each. ``found`` gives the names that a mention is, with their routes, where the
     caller has them.
     """
@@ -75,6 +76,11 @@ class Asked:
         return np.flatnonzero(np.isnan(self.names))
 
     @cached_property
+    def said(self) -> Slots:
+        """What the mentions say, word by word."""
+        return self.index.read(self.texts, self.languages)
+
+    @cached_property
     def vectors(self) -> NDArray[np.float32]:
         """Embeddings ``(n, dimension)`` of the mentions: that of the name that a mention is, which needs no encoder."""
         vectors = np.empty((len(self.texts), self.encoder.dimension), dtype=np.float32)
@@ -95,11 +101,10 @@ def forms(asked: Asked) -> Found:
     return np.array(mention, np.int64), np.array(name, np.float64), np.array(route, np.int64)
 
 
-def lexical(asked: Asked) -> Found:
-    """The names most alike by their n-grams, for mentions that are no name."""
-    texts = [asked.texts[i] for i in asked.unnamed.tolist()]
-    position, name = asked.index.lexical(texts, asked.width, asked.selection)
-    return asked.unnamed[position], name, np.full(len(name), LEXICAL)
+def words(asked: Asked) -> Found:
+    """The names that share most words by their families, for mentions that are no name."""
+    position, name = asked.index.by_words(asked.said, asked.unnamed, asked.width, asked.selection)
+    return asked.unnamed[position], name, np.full(len(name), WORDS)
 
 
 def dense(asked: Asked) -> Found:
@@ -113,7 +118,7 @@ def dense(asked: Asked) -> Found:
     return mention, np.concatenate([found[position, column], near]), np.full(len(mention), DENSE)
 
 
-_ROUTES: tuple[Route, ...] = (forms, lexical, dense)
+_ROUTES: tuple[Route, ...] = (forms, words, dense)
 
 
 def candidates(asked: Asked) -> Found:

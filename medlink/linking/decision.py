@@ -94,7 +94,13 @@ class SharedNames:
         wanted = [i for i, same in enumerate(shares) if len(same) > 1]
         if contexts is not None and wanted:
             self._weigh(shares, wanted, mentions, contexts)
-        return [tuple(sorted(same, key=lambda one: (-one.share, one.concept))) if same else () for same in shares]
+        return [self._ordered(same) if same else () for same in shares]
+
+    def _ordered(self, same: Shares) -> Shares:
+        """Shares, the greatest first; of equal ones that of the concept with more names, which is the better known."""
+        counts = self.bundle.index.name_counts(np.array([one.concept for one in same])).tolist()
+        order = sorted(range(len(same)), key=lambda i: (-same[i].share, -counts[i], same[i].concept))
+        return tuple(same[i] for i in order)
 
     def _spelt(self, mention: str, name: float) -> set[float]:
         """The concepts that have a name with the letters of the mention."""

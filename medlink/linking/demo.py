@@ -10,11 +10,11 @@ import platformdirs
 
 from medlink import __version__
 from medlink.files.folders import clear_remnants, scratch_folder, whole_folder
-from medlink.files.parts import FORMAT, MANIFEST
+from medlink.files.parts import FORMAT
+from medlink.files.places import KB_FILE, MANIFEST
 from medlink.index import Bundle, build_bundle
 from medlink.index.part import FORMAT as INDEX_FORMAT
 from medlink.kb import Input, build_kb
-from medlink.kb.store import FILE
 from medlink.linking.join import default_join
 from medlink.models import load_encoder
 
@@ -35,9 +35,9 @@ def demo_notes() -> dict[str, str]:
 
 def build_demo_bundle(folder: str | Path) -> Bundle:
     """Build the demo bundle into a folder."""
-    with scratch_folder(Path(folder) / FILE, "the demo bundle") as work:
-        build_kb(work / FILE, [Input("table", demo_folder() / "terminology.tsv", {"source": "DEMO"})])
-        return build_bundle(folder, kb=work / FILE, encoder="builtin", calibration=default_join().to_dict())
+    with scratch_folder(Path(folder) / KB_FILE, "the demo bundle") as work:
+        build_kb(work / KB_FILE, [Input("table", demo_folder() / "terminology.tsv", {"source": "DEMO"})])
+        return build_bundle(folder, kb=work / KB_FILE, encoder="builtin", calibration=default_join().to_dict())
 
 
 def demo_bundle() -> Path:

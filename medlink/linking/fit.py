@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,9 @@ from scipy.optimize import minimize
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
-from medlink.linking.calibration import Curves
+from medlink.index.keys import Keys
+from medlink.language.tags import base
+from medlink.linking.calibration import WIDEST, Curve, Curves
 from medlink.linking.candidates import Asked
 from medlink.linking.join import Join
 from medlink.linking.measures import FEATURES, gather
@@ -20,7 +22,12 @@ from medlink.linking.ranking import LinearJoin
 _BATCH = 256
 # Mentions without a concept in the dictionary for each one with. What notes hold is not known; a third is cautious.
 _NIL_SHARE = 1 / 3
-_LEAST = 0.01  # share of the names in training that rank below what the curve holds for
+_PLAIN = "en"  # the language whose likenesses have the plain curve
+_LEAST = 0.05  # share of the names and rivals in training that rank below what the curves hold for
+
+
+Told = tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]
+"""What a curve reads of n examples ``(n, d)``, whether their best name is right, and their weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +41,15 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Pairs of example and name, grouped by example: evidence, whether a right concept has the name, and how much the
-    example counts."""
+    """Pairs of example and name, grouped by example: a concept of the name, the right one where it has that, evidence,
+    whether a right concept has the name, how much the example counts, and its language."""
 
     example: NDArray[np.int64]
+    concept: Keys
     features: NDArray[np.float32]
     gold: NDArray[np.bool_]
     weight: NDArray[np.float64]
+    language: NDArray[np.str_]
 
 
 def tabulate(bundle: Bundle, examples: Sequence[Example], weight: float = 1.0) -> Table:
@@ -53,9 +62,15 @@ def tabulate(bundle: Bundle, examples: Sequence[Example], weight: float = 1.0) -
         entries = index.entries(found.name)
         ids = index.concept_ids(entries.concept)
         gold = np.zeros(len(found.name), dtype=bool)
-        for position, concept_id in zip(entries.position.tolist(), ids, strict=True):
-            gold[position] |= concept_id in batch[found.mention[position]].concept_ids
-        parts.append(Table(found.mention + start, found.features, gold, np.full(len(gold), weight)))
+        concept = np.full(len(found.name), np.nan)
+        for position, key, concept_id in zip(entries.position.tolist(), entries.concept.tolist(), ids, strict=True):
+            right = concept_id in batch[found.mention[position]].concept_ids
+            if right or np.isnan(concept[position]):
+                concept[position] = key
+            gold[position] |= right
+        language = np.array([base(example.language) for example in batch])[found.mention]
+        weights = np.full(len(gold), weight)
+        parts.append(Table(found.mention + start, concept, found.features, gold, weights, language))
     return join_tables(parts)
 
 
@@ -68,24 +83,23 @@ def join_tables(parts: Sequence[Table]) -> Table:
         _, numbers = np.unique(part.example, return_inverse=True)
         example.append(numbers + shift)
         shift += int(numbers.max(initial=-1)) + 1
-    columns = zip(*((part.features, part.gold, part.weight) for part in parts), strict=True)
+    rest = [(part.concept, part.features, part.gold, part.weight, part.language) for part in parts]
+    columns = zip(*rest, strict=True)
     return Table(np.concatenate(example), *map(np.concatenate, columns))
 
 
-def fit(table: Table, *, decay: float = 1e-3, nearest: float = 0.5) -> Join:
+def fit(table: Table, *, decay: float = 1e-3) -> Join:
     """Fit ranking weights, then the curves of the score.
 
     Ranking: for each example with a right name among its candidates, minimise ``-log sum_gold softmax(w . x)`` (the
     marginal likelihood over right names; BioSyn, Sung et al. 2020, equation 8, with linear scores) plus
-    ``decay * |w|^2``. Curves: logistic regression of "the best name is right" on its rank score (Platt 1999), over the
-    examples and, with a third of their weight, the same examples without their right names; one curve where the best
-    name is the mention itself (``exact`` or ``inflected``), one where it is not.
+    ``decay * |w|^2``. Curves: logistic regression of "the best name is right" on its rank score and its margin before
+    other concepts (Platt 1999), see :func:`_curve`; one where the best name is the mention itself (``exact`` or
+    ``inflected``), one where it is not, with an addend for each language but English.
 
     Args:
         table: the evidence.
         decay: weight decay.
-        nearest: weight of being the nearest name by embedding. Fitted on training mentions it comes out so high that
-            the encoder alone would decide; 0.5 was chosen on development mentions (0.4 to 0.6 do as well).
 
     Returns:
         The join. The same table gives the same weights.
@@ -97,7 +111,6 @@ def fit(table: Table, *, decay: float = 1e-3, nearest: float = 0.5) -> Join:
     share_of = table.weight[starts] * has_gold
     share_of = share_of / max(share_of.sum(), 1e-12)
     x = table.features.astype(np.float64)
-    x[:, FEATURES.index("nearest")] = 0  # its weight is given, not fitted
 
     def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         s = x @ w
@@ -113,35 +126,82 @@ def fit(table: Table, *, decay: float = 1e-3, nearest: float = 0.5) -> Join:
         return float(value), grad
 
     w = minimize(loss, np.zeros(len(FEATURES)), jac=True, method="L-BFGS-B").x
-    w[FEATURES.index("nearest")] = nearest
     rank = table.features.astype(np.float64) @ w
     exact, inflected = (table.features[:, FEATURES.index(kind)] > 0 for kind in ("exact", "inflected"))
-    # What the score must tell apart is also a mention whose concept the dictionary lacks: the same examples once more
-    # with their right names taken away.
-    where = np.concatenate([np.arange(len(rank)), np.flatnonzero(~table.gold & used)])
-    again = np.arange(len(where)) >= len(rank)
-    # as the linker orders them: a name to the letter first
-    order = np.lexsort((where, -rank[where], ~exact[where], group[where], again))
-    where, again = where[order], again[order]
-    best = (np.diff(group[where], prepend=-1) != 0) | (np.diff(again, prepend=False))
-    top, again = where[best], again[best]
-    truth = (rank[top], table.gold[top], table.weight[top] * np.where(again, _NIL_SHARE, 1.0))
-    is_named = exact[top] | inflected[top]
-    curves = [_curve(*(column[at] for column in truth)) for at in (~is_named, is_named)]
-    least = float(np.quantile(truth[0][is_named], _LEAST)) if is_named.any() else 0.0
+    top, second = _best(table, rank, np.ones(len(rank), dtype=bool))
+    named = exact | inflected
+    flat = Curve(0.0, 0.0, 0.0)
+    rivals = second[~named[top] & np.isfinite(second)]
+    bare = Curves(flat, flat, _least(rank[top][named[top]]), _least(rivals))
+    tags = sorted(set(table.language.tolist()) - {_PLAIN})
+
+    def told(top: NDArray[np.int64], second: NDArray[np.float64], kind: bool) -> Told:
+        at = named[top] == kind
+        top, second = top[at], second[at]
+        margin = bare.held(rank[top], np.clip(rank[top] - second, -WIDEST, WIDEST), named[top])[1]
+        spoken = [(table.language[top] == tag) & ~named[top] for tag in tags]
+        x = np.column_stack([rank[top], margin, *spoken, np.ones(len(top))])
+        return x, table.gold[top], table.weight[top]
+
+    # what the score must tell apart is also a mention whose concept the dictionary lacks: the same examples once more
+    # without their right names
+    lacking = _best(table, rank, ~table.gold & used)
+    curves = [_curve(told(top, second, kind), told(*lacking, kind)) for kind in (False, True)]
     ranker = LinearJoin(tuple(round(float(v), 4) for v in w))
-    return Join(ranker, Curves(*curves[0], *curves[1], round(least, 4)))
+    alike, like_name = (Curve(slope, wide, offset) for slope, wide, *_, offset in curves)
+    languages = dict(zip(tags, curves[0][2:-1], strict=True))
+    return Join(ranker, replace(bare, alike=alike, named=like_name, languages=languages))
 
 
-def _curve(rank: NDArray[np.float64], right: NDArray[np.bool_], weight: NDArray[np.float64]) -> tuple[float, float]:
-    """Slope and offset of the share of right names by rank score; with nothing to fit on, nearly a flat one."""
+def _best(
+    table: Table, rank: NDArray[np.float64], kept: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The best of the pairs that are ``kept`` of each example, and the rank of the best one of another concept."""
+    exact, at = table.features[:, FEATURES.index("exact")] > 0, np.flatnonzero(kept)
+    # as the linker orders them: a name to the letter first
+    order = at[np.lexsort((at, -rank[at], ~exact[at], table.example[at]))]
+    top = order[np.diff(table.example[order], prepend=-1) != 0]
+    group = np.searchsorted(table.example[top], table.example[at])
+    other = table.concept[at] != table.concept[top][group]
+    second = np.full(len(top), -np.inf)
+    np.maximum.at(second, group[other], rank[at][other])
+    return top, second
+
+
+def _least(rank: NDArray[np.float64]) -> float:
+    return round(float(np.quantile(rank, _LEAST)), 4) if len(rank) else 0.0
+
+
+def _curve(has: Told, lacks: Told) -> list[float]:
+    """Weights of rank, margin, languages, and 1, of which the first two are not negative.
+
+    Fitted on examples that the dictionary has and, with a third of their weight, on those that it lacks; then languages
+    and offset once more on the first alone, so that their scores are the share of right links. With nothing to fit on,
+    nearly a flat curve.
+    """
+    (x, right, weight), (x_, right_, weight_) = has, lacks
+    both = np.concatenate([x, x_]), np.concatenate([right, right_]), np.concatenate([weight, weight_ * _NIL_SHARE])
+    slopes = _logistic(*both, np.zeros(len(both[0])), [(1e-3, None), (0.0, None), *[(None, None)] * (x.shape[1] - 2)])
+    rest = _logistic(x[:, 2:], right, weight, x[:, :2] @ slopes[:2], [(None, None)] * (x.shape[1] - 2))
+    return [round(float(v), 4) for v in (*slopes[:2], *rest)]
+
+
+def _logistic(
+    x: NDArray[np.float64],
+    right: NDArray[np.bool_],
+    weight: NDArray[np.float64],
+    given: NDArray[np.float64],
+    bounds: list[tuple[float | None, float | None]],
+) -> NDArray[np.float64]:
+    """Weights of a logistic regression on top of what is ``given``."""
     share = weight / max(weight.sum(), 1e-12)
 
     def loss(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        z = p[0] * rank + p[1]
+        z = given + x @ p
         value = np.logaddexp(0, np.where(right, -z, z)) @ share + 1e-6 * p @ p
         pull = (1 / (1 + np.exp(-z)) - right) * share
-        return float(value), np.array([pull @ rank, pull.sum()]) + 2e-6 * p
+        return float(value), pull @ x + 2e-6 * p
 
-    slope, offset = minimize(loss, np.array([1.0, 0.0]), jac=True, method="L-BFGS-B").x
-    return round(max(float(slope), 1e-3), 4), round(float(offset), 4)
+    start = np.zeros(x.shape[1])
+    start[0] = 1.0
+    return np.asarray(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x)

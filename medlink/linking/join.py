@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from medlink.errors import BundleError
-from medlink.linking.calibration import Curves
+from medlink.linking.calibration import Curve, Curves
 from medlink.linking.measures import FEATURES
 from medlink.linking.ranking import LinearJoin
+
+_KINDS = ("alike", "named")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,10 @@ class Join:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a bundle's manifest."""
-        return {"weights": dict(zip(FEATURES, self.ranker.weights, strict=True)), **asdict(self.calibration)}
+        return {
+            "weights": dict(zip(FEATURES, self.ranker.weights, strict=True)),
+            "calibration": asdict(self.calibration),
+        }
 
     @classmethod
     def from_dict(cls, raw: dict[str, Any]) -> Join:
@@ -35,9 +40,12 @@ class Join:
         try:
             if set(raw["weights"]) != set(FEATURES):
                 raise KeyError("weights")
-            curves = Curves(*(float(raw[field.name]) for field in fields(Curves)))
-            return cls(LinearJoin(tuple(float(raw["weights"][f]) for f in FEATURES)), curves)
-        except (KeyError, TypeError, ValueError) as error:
+            told = raw["calibration"]
+            alike, named = (Curve(**{key: float(value) for key, value in told[kind].items()}) for kind in _KINDS)
+            languages = {str(tag): float(value) for tag, value in told["languages"].items()}
+            calibration = Curves(alike, named, float(told["named_least"]), float(told["rival"]), languages)
+            return cls(LinearJoin(tuple(float(raw["weights"][f]) for f in FEATURES)), calibration)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BundleError(
                 "the calibration is of another version of medlink", remedy="run 'medlink index build' again"
             ) from error

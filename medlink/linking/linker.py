@@ -160,7 +160,9 @@ class Linker:
         """Candidates with their scores and names, and what is decided about them, of all wanted lists at once."""
         flat = [one for ranked in ordered.values() for one in ranked]
         named = np.array([one.route <= INFLECTED for one in flat], dtype=bool)
-        scores = self.calibration.score(np.array([one.rank for one in flat]), named).tolist()
+        rank, margin = (np.array([getattr(one, kind) for one in flat], dtype=float) for kind in ("rank", "margin"))
+        languages = [language for (_, language, _), ranked in ordered.items() for _ in ranked]
+        scores = self.calibration.score(rank, margin, named, languages).tolist()
         texts = self.index.describe(np.array([one.entry for one in flat], dtype=np.int64))
         described = iter(zip(flat, scores, *texts, strict=True))
         concepts: dict[str | None, set[float]] = {}

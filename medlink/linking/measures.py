@@ -21,9 +21,9 @@ from medlink.linking.candidates import EXACT, INFLECTED, Asked, candidates
 
 # Share of letters from which on two strings may be one with a typing error (one error in five letters).
 _ALIKE = 0.8
-# Cosines that differ by less are one: 16 bits for each weight leave unit vectors of length 0.9998 to 1.0002, so that
-# of a name and its plural, which are both the mention, chance would say which is the nearest.
-_SAME = 4e-4
+
+_WHOLE = 0.999  # share of a text from which on nothing is left of it
+_RARE = 12.0  # weight of a very rare word
 
 Column = NDArray[Any]
 
@@ -57,8 +57,8 @@ def _forms(asked: Asked, pairs: Evidence) -> Sequence[Column]:
 def _embeddings(asked: Asked, pairs: Evidence) -> Sequence[Column]:
     """Likeness of the embeddings.
 
-    ``cosine`` is that of the name, ``cosine_gap`` what it lacks to the best name of the mention, ``nearest`` that this
-    is next to nothing, ``concept_cosine`` that of the mean embedding of all names of the concept.
+    ``cosine`` is that of the name, ``cosine_gap`` what it lacks to the best name of the mention, ``concept_cosine``
+    that of the mean embedding of all names of the concept.
     """
     # Faiss rounds its scores differently for another number of queries; pair by pair they are always the same.
     names, pair = np.unique(pairs.name, return_inverse=True)
@@ -70,8 +70,7 @@ def _embeddings(asked: Asked, pairs: Evidence) -> Sequence[Column]:
     best = np.full(len(asked.texts), -1, dtype=np.float32)
     np.maximum.at(best, pairs.mention, cosine)
     gap = cosine - best[pairs.mention]
-    nearest = cosine > best[pairs.mention] - _SAME
-    return cosine, np.maximum(cosine, 0) ** 2, gap, nearest, concept, np.maximum(concept, 0) ** 2
+    return cosine, np.maximum(cosine, 0) ** 2, gap, concept, np.maximum(concept, 0) ** 2
 
 
 def _strings(asked: Asked, pairs: Evidence) -> Sequence[Column]:
@@ -118,18 +117,32 @@ def _lengths(asked: Asked, pairs: Evidence) -> Sequence[Column]:
     return np.abs(np.log(letters[0] / letters[1])), np.maximum(more, 0), np.maximum(-more, 0)
 
 
+def _words(asked: Asked, pairs: Evidence) -> Sequence[Column]:
+    """What they say of each other by word families (:class:`medlink.index.said.Overlap`).
+
+    ``said`` and ``says`` are the shares of the mention and of the name, ``same_words`` that both are whole,
+    ``more`` and ``fewer`` the weight of the rarest word that the mention or the name does not say.
+    """
+    found = asked.index.overlap(asked.said, pairs.mention, pairs.name)
+    named = (pairs.route == EXACT) | (pairs.route == INFLECTED)
+    said, says = (np.where(named, np.float32(1), share) for share in (found.mention, found.name))
+    more, fewer = (np.where(named, np.float32(0), weight) / _RARE for weight in (found.more, found.fewer))
+    same = (said > _WHOLE) & (says > _WHOLE)
+    return said, says, same, said * says, more, fewer, found.opposed & ~named
+
+
 MEASURES: dict[Measure, tuple[str, ...]] = {
     _forms: ("exact", "inflected"),
     _embeddings: (
         "cosine",
         "cosine_squared",
         "cosine_gap",
-        "nearest",
         "concept_cosine",
         "concept_cosine_squared",
     ),
     _strings: ("ratio", "token_sort", "token_set", "compact", "prefix", "spelling"),
     _numbers: ("numbers_differ",),
+    _words: ("said", "says", "same_words", "both", "more", "fewer", "opposed"),
     _lengths: ("length", "more_words", "fewer_words"),
 }
 """What is measured, and the names of its columns."""

@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index import ConceptIndex
+from medlink.index.keys import Keys
 from medlink.index.names import Selections
 from medlink.language.tags import base
+from medlink.linking.calibration import WIDEST
 from medlink.linking.candidates import EXACT
 from medlink.linking.measures import Evidence
 from medlink.linking.mention import Mention
@@ -66,10 +68,14 @@ class LinearJoin:
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """The best name of one concept for one mention: keys of both, and the address of the entry."""
+    """The best name of one concept for one mention: keys of both, and the address of the entry.
+
+    ``margin`` is by how much the best other name of another concept ranks lower.
+    """
 
     concept: float
     rank: float
+    margin: float
     name: float
     entry: int
     preferred: bool
@@ -106,8 +112,35 @@ def best_names(
     # equal ranks in the order of concept ids
     best = best[np.lexsort((concept[best], -rank[position[best]], ~exact[best], mention[best]))]
     at = position[best]
-    columns = (concept[best], rank[at], evidence.name[at], entries.address[best], preferred[best], evidence.route[at])
+    margin = _margins(mention[best], rank[at], evidence.name[at])
+    columns = (
+        concept[best],
+        rank[at],
+        margin,
+        evidence.name[at],
+        entries.address[best],
+        preferred[best],
+        evidence.route[at],
+    )
     found: list[list[Ranked]] = [[] for _ in languages]
     for i, *values in zip(mention[best].tolist(), *(column.tolist() for column in columns), strict=True):
         found[i].append(Ranked(*values))
     return found
+
+
+def _margins(mention: NDArray[np.int64], rank: NDArray[np.float64], name: Keys) -> NDArray[np.float64]:
+    """By how much the best candidate of another name ranks lower, for each candidate of each mention.
+
+    >>> _margins(np.array([0, 0, 0, 1]), np.array([3.0, 3.0, 1.0, 2.0]), np.array([7.0, 7.0, 8.0, 9.0])).tolist()
+    [2.0, 2.0, -2.0, 5.0]
+    """
+    order = np.lexsort((-rank, mention))
+    first = order[np.diff(mention[order], prepend=-1) != 0]
+    top = np.zeros(int(mention.max(initial=-1)) + 1, dtype=np.int64)
+    top[mention[first]] = first
+    best = top[mention]
+    other = name != name[best]
+    second = np.full(len(top), -np.inf)
+    np.maximum.at(second, mention[other], rank[other])
+    against = np.where(other, rank[best], second[mention])
+    return np.asarray(np.clip(rank - against, -WIDEST, WIDEST))

@@ -22,7 +22,7 @@ from medlink.index.bundle import verify_bundle, waiting_kb
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.linking import Linker
 from medlink.models import load_encoder
-from tests.models.test_static import random_encoder
+from tests.models.test_static import CONFIG, random_encoder
 
 
 def small_kb(path: Path, name: str = "fever") -> Path:
@@ -76,15 +76,14 @@ def test_another_knowledge_base_is_refused(bundle: Path, tmp_path: Path) -> None
 
 
 def test_another_encoder_is_refused(bundle: Path) -> None:
-    config = load_encoder().config  # type: ignore[attr-defined]  # the built-in one is static
-    random_encoder(config).save(bundle.parent / "e")
+    random_encoder().save(bundle.parent / "e")
     refer(bundle, "encoder", bundle.parent / "e")
     with pytest.raises(BundleError, match="the encoder is not the one"):
         _ = Bundle(bundle).encoder
 
 
 def test_another_index_is_refused(bundle: Path, tmp_path: Path) -> None:
-    random_encoder(load_encoder().config).save(tmp_path / "e")  # type: ignore[attr-defined]  # the built-in one is static
+    random_encoder(CONFIG.replace(dimension=load_encoder().dimension)).save(tmp_path / "e")
     build_bundle(tmp_path / "other", kb=bundle, encoder=tmp_path / "e")
     refer(bundle, "index", part(tmp_path / "other", "index"))
     with pytest.raises(BundleError, match="built with another encoder"):
@@ -213,7 +212,7 @@ def test_a_bundle_without_its_encoder_asks_no_hub(bundle: Path) -> None:
 @pytest.fixture
 def with_own_encoder(tmp_path: Path) -> Path:
     """A bundle with another encoder than the built-in one."""
-    random_encoder(load_encoder().config).save(tmp_path / "e")  # type: ignore[attr-defined]  # the built-in one is static
+    random_encoder(CONFIG.replace(dimension=load_encoder().dimension)).save(tmp_path / "e")
     build_bundle(tmp_path / "own", kb=small_kb(tmp_path / "kb.sqlite"), encoder=tmp_path / "e")
     return tmp_path / "own"
 

@@ -94,34 +94,6 @@ def test_longest_match_in_running_text(index: ConceptIndex) -> None:
     assert index.find("Typ 2", "fr") == []
 
 
-def test_lexical_cosines_against_a_naive_tfidf(index: ConceptIndex) -> None:
-    from collections import Counter
-
-    from medlink.index.lexical import SIZES
-    from medlink.models.ngrams import buckets, hash_ngrams
-
-    norms = list(index.parts[0].names.norms)
-    size = len(index.parts[0].lexical._idf)
-
-    def grams(text: str) -> Counter[int]:
-        return Counter(buckets(hash_ngrams([text], SIZES, words=False).hashes, size).tolist())
-
-    bags = [grams(norm) for norm in norms]
-    frequency = Counter(gram for bag in bags for gram in bag)
-
-    def weigh(bag: Counter[int]) -> dict[int, float]:
-        raw = {g: (1 + np.log(c)) * (1 + np.log((1 + len(norms)) / (1 + frequency[g]))) for g, c in bag.items()}
-        length = np.sqrt(sum(w * w for w in raw.values()))
-        return {g: w / length for g, w in raw.items()}
-
-    query = weigh(grams("type 2 diabetis"))
-    wanted = {i: sum(query.get(g, 0) * w for g, w in weigh(bag).items()) for i, bag in enumerate(bags)}
-    rows, scores = index.parts[0].lexical.search(["type 2 diabetis"], 20)[0]
-    assert rows.tolist() == sorted((i for i in wanted if wanted[i] > 0), key=lambda i: (-wanted[i], i))
-    np.testing.assert_allclose(scores, [wanted[i] for i in rows.tolist()], atol=1e-5)
-    assert index.lexical(["", "ž"], 3)[1].size == 0
-
-
 def test_filters_act_inside_the_search(index: ConceptIndex) -> None:
     query = load_encoder().encode(["Diabetes mellitus Typ 2"])
     for wanted, norms in (
@@ -134,7 +106,8 @@ def test_filters_act_inside_the_search(index: ConceptIndex) -> None:
     ):
         names, _ = index.search(query, 10, wanted)
         assert set(index.norms(names[~np.isnan(names)])) == norms
-        assert set(index.norms(index.lexical(["mitral type"], 10, index.select(wanted))[1])) <= norms
+        asked = index.read(["mitral type"], ["en"])
+        assert set(index.norms(index.by_words(asked, np.array([0]), 10, index.select(wanted))[1])) <= norms
     chosen = index.select(Filter(sources=("OTHER",)))
     assert chosen is not None
     shared = next(iter(keys_of(index, "ms")))

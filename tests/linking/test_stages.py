@@ -40,7 +40,13 @@ class WordsAround:
 
 
 class Tenths:
-    def score(self, rank: NDArray[np.float64], named: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def score(
+        self,
+        rank: NDArray[np.float64],
+        margin: NDArray[np.float64],
+        named: NDArray[np.bool_],
+        languages: Sequence[str | None],
+    ) -> NDArray[np.float64]:
         return np.clip(rank / 10 + 0.05 * named, 0, 1)
 
 
@@ -53,24 +59,25 @@ def test_a_ranker_that_looks_at_the_context_decides(demo: Bundle) -> None:
     ranker = WordsAround()
     linker = Linker(demo, ranker=ranker, language="en")
     contexts = ["the pneumonia was severe", "a pleural effusion", "the pneumonia was severe"]
-    links = linker.link(["penumonic effusoin"] * 3, contexts)
+    links = linker.link(["pneumonia or effusions"] * 3, contexts)
     assert [link.candidates[0].name for link in links][:2] != [links[0].candidates[0].name] * 2
     assert "effusion" in links[1].candidates[0].name
     assert links[0] == links[2]
     # once for each context, and never again
-    assert linker.link(["penumonic effusoin"], contexts[:1]) == links[:1]
-    assert ranker.asked == ["penumonic effusoin"] * 2
+    assert linker.link(["pneumonia or effusions"], contexts[:1]) == links[:1]
+    assert ranker.asked == ["pneumonia or effusions"] * 2
     # without contexts it is asked, too
-    assert linker.link(["penumonic effusoin"])[0].candidates
+    assert linker.link(["pneumonia or effusions"])[0].candidates
 
 
 def test_scores_of_a_ranker_are_calibrated_afterwards(demo: Bundle) -> None:
-    plain = Linker(demo, ranker=WordsAround()).link(["effusoin x"], ["pleural effusion"])[0]
-    other = Linker(demo, ranker=WordsAround(), calibration=Tenths()).link(["effusoin x"], ["pleural effusion"])[0]
+    plain = Linker(demo, ranker=WordsAround()).link(["effusions x"], ["pleural effusion"])[0]
+    other = Linker(demo, ranker=WordsAround(), calibration=Tenths()).link(["effusions x"], ["pleural effusion"])[0]
     assert [c.concept_id for c in plain.candidates] == [c.concept_id for c in other.candidates]
     assert other.candidates[0].score == pytest.approx(0.2)
-    curve = Linker(demo).calibration.score(np.array([2.0]), np.array([False]))
-    assert plain.candidates[0].score == pytest.approx(curve[0], abs=1e-6)
+    # no other name shares a word, so that the first has all of its rank as a margin, and they have as much below it
+    curve = Linker(demo).calibration.score(np.array([2.0, 0.0]), np.array([2.0, -2.0]), np.zeros(2, bool), [None, None])
+    assert [c.score for c in plain.candidates[:2]] == pytest.approx(curve.tolist(), abs=1e-6)
 
 
 def test_a_decision_of_ones_own(demo: Bundle) -> None:

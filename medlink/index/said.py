@@ -1,0 +1,259 @@
+"""What each name says, word by word, and how much of a mention and of a name the other one says.
+
+A name is a row of *slots*, one for each word that is no article or the like. A slot has a weight, which is high for a
+rare word, and *features*: the meanings of its word, of the parts of a compound, of a phrase that it belongs to, or the
+word itself where the lexicon lacks it. A feature has a share: what of the slot is covered where the other side has it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.index.arrays import Array, Groups, open_array, save_array
+from medlink.language.lexicon.forms import Forms
+from medlink.language.lexicon.reading import FamilyReader, Said, Word
+from medlink.language.text import ROMAN
+
+_UNKNOWN = 1 << 18  # numbers of words that the lexicon lacks
+_MOST = 250  # slots of the longest name that count
+_PART = np.float32(0.8)  # weight of a part of a word beside that of a word as rare
+
+
+class Slots(NamedTuple):
+    """What n texts say.
+
+    Attributes:
+        owner: ``(slots,)`` number of the text of each slot, counting up.
+        weight: ``(slots,)``.
+        slot: ``(features,)`` number of the slot of each feature, counting up.
+        feature: ``(features,)``.
+        share: ``(features,)``.
+    """
+
+    owner: NDArray[np.int64]
+    weight: NDArray[np.float32]
+    slot: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    share: NDArray[np.float32]
+
+
+class Overlap(NamedTuple):
+    """How much of each other p pairs of mention and name say, all ``(p,)``.
+
+    Attributes:
+        mention: share of the mention, by weight, that the name says.
+        name: share of the name that the mention says.
+        more: the greatest weight of a word of the name that the mention does not say, 0 for none.
+        fewer: the same of the mention.
+        opposed: whether a word of the one is the opposite of one of the other.
+    """
+
+    mention: NDArray[np.float32]
+    name: NDArray[np.float32]
+    more: NDArray[np.float32]
+    fewer: NDArray[np.float32]
+    opposed: NDArray[np.bool_]
+
+
+def _features(word: Word, unknown: int) -> list[tuple[int, float]]:
+    """The features of a word with their shares."""
+    found = dict.fromkeys(word.meanings, 1.0)
+    for part in word.parts:
+        for meaning in part:
+            found.setdefault(meaning, 1.0 / len(word.parts))
+    if not word.known:
+        text = ROMAN.get(word.text, word.text)
+        share = 1.0 / len(word.parts) if word.parts else 1.0
+        found[unknown + zlib.crc32(text.encode()) % _UNKNOWN] = share
+    return list(found.items())
+
+
+def _slots(said: Iterable[Said], unknown: int, weights: Array | None) -> Slots:
+    """Slots of texts; without ``weights`` of the features all slots weigh nothing."""
+    owner: list[int] = []
+    slots: list[int] = []
+    told: list[int] = []
+    shares: list[float] = []
+    for number, one in enumerate(said):
+        place: dict[int, int] = {}
+        for at, word in enumerate(one.words):
+            if not word.function and len(place) < _MOST:
+                place[at] = len(owner)
+                for one_feature, one_share in _features(word, unknown):
+                    slots.append(len(owner))
+                    told.append(one_feature)
+                    shares.append(one_share)
+                owner.append(number)
+        for start, stop, meanings in one.phrases:
+            for at in range(start, stop):
+                if at in place:
+                    slots += [place[at]] * len(meanings)
+                    told += meanings
+                    shares += [1.0] * len(meanings)
+    order = np.argsort(np.array(slots, dtype=np.int64), kind="stable")
+    slot, feature = np.array(slots, np.int64)[order], np.array(told, np.int64)[order]
+    share = np.array(shares, np.float32)[order]
+    found = Slots(np.array(owner, np.int64), np.zeros(len(owner), np.float32), slot, feature, share)
+    return found if weights is None else _weighed(found, weights)
+
+
+def _weighed(slots: Slots, weights: Array) -> Slots:
+    """Slots with the weight of their heaviest feature; that of a part of a word counts less."""
+    weight = np.zeros(len(slots.owner), dtype=np.float32)
+    np.maximum.at(weight, slots.slot, weights[slots.feature] * np.where(slots.share < 1, _PART, np.float32(1)))
+    return slots._replace(weight=weight)
+
+
+class SaidNames:
+    """What the names of an index say, memory-mapped.
+
+    Args:
+        folder: folder that :meth:`build` filled.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._ends, self._feature_ends = (
+            Groups(open_array(folder, "slot_ends")),
+            Groups(open_array(folder, "said_ends")),
+        )
+        self._weight, self._feature, self._share, self._weights = (
+            open_array(folder, name) for name in ("slot_weight", "said_feature", "said_share", "said_weight")
+        )
+
+    @cached_property
+    def forms(self) -> Forms:
+        """The forms of the lexicon by which names and mentions are read."""
+        return Forms.load(self._folder)
+
+    @cached_property
+    def _opposites(self) -> Groups:
+        return _opposites(self.forms)
+
+    @classmethod
+    def build(
+        cls, folder: Path, texts: Iterable[str], languages: Sequence[str], forms: Forms, main: SaidNames | None = None
+    ) -> SaidNames:
+        """Fill a folder from names with their languages.
+
+        A feature weighs ``1 + log((1 + n) / (1 + df))``, with df the names that have it, as in scikit-learn's
+        ``TfidfTransformer``; names that come later have the weights of the ``main`` ones.
+        """
+        reader = FamilyReader(forms)
+        unknown = len(forms.names)
+        slots = _slots((reader.read(*one) for one in zip(texts, languages, strict=True)), unknown, None)
+        if main is None:
+            pairs = np.unique(np.stack([slots.owner[slots.slot], slots.feature]), axis=1)
+            df = np.bincount(pairs[1], minlength=unknown + _UNKNOWN)
+            weights = (1 + np.log((1 + len(languages)) / (1 + df))).astype(np.float32)
+        else:
+            weights = main._weights
+        weight = _weighed(slots, weights).weight
+        forms.save(folder)
+        save_array(folder, "slot_ends", np.searchsorted(slots.owner, np.arange(len(languages) + 1)))
+        save_array(folder, "said_ends", np.searchsorted(slots.slot, np.arange(len(slots.owner) + 1)))
+        save_array(folder, "slot_weight", weight.astype(np.float16))
+        save_array(folder, "said_feature", slots.feature.astype(np.int32))
+        save_array(folder, "said_share", slots.share.astype(np.float16))
+        save_array(folder, "said_weight", weights)
+        return cls(folder)
+
+    def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
+        """What mentions say."""
+        reader = FamilyReader(self.forms)  # of these texts alone: it remembers words of notes
+        said = (reader.read(*one) for one in zip(texts, languages, strict=True))
+        return _slots(said, len(self.forms.names), self._weights)
+
+    def of(self, rows: NDArray[np.int64]) -> Slots:
+        """What names say, by their numbers."""
+        owner, slot = self._ends.many(rows)
+        which, at = self._feature_ends.many(slot)
+        return Slots(
+            owner, self._weight[slot].astype(np.float32), which, self._feature[at].astype(np.int64),
+            self._share[at].astype(np.float32),
+        )  # fmt: skip
+
+    def weights(self, slots: Slots) -> NDArray[np.float32]:
+        """What each feature of some texts weighs ``(features,)``, by its share."""
+        return np.asarray(self._weights[slots.feature] * slots.share, dtype=np.float32)
+
+    @property
+    def width(self) -> int:
+        """Numbers of features."""
+        return len(self._weights)
+
+    def overlap(self, asked: Slots, mention: NDArray[np.int64], named: Slots) -> Overlap:
+        """How much mentions and names say of each other, for pairs: ``mention (p,)`` numbers them, ``named`` are the
+        slots of the name of each pair."""
+        pairs = len(mention)
+        # the slots of the mention of each pair, and their features
+        pair_of, slot = _grouped(asked.owner, mention.max(initial=-1) + 1).many(mention)
+        which, at = _grouped(asked.slot, len(asked.owner)).many(slot)
+        own = pair_of[which] * self.width + asked.feature[at]
+        other = named.owner[named.slot] * self.width + named.feature
+        in_name, in_mention = _among(own, other), _among(other, own)
+        covered = _covered(which, asked.share[at] * in_name, len(slot))
+        covers = _covered(named.slot, named.share * in_mention, len(named.owner))
+        weight = asked.weight[slot]
+        first = self._opposed(own, other)
+        opposed = np.zeros(pairs, dtype=bool)
+        opposed[pair_of[which[first & ~in_name]]] = True
+        return Overlap(
+            _share(pair_of, weight, covered, pairs),
+            _share(named.owner, named.weight, covers, pairs),
+            _greatest(named.owner, named.weight * (1 - covers), pairs),
+            _greatest(pair_of, weight * (1 - covered), pairs),
+            opposed,
+        )
+
+    def _opposed(self, own: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which features of the one have an opposite among those of the other."""
+        pair, feature = np.divmod(own, self.width)
+        which, opposite = self._opposites.many(feature)
+        found = np.zeros(len(own), dtype=bool)
+        found[which[_among(pair[which] * self.width + opposite, other)]] = True
+        return found
+
+
+def _opposites(forms: Forms) -> Groups:
+    """Opposites of each feature."""
+    both = np.array([*forms.opposites, *((b, a) for a, b in forms.opposites)], dtype=np.int64).reshape(-1, 2)
+    both = both[np.lexsort((both[:, 1], both[:, 0]))]
+    return Groups(np.searchsorted(both[:, 0], np.arange(len(forms.names) + _UNKNOWN + 1)), both[:, 1])
+
+
+def _grouped(owner: NDArray[np.int64], count: int) -> Groups:
+    """The places of each of so many owners, which count up."""
+    return Groups(np.searchsorted(owner, np.arange(count + 1)))
+
+
+def _among(values: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
+    ordered = np.unique(others)
+    if not len(ordered):
+        return np.zeros(len(values), dtype=bool)
+    at = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    return np.asarray(ordered[at] == values)
+
+
+def _covered(slot: NDArray[np.int64], share: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    return np.asarray(np.minimum(np.bincount(slot, share, count), 1), dtype=np.float32)
+
+
+def _share(
+    pair: NDArray[np.int64], weight: NDArray[np.float32], covered: NDArray[np.float32], count: int
+) -> NDArray[np.float32]:
+    total = np.bincount(pair, weight, count)
+    return np.asarray(np.bincount(pair, weight * covered, count) / np.maximum(total, 1e-9), dtype=np.float32)
+
+
+def _greatest(pair: NDArray[np.int64], weight: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    greatest = np.zeros(count, dtype=np.float32)
+    np.maximum.at(greatest, pair, weight)
+    return greatest

@@ -1,0 +1,86 @@
+"""The search by words against every cosine counted one by one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medlink.index import postings as module
+from medlink.index.postings import Postings
+from medlink.index.said import SaidNames
+from medlink.language.lexicon.forms import shipped_forms
+
+NAMES = ["kidney cyst", "liver cyst", "cyst", "renal failure", "Leberzyste", "qqqxyz", "fracture of femur"]
+LANGUAGES = ["en"] * 4 + ["de"] + ["en"] * 2
+Index = tuple[SaidNames, Postings]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    folder: Path = tmp_path_factory.mktemp("postings")
+    said = SaidNames.build(folder, NAMES, LANGUAGES, shipped_forms())
+    return said, Postings.build(folder, said, len(NAMES))
+
+
+def search(index: Index, mention: str, k: int = 9, allowed: list[bool] | None = None) -> dict[str, float]:
+    said, found = index
+    ((rows, scores),) = found.search(
+        said.read([mention], ["en"]), np.zeros(1, np.int64), k, None if allowed is None else np.array(allowed)
+    )
+    assert scores.tolist() == sorted(scores.tolist(), reverse=True)
+    return {NAMES[row]: score for row, score in zip(rows.tolist(), scores.tolist(), strict=True)}
+
+
+def vector(said: SaidNames, rows: list[int] | None, mention: str = "") -> Counter[int]:
+    slots = said.read([mention], ["en"]) if rows is None else said.of(np.array(rows))
+    counts: Counter[int] = Counter()
+    for feature, weight in zip(slots.feature.tolist(), said.weights(slots).tolist(), strict=True):
+        counts[feature] += weight
+    return counts
+
+
+@pytest.mark.parametrize("mention", ["kidney cysts", "cyst of the liver", "hepatic cyst", "qqqxyz fracture"])
+def test_cosines_against_naive_ones(index: Index, mention: str) -> None:
+    asked = vector(index[0], None, mention)
+    wanted = {}
+    for row, name in enumerate(NAMES):
+        other = vector(index[0], [row])
+        lengths = [sum(value**2 for value in one.values()) ** 0.5 for one in (asked, other)]
+        cosine = sum(asked[feature] * other[feature] for feature in asked) / (lengths[0] * lengths[1])
+        if cosine:
+            wanted[name] = cosine
+    assert search(index, mention) == pytest.approx(wanted, abs=2e-3)
+
+
+def test_a_compound_in_another_language_is_found(index: Index) -> None:
+    assert list(search(index, "liver cyst", 1)) == ["liver cyst"]
+    assert list(search(index, "liver cyst", 2))[1] == "Leberzyste"
+
+
+def test_only_what_is_allowed(index: Index) -> None:
+    allowed = [name != "liver cyst" for name in NAMES]
+    assert "liver cyst" not in search(index, "liver cyst", 9, allowed)
+    assert list(search(index, "liver cyst", 1, allowed)) == ["Leberzyste"]
+
+
+@pytest.mark.parametrize("mention", ["", "of the", "zzzzw"])
+def test_a_mention_without_a_word_of_any_name(index: Index, mention: str) -> None:
+    assert search(index, mention) == {}
+
+
+def test_many_mentions_have_each_their_own(index: Index) -> None:
+    said, found = index
+    asked = said.read(["cyst", "", "femur fracture"], ["en"] * 3)
+    first, second = found.search(asked, np.array([2, 1]), 1)
+    assert [NAMES[row] for row in first[0]] == ["fracture of femur"]
+    assert len(second[0]) == 0
+
+
+def test_what_most_names_have_is_left_out_of_a_long_search(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BUDGET", 3)
+    monkeypatch.setattr(module, "_LEAST", 1)
+    # four names have cyst, two have kidney
+    assert set(search(index, "kidney cyst")) == {"kidney cyst", "renal failure"}

@@ -1,0 +1,109 @@
+"""What names and mentions say of each other, by examples whose weights are counted by hand."""
+
+from __future__ import annotations
+
+from math import log
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from medlink.index.said import Overlap, SaidNames
+from medlink.language.lexicon.forms import shipped_forms
+
+NAMES = [
+    "kidney cyst", "liver cyst", "edema of legs", "heart attack", "qqqxyz cyst", "fracture left", "fracture right",
+    "type 2",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> SaidNames:
+    return SaidNames.build(tmp_path_factory.mktemp("said"), NAMES, ["en"] * len(NAMES), shipped_forms())
+
+
+def weight(*df: int) -> float:
+    """Weight of a word of which the rarest feature is in so many names."""
+    return 1 + log((1 + len(NAMES)) / (1 + min(df)))
+
+
+def overlap(said: SaidNames, mention: str, name: str, language: str = "en") -> Overlap:
+    asked = said.read([mention], [language])
+    return said.overlap(asked, np.zeros(1, np.int64), said.of(np.array([NAMES.index(name)])))
+
+
+def shares(found: Overlap) -> tuple[float, float]:
+    return float(found.mention[0]), float(found.name[0])
+
+
+def test_the_same_words(said: SaidNames) -> None:
+    found = overlap(said, "cyst, kidney", "kidney cyst")
+    assert shares(found) == pytest.approx((1, 1), abs=1e-3)
+    assert [float(found.more[0]), float(found.fewer[0]), bool(found.opposed[0])] == [0, 0, False]
+
+
+def test_one_of_two_words(said: SaidNames) -> None:
+    # cyst is in three names, kidney and liver in one each
+    found = overlap(said, "kidney cyst", "liver cyst")
+    share = weight(3) / (weight(3) + weight(1))
+    assert shares(found) == pytest.approx((share, share), abs=2e-3)
+    assert float(found.more[0]) == pytest.approx(weight(1), abs=1e-2)
+    assert float(found.fewer[0]) == pytest.approx(weight(1), abs=1e-2)
+
+
+@pytest.mark.parametrize(("compound", "name"), [("Nierenzysten", "kidney cyst"), ("Leberzyste", "liver cyst")])
+def test_a_compound_says_what_two_words_say(said: SaidNames, compound: str, name: str) -> None:
+    assert shares(overlap(said, compound, name, "de")) == pytest.approx((1, 1), abs=1e-3)
+
+
+def test_half_a_compound(said: SaidNames) -> None:
+    found = overlap(said, "Nierenzysten", "liver cyst", "de")
+    assert float(found.mention[0]) == pytest.approx(0.5)
+    assert float(found.name[0]) == pytest.approx(weight(3) / (weight(3) + weight(1)), abs=2e-3)
+
+
+def test_a_phrase_is_said_by_another_word(said: SaidNames) -> None:
+    assert shares(overlap(said, "Herzinfarkt", "heart attack", "de")) == pytest.approx((1, 1), abs=1e-3)
+    assert overlap(said, "infarto agudo de miocardio", "heart attack", "es").name[0] > 0.9
+
+
+def test_unknown_words_are_compared_by_their_letters(said: SaidNames) -> None:
+    assert shares(overlap(said, "QQQXYZ cyst", "qqqxyz cyst")) == pytest.approx((1, 1), abs=1e-3)
+    assert overlap(said, "qqqxyw cyst", "qqqxyz cyst").mention[0] < 0.7
+
+
+def test_numbers(said: SaidNames) -> None:
+    # a Roman numeral is the number
+    assert shares(overlap(said, "type II", "type 2")) == pytest.approx((1, 1), abs=1e-3)
+    assert overlap(said, "type 1", "type 2").name[0] < 1
+
+
+def test_opposites(said: SaidNames) -> None:
+    assert bool(overlap(said, "left fracture", "fracture right").opposed[0])
+    assert bool(overlap(said, "Fraktur rechts", "fracture left", "de").opposed[0])
+    assert not bool(overlap(said, "left fracture", "fracture left").opposed[0])
+    assert not bool(overlap(said, "fracture", "fracture left").opposed[0])
+
+
+@pytest.mark.parametrize("mention", ["", " - ", "of the"])
+def test_a_mention_that_says_nothing(said: SaidNames, mention: str) -> None:
+    found = overlap(said, mention, "kidney cyst")
+    assert shares(found) == (0, 0)
+    assert float(found.more[0]) == pytest.approx(weight(1), abs=1e-2)
+
+
+def test_pairs_of_several_mentions(said: SaidNames) -> None:
+    asked = said.read(["kidney cyst", "", "liver cyst"], ["en", "en", None])
+    found = said.overlap(asked, np.array([2, 0, 1, 2]), said.of(np.array([1, 0, 0, 0])))
+    assert found.mention.round(2).tolist()[:3] == [1, 1, 0]
+    assert 0 < found.mention[3] < 1
+    nothing = said.overlap(asked, np.zeros(0, np.int64), said.of(np.zeros(0, np.int64)))
+    assert [len(column) for column in nothing] == [0] * 5
+
+
+def test_later_names_have_the_weights_of_the_first(said: SaidNames, tmp_path: Path) -> None:
+    later = SaidNames.build(tmp_path, ["kidney fracture"], ["en"], said.forms, said)
+    asked = said.read(["kidney cyst"], ["en"])
+    found = said.overlap(asked, np.zeros(1, np.int64), later.of(np.array([0])))
+    # fracture is in two of the first names
+    assert float(found.name[0]) == pytest.approx(weight(1) / (weight(1) + weight(2)), abs=2e-3)
