@@ -1,20 +1,29 @@
 """Development accuracy: exact match, character TF-IDF, the encoder alone, and the joined ranking.
 
-    python benchmarks/accuracy.py --work FOLDER [--encoder builtin]
+    python benchmarks/accuracy.py --work FOLDER [--encoder builtin] [--only german_terms]
+    python benchmarks/accuracy.py --work FOLDER --scores
+    python benchmarks/accuracy.py --dense-only --encoder FOLDER
 
-Acc@1 over all mentions whose concept is in the dictionary; in brackets over distinct mentions. Needs the data folder.
+Acc@1 and Acc@5 over all mentions whose concept is in the dictionary; in brackets over distinct mentions. ``--scores``
+is about the scores instead, over distinct mentions. ``--dense-only`` builds no bundle and measures the encoder alone.
+Needs the data folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
+from numpy.typing import NDArray
 from open_data import (
     DictionaryRow,
     Query,
+    alpha_id_held_out,
     bc5cdr,
     distemist,
     german_terms,
@@ -22,101 +31,194 @@ from open_data import (
     in_dictionary,
     mesh_dictionary,
     ncbi,
+    ordo_dictionary,
     write_dictionary,
 )
 
 from medlink.index import build_bundle
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker, Mention
+from medlink.models import load_encoder
+from medlink.records import LINKED, Link
 
-Ranker = Callable[[list[Query]], list[str]]
+Ranked = list[list[str]]  # for each query the ids of concepts, best first
+
+_BATCH = 256
+_NEAR = 100  # nearest names among which five concepts are looked for
+_BINS = 10
+_PRECISION = 0.95
+
+DICTIONARIES = {"hpo": hpo_dictionary, "ordo": ordo_dictionary, "mesh": mesh_dictionary}
+SETS: dict[str, tuple[str, Callable[[], list[Query]]]] = {
+    "distemist to HPO": ("hpo", distemist),
+    "german_terms to HPO": ("hpo", german_terms),
+    "Alpha-ID held out, one ORPHA code in twenty, to English ORDO names": ("ordo", alpha_id_held_out),
+    "NCBI-disease dev to MeSH": ("mesh", lambda: ncbi("develop")),
+    "NCBI-disease dev, abbreviations expanded": ("mesh", lambda: ncbi("develop", expand=True)),
+    "BC5CDR disease dev to MeSH": ("mesh", lambda: bc5cdr("Development")),
+    "BC5CDR disease dev, abbreviations expanded": ("mesh", lambda: bc5cdr("Development", expand=True)),
+}
+"""Dictionary and mentions of each set."""
 
 
-def tfidf(dictionary: list[DictionaryRow]) -> Ranker:
-    """Exact character TF-IDF (scikit-learn, char_wb 2 to 4), the lexical bar."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
+class Dictionary:
+    """The names of a terminology, and what finds mentions in them; each costly part is made when first asked for.
 
-    vectoriser = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True, dtype=np.float32)
-    names = vectoriser.fit_transform([name for _, name, _ in dictionary]).T.tocsr()
+    Args:
+        name: its key in ``DICTIONARIES``.
+        encoder: name or folder of an encoder.
+        work: folder of its bundle.
+    """
 
-    def rank(queries: list[Query]) -> list[str]:
-        found: list[str] = []
-        asked = vectoriser.transform([query.text for query in queries])
-        for start in range(0, len(queries), 256):
-            best = np.asarray((asked[start : start + 256] @ names).argmax(axis=1)).ravel()
-            found += [dictionary[i][0] for i in best]
+    def __init__(self, name: str, encoder: str, work: Path | None) -> None:
+        self.rows: list[DictionaryRow] = DICTIONARIES[name]()
+        self._encoder, self._bundle = encoder, work and work / name
+        concepts = defaultdict(set)
+        for concept, text, _ in self.rows:
+            concepts[text].add(concept)
+        self.names = list(concepts)
+        self._concepts = [sorted(ids) for ids in concepts.values()]
+
+    @cached_property
+    def linker(self) -> Linker:
+        """A linker with a bundle of these names."""
+        assert self._bundle is not None
+        self._bundle.parent.mkdir(parents=True, exist_ok=True)
+        table = write_dictionary(self.rows, self._bundle.with_suffix(".tsv"))
+        build_kb(self._bundle.with_suffix(".sqlite"), [Input("table", table)])
+        return Linker(build_bundle(self._bundle, kb=self._bundle.with_suffix(".sqlite"), encoder=self._encoder))
+
+    @cached_property
+    def _lexical(self) -> tuple[Any, Any]:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        vectoriser = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True, dtype=np.float32)
+        return vectoriser, vectoriser.fit_transform(self.names).T.tocsr()
+
+    @cached_property
+    def _embedded(self) -> tuple[Any, NDArray[np.float32]]:
+        encoder = load_encoder(self._encoder)
+        return encoder, encoder.encode(self.names)
+
+    def exact(self, queries: Sequence[Query]) -> Ranked:
+        """The concepts, by id, with a name of the same exact form in any language."""
+        return [sorted({name.concept_id for name in self.linker.kb.lookup(q.asked)}) for q in queries]
+
+    def tfidf(self, queries: Sequence[Query]) -> Ranked:
+        """Exact character TF-IDF (scikit-learn, char_wb 2 to 4), the lexical bar."""
+        vectoriser, names = self._lexical
+        asked, found = vectoriser.transform([query.asked for query in queries]), []
+        for start in range(0, len(queries), _BATCH):
+            best = np.asarray((asked[start : start + _BATCH] @ names).argmax(axis=1)).ravel()
+            found += [self._concepts[i] for i in best]
         return found
 
-    return rank
+    def dense(self, queries: Sequence[Query]) -> Ranked:
+        """The concepts of the nearest names by embedding, exact search."""
+        encoder, names = self._embedded
+        asked, found = encoder.encode([query.asked for query in queries]), []
+        for start in range(0, len(queries), _BATCH):
+            for cosines in asked[start : start + _BATCH] @ names.T:
+                near = np.argpartition(-cosines, min(_NEAR, len(cosines) - 1))[:_NEAR]
+                near = near[np.lexsort((near, -cosines[near]))]
+                found.append(list(dict.fromkeys(concept for i in near for concept in self._concepts[i])))
+        return found
+
+    def links(self, queries: Sequence[Query]) -> list[Link]:
+        """What ``Linker.link`` makes of them."""
+        return self.linker.link([Mention(query.text, query.language, query.expanded) for query in queries], k=5)
+
+    def joined(self, queries: Sequence[Query]) -> Ranked:
+        """What ``Linker.link`` puts first."""
+        return [[candidate.concept_id for candidate in link.candidates] for link in self.links(queries)]
 
 
-def exact(linker: Linker) -> Ranker:
-    """The first concept, by id, with a name of the same exact form."""
-
-    def rank(queries: list[Query]) -> list[str]:
-        return [min((n.concept_id for n in linker.kb.lookup(q.text, q.language)), default="") for q in queries]
-
-    return rank
+def accuracy(queries: Sequence[Query], times: Sequence[int], ranked: Ranked, k: int) -> str:
+    """Acc@k over all mentions, in brackets over distinct ones."""
+    hit = [not query.gold.isdisjoint(found[:k]) for query, found in zip(queries, ranked, strict=True)]
+    return f"{np.average(hit, weights=times):.3f} ({np.mean(hit):.3f})"
 
 
-def dense(linker: Linker) -> Ranker:
-    """The concept of the nearest name by embedding, exact search."""
-    index = linker.index
-    names = index.keys()
-    vectors = index.vectors(names)
+def calibration_error(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+    """Expected calibration error in ten bins of one width, each with its share of the mentions.
 
-    def rank(queries: list[Query]) -> list[str]:
-        asked = linker.bundle.encoder.encode([query.text for query in queries])
-        best = np.concatenate([(asked[i : i + 256] @ vectors.T).argmax(axis=1) for i in range(0, len(asked), 256)])
-        return [min(entry.concept_id for entry in index.entries_of(name)) for name in names[best].tolist()]
-
-    return rank
+    >>> round(calibration_error(np.array([0.9, 0.9, 0.2]), np.array([True, False, False])), 3)
+    0.333
+    """
+    bins = np.minimum((scores * _BINS).astype(int), _BINS - 1)
+    return sum(abs((scores - right)[bins == b].sum()) for b in range(_BINS)) / len(scores)
 
 
-def joined(linker: Linker) -> Ranker:
-    """What ``Linker.link`` puts first."""
+def share_at_precision(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+    """The largest share of mentions that a threshold links with a precision of .95.
 
-    def rank(queries: list[Query]) -> list[str]:
-        links = linker.link([Mention(query.text, query.language) for query in queries], k=1)
-        return [link.candidates[0].concept_id if link.candidates else "" for link in links]
+    >>> share_at_precision(np.array([0.9, 0.8, 0.8, 0.1]), np.array([True, True, True, False]))
+    0.75
+    >>> share_at_precision(np.array([0.9, 0.8, 0.8, 0.1]), np.array([True, False, True, False]))
+    0.25
+    """
+    order = np.argsort(-scores, kind="stable")
+    linked = np.arange(1, len(scores) + 1)
+    good = np.cumsum(right[order]) / linked >= _PRECISION
+    # a threshold takes all mentions of one score
+    good &= np.append(np.diff(scores[order]) != 0, True)
+    return float(linked[good].max(initial=0) / len(scores))
 
-    return rank
 
-
-def accuracy(queries: list[Query], rank: Ranker) -> tuple[float, float]:
-    """Acc@1 over all mentions and over distinct ones."""
-    right = [concept in query.gold for query, concept in zip(queries, rank(queries), strict=True)]
-    distinct = {(query.text, query.gold): hit for query, hit in zip(queries, right, strict=True)}
-    return sum(right) / len(right), sum(distinct.values()) / len(distinct)
+def score_cells(queries: Sequence[Query], links: Sequence[Link]) -> list[str]:
+    """Calibration error, share linked and precision at the threshold, share linked at precision .95."""
+    best = [
+        (link.candidates[0].score, link.candidates[0].concept_id) if link.candidates else (0.0, "") for link in links
+    ]
+    scores = np.array([score for score, _ in best])
+    right = np.array([concept in query.gold for query, (_, concept) in zip(queries, best, strict=True)])
+    linked = np.array([link.status == LINKED for link in links])
+    precision = f"{right[linked].mean():.3f}" if linked.any() else "-"
+    cells = (calibration_error(scores, right), linked.mean(), precision, share_at_precision(scores, right))
+    return [cell if isinstance(cell, str) else f"{cell:.3f}" for cell in cells]
 
 
 @click.command()
-@click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for the bundles.")
+@click.option("--work", type=click.Path(path_type=Path), help="Folder for the bundles.")
 @click.option("--encoder", default="builtin", show_default=True)
-def main(work: Path, encoder: str) -> None:
+@click.option("--only", multiple=True, help="Part of the title of a set; the others are left out. May be repeated.")
+@click.option("--scores", is_flag=True, help="Print what the scores are worth.")
+@click.option("--dense-only", is_flag=True, help="Measure the encoder alone.")
+def main(work: Path | None, encoder: str, only: tuple[str, ...], scores: bool, dense_only: bool) -> None:
     """Print the table."""
-    work.mkdir(parents=True, exist_ok=True)
-    hpo, mesh = hpo_dictionary(), mesh_dictionary()
-    phrases = german_terms()
-    click.echo("| set | language | names | mentions | exact | TF-IDF | dense | joined |")
-    click.echo("|---|---|---:|---:|---:|---:|---:|---:|")
-    linkers: dict[str, Linker] = {}
-    for title, name, dictionary, queries in (
-        ("distemist to HPO", "hpo", hpo, distemist()),
-        ("german_terms to HPO, 70 single terms", "hpo", hpo, [q for q in phrases if len(q.gold) == 1]),
-        ("german_terms to HPO, all", "hpo", hpo, phrases),
-        ("NCBI-disease dev to MeSH", "mesh", mesh, ncbi("develop")),
-        ("BC5CDR disease dev to MeSH", "mesh", mesh, bc5cdr("Development")),
-    ):
-        if name not in linkers:
-            table = write_dictionary(dictionary, work / f"{name}.tsv")
-            build_kb(work / f"{name}.sqlite", [Input("table", table)])
-            linkers[name] = Linker(build_bundle(work / name, kb=work / f"{name}.sqlite", encoder=encoder))
-        linker = linkers[name]
-        asked = in_dictionary(queries, dictionary)
-        cells = [accuracy(asked, rank) for rank in (exact(linker), tfidf(dictionary), dense(linker), joined(linker))]
-        shown = " | ".join(f"{all_:.3f} ({distinct:.3f})" for all_, distinct in cells)
-        click.echo(f"| {title} | {asked[0].language} | {len(dictionary):,} | {len(asked)} | {shown} |")
+    if work is None and not dense_only:
+        raise click.UsageError("--work names the folder for the bundles; only --dense-only needs none")
+    columns = ["exact", "TF-IDF", "dense", "dense @5", "joined", "joined @5"]
+    if scores:
+        columns = ["calibration error", "linked", "precision of linked", f"linked at precision {_PRECISION}"]
+    elif dense_only:
+        columns = ["dense", "dense @5"]
+    click.echo(f"| {' | '.join(['set', 'language', 'names', 'mentions', *columns])} |")
+    click.echo(f"|---|---|{'---:|' * (2 + len(columns))}")
+    dictionaries: dict[str, Dictionary] = {}
+    for title, (name, read) in SETS.items():
+        if only and not any(part.lower() in title.lower() for part in only):
+            continue
+        if name not in dictionaries:
+            dictionaries[name] = Dictionary(name, encoder, work)
+        dictionary = dictionaries[name]
+        counts = Counter(in_dictionary(read(), dictionary.rows))
+        queries, times = list(counts), list(counts.values())
+        if scores:
+            cells = score_cells(queries, dictionary.links(queries))
+        else:
+            cells = []
+            for rank, column in (
+                (dictionary.exact, "exact"),
+                (dictionary.tfidf, "TF-IDF"),
+                (dictionary.dense, "dense"),
+                (dictionary.joined, "joined"),
+            ):
+                if column in columns:
+                    ranked = rank(queries)
+                    cells += [accuracy(queries, times, ranked, k) for k in (1, 5)[: 1 + (f"{column} @5" in columns)]]
+        about = f"{queries[0].language} | {len(dictionary.rows):,} | {sum(times)}"
+        click.echo(f"| {title} | {about} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":

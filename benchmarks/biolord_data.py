@@ -16,7 +16,7 @@ import numpy as np
 from clustering import part_of
 from numpy.typing import NDArray
 from open_data import BENCHMARKS, DATA, TERMINOLOGIES
-from open_names import translations
+from open_sources import translations
 
 from medlink.evaluation import Dictionary, Query, correlate, measure_answers, pair_cosines, read_leaves, retrieve
 from medlink.evaluation.task import Encode, draw

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Rebuilds the built-in encoder and the join from the open terminologies: about an hour and a half on two cores.
+# Rebuilds the built-in encoder and the join from the open terminologies: about an hour on two idle cores.
 #
 #     benchmarks/builtin_encoder.sh TERMINOLOGIES
 #
@@ -7,12 +7,13 @@
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 
-python "$here/open_names.py" "$1" names.tsv --held-out held_out.tsv
+python "$here/open_names.py" "$1" names.tsv --held-out held_out.tsv --further further
 medlink kb build names.sqlite --table names.tsv
-# four runs without markers, whose vectors are nowhere trained, then the mean of their weights with markers
-medlink train static names.sqlite -o one --marker-weight 0 --epochs 8 --hard-epochs 3 --feature-dropout 0.1 --language-boost 1
-medlink train static names.sqlite -o two --marker-weight 0 --epochs 16 --hard-epochs 5 --feature-dropout 0.1 --language-boost 4
-medlink train static names.sqlite -o three --marker-weight 0 --epochs 8 --hard-epochs 3 --feature-dropout 0.3 --language-boost 2
-medlink train static names.sqlite -o four --marker-weight 0 --epochs 11 --hard-epochs 3 --feature-dropout 0.35 --language-boost 4
-medlink train average one two three four -o encoder --marker-weight 0.5
+medlink train names names.sqlite -o made.tsv
+medlink kb build all.sqlite --table names.tsv --table made.tsv --table further/alpha.tsv --table further/oncology.tsv \
+    --table further/drugs.tsv --table further/mentions.tsv
+# two runs without markers, whose vectors are nowhere trained, then the mean of their weights with markers
+medlink train static all.sqlite -o one --marker-weight 0 --epochs 4 --hard-epochs 1 --feature-dropout 0.2
+medlink train static all.sqlite -o two --marker-weight 0 --epochs 6 --hard-epochs 2 --feature-dropout 0.3
+medlink train average one two -o encoder --marker-weight 0.5
 python "$here/fit_join.py" --held-out held_out.tsv --work fit -o join.json

@@ -12,12 +12,19 @@ import json
 import os
 import random
 import re
+import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from open_names import names_of_mesh, obograph, ssslm, translations
+from classifications import alpha_id, held_out_orpha
+from open_sources import current, names_of_mesh, obograph, ssslm, translations
+
+if TYPE_CHECKING:
+    from spacy.language import Language
 
 DATA = Path(os.environ.get("MEDLINK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 TERMINOLOGIES = DATA / "terminologies"
@@ -33,6 +40,13 @@ class Query:
     text: str
     gold: frozenset[str]
     language: str
+    expanded: str | None = None
+    """The text with its abbreviations written out, where the document explains one."""
+
+    @property
+    def asked(self) -> str:
+        """What is looked for."""
+        return self.expanded or self.text
 
 
 def hpo_dictionary() -> list[DictionaryRow]:
@@ -70,24 +84,59 @@ def mesh_dictionary() -> list[DictionaryRow]:
     return sorted((c, " ".join(n.split()), la) for c, n, la in rows)
 
 
-def _pubtator(path: Path, types: tuple[str, ...] = ()) -> Iterator[Query]:
+def _pubtator(path: Path, types: tuple[str, ...] = (), expand: bool = False) -> Iterator[Query]:
+    text, expanded = "", None
     with open(path, encoding="utf-8") as file:
         for line in file:
+            if part := re.match(r"\d+\|([ta])\|(.*)", line):
+                # offsets count from the title, one character parts it from the abstract
+                text = part[2] if part[1] == "t" else f"{text} {part[2]}"
+                expanded = written_out(text) if expand and part[1] == "a" else None
             fields = line.rstrip("\n").split("\t")
             if len(fields) >= 6 and (not types or fields[4] in types):
                 ids = re.split(r"[|+]", fields[5].replace("MESH:", ""))
                 gold = frozenset(f"MESH:{i}" if re.fullmatch(r"[DC]\d+", i) else i for i in ids)
-                yield Query(fields[3], gold, "en")
+                yield Query(fields[3], gold, "en", expanded and expanded(int(fields[1]), int(fields[2])))
 
 
-def ncbi(part: str) -> list[Query]:
+@cache
+def _tokenizer() -> Language:
+    import spacy
+
+    return spacy.blank("en")
+
+
+def written_out(text: str) -> Callable[[int, int], str | None]:
+    """What writes out the abbreviations in a stretch of an English text, by the long forms that the text gives.
+
+    >>> expanded = written_out("Wilson disease (WD). Late WD.")
+    >>> expanded(21, 28), expanded(0, 19), expanded(0, 14)
+    ('Late Wilson disease', None, None)
+    """
+    from medlink.notes.abbreviations import long_forms
+
+    doc = _tokenizer()(text)
+    places = [(doc[a:b].start_char, doc[a:b].end_char, long) for (a, b), long in sorted(long_forms(doc).items())]
+
+    def expanded(start: int, end: int) -> str | None:
+        found = text[start:end]
+        for a, b, long in reversed(places):
+            # "Wilson disease (WD)" has its long form already
+            if start <= a and b <= end and long not in text[start:end]:
+                found = found[: a - start] + long + found[b - start :]
+        return None if found == text[start:end] else found
+
+    return expanded
+
+
+def ncbi(part: str, expand: bool = False) -> list[Query]:
     """NCBI-disease mentions of ``train`` or ``develop``."""
-    return list(_pubtator(BENCHMARKS / f"ncbi_disease/NCBI{part}set_corpus.txt"))
+    return list(_pubtator(BENCHMARKS / f"ncbi_disease/NCBI{part}set_corpus.txt", expand=expand))
 
 
-def bc5cdr(part: str, types: tuple[str, ...] = ("Disease",)) -> list[Query]:
+def bc5cdr(part: str, types: tuple[str, ...] = ("Disease",), expand: bool = False) -> list[Query]:
     """BC5CDR mentions of ``Training`` or ``Development``."""
-    return list(_pubtator(BENCHMARKS / f"bc5cdr/CDR_{part}Set.PubTator.txt", types))
+    return list(_pubtator(BENCHMARKS / f"bc5cdr/CDR_{part}Set.PubTator.txt", types, expand))
 
 
 def _distemist_rows() -> list[dict[str, str]]:
@@ -105,6 +154,11 @@ def distemist() -> list[Query]:
     ]
 
 
+def distemist_documents() -> set[str]:
+    """The documents of DisTEMIST; many are in other corpora of the same cases, CodiEsp for one."""
+    return {row["filename"].removeprefix("es-") for row in _distemist_rows()}
+
+
 def distemist_spans() -> Iterator[str]:
     """Every DisTEMIST mention, with a code or without (Spanish)."""
     return (row["span"] for row in _distemist_rows())
@@ -117,6 +171,25 @@ def german_terms() -> list[Query]:
         for row in json.loads((BENCHMARKS / f"german_terms/{name}.json").read_text("utf-8")):
             found.append(Query(row["text"], frozenset(row["expected_hpo_ids"]), "de"))
     return found
+
+
+def ordo_dictionary() -> list[DictionaryRow]:
+    """English names of ORDO."""
+    rows = current(row for path in sorted(TERMINOLOGIES.glob("ordo/*.json.gz")) for row in obograph(path))
+    return sorted({(c, " ".join(n.split()), la) for c, n, la, _ in rows if c.startswith("ORPHANET:")})
+
+
+def alpha_id_held_out(fitted: bool = False) -> list[Query]:
+    """German terms of Alpha-ID-SE that are of a held-out ORPHA code, with all codes that have the term.
+
+    Those of one half of the codes are what the scores are ``fitted`` on, those of the other are measured.
+    """
+    codes: dict[str, set[str]] = defaultdict(set)
+    for concept, term, _ in alpha_id(TERMINOLOGIES):
+        codes[term].add(concept)
+    held_out = [(term, ids) for term, ids in sorted(codes.items()) if any(map(held_out_orpha, ids))]
+    halves = [zlib.crc32(f"{min(ids)} fitted".encode()) % 2 == fitted for _, ids in held_out]
+    return [Query(term, frozenset(ids), "de") for (term, ids), own in zip(held_out, halves, strict=True) if own]
 
 
 def in_dictionary(queries: list[Query], dictionary: list[DictionaryRow]) -> list[Query]:

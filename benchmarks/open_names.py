@@ -1,108 +1,50 @@
-"""Join the open terminologies to one table of names: what the built-in encoder is trained on.
+"""Join the open terminologies to tables of names: what the built-in encoder is trained on.
 
-    python benchmarks/open_names.py TERMINOLOGIES names.tsv [--held-out held_out.tsv]
+    python benchmarks/open_names.py TERMINOLOGIES names.tsv [--held-out held_out.tsv] [--further FOLDER]
 
 Concepts of HPO, MONDO, DOID, NCIt, SYMP, ORDO, UBERON, MeSH and CHEBI that share a preferred label (normalised) or an
 exact cross-reference are one concept here. Broad and narrow synonyms are left out, so are gene names, cell cultures of
 BTO, and every name, in any language, of a class that its ontology has deprecated. One German and Spanish label in
 twenty, chosen by a hash of its id, goes to ``--held-out`` instead.
+
+``--further`` writes tables of the same columns, with the same ids where a concept is the same, to train with each or
+without it:
+
+- ``alpha.tsv``: German terms of Alpha-ID-SE by ORPHA code.
+- ``oncology.tsv``: German and Spanish names and synonyms of the morphology codes of ICD-O-3.
+- ``drugs.tsv``: German names of ATC whose English spelling is a name of MeSH or CHEBI.
+- ``siblings.tsv``: what shares a code and is often no synonym: terms of ICD-10-GM's alphabet and of ICD-O-3, phrases of
+  CodiEsp's train part with the titles of ICD-10-CM.
+- ``mentions.tsv``: mentions of the train parts of NCBI-disease and BC5CDR. Those with the text of a mention of a
+  development part are left out, and so are documents of CodiEsp that are also in DisTEMIST.
+- ``held_out_alpha.tsv``: the terms of one ORPHA code in ten, by its ORDO id and as they stand in Alpha-ID-SE. No table
+  has one of these terms, for any concept, nor another German name of these concepts.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import json
-import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
+from classifications import (
+    Term,
+    alpha_id,
+    atc,
+    codiesp_train,
+    english_drug,
+    held_out_orpha,
+    icd_alphabet,
+    icd_o,
+    icd_o_spanish,
+    in_all_forms,
+)
+from open_data import BENCHMARKS, bc5cdr, distemist_documents, ncbi
+from open_sources import Row, current, exact_matches, names_of_mesh, obograph, ssslm, translations
 
 from medlink.language.text import normalise
-
-Row = tuple[str, str, str, bool]  # concept, name, language, is a label
-
-# how labels of deprecated classes begin, and those of the culture conditions of BTO
-_LEFT_OUT = re.compile(r"\W*(?:obsolet[eoa]?|deprecated|veraltete?)(?:\b|_)|culture condition(?::|$)", re.IGNORECASE)
-
-
-def current(rows: Iterable[Row]) -> list[Row]:
-    """The rows without deprecated classes: all names go of one that any source labels so, others that say it go alone.
-
-    >>> current([("A:1", "obsolete fever", "en", True), ("A:1", "fiebre", "es", False), ("A:2", "rash", "en", True)])
-    [('A:2', 'rash', 'en', True)]
-    """
-    given = list(rows)
-    gone = {concept for concept, name, _, is_label in given if is_label and _LEFT_OUT.match(name)}
-    return [row for row in given if row[0] not in gone and not _LEFT_OUT.match(row[1])]
-
-
-def ssslm(path: Path) -> Iterator[Row]:
-    """Names of a merged ssslm table."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-            if row["predicate"] in ("rdfs:label", "oboInOwl:hasExactSynonym", "oboInOwl:hasRelatedSynonym"):
-                yield row["curie"].upper(), row["text"], "en", row["predicate"] == "rdfs:label"
-
-
-def obograph(path: Path) -> Iterator[Row]:
-    """Labels and synonyms of an OBO-graphs file."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        nodes = json.load(file)["graphs"][0]["nodes"]
-    for node in nodes:
-        meta = node.get("meta", {})
-        if not node.get("lbl") or node.get("type") != "CLASS":
-            continue
-        concept = node["id"].rsplit("/", 1)[-1].replace("_", ":").upper()
-        # not every ontology says it in the label as well
-        yield concept, "obsolete " * bool(meta.get("deprecated")) + node["lbl"], "en", True
-        for synonym in meta.get("synonyms", []):
-            if synonym["pred"] in ("hasExactSynonym", "hasRelatedSynonym"):
-                yield concept, synonym["val"], "en", False
-
-
-def translations(folder: Path) -> Iterator[Row]:
-    """German and Spanish names of HPO and DOID."""
-    for path, idcol, text, language in (
-        (folder / "hpo/hp-es.babelon.tsv", "subject_id", "translation_value", "es"),
-        (folder / "hpo/hp-de.babelon.tsv", "subject_id", "translation_value", "de"),
-        (folder / "hpo/hp-de.synonyms.tsv", "subject_id", "translation_value", "de"),
-        (folder / "doid/doid-es-translated.tsv", "source_id", "translation_text", "es"),
-    ):
-        with open(path, encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-                names = row.get(text) or ""
-                wanted = row.get("predicate_id") or row.get("predicate") or "synonym"
-                if ":" not in (row[idcol] or "") or "IAO" in wanted or "Broad" in wanted or "Narrow" in wanted:
-                    continue
-                for name in names.split("|"):
-                    yield row[idcol], name, language, False
-
-
-def names_of_mesh(folder: Path) -> Iterator[Row]:
-    """Names of MeSH descriptors, and the CHEBI and DOID names that MeSH ids share."""
-    for concept, name in json.loads((folder / "mesh/mesh2020_dui2canonical.json").read_text("utf-8")).items():
-        yield f"MESH:{concept}", name, "en", True
-    with open(folder / "mesh/gilda_mesh_mappings.tsv", encoding="utf-8") as file:
-        for line in file:
-            _, mesh, name, system, _, other = line.rstrip("\n").split("\t")[:6]
-            if system in ("CHEBI", "DOID"):
-                yield f"MESH:{mesh}", name, "en", True
-                yield f"MESH:{mesh}", other, "en", False
-
-
-def exact_matches(folder: Path) -> Iterator[tuple[str, str]]:
-    """Pairs of ids or labels that MONDO holds for the same."""
-    for name in ("doid", "mesh"):
-        with open(folder / f"mappings/mondo_exactmatch_{name}.sssom.tsv", encoding="utf-8") as file:
-            for row in csv.DictReader((line for line in file if not line.startswith("#")), delimiter="\t"):
-                if _LEFT_OUT.match(row["subject_label"]):
-                    continue
-                yield row["subject_id"], row["object_id"].upper()
-                yield row["object_id"].upper(), "label " + normalise(row["subject_label"])
 
 
 class Groups:
@@ -125,12 +67,76 @@ class Groups:
         self.parent[b] = a
 
 
+def held_out_label(concept: str, language: str) -> bool:
+    """Whether a German or Spanish label is one of the twentieth that is held out, by a hash of its id."""
+    return language != "en" and zlib.crc32(f"{concept} {language}".encode()) % 20 == 0
+
+
+class Allowed:
+    """Which names training may see: none that is held out."""
+
+    def __init__(self, held: Iterable[Term], hidden: Iterable[Term], groups: Groups) -> None:
+        self.held = {(concept, normalise(name), language) for concept, name, language in held}
+        self.hidden_groups = {groups.find(concept) for concept, _, _ in hidden}
+        self.hidden_terms = {normalise(form) for _, form, _ in in_all_forms(hidden)}
+
+    def __call__(self, concept: str, name: str, language: str) -> bool:
+        """Whether a name of a joined concept may stand in a table."""
+        text = normalise(name)
+        if language == "de" and (concept in self.hidden_groups or text in self.hidden_terms):
+            return False
+        return (concept, text, language) not in self.held
+
+
+def write_table(path: Path, rows: Iterable[Term]) -> None:
+    """Write names as a table that ``medlink kb build --table`` reads: a concept's names stand once, in their order."""
+    names: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
+    for concept, name, language in rows:
+        text = " ".join(name.split())
+        names[concept].setdefault((normalise(text), language), text)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write("concept_id\tname\tlanguage\n")
+        for concept in sorted(names):
+            for (_, language), name in sorted(names[concept].items()):
+                file.write(f"{concept}\t{name}\t{language}\n")
+    total = sum(len(group) for group in names.values())
+    click.echo(f"{total} names of {len(names)} concepts to {path}", err=True)
+
+
+def drugs(terminologies: Path, names: Iterable[Term]) -> list[Term]:
+    """German names of drugs by the one concept of MeSH or CHEBI that has the English spelling."""
+    substances = defaultdict(set)
+    for concept, name, language in names:
+        if language == "en" and concept.startswith(("CHEBI:", "MESH:")):
+            substances[name.lower()].add(concept)
+    found = []
+    for name in atc(terminologies):
+        # a name that is English as it stands teaches nothing
+        if name.lower() not in substances and len(concepts := substances.get(english_drug(name), set())) == 1:
+            found.append((*concepts, name, "de"))
+    return found
+
+
+def mentions(groups: Groups) -> list[Term]:
+    """Mentions of the train parts with one MeSH id that the joined names have, without texts of a development part."""
+    development = {normalise(query.text) for query in ncbi("develop") + bc5cdr("Development")}
+    found, met = [], set()
+    for query in ncbi("train") + bc5cdr("Training"):
+        if len(query.gold) == 1 and (concept := min(query.gold)) in groups.parent:
+            met.add(normalise(query.text))
+            if normalise(query.text) not in development:
+                found.append((groups.find(concept), query.text, "en"))
+    click.echo(f"mentions: {len(met & development)} of {len(met)} texts are in a development part, left out", err=True)
+    return found
+
+
 @click.command()
 @click.argument("terminologies", type=click.Path(exists=True, path_type=Path))
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--held-out", type=click.Path(path_type=Path), help="Where the held-out German and Spanish labels go.")
-def main(terminologies: Path, out: Path, held_out: Path | None) -> None:
-    """Write the joined table of names."""
+@click.option("--further", type=click.Path(path_type=Path), help="Folder for the tables of coded terms and mentions.")
+def main(terminologies: Path, out: Path, held_out: Path | None, further: Path | None) -> None:
+    """Write the joined tables of names."""
     rows: list[Row] = []
     for name in ("phenotype", "anatomy"):
         rows += ssslm(terminologies / f"names/{name}.ssslm.tsv.gz")
@@ -146,28 +152,41 @@ def main(terminologies: Path, out: Path, held_out: Path | None) -> None:
             groups.join(concept, "label " + normalise(name))
     for one, other in exact_matches(terminologies):
         groups.join(one, other)
-    names: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
-    held: list[tuple[str, str, str]] = []
+    joined: list[Term] = []
+    held: list[Term] = []
     for concept, name, language, _ in rows:
-        text = " ".join(name.split())
-        if not normalise(text):
+        if not normalise(name):
             continue
-        group = groups.find(concept)
-        if held_out and language != "en" and zlib.crc32(f"{concept} {language}".encode()) % 20 == 0:
-            held.append((group, text, language))
-        else:
-            names[group].setdefault((normalise(text), language), text)
-    with open(out, "w", encoding="utf-8", newline="") as file:
-        file.write("concept_id\tname\tlanguage\n")
-        for group in sorted(names):
-            for (_, language), name in sorted(names[group].items()):
-                file.write(f"{group}\t{name}\t{language}\n")
+        apart = held_out and held_out_label(concept, language)
+        (held if apart else joined).append((groups.find(concept), name, language))
+    alpha = alpha_id(terminologies) if further else []
+    hidden = [term for term in alpha if held_out_orpha(term[0])]
+    allowed = Allowed(held, hidden, groups)
+    names = [row for row in joined if allowed(*row)]
+    write_table(out, names)
     if held_out:
-        with open(held_out, "w", encoding="utf-8", newline="") as file:
-            file.write("concept_id\tname\tlanguage\n")
-            file.writelines("\t".join(row) + "\n" for row in sorted(set(held)))
-    total = sum(len(group) for group in names.values())
-    click.echo(f"{total} names of {len(names)} concepts to {out}; {len(set(held))} held out", err=True)
+        write_table(held_out, held)
+    if further is None:
+        return
+    further.mkdir(parents=True, exist_ok=True)
+    known = [(groups.find(concept), name, la) for concept, name, la in in_all_forms(alpha) if concept in groups.parent]
+    tumours = list(icd_o(terminologies))
+    spanish = list(icd_o_spanish(BENCHMARKS))
+    coded = [
+        *icd_alphabet(terminologies),
+        *(term for term, _ in tumours),
+        *spanish,
+        *codiesp_train(terminologies, BENCHMARKS, distemist_documents()),
+    ]
+    for title, table in (
+        ("alpha", known),
+        ("oncology", in_all_forms([*(term for term, exact in tumours if exact), *spanish])),
+        ("drugs", drugs(terminologies, names)),
+        ("siblings", in_all_forms(coded)),
+        ("mentions", mentions(groups)),
+    ):
+        write_table(further / f"{title}.tsv", (row for row in table if allowed(*row)))
+    write_table(further / "held_out_alpha.tsv", hidden)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ report() { # NAME SCRIPT ARGUMENTS
 }
 
 report accuracy accuracy.py --work "$work/accuracy"
+report scores accuracy.py --work "$work/scores" --scores
 report speed speed.py --work "$work/speed"
 report encoder encoder.py
 report install install_cost.py --work "$work/install"
@@ -36,6 +37,11 @@ if wanted lexicon && [ ! -e "$names" ]; then
   "$PYTHON" benchmarks/open_names.py "$data/terminologies" "$names"
 fi
 report lexicon lexicon.py "$names"
+if wanted compounds && [ ! -e "$work/splitters" ]; then
+  "$PYTHON" -m pip install -q --no-deps --target "$work/splitters" compound-split
+fi
+PYTHONPATH="$PYTHONPATH:$work/splitters"
+report compounds compounds.py
 
 # An encoder that never met the concepts on which clustering and CODER++ are measured.
 if wanted clustering guards known known-all cluster-cost coderpp && [ ! -e "$work/held-out" ]; then
