@@ -9,7 +9,7 @@ what medlink prints. ``tests/test_readme.py`` demands that nothing changes.
 - A block ``python`` is a script of its own; a block ``text`` right behind it is what it prints.
 - A block whose language is followed by a file name is that file.
 
-Times, which differ from run to run, are compared as if they were equal. The folder's own path is left out.
+Times, which differ from run to run, are compared as if they were equal.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _run(command: str, folder: Path) -> str:
     # a pipe that "head" closed is no failure of the command
     if done.returncode not in (0, 120, 141):
         raise AssertionError(f"{command}\n{done.stdout}\n{done.stderr}")
-    return "".join(f"{line.rstrip()}\n" for line in done.stdout.replace(f"{folder.resolve()}/", "").splitlines())
+    return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
 
 
 def main() -> None:

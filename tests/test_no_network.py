@@ -86,6 +86,7 @@ COMMANDS = [
     "evaluate retrieval terminology.tsv terminology.tsv --sample 50",
     "evaluate similarity pairs.tsv",
     "evaluate sts sts.tsv",
+    "train names kb.sqlite -o made.tsv",
     "train static kb.sqlite -o static --epochs 1 --hard-epochs 0 --batch-size 8",
     "train average static static -o mean",
     "train coderpp kb.sqlite -o coderpp --start static --epochs 1 --anchors 8 --positives 2 --neighbours 3",

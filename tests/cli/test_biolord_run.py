@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -11,9 +12,10 @@ from click.testing import CliRunner
 
 from medlink.cli.main import app
 from medlink.errors import ConfigError
-from medlink.models import load_encoder
+from medlink.models import StaticEncoder, load_encoder
 from medlink.training.biolord import run_recipe
 from medlink.training.biolord.recipe_file import FOLDERS
+from medlink.training.biolord.recipes import ContrastiveRecipe
 from medlink.training.common.batch_trainer import BatchTrainer
 from medlink.training.common.recipes import RunOptions
 from medlink.training.common.run import work_folder
@@ -135,6 +137,17 @@ def test_a_recipe_runs_from_python_in_one_call(folder: Path, complete: tuple[Pat
     assert last == copied / "run" / "5-multilingual"
     assert load_encoder(last).fingerprint == load_encoder(complete[0] / last.name).fingerprint
     assert [line for line in lines if "done before" in line] == [f"{name}: done before" for name in FOLDERS][:-1]
+
+
+def test_a_recipe_for_a_static_encoder(folder: Path, tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.toml"
+    contrastive = "[contrastive]\nbatch_size = 16\npairs = { pairs = 32 }\n"
+    recipe.write_text(f'kb = "{folder}/kb.sqlite"\nout = "run"\nbase = "builtin"\n{contrastive}', encoding="utf-8")
+    last = run_recipe(recipe)
+    assert isinstance(load_encoder(last), StaticEncoder)
+    # what is left out has the default for this kind of encoder
+    stated = json.loads((last / "README.md").read_text("utf-8").split("```json")[1].split("```")[0])
+    assert stated == ContrastiveRecipe.static().replace(batch_size=16).to_dict()
 
 
 def test_what_a_killed_process_left_at_the_end_is_deleted(

@@ -195,13 +195,13 @@ def test_decisions_are_applied(terms: Path, decisions: Path) -> None:
     assert found["left arm"]["cluster"] == found["right arm"]["cluster"]
     assert found["left arm"]["concept_id"] == "NEW:1"
     assert found["right arm"]["joined_by"] == "decision"
-    assert f"{decisions}: 3 terms decided, 1 of them rejected; 1 terms of the file are not in the list" in result.stderr
+    assert f"{decisions}: 3 terms decided, 1 of them rejected; 1 term of the file is not in the list" in result.stderr
 
 
 def test_accepted_decisions_enter_a_bundle(terms: Path, decisions: Path, demo_path: Path, tmp_path: Path) -> None:
     bundle = shutil.copytree(demo_path, tmp_path / "bundle")
     result = run(terms, "--bundle", bundle, "--decisions", decisions, "--add-to", bundle)
-    assert f"{bundle}: 3 names and 1 concepts added" in result.stderr
+    assert f"{bundle}: 3 names and 1 concept added" in result.stderr
     linker = medlink.load(bundle)
     assert [link.concept_id for link in linker.link(["left arm", "pyrexy"])] == ["NEW:1", "DEMO:0209"]
     assert linker.kb.parents("NEW:1") == ["DEMO:0400"]
@@ -218,6 +218,7 @@ def test_the_name_of_the_file_says_nothing_of_its_source(
     run(terms, "--bundle", bundle, "--decisions", decisions, "--add-to", bundle)
     result = run(terms, "--bundle", bundle, "--decisions", again, "--add-to", bundle)
     assert f"{bundle}: 0 names and 0 concepts added" in result.stderr
+    assert "accepted new ids" not in result.stderr
     assert [source.name for source in medlink.load(bundle).kb.sources()] == ["DEMO", "decisions"]
 
 
@@ -271,7 +272,7 @@ def test_standard_output_that_closes_costs_no_file(
     result = shell(f"terms.txt --report r.html --decisions {decisions.name} --add-to bundle {closed}", tmp_path)
     assert (tmp_path / "r.html").read_text("utf-8").endswith("</html>\n")
     assert medlink.load(bundle).kb.content_hash != before
-    assert "concepts added" in result.stderr
+    assert "concept added" in result.stderr
     assert ("standard output is closed" in result.stderr) == (closed == ">&-")
 
 

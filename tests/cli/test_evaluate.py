@@ -67,7 +67,7 @@ def test_clustering_with_another_encoder(tmp_path: Path) -> None:
 
     encoder = StaticEncoder.load(builtin_folder())
     noise = np.random.default_rng(0).integers(-127, 127, encoder.tensors["table"].shape).astype(np.int8)
-    StaticEncoder(encoder.config, {**encoder.tensors, "table": noise}).save(tmp_path / "noise")
+    StaticEncoder(encoder.config, {**encoder.tensors, "table": noise}, forms=encoder.forms).save(tmp_path / "noise")
     options = ("--sample", 300, "--encoder", tmp_path / "noise", "--plot", tmp_path / "a.svg")
     pytest.importorskip("matplotlib")
     assert run("clustering", TABLE, *options).stdout != run("clustering", TABLE, "--sample", 300).stdout

@@ -50,7 +50,9 @@ def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
     encoder = StaticEncoder.load(builtin_folder())
     table = encoder.tensors["table"]
     tensors = {**encoder.tensors, "table": np.random.default_rng(0).integers(-127, 127, table.shape).astype(np.int8)}
-    return StaticEncoder(encoder.config, tensors).save(tmp_path_factory.mktemp("noise") / "encoder")
+    return StaticEncoder(encoder.config, tensors, forms=encoder.forms).save(
+        tmp_path_factory.mktemp("noise") / "encoder"
+    )
 
 
 def test_retrieval_says_what_the_library_says(queries: Path, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def test_each_option_changes_the_output(command: str, tmp_path: Path) -> None:
     pairs.write_text("".join(lines), "utf-8")
     encoder = StaticEncoder.load(builtin_folder())
     noise = np.random.default_rng(0).integers(-127, 127, encoder.tensors["table"].shape).astype(np.int8)
-    StaticEncoder(encoder.config, {**encoder.tensors, "table": noise}).save(tmp_path / "noise")
+    StaticEncoder(encoder.config, {**encoder.tensors, "table": noise}, forms=encoder.forms).save(tmp_path / "noise")
     small = (command, pairs, "--sample", 30, "--seed", 3)
     base = run(*small).stdout
     assert run(*small).stdout == base

@@ -56,7 +56,7 @@ def test_add(bundle: Path, table: Path, tmp_path: Path) -> None:
         "  left out: 1 relation of a concept that is not loaded",
         "  bad rows: 1 unknown language",
         f"    {table}:5: unknown language ('klingon')",
-        f"table {other}: 1 rows",
+        f"table {other}: 1 row",
         f"{bundle}: 4 names and 2 concepts added; the index has 6 names, 4 of them since it was built",
     ]
     found = Linker(bundle).link(["pain", "pyrexia", "itch"])
@@ -100,7 +100,7 @@ def test_a_last_line_without_an_end(bundle: Path, tmp_path: Path, capsys: pytest
             assert f"{name}:3: the last line is cut off: {message}" in capsys.readouterr().err
     assert Linker(bundle).kb.content_hash == before
     (tmp_path / "c.tsv").write_text("id\tname\nX:5\titch", encoding="utf-8")
-    assert "1 names and 1 concepts added" in run("index", "add", bundle, "--table", tmp_path / "c.tsv")
+    assert "1 name and 1 concept added" in run("index", "add", bundle, "--table", tmp_path / "c.tsv")
 
 
 def test_rows_that_a_quote_swallows(bundle: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,6 +159,73 @@ def test_a_knowledge_base_where_a_bundle_is_built(tmp_path: Path, monkeypatch: p
         run("index", "info", "my house.sqlite")
 
 
+def test_a_folder_of_other_files_does_not_become_a_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("notes").mkdir()
+    Path("notes", "1.txt").write_text("mine")
+    for more in ((), ("--kb", small_kb(tmp_path / "kb.sqlite"))):
+        with pytest.raises(MedlinkError) as caught:
+            run("index", "build", "notes", *more)
+        assert str(caught.value) == "notes: is a folder with other files. Remedy: name a new folder."
+    assert [path.name for path in Path("notes").iterdir()] == ["1.txt"]
+    Path("kb.sqlite").rename("notes/kb.sqlite")
+    run("index", "build", "notes")
+    run("index", "build", "notes")
+    assert Path("notes", "1.txt").read_text() == "mine"
+
+
+def test_paths_are_those_that_were_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_kb(Path("house.sqlite"))
+
+    def told(*words: str, code: int = 0) -> str:
+        with pytest.raises(SystemExit) as stop:
+            main(list(words))
+        assert stop.value.code == code
+        said = "".join(capsys.readouterr())
+        assert (str(tmp_path) in said) == any(word.startswith("/") for word in words)
+        return said
+
+    assert told("index", "build", "b", "--kb", "house.sqlite").startswith("b: ")
+    assert told("kb", "info", "b").startswith("b\n")
+    assert told("kb", "info", "house.sqlite").startswith("house.sqlite\n")
+    assert json.loads(told("kb", "info", "./b", "--json"))["path"] == "b"
+    assert told("kb", "info", str(tmp_path / "b")).startswith(f"{tmp_path}/b\n")
+    assert told("kb", "show", "b", "X:77", code=1) == (
+        "medlink: b: there is no concept 'X:77'. Remedy: find its id with: medlink kb search b NAME.\n"
+    )
+    write(tmp_path / "x.tsv", "X:5\titch\ten")
+    assert "\nwrote b/kb.sqlite in " in told("kb", "build", "b", "--table", "x.tsv")
+    assert told("kb", "info", "b").startswith("b/kb.sqlite\n")
+    assert "b: 1 name and 1 concept added; the index has " in told("index", "add", "b", "--table", "x.tsv")
+    next(Path("b").glob("index-*/index.json")).unlink()
+    for word in ("b", str(tmp_path / "b")):
+        said = told("index", "info", word, code=1)
+        assert said.endswith(f"a file of the bundle is missing. Remedy: run 'medlink index build {word}'.\n")
+
+
+def test_a_folder_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(SystemExit):
+        main(["lexicon", "check", "/none/such"])
+    assert "/none/such: " in capsys.readouterr().err
+
+
+def test_a_manifest_that_is_lost(bundle: Path) -> None:
+    """What the error says to type mends it."""
+    (bundle / "manifest.json").unlink()
+    with pytest.raises(MedlinkError, match=rf"has no manifest\.json\. Remedy: run 'medlink index build {bundle}'"):
+        run("index", "info", bundle)
+    run("index", "build", bundle)
+    assert Linker(bundle).link(["fever"])[0].concept_id == "X:1"
+
+
 def test_a_table_is_needed(bundle: Path) -> None:
     result = CliRunner().invoke(app, ["index", "add", str(bundle)])
     assert result.exit_code == 2
@@ -166,6 +233,9 @@ def test_a_table_is_needed(bundle: Path) -> None:
 
 
 def test_a_newer_knowledge_base_waits(bundle: Path, table: Path) -> None:
+    as_json = CliRunner().invoke(app, ["kb", "build", str(bundle), "--table", str(table), "--json"])
+    assert json.loads(as_json.stdout)["sources"]
+    assert "the bundle stays as it is until it is built\n" in as_json.stderr
     said = run("kb", "build", bundle, "--table", table, "--max-bad-share", 1).splitlines()
     assert said[-2:] == ["the bundle stays as it is until it is built", f"next: medlink index build {bundle}"]
     told = json.loads(run("index", "info", bundle))["waiting"]
@@ -235,7 +305,9 @@ def test_what_was_added_beside_names(bundle: Path, table: Path, tmp_path: Path) 
 
 
 def test_another_encoder_is_named(bundle: Path, tmp_path: Path) -> None:
-    random_encoder(load_encoder().config).save(tmp_path / "e")  # type: ignore[attr-defined]  # the built-in one is static
+    random_encoder(load_encoder().config.replace(families=False)).save(  # type: ignore[attr-defined]  # it is static
+        tmp_path / "e"
+    )
     renewed = run("index", "build", bundle)
     assert "another one" not in renewed
     told = f"the encoder is {tmp_path / 'e'}, another one than before\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from medlink.cli.kb import kb
+from medlink.cli.main import main
 from medlink.errors import MedlinkError
 
 TABLE = """\
@@ -155,7 +157,7 @@ def test_a_name_without_a_suffix_is_a_bundle_folder(
     said = run("build", out, "--table", table).stdout.splitlines()
     assert Path(made).is_file()
     assert names(Path(out)) >= {"seizure"}
-    wrote = next(i for i, line in enumerate(said) if line.startswith(f"wrote {tmp_path / made} in "))
+    wrote = next(i for i, line in enumerate(said) if line.startswith(f"wrote {made} in "))
     given = out if made.endswith("kb.sqlite") else f"BUNDLE --kb {out}"
     assert said[wrote + 1 :] == [f"next: medlink index build {given}"]
 
@@ -347,6 +349,45 @@ def test_show_maps(tmp_path: Path) -> None:
 def test_no_knowledge_base(command: list[str], tmp_path: Path) -> None:
     with pytest.raises(MedlinkError, match="there is no knowledge base"):
         run(command[0], tmp_path / "nowhere", *command[1:])
+
+
+@pytest.mark.parametrize(
+    "command", [["kb", "info", "{}"], ["kb", "search", "{}", "x"], ["index", "build", "b", "--kb", "{}"]]
+)
+def test_what_is_there_instead(
+    command: list[str],
+    demo_path: Path,
+    built: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(demo_path, "demo/bundle")
+    Path("empty").mkdir()
+    Path("files").mkdir()
+    shutil.copy(built, "files/house.sqlite")
+    Path("own.csv").write_text("id,name\n")
+    os.mkfifo("pipe")
+    shutil.copytree(demo_path, "lost")
+    Path("lost", "manifest.json").unlink()
+    (inner,) = Path("demo/bundle").glob("index-*")
+    other = "name a file that 'medlink kb build' made, or a bundle"
+    for given, said in (
+        ("dmo", "dmo: there is no knowledge base: no such file or folder. Remedy: check the path, or make one there "
+         "with: medlink kb build."),
+        ("demo", "demo: there is no knowledge base in this folder. Remedy: name demo/bundle."),
+        ("files", "files: there is no knowledge base in this folder. Remedy: name files/house.sqlite."),
+        ("empty", f"empty: there is no knowledge base in this folder. Remedy: {other}."),
+        ("lost", "lost: there is no knowledge base in this folder. Remedy: run 'medlink index build lost'."),
+        ("pipe", f"pipe: there is no knowledge base: it is a pipe or a device. Remedy: {other}."),
+        ("own.csv", f"own.csv: is no medlink knowledge base. Remedy: {other}."),
+        (str(inner), f"{inner}: is a part of the bundle demo/bundle. Remedy: name demo/bundle."),
+    ):  # fmt: skip
+        with pytest.raises(SystemExit):
+            main([word.format(given) for word in command])
+        assert capsys.readouterr().err == f"medlink: {said}\n"
+    assert not Path("b").exists()
 
 
 def test_error_is_one_line(tmp_path: Path) -> None:

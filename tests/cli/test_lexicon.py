@@ -55,6 +55,22 @@ def test_an_unknown_word() -> None:
         run("show", "Leber", "--language", "german")
 
 
+def test_a_language_that_the_lexicon_does_not_have(own: Path) -> None:
+    result = run("show", "foie", "--language", "fr-ca")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "the lexicon has nothing in fr-ca; it has de, en, es\n"
+    (own / "families.tsv").write_text("family\tfr\nward round\tvisite {f}\n", encoding="utf-8")
+    assert "does not know 'foie'" in run("show", "foie", "--language", "fr", "--lexicon", own).stderr
+    assert "does not know 'foie'" in run("show", "foie", "--language", "de-at").stderr
+
+
+def test_a_file_is_no_folder(own: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        run("check", own / "families.tsv")
+    said = f"{own / 'families.tsv'}: is a file, a folder is needed. Remedy: name the folder it is in: {own}."
+    assert str(caught.value) == said
+
+
 def test_info(own: Path) -> None:
     plain, more = (json.loads(run("info", *args, "--json").stdout) for args in ((), ("--lexicon", own)))
     assert more["family"]["entries"] == plain["family"]["entries"] + 1
@@ -70,7 +86,7 @@ def test_check(own: Path) -> None:
     result = CliRunner().invoke(app, ["lexicon", "check", str(own)])
     assert result.stdout == "de: Kurvenvisite: ward round, chart round\n"
     assert isinstance(result.exception, InputError)
-    assert "1 forms stand in several families. Remedy: mark them amb" in str(result.exception)
+    assert "1 form stands in several families. Remedy: mark each amb" in str(result.exception)
     (own / "families.tsv").write_text("family\tde\nx\tWort {q}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"families\.tsv:2: unknown tag 'q'"):
         run("check", own)

@@ -20,6 +20,7 @@ from medlink.cli.main import app, main
 from medlink.errors import ConfigError, InputError, MedlinkError
 from medlink.index import Bundle
 from medlink.linking.demo import demo_notes
+from medlink.notes.link import link_notes
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note, read_notes
 from medlink.notes.writers import Job, JsonLinesWriter
@@ -158,6 +159,81 @@ def test_an_id_is_a_text_or_a_number(demo_path: Path, tmp_path: Path) -> None:
     assert "Geheimnis" not in result.stderr
 
 
+def test_notes_with_one_id_are_counted(demo_path: Path, tmp_path: Path) -> None:
+    """Linked too, and counted over files, files given twice, and what a run before this one had finished."""
+    one, other, out = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "out.jsonl"
+    one.write_text('{"id": 1, "text": "fever"}\n{"id": "1", "text": "cough"}\nbad\nbad\n', encoding="utf-8")
+    other.write_text('{"text": "fever"}\n{"id": 2, "text": "cough"}\n', encoding="utf-8")
+    said = f"1 note has the id of an earlier note, the first: {one}:2: 1; the output does not tell them apart\n"
+    assert said in run(demo_path, one, other, "--language", "en", "-o", out).stderr
+    assert [row["note"] for row in lines(out)] == ["1", "1", f"{other}:1", "2"]
+    assert "the id of an earlier" not in run(demo_path, other, "--language", "en").stderr
+    said = f"2 notes have the id of an earlier note, the first: {other}:1; the output"
+    assert said in run(demo_path, other, other, "--language", "en", "--processes", 2).stderr
+
+    one.write_text("".join(f'{{"id": {i % 80}, "text": "fever"}}\n' for i in range(100)), encoding="utf-8")
+    with pytest.raises(KeyboardInterrupt):
+        link_notes(demo_path, one, out=out, language="en", progress=_stop)
+    report = link_notes(demo_path, one, out=out, language="en", resume=True)
+    assert (report.before, report.same_id) == (64, 20)
+    assert report.first_same_id == Note("0", place=f"{one}:81")
+
+
+def test_an_error_says_what_to_type(
+    demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.docx").write_bytes(b"PK\x03\x04\x14\0")
+    Path("a.pdf").write_bytes(b"%PDF-1.4\n%\xe2\xe3")
+    Path("a.jsonl").write_text('{"id": [1], "body": "Geheimnis"}\n', encoding="utf-8")
+    Path("b.jsonl").write_text("Geheimnis\n", encoding="utf-8")
+    Path("a.txt").write_bytes("Müller".encode("latin-1"))
+    Path("c.txt").write_text("fever")
+    Path("out.jsonl.part").write_text("x")
+    empty = "empty. Remedy: give a value, or leave it out."
+    for words, said in (
+        (["a.docx"], "document file, or zipped, and no text. Remedy: save a spreadsheet as CSV in UTF-8, another "
+         "document as plain text, and unpack what is zipped."),
+        (["a.pdf"], "is PDF or RTF, and no plain text. Remedy: save it as plain text in UTF-8."),
+        (["a.jsonl"], "no field 'text' with a text. Remedy: name the field of the text with --text-field, "),
+        (["a.jsonl", "--text-field", "body"], "no text and no number. Remedy: name the field of the id with --id-f"),
+        (["b.jsonl"], "not JSON. Remedy: give one JSON object a line, or name a text so: NAME.txt."),
+        (["a.txt"], "see --encoding. Remedy: name the encoding that all notes have, such as latin-1, or convert them."),
+        (["c.txt", "--resume"], "only a file can be resumed. Remedy: leave --resume out, or name a file."),
+        (["c.txt", "--prefer", ""], f"medlink: --prefer is {empty}"),
+        (["c.txt", "--prefer", " , "], f"medlink: --prefer is {empty}"),
+        (["c.txt", "--semantic-types", ""], f"medlink: --semantic-types is {empty}"),
+    ):  # fmt: skip
+        with pytest.raises(SystemExit) as stop:
+            main(["link", str(demo_path), *words])
+        assert stop.value.code == 1
+        told = capsys.readouterr().err
+        assert said in told
+        assert "Geheimnis" not in told
+    with pytest.raises(SystemExit):
+        main(["link", str(demo_path), "c.txt", "a.pdf", "a.jsonl"])
+    told = capsys.readouterr().err
+    assert told.count("\n  remedy: ") == 2
+    assert "taken for plain text" not in told
+    Path("out.jsonl.part").unlink()
+    for wrong in ("had other inputs", "is shorter"):
+        with pytest.raises(KeyboardInterrupt):
+            link_notes(demo_path, [Path("c.txt")] * 70, out="out.jsonl", language="en", progress=_stop)
+        if wrong == "is shorter":
+            os.truncate("out.jsonl.part", 1)
+        k = ["--k", "2"] * (wrong != "is shorter")
+        with pytest.raises(SystemExit):
+            main(["link", str(demo_path), *["c.txt"] * 70, "-o", "out.jsonl", "--resume", "--language", "en", *k])
+        told = capsys.readouterr().err
+        assert wrong in told
+        assert "Remedy: run without --resume to start anew." in told
+
+
+def _stop(done: int) -> None:
+    if done >= 64:
+        raise KeyboardInterrupt
+
+
 def test_a_note_that_is_too_long(demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("medlink.notes.pipeline.MAX_LENGTH", 10)
     (tmp_path / "a.txt").write_text("fever and cough")
@@ -229,7 +305,7 @@ def test_resume_after_a_kill(demo_path: Path, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="unfinished run had other inputs, options or another bundle"):
             run(demo_path, source, "--language", "en", *other, "-o", out, "--resume")
     result = run(demo_path, source, "--language", "en", "-o", out, "--resume")
-    assert f"{3000 - done} notes" in result.stderr
+    assert f"{3000 - done:,} notes" in result.stderr
     assert f"; {done} notes of before" in result.stderr
     assert out.read_bytes() == whole.read_bytes()
     assert not state.exists()
@@ -499,7 +575,7 @@ def test_notes_that_cannot_be_read_are_found_by_file_and_line(demo_path: Path, t
     source.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     said = run(demo_path, source).stderr.splitlines()
     assert [line.partition(": unknown")[0] for line in said[1:6]] == [f"  {source}:{i + 2}: n{i}" for i in range(5)]
-    assert said[6:] == ["  and 2 more"]
+    assert said[6:] == ["  and 2 more", "  remedy: give a BCP 47 tag such as de, en or es"]
     source.write_text(json.dumps(rows[1]) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"n\.jsonl:1: no note could be read; the first: unknown language 'zzz'"):
         run(demo_path, source)

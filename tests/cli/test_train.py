@@ -44,7 +44,7 @@ def start(kb: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small static encoder."""
     with KnowledgeBase(kb) as store:
         names = list(store.iter_names())
-    config = StaticConfig(rows=256, dimension=16, hidden=8)
+    config = StaticConfig(families=False, rows=256, dimension=16, hidden=8)
     out = tmp_path_factory.mktemp("start") / "encoder"
     StaticTrainer(names, config, StaticRecipe(epochs=1, batch_size=8)).train(out)
     return out
@@ -55,7 +55,7 @@ def test_a_link_and_a_mode_are_kept(kb: Path, tmp_path: Path) -> None:
     (tmp_path / "out").symlink_to(tmp_path / "real")
     with KnowledgeBase(kb) as store:
         names = list(store.iter_names())
-    config = StaticConfig(rows=256, dimension=16, hidden=8)
+    config = StaticConfig(families=False, rows=256, dimension=16, hidden=8)
     StaticTrainer(names, config, StaticRecipe(epochs=1, batch_size=8)).train(tmp_path / "out")
     assert (tmp_path / "out").readlink() == tmp_path / "real"
     assert stat.S_IMODE((tmp_path / "real").stat().st_mode) == 0o700
@@ -95,7 +95,7 @@ def test_every_option_is_one_of_the_recipe_or_of_the_run() -> None:
     }
     assert set(CoderPlusPlusRecipe().to_dict()) <= options
     options = {option.name for option in static.params}
-    assert options - set(StaticRecipe().to_dict()) - set(StaticConfig().to_dict()) == {"kb", "out"}
+    assert options - set(StaticRecipe().to_dict()) - set(StaticConfig().to_dict()) == {"kb", "out", "coarse", "folders"}
     assert {*StaticRecipe().to_dict(), *StaticConfig().to_dict()} <= options
 
 
@@ -181,6 +181,9 @@ def test_a_file_in_the_place_of_the_encoder(command: str, kb: Path, start: Path,
         (("--epochs", "2", "--hard-epochs", "3"), "hard_epochs is 3, at most the 2 epochs expected"),
         (("--rows", "0"), "rows is 0, at least 1 expected"),
         (("--marker-weight", "-1"), "marker_weight is -1.0, at least 0 expected"),
+        (("--coarse-share", "1"), "coarse_share is 1.0 and there are no coarse names. Remedy: name a knowledge base"),
+        (("--coarse-temperature", "1"), "coarse_temperature is 1.0 and there are no coarse names"),
+        (("--coarse", "nowhere.sqlite"), "nowhere.sqlite"),
     ],
 )
 def test_options_of_the_static_encoder_that_make_no_sense(
@@ -195,18 +198,21 @@ def test_options_of_the_static_encoder_that_make_no_sense(
 
 def test_the_recipe_of_the_builtin_encoder(kb: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = (Path(__file__).parents[2] / "benchmarks" / "builtin_encoder.sh").read_text("utf-8")
-    commands = [shlex.split(line)[1:] for line in script.splitlines() if line.startswith("medlink train ")]
+    lines = script.replace("\\\n", "").splitlines()
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("medlink train ")]
     card = (builtin_folder() / "README.md").read_text("utf-8")
     stated = json.loads(card.split("```json")[1].split("```")[0])
     monkeypatch.chdir(tmp_path)
     shutil.copy(kb, "names.sqlite")
+    shutil.copy(kb, "all.sqlite")
+    assert [command[1] for command in commands] == ["names", "static", "static", "average"]
     for command in commands:
         tiny = ["--epochs", "1", "--hard-epochs", "0"] if command[1] == "static" else []
         CliRunner().invoke(app, [*command, *tiny], catch_exceptions=False)
     assert (tmp_path / "encoder" / "config.json").read_text() == (builtin_folder() / "config.json").read_text()
     # the commands, or the defaults of what they leave out, say what the card says
     runs = []
-    for command in commands[:-1]:
+    for command in commands[1:-1]:
         options = static.make_context("static", command[2:]).params
         recipe, shape = StaticRecipe(**given(options, StaticRecipe)), StaticConfig(**given(options, StaticConfig))
         assert {**shape.to_dict(), **stated["shape"]} == shape.to_dict()
@@ -215,6 +221,20 @@ def test_the_recipe_of_the_builtin_encoder(kb: Path, tmp_path: Path, monkeypatch
             assert getattr(recipe, name) == stated[name]
         runs.append({name: getattr(recipe, name) for name in stated["runs"][0] if name != "minutes"})
     assert runs == [{name: value for name, value in run.items() if name != "minutes"} for run in stated["runs"]]
+
+
+def test_coarse_names_are_of_another_knowledge_base(kb: Path, tmp_path: Path) -> None:
+    rows = "".join(f"K{i % 2}\tterm {i}\tde\n" for i in range(6))
+    (tmp_path / "codes.tsv").write_text(f"concept_id\tname\tlanguage\n{rows}", encoding="utf-8")
+    codes = str(tmp_path / "codes.sqlite")
+    build = ["kb", "build", codes, "--table", str(tmp_path / "codes.tsv")]
+    CliRunner().invoke(app, build, catch_exceptions=False)
+    command = ["train", "static", str(kb), "--rows", "300", "--epochs", "1", "-o", str(tmp_path / "out")]
+    command += ["--coarse", codes, "--coarse-share", "0.5"]
+    CliRunner().invoke(app, command, catch_exceptions=False)
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    for fact in ("- names: 24", "- coarse names: 6", "- coarse concepts: 2", '"coarse_share": 0.5'):
+        assert fact in card
 
 
 def test_every_option_of_the_shape_changes_it(kb: Path, tmp_path: Path) -> None:

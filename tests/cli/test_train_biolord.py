@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -62,8 +63,10 @@ def test_the_help_states_the_defaults_of_the_recipes(command: str) -> None:
             assert option.is_flag
             assert not value
             continue
-        found = re.search(r"\[default: ([^\]]+)\]$", option.help or "")
+        found = re.search(r"\[default: ([^;\]]+)(?:; static ([^\]]+))?\]$", option.help or "")
         assert found, option.name
+        if command == "contrastive" and option.name in RECIPES[command].to_dict() and not isinstance(value, str):
+            assert float(found[2] or found[1]) == pytest.approx(ContrastiveRecipe.static().to_dict()[option.name])
         if value is None:
             assert " " in found[1], option.name
         elif isinstance(value, str):
@@ -103,6 +106,22 @@ def test_contrastive(folder: Path, tmp_path: Path) -> None:
     # pairs made by another process are the same
     train(*command, "--pair-workers", "1", "-o", tmp_path / "same")
     assert load_encoder(tmp_path / "same").fingerprint == base
+
+
+def test_contrastive_of_a_static_encoder(folder: Path, tmp_path: Path) -> None:
+    command = ("contrastive", folder / "kb.sqlite", "--start", "builtin", "--pairs", 96)
+    said = train(*command, "--batch-size", 32, "-o", tmp_path / "a")
+    encoder = StaticEncoder.load(tmp_path / "a")
+    assert f"{tmp_path / 'a'}: encoder {encoder.fingerprint}, trained on 96 pairs an epoch" in said
+    assert "step 3/3 loss" in said
+    stated = json.loads((tmp_path / "a" / "README.md").read_text("utf-8").split("```json")[1].split("```")[0])
+    assert stated == ContrastiveRecipe.static().replace(batch_size=32).to_dict()
+    for i, option in enumerate((("--feature-dropout", 0.5), ("--learning-rate", 1e-4), ("--temperature", 0.1))):
+        train(*command, "--batch-size", 32, *option, "-o", tmp_path / str(i))
+        assert load_encoder(tmp_path / str(i)).fingerprint != encoder.fingerprint
+    # its development measure is that of any other
+    measured = train(*command, "--batch-size", 32, "--dev", folder / "sts.tsv", "-o", tmp_path / "b")
+    assert "step 3/3 measure" in measured
 
 
 def test_codes_of_a_system_lead_to_concepts(folder: Path, tmp_path: Path) -> None:

@@ -188,5 +188,5 @@ def write_encoder(folder: Path) -> None:
         "down.weight": (width, hidden), "down.bias": (width,),
     }  # fmt: skip
     weights = {name: draw.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-    config = StaticConfig(rows=rows, dimension=width, hidden=hidden)
+    config = StaticConfig(families=False, rows=rows, dimension=width, hidden=hidden)
     StaticEncoder(config, {"table": codes, "scale": scale, **weights}).save(folder)
