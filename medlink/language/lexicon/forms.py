@@ -169,7 +169,8 @@ class Forms:
 
     def save(self, folder: Path) -> None:
         """Write two files into a folder."""
-        self._trie.save(str(folder / TRIE))
+        # the trie's own save names no error of the disk
+        (folder / TRIE).write_bytes(self._trie.tobytes())
         (folder / MEANINGS).write_text(
             json_text({"languages": self.languages, "names": self.names, "opposites": self.opposites}), encoding="utf-8"
         )
