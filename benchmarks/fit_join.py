@@ -48,12 +48,12 @@ def _examples(queries: list[Query]) -> list[Example]:
 
 @click.command()
 @click.option("--held-out", required=True, type=click.Path(exists=True, path_type=Path))
-@click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for the two bundles.")
+@click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for the three bundles.")
 @click.option("--encoder", default="builtin", show_default=True)
 @click.option("-o", "--out", required=True, type=click.Path(path_type=Path))
 @click.option("--seed", default=1, show_default=True)
 def main(held_out: Path, work: Path, encoder: str, out: Path, seed: int) -> None:
-    """Build the two bundles, gather the evidence, fit, write."""
+    """Build the three bundles, gather the evidence, fit, write."""
     rng = random.Random(seed)
     work.mkdir(parents=True, exist_ok=True)
     hpo, mesh = hpo_dictionary(), mesh_dictionary()

@@ -130,7 +130,7 @@ class SaidNames:
 
     @cached_property
     def forms(self) -> Forms:
-        """The forms of the lexicon by which names and mentions are read."""
+        """The forms of the lexicon by which names and mentions are read; names that came later have none."""
         return Forms.load(self._folder)
 
     @cached_property
@@ -144,10 +144,11 @@ class SaidNames:
         """Fill a folder from names with their languages.
 
         A feature weighs ``1 + log((1 + n) / (1 + df))``, with df the names that have it, as in scikit-learn's
-        ``TfidfTransformer``; names that come later have the weights of the ``main`` ones.
+        ``TfidfTransformer``; names that come later have the weights and the forms of the ``main`` ones.
         """
-        reader = FamilyReader(forms)
-        unknown = len(forms.names)
+        if main is None:
+            forms.save(folder)
+        reader, unknown = FamilyReader(forms), len(forms.names)
         slots = _slots((reader.read(*one) for one in zip(texts, languages, strict=True)), unknown, None)
         if main is None:
             pairs = np.unique(np.stack([slots.owner[slots.slot], slots.feature]), axis=1)
@@ -156,7 +157,6 @@ class SaidNames:
         else:
             weights = main._weights
         weight = _weighed(slots, weights).weight
-        forms.save(folder)
         save_array(folder, "slot_ends", np.searchsorted(slots.owner, np.arange(len(languages) + 1)))
         save_array(folder, "said_ends", np.searchsorted(slots.slot, np.arange(len(slots.owner) + 1)))
         save_array(folder, "slot_weight", weight.astype(np.float16))

@@ -56,7 +56,8 @@ class Forms(Rules):
     ``stemmer`` is a Snowball algorithm. ``numeral_cues`` are words before a roman numeral of one letter. ``endings``
     are mended before a word is stemmed, ``transcriptions`` are other spellings of letters; both are pairs of a pattern
     and what takes its place. ``inflections`` are the endings that two forms of one word may differ by. ``letters``
-    count apart though the exact form folds them.
+    count apart though the exact form folds them. ``links`` stand between a noun and what follows it in a compound; a
+    language without any has no compounds of nouns.
     """
 
     stemmer: str = ""
@@ -65,6 +66,7 @@ class Forms(Rules):
     inflections: frozenset[str] = frozenset({""})
     transcriptions: tuple[tuple[re.Pattern[str], str], ...] = ()
     letters: frozenset[str] = frozenset()
+    links: tuple[str, ...] = ()
 
     @field_validator("stemmer")
     @classmethod

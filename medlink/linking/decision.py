@@ -94,7 +94,7 @@ class SharedNames:
         wanted = [i for i, same in enumerate(shares) if len(same) > 1]
         if contexts is not None and wanted:
             self._weigh(shares, wanted, mentions, contexts)
-        return [self._ordered(same) if same else () for same in shares]
+        return [self._ordered(same) if len(same) > 1 else same for same in shares]
 
     def _ordered(self, same: Shares) -> Shares:
         """Shares, the greatest first; of equal ones that of the concept with more names, which is the better known."""

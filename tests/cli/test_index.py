@@ -16,10 +16,10 @@ from medlink.cli.main import app, main
 from medlink.errors import MedlinkError
 from medlink.files import parts as store
 from medlink.index import build_bundle
-from medlink.linking import Linker
+from medlink.linking import Linker, Mention
 from medlink.models import load_encoder
 from tests.index.test_bundle import part, small_kb
-from tests.models.test_static import random_encoder
+from tests.models.test_static import CONFIG, random_encoder
 
 
 @pytest.fixture
@@ -305,9 +305,7 @@ def test_what_was_added_beside_names(bundle: Path, table: Path, tmp_path: Path) 
 
 
 def test_another_encoder_is_named(bundle: Path, tmp_path: Path) -> None:
-    random_encoder(load_encoder().config.replace(families=False)).save(  # type: ignore[attr-defined]  # it is static
-        tmp_path / "e"
-    )
+    random_encoder(CONFIG.replace(dimension=load_encoder().dimension)).save(tmp_path / "e")
     renewed = run("index", "build", bundle)
     assert "another one" not in renewed
     told = f"the encoder is {tmp_path / 'e'}, another one than before\n"
@@ -316,3 +314,20 @@ def test_another_encoder_is_named(bundle: Path, tmp_path: Path) -> None:
     assert run("index", "build", bundle, "--encoder", "builtin").endswith(
         "the encoder is builtin, another one than before\n"
     )
+
+
+def test_words_of_a_house_are_read(tmp_path: Path) -> None:
+    """``--lexicon`` of ``index build``: its words bring names, and a build without it knows them no longer."""
+    (tmp_path / "words").mkdir()
+    families = "family\ten\tde\nglimmerstone\tglimmerstone\tFunkelkies {m,pl=Funkelkiese}\n"
+    (tmp_path / "words" / "families.tsv").write_text(families, encoding="utf-8")
+    run("kb", "build", tmp_path / "kb.sqlite", "--table", write(tmp_path / "t.tsv", "X:1\tglimmerstone of the ear\ten"))
+    best = []
+    for options in (("--lexicon", tmp_path / "words"), ()):
+        run("index", "build", tmp_path / "b", "--kb", tmp_path / "kb.sqlite", *options)
+        (link,) = Linker(tmp_path / "b").link([Mention("Funkelkiese des Ohrs", "de")])
+        best.append(link.candidates[0])
+    assert [one.route for one in best] == ["words", "words"]
+    assert best[0].score > best[1].score + 0.1
+    with pytest.raises(MedlinkError, match="nowhere: no such folder"):
+        run("index", "build", tmp_path / "b", "--lexicon", tmp_path / "nowhere")

@@ -17,6 +17,7 @@ from medlink.cli.main import app, main
 from medlink.cli.options import given
 from medlink.cli.train import coderpp, static
 from medlink.kb import KnowledgeBase
+from medlink.language.lexicon.reading import FamilyReader
 from medlink.models import StaticConfig, StaticEncoder
 from medlink.models.encoders import builtin_folder
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
@@ -184,6 +185,8 @@ def test_a_file_in_the_place_of_the_encoder(command: str, kb: Path, start: Path,
         (("--coarse-share", "1"), "coarse_share is 1.0 and there are no coarse names. Remedy: name a knowledge base"),
         (("--coarse-temperature", "1"), "coarse_temperature is 1.0 and there are no coarse names"),
         (("--coarse", "nowhere.sqlite"), "nowhere.sqlite"),
+        (("--lexicon", "words", "--no-families"), "--lexicon and --no-families exclude each other. Remedy: leave one"),
+        (("--lexicon", "nowhere"), "nowhere: no such folder"),
     ],
 )
 def test_options_of_the_static_encoder_that_make_no_sense(
@@ -245,3 +248,53 @@ def test_every_option_of_the_shape_changes_it(kb: Path, tmp_path: Path) -> None:
         CliRunner().invoke(app, [*command, *options.split()], catch_exceptions=False)
         seen.add((tmp_path / str(i) / "config.json").read_text())
     assert len(seen) == len(changes) + 1
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A house's lexicon of one word."""
+    folder = tmp_path_factory.mktemp("words")
+    families = "family\ten\tde\nglimmerstone\tglimmerstone {pl=glimmerstones}\tFunkelkies {m,pl=Funkelkiese}\n"
+    (folder / "families.tsv").write_text(families, encoding="utf-8")
+    return folder
+
+
+def test_names_are_made(words: Path, tmp_path: Path) -> None:
+    table, kb = tmp_path / "t.tsv", tmp_path / "kb.sqlite"
+    rows = ["X:1\tchronic renal failure\ten", "X:2\tpain of the glimmerstone\ten", "X:2\tglimmerstone pain\ten"]
+    table.write_text("\n".join(["concept_id\tname\tlanguage", *rows, "X:3\tFieber\tde"]) + "\n", encoding="utf-8")
+    CliRunner().invoke(app, ["kb", "build", str(kb), "--table", str(table)], catch_exceptions=False)
+
+    def made(name: str, *options: str) -> list[list[str]]:
+        out = tmp_path / name
+        done = CliRunner().invoke(app, ["train", "names", str(kb), "-o", str(out), *options], catch_exceptions=False)
+        header, *lines = out.read_text("utf-8").splitlines()
+        assert header == "concept_id\tname\tlanguage"
+        assert done.stdout == f"{out}: {len(lines):,} names\n"
+        assert "50,000 names\n" in done.stderr
+        return [line.split("\t") for line in lines]
+
+    plain = made("plain.tsv")
+    of_kb = [row for row in plain if not row[0].startswith("LEX:")]
+    assert {row[0] for row in of_kb} == {"X:1"}  # nobody knows what a glimmerstone is
+    assert {row[2] for row in of_kb} == {"de", "es"}
+    assert any(row[1:] == ["Leber", "de"] for row in plain)
+    own = made("own.tsv", "--language", "de", "--lexicon", str(words), "--per-concept", "1", "--seed", "3")
+    of_kb = [row for row in own if not row[0].startswith("LEX:")]
+    assert [(concept, language) for concept, _, language in of_kb] == [("X:1", "de"), ("X:2", "de")]
+    assert "unkelkies" in of_kb[1][1]
+    with pytest.raises(medlink.MedlinkError, match=r"plain\.tsv"):
+        made("plain.tsv/below")
+
+
+def test_a_static_encoder_reads_the_words_of_a_house(kb: Path, words: Path, tmp_path: Path) -> None:
+    small = ("--epochs", "1", "--hard-epochs", "0", "--batch-size", "8", "--rows", "256", "--dimension", "16")
+    command = ["train", "static", str(kb), "-o", str(tmp_path / "e"), *small, "--lexicon", str(words)]
+    CliRunner().invoke(app, command, catch_exceptions=False)
+    encoder = StaticEncoder.load(tmp_path / "e")
+    assert encoder.forms is not None
+    reader = FamilyReader(encoder.forms)
+    one, other = (reader.read(text).words[0].meanings for text in ("Funkelkiese", "glimmerstones"))
+    assert one == other != ()
+    # a word that the names have and the lexicon lacks
+    assert encoder.forms.is_own("3")

@@ -20,7 +20,6 @@ from medlink.language.lexicon.forms import (
     TRIE,
     WORD,
     Forms,
-    meanings_of,
     shipped_forms,
 )
 
@@ -90,7 +89,7 @@ def test_opposites_are_pairs_of_meanings(forms: Forms) -> None:
 
 
 def test_entries_that_say_the_same_are_one_meaning(lexicon: Lexicon) -> None:
-    meanings, listed = meanings_of(lexicon)
+    meanings, listed = lexicon.meanings
     of: dict[str, set[int | None]] = {}
     for entry, meaning in zip(lexicon.entries, meanings, strict=True):
         of.setdefault(entry.name, set()).add(meaning)
@@ -136,3 +135,14 @@ def test_a_damaged_file_is_one_error(name: str, content: bytes | None, tmp_path:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(EncoderError, match="the word families cannot be read"):
         Forms.load(tmp_path)
+
+
+def test_a_family_of_a_house_may_say_what_a_term_that_ships_says(tmp_path: Path) -> None:
+    """It stands behind the term: the term keeps its meaning, and the family has one of its own."""
+    row = "house attack\theart attack\tHerzanfall {m,pl=Herzanfälle} | Herzattacke {f,pl=Herzattacken}\n"
+    (tmp_path / "families.tsv").write_text(f"family\ten\tde\n{row}", encoding="utf-8")
+    lexicon = Lexicon([tmp_path])
+    meanings, listed = lexicon.meanings
+    assert listed[-1] == "house attack"
+    assert meanings[-1] == len(listed) - 1
+    assert "house attack" in names(Forms.of(lexicon), PHRASE, "en", "heart attack")

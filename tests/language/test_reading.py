@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medlink.language.lexicon.forms import shipped_forms
-from medlink.language.lexicon.reading import FamilyReader, Said, Word
+from medlink.language.lexicon.reading import FamilyReader, Said, Word, with_own_words
 from medlink.language.text import normalise
 
 READER = FamilyReader(shipped_forms())
@@ -179,3 +179,28 @@ def test_compounds_are_parted_as_by_hand() -> None:
     alike = sum(word(row["word"]).pieces == [normalise(part) for part in row["parts"].split("|")] for row in rows)
     # docs/lexicon.md has the figure, of compounds and other words apart
     assert alike / len(rows) >= 0.84 - 0.03
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "language"),
+    [
+        ("hypokalemmia", "hypokalemia", "en"),
+        ("hpyokalemia", "hypokalemia", "en"),
+        ("Pneumnoie", "Pneumonie", "de"),
+        ("Herzinfrakt", "Herzinfarkt", "de"),
+        ("neumnia", "neumonia", "es"),
+    ],
+)
+def test_a_word_with_one_typing_error_is_the_word(wrong: str, right: str, language: str) -> None:
+    assert word(wrong, language).meanings == word(right, language).meanings != ()
+    assert FamilyReader(READER.forms, mend=False).read(wrong, language).words[0].meanings == ()
+
+
+def test_words_of_the_names_are_no_errors_of_others() -> None:
+    """An encoder knows the words that it was trained on: they are not read as others, and others are read as they."""
+    forms = with_own_words(READER.forms, ["Pneumnoie syndrome", "Qwarzel disease"])
+    reader = FamilyReader(forms)
+    assert reader.read("Pneumnoie", "de").words[0] == Word("pneumnoie")
+    assert reader.read("Qwarzell", "de").words[0].text == "qwarzel"
+    assert not forms.is_own("syndrome")
+    assert forms.digest != READER.forms.digest

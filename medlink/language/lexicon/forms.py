@@ -1,15 +1,15 @@
 """The forms of a lexicon as one trie: from a form to the meanings that have it, without reading the tables.
 
-A *meaning* is a number: that of a family, and of the terms and affixes that say the same (:func:`meanings_of`). An
-encoder and a bundle hold the forms that they were made with, so that what they know stays theirs whatever happens to
-the tables.
+A *meaning* is a number: that of a family, and of the terms and affixes that say the same
+(:attr:`medlink.language.lexicon.lexicon.Lexicon.meanings`). An encoder and a bundle hold the forms that they were made
+with, so that what they know stays theirs whatever happens to the tables.
 """
 
 from __future__ import annotations
 
 import hashlib
 import zlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
@@ -37,7 +37,6 @@ meanings."""
 OWN = "o"
 """Kind of a word that names are made of and the lexicon lacks."""
 _RECORD = ">IB"  # the greatest byte first: values come sorted
-_GRAMMAR = ("adjective", "noun")  # kinds of affixes that make words of others and mean nothing themselves
 _PLACES = {FIRST: PREFIX, LAST: SUFFIX, WHOLE: WORD}
 
 
@@ -130,7 +129,7 @@ class Forms:
     @classmethod
     def of(cls, lexicon: Lexicon) -> Forms:
         """Compile a lexicon; takes seconds, and memory with the number of its members."""
-        meanings, names = meanings_of(lexicon)
+        meanings, names = lexicon.meanings
         languages = sorted({member.language for entry in lexicon.entries for member in entry.members})
         # the stems of words that many members share are found once
         stems: dict[str, Callable[[str], str]] = {tag: cache(Inflector(tag).form) for tag in languages}
@@ -198,57 +197,6 @@ def forms_of(folders: Sequence[StrPath]) -> Forms:
 def shipped_forms() -> Forms:
     """The forms of the lexicon that ships, compiled; a test holds them to its tables."""
     return Forms.load(SHIPPED)
-
-
-def meanings_of(lexicon: Lexicon) -> tuple[list[int | None], list[str]]:
-    """The meaning of each entry, ``None`` where it has none of its own, and the names of the meanings.
-
-    Entries of one name have one meaning, and those of which the lexicon says so (``same.tsv``). A term or an affix is
-    also of the meaning of the first family with which it shares two members that are marked ambiguous in neither, or
-    the usual member of both in a language.
-    """
-    stands: dict[str, str] = {}
-    for one, other in lexicon.same:
-        stands[other] = stands.get(one, one)
-    where: dict[tuple[str, str, str], list[int]] = defaultdict(list)
-    usual: set[tuple[int, str, str]] = set()
-    shown = [list(dict.fromkeys(_plain(entry.members))) for entry in lexicon.entries]
-    for number, (entry, members) in enumerate(zip(lexicon.entries, shown, strict=True)):
-        for tag in entry.languages:
-            usual.update((number, *member[:2]) for member in [m for m in members if m[0] == tag][:1])
-        for member in members:
-            if entry.table == "family":
-                where[member].append(number)
-    meanings: list[int | None] = []
-    names: list[str] = []
-    places: dict[str, int] = {}
-    for number, (entry, members) in enumerate(zip(lexicon.entries, shown, strict=True)):
-        shared: Counter[int] = Counter()
-        if entry.table != "family":
-            for member in members:
-                for family in where.get(member, ()):
-                    both = {(n, *member[:2]) for n in (number, family)} <= usual
-                    shared[family] += 2 if both else 1
-        same = min((other for other, count in shared.items() if count > 1), default=None)
-        name = stands.get(entry.name, entry.name)
-        if name in places:
-            meanings.append(places[name])
-        elif same is not None:
-            meanings.append(meanings[same])
-        elif entry.table == "affix" and entry.kind in _GRAMMAR:
-            meanings.append(None)
-        else:
-            places[name] = len(names)
-            meanings.append(len(names))
-            names.append(entry.name)
-    return meanings, names
-
-
-def _plain(members: tuple[Member, ...]) -> Iterator[tuple[str, str, str]]:
-    """Language, exact form and place of the members that are not ambiguous."""
-    for member in members:
-        if "amb" not in member.marks:
-            yield member.language, normalise(member.form), member.place
 
 
 def _marks(member: Member) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
@@ -17,6 +17,7 @@ from medlink.language.text import Inflector, normalise
 
 SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "lexicon"
 _Found = tuple[int, Member]
+_GRAMMAR = ("adjective", "noun")  # kinds of affixes that make words of others and mean nothing themselves
 
 
 class Lexicon:
@@ -96,6 +97,45 @@ class Lexicon:
         return [(self.entries[number], chosen[number, tag]) for number, tag in sorted(chosen)]
 
     @cached_property
+    def meanings(self) -> tuple[list[int | None], list[str]]:
+        """The meaning of each entry, ``None`` where it has none of its own, and the names of the meanings.
+
+        Entries of one name have one meaning, and those of which the tables say so (``same.tsv``). A term or an affix is
+        also of the meaning of the first family with which it shares two members that are marked ambiguous in neither,
+        or the usual member of both in a language.
+        """
+        stands: dict[str, str] = {}
+        for one, other in self.same:
+            stands[other] = stands.get(one, one)
+        shown = [list(dict.fromkeys(_plain(entry.members))) for entry in self.entries]
+        usual = [{member[:2] for member in _first(members)} for members in shown]
+        where: dict[tuple[str, str, str], list[int]] = defaultdict(list)
+        meanings: list[int | None] = []
+        names: list[str] = []
+        places: dict[str, int] = {}
+        for number, (entry, members) in enumerate(zip(self.entries, shown, strict=True)):
+            shared: Counter[int] = Counter()
+            for member in members:
+                if entry.table == "family":
+                    where[member].append(number)
+                for family in where[member] if entry.table != "family" else ():
+                    both = member[:2] in usual[number] & usual[family]
+                    shared[family] += 2 if both else 1
+            same = min((family for family, count in shared.items() if count > 1), default=None)
+            name = stands.get(entry.name, entry.name)
+            if name in places:
+                meanings.append(places[name])
+            elif same is not None:
+                meanings.append(meanings[same])
+            elif entry.table == "affix" and entry.kind in _GRAMMAR:
+                meanings.append(None)
+            else:
+                places[name] = len(names)
+                meanings.append(len(names))
+                names.append(entry.name)
+        return meanings, names
+
+    @cached_property
     def _languages(self) -> list[str]:
         return sorted({member.language for entry in self.entries for member in entry.members})
 
@@ -171,3 +211,18 @@ class Lexicon:
                 for language, shown in dict.fromkeys((m.language, m.hyphened) for m in plain):
                     where[language, shown].append(entry.name)
         return {form: tuple(names) for form, names in where.items() if len(names) > 1}
+
+
+def _plain(members: Iterable[Member]) -> Iterator[tuple[str, str, str]]:
+    """Language, exact form and place of the members that are not ambiguous."""
+    for member in members:
+        if "amb" not in member.marks:
+            yield member.language, normalise(member.form), member.place
+
+
+def _first(members: Iterable[tuple[str, str, str]]) -> Iterable[tuple[str, str, str]]:
+    """The first member of each language."""
+    found: dict[str, tuple[str, str, str]] = {}
+    for member in members:
+        found.setdefault(member[0], member)
+    return found.values()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
+from medlink.language.languages import language_data
 from medlink.language.lexicon.forms import (
     AFFIX,
     AMBIGUOUS,
@@ -36,7 +37,6 @@ _SENSES = 3  # meanings of one ambiguous form that are looked at
 _SHORTEST = 6  # letters of the shortest word that is parted
 _LONGEST = 40  # letters of the longest
 _PHRASE = 6  # words of the longest phrase
-_LINKS = {"de": ("", "s", "n", "en", "es", "er", "e", "ns")}
 _RIGHT = 0.03  # what each letter of the last part costs: of two ways with as many parts the one that parts late counts
 _STEM = 3  # letters of the shortest stem of a part
 _SURE = 4  # letters of a part that is hardly there by accident
@@ -98,6 +98,7 @@ class FamilyReader:
     def __init__(self, forms: Forms, *, mend: bool = True) -> None:
         self.forms, self._mends = forms, mend
         self._inflectors = {language: Inflector(language) for language in forms.languages}
+        self._links = {language: language_data(language).forms.links for language in forms.languages}
         self._words: dict[tuple[str, tuple[str, ...]], Word] = {}
         self._wholes: dict[tuple[str, str], Word | None] = {}
         self._stems: dict[tuple[str, str], str] = {}
@@ -237,7 +238,7 @@ class FamilyReader:
         firsts = {length: forms for length, forms in self.forms.beginnings(PREFIX, language, text) if length > 1}
         for length, forms in firsts.items():
             found[length] = _cost(length, forms, 0.0), _chosen(forms)
-        links = _LINKS.get(language, ())
+        links = self._links[language]
         for length, forms in self.forms.beginnings(WORD, language, text) if links else ():
             nouns = [form for form in forms if not form.marks & (OTHER | SHORT | AFFIX)]
             if length < _SURE or not nouns:
@@ -256,7 +257,7 @@ class FamilyReader:
         """Cost and meanings of a part that ends a word: an ending of a family, a word, or an affix."""
         endings = self.forms.find(SUFFIX, language, part)
         found = [form for form in endings if not form.marks & AFFIX]
-        if not found and len(part) >= (_SURE if language in _LINKS else _SURE + 1):
+        if not found and len(part) >= (_SURE if self._links[language] else _SURE + 1):
             whole = self.forms.find(WORD, language, part)
             if not whole and len(stem := self._inflectors[language].form(part)) >= _STEM:
                 whole = self.forms.find(STEM, language, stem)

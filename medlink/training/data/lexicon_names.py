@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from medlink.language.lexicon.entries import WHOLE
-from medlink.language.lexicon.forms import meanings_of
 from medlink.language.lexicon.lexicon import Lexicon
 from medlink.language.text import normalise
 from medlink.records import Name
@@ -21,7 +20,7 @@ def lexicon_names(lexicon: Lexicon) -> Iterator[Name]:
     """
     rows: set[tuple[str, str, str]] = set()
     known: dict[str, str] = {}
-    for entry, meaning in zip(lexicon.entries, meanings_of(lexicon)[0], strict=True):
+    for entry, meaning in zip(lexicon.entries, lexicon.meanings[0], strict=True):
         if meaning is None or entry.table == "affix":
             continue
         concept = f"LEX:{meaning}"

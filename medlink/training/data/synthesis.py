@@ -23,7 +23,7 @@ from typing import Any
 
 from medlink.files.json import read_json
 from medlink.language.lexicon.entries import FIRST, WHOLE, Member
-from medlink.language.lexicon.forms import Forms, meanings_of
+from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.lexicon import Lexicon
 from medlink.language.lexicon.reading import FamilyReader, Said
 from medlink.language.tags import base
@@ -76,7 +76,7 @@ class Synthesiser:
         self._words: dict[tuple[int, str], list[Member]] = defaultdict(list)
         self._first: dict[int, list[Member]] = defaultdict(list)
         self._parts: dict[tuple[int, str], Member] = {}
-        for entry, meaning in zip(lexicon.entries, meanings_of(lexicon)[0], strict=True):
+        for entry, meaning in zip(lexicon.entries, lexicon.meanings[0], strict=True):
             if meaning is None or entry.table == "affix":
                 continue
             for member in entry.members:
