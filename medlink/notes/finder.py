@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -21,6 +22,10 @@ Mentions = dict[Place, Match | None]
 """Mentions by their token offsets, with the names of the index they are; ``None`` where these are to be looked up."""
 _SHORT = 3  # letters of a name that counts in upper case alone: as a rule it is an abbreviation
 _FOREIGN = 6  # letters of a single word of another language's names: shorter ones mean other things elsewhere
+# A plus behind a word of a name is meaning ("CD4+"), and behind a whole word of a note a finding that is there. Formulas
+# are short, or in capitals.
+_SIGN = re.compile(r"(?<![^\W_])((?:[^\W\d_][\u0300-\u036f]*){4,})\+(?![^\W_])")
+_FORMULA = 5  # letters of the longest word in capitals that may be a formula ("NADPH+")
 _TITLE = 60  # characters before a mention in which a title is looked for
 _AROUND = 200  # characters of context on each side
 
@@ -59,11 +64,12 @@ class MentionFinder:
         text = doc.text  # made anew by spaCy at every call
         places: dict[tuple[int, int], _Matches] = defaultdict(dict)
         longest: dict[int, int] = {}  # for each start the end of the longest name in the text's own language
-        for language in self._languages:
-            for match in self._index.find(text, language):
-                places[match.start, match.end][match.language] = match
-                if match.language in self._own:
-                    longest[match.start] = max(match.end, longest.get(match.start, 0))
+        for reading in dict.fromkeys((text, _SIGN.sub(_without_sign, text))):
+            for language in self._languages:
+                for match in self._index.find(reading, language):
+                    places[match.start, match.end][match.language] = match
+                    if match.language in self._own:
+                        longest[match.start] = max(match.end, longest.get(match.start, 0))
         found: Mentions = dict.fromkeys(long_forms)
         for (start, end), matches in places.items():
             span = doc.char_span(start, end, alignment_mode="expand") if self._is_mention(text, matches) else None
@@ -121,6 +127,12 @@ class MentionFinder:
             if not word[0].isupper() or not word[-1].isalpha():
                 return False
         return False
+
+
+def _without_sign(found: re.Match[str]) -> str:
+    """A word with a mark that is of no word in place of its plus, unless it may be a formula."""
+    word = found[1]
+    return found[0] if word.isupper() and len(word) <= _FORMULA else f"{word}|"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,11 +18,17 @@ from medlink.language.tags import base
 from medlink.linking.options import known_tag
 from medlink.notes.reading import Note
 
-_MARKS = r"""[.,:;/()\-–+|"<>\[\]{}=&*_#~\\^!?…→•·“”„«»‹›]"""
-# an apostrophe may be of a word ("Crohn's"), but not beside another mark
-_RUN = f"['’‘]*(?:{_MARKS}['’‘]*)+"
+# Punctuation and symbols of every script up to kana, and what word processors write for a bullet. A dot at an end is
+# for spaCy, which knows abbreviations, and so is an apostrophe, which may be of a word ("Crohn's").
+_OF_A_WORD = ".'’‘"
+_MARK = (
+    "[\ue000-\uf8ff"
+    + "".join(re.escape(c) for c in map(chr, range(0x3100)) if unicodedata.category(c)[0] in "PS" and c not in _OF_A_WORD)
+    + "]"
+)
+# beside another mark an apostrophe is of no word
+_RUN = rf"['’‘]*(?:(?:{_MARK}|\.)['’‘]*)+"
 _GLUED = rf"(?<=[^\W\d]){_RUN}(?=\w)|(?<=\w){_RUN}(?=[^\W\d])|(?<=[.,:;])(?=[^\W\d])"
-_LEADING, _TRAILING = r"[\-–•*|~\\_^→]", r"[*|~\\_^→<=]"
 _ENOUGH = 10_000  # characters that tell a language
 
 
@@ -63,7 +71,8 @@ def blank(language: str) -> Language:
     """spaCy's blank pipeline of a language, with its tokeniser parting glued words too.
 
     Notes lose blanks behind punctuation ("dose.,ALLERGIES"), put marks before words ("-Nierenzyste"), and have tables
-    and markup in them ("Fieber|Husten", "<b>Fieber</b>"); a mention must not take the marks with it.
+    and markup in them ("Fieber|Husten", "<b>Fieber</b>") and signs ("Fieber+", "Fieber(-)"); a mention must not take the
+    marks with it.
 
     Raises:
         ConfigError: spaCy has no rule-based tokeniser for it.
@@ -81,8 +90,8 @@ def blank(language: str) -> Language:
             remedy="give the notes to a spaCy pipeline of that language with medlink's components",
         )
     tokenizer.infix_finditer = compile_infix_regex([*(nlp.Defaults.infixes or ()), _GLUED]).finditer
-    tokenizer.prefix_search = compile_prefix_regex([*(nlp.Defaults.prefixes or ()), _LEADING]).search
-    tokenizer.suffix_search = compile_suffix_regex([*(nlp.Defaults.suffixes or ()), _TRAILING]).search
+    tokenizer.prefix_search = compile_prefix_regex([*(nlp.Defaults.prefixes or ()), _MARK]).search
+    tokenizer.suffix_search = compile_suffix_regex([*(nlp.Defaults.suffixes or ()), _MARK]).search
     # "pain.nan" is no address
     tokenizer.url_match = None
     return nlp

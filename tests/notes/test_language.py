@@ -102,6 +102,45 @@ def test_mentions_that_marks_glue(text: str, demo_path: Path) -> None:
     assert [one.link.mention for one in note.mentions] == ["Fieber", "Husten"]
 
 
+@pytest.fixture(scope="module")
+def signs(tmp_path_factory: pytest.TempPathFactory) -> NotePipeline:
+    """A pipeline whose bundle has names of findings, of ions and of other things without their charge."""
+    findings = ["Fieber", "Diabetes mellitus Typ zwei", "Übelkeit"]
+    others = ["Na", "K", "NAD", "NADPH", "NH4", "Ca2", "CD4", "Iodo4"]
+    folder = bundle(tmp_path_factory.mktemp("signs"), *((name, "de") for name in [*findings, *others]))
+    return NotePipeline(folder, language="de")
+
+
+@pytest.mark.parametrize("word", ["Fieber", "FIEBER", "Diabetes mellitus Typ zwei", "U\u0308belkeit"])
+@pytest.mark.parametrize(
+    "marks",
+    [
+        "{}+", "+{}+", "{}++", "{}+++", "{}(+)", "({}+)", "[{}+]", "{}+.", "(+){}", "{}-", "-{}-", "{}--", "{}(-)", "{}±",
+        "{}+/-", "{}(+/-)", "{}:+", "{}=+", "/{}/-", "*{}*", "**{}**", "#{}#", ">{}", ">>{}<<", '"{}"', "'{}'", "„{}“",
+        "»{}«", "•{}", "‣{}", "▪{}", "—{}—", "↑{}↑", "≥{}", "@{}", "{}%", "_{}_", "\uf0b7{}", "1.{}",
+    ],
+)  # fmt: skip
+def test_marks_around_a_mention(word: str, marks: str, signs: NotePipeline) -> None:
+    text = marks.format(word)
+    (note,) = signs.link([Note("n", text)])
+    assert [text[one.start : one.end] for one in note.mentions] == [word]
+    assert [one.link.status for one in note.mentions] == ["linked"]
+
+
+@pytest.mark.parametrize("text", ["Na+", "K+", "NAD+", "NADPH+", "NH4+", "Ca2+", "CD4+", "Iodo4+", "x7Fieber+"])
+def test_a_plus_of_a_chemical_name_or_an_identifier(text: str, signs: NotePipeline) -> None:
+    (note,) = signs.link([Note("n", text)])
+    assert [text[one.start : one.end] for one in note.mentions] == []
+
+
+def test_a_name_that_ends_in_a_plus(tmp_path: Path) -> None:
+    """It is found whole, and the word before it where no name has the plus."""
+    folder = bundle(tmp_path, ("Rhesus+", "de"), ("Rhesus", "de"), ("Fieber", "de"))
+    text = "Rhesus+ Fieber+ Rhesus"
+    (note,) = NotePipeline(folder, language="de").link([Note("n", text)])
+    assert [text[one.start : one.end] for one in note.mentions] == ["Rhesus+", "Fieber", "Rhesus"]
+
+
 def test_marks_inside_a_word_part_nothing(tmp_path: Path) -> None:
     """What a terminology writes with a mark is found whole, and an apostrophe is of its word."""
     names = [("Crohn's disease", "en"), ("HER2/neu", "en"), ("Na+/K+-ATPase", "en")]
