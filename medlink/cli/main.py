@@ -10,7 +10,7 @@ import re
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -65,6 +65,11 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
     nobody foresaw, which :mod:`medlink.cli.unforeseen` writes down.
     """
     given = sys.argv[1:] if args is None else args
+    out: TextIO | None = sys.stdout
+    if out is None:
+        # click would leave out what it cannot print
+        sys.stdout = out = io.StringIO()
+        out.close()
     for stream in (sys.stdout, sys.stderr):
         # as the files of -o, whatever the terminal's language says; what is no such stream stays as it is
         if isinstance(stream, io.TextIOWrapper):
@@ -88,6 +93,8 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
             # files have their own error
             turn_away(sys.stdout)
             _stop("standard output cannot be written: no space is left. Remedy: send it to a place with room.", 1)
+        if isinstance(found, ValueError) and out.closed:
+            _stop("standard output is closed. Remedy: send it to a file, or to /dev/null.", 1)
         broken = [arg for arg in given if arg.encode(errors="replace").decode() != arg]
         if isinstance(found, UnicodeEncodeError) and broken:
             _stop(f"an argument is not UTF-8: {broken[0]!r}", 1)

@@ -95,7 +95,7 @@ def standard_output(remedy: str) -> Iterator[TextIO]:
         BrokenPipeError: nobody reads it any more.
     """
     out: TextIO | None = sys.stdout  # None where it was closed before Python began
-    if out is None:
+    if out is None or out.closed:
         raise ConfigError("standard output is closed", remedy=remedy)
     try:
         yield out

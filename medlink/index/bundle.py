@@ -293,7 +293,7 @@ def _left_out(folder: Path, old: Raw | None, new: Path) -> str:
         if missing:
             return f"{missing:,} of {count:,} names that were added to the bundle are not in the new knowledge base"
         # a table whose names are all there may have brought definitions and the like
-        if had.extended and not (count and sources <= {source.name for source in has.sources()}):
+        if had.has_more_added and not (count and sources <= {source.name for source in has.sources()}):
             return "what was added to the bundle is not in the new knowledge base unless its inputs bring it"
     return ""
 

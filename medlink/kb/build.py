@@ -43,7 +43,8 @@ from medlink.language.tags import language_filter
 from medlink.records import Record, Source
 
 _NOTHING = SourceCounts(Source(""), 0, {}, 0, 0, 0, 0)
-_KINDS = ("concepts", "definitions", "semantic_types", "relations", "mappings")
+_BESIDE = ("definitions", "semantic_types", "relations", "mappings")
+_KINDS = ("concepts", *_BESIDE)
 
 
 def build_kb(
@@ -260,19 +261,23 @@ def _count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts
 
 
 def _write_meta(
-    connection: Connection, loader: Loader, digest: str, brought: Iterable[SourceCounts], problems: Iterable[Problems]
+    connection: Connection, loader: Loader, digest: str, brought: Sequence[SourceCounts], problems: Iterable[Problems]
 ) -> str:
     """Write what a knowledge base says of itself, in place of what it said; gives its content hash."""
     held = {entry["source"]["name"]: entry for entry in json.loads(loader.meta.get("counts", "[]"))}
     counts = [_sum(held.get(new.source.name, asdict(_NOTHING)), new) for new in brought]
-    more = {}
+    more: dict[str, str] = {key: loader.meta[key] for key in ("extended", "built", "beside") if key in loader.meta}
     if loader.meta:
-        more["extended"] = str(int(loader.meta.get("extended", 0)) + 1)
-        # an older medlink did not write down where the names of the build end
-        if built := loader.meta.get("built", "" if "extended" in loader.meta else str(loader.marks["name"])):
-            more["built"] = built
         if not any(entry.names or entry.semantic_types for entry in brought):
             digest = loader.meta["content_hash"]
+        beside = sum(getattr(entry, kind) for entry in brought for kind in _BESIDE)
+        if beside or any(entry.names for entry in brought):
+            # an older medlink did not write down where the names of the build end, nor whether there was more
+            if "extended" not in more:
+                more.update(extended="0", built=str(loader.marks["name"]), beside="0")
+            more["extended"] = str(int(more["extended"]) + 1)
+            if "beside" in more:
+                more["beside"] = str(int(more["beside"]) + beside)
     elif not any(entry.concepts for entry in counts):
         reasons = sum((found.skipped for found in problems), Counter())
         remedy = "check the filters" if reasons else "check that the inputs hold rows"

@@ -125,6 +125,11 @@ class KnowledgeBase:
         """Whether anything was added since the file was built."""
         return "extended" in self._meta
 
+    @property
+    def has_more_added(self) -> bool:
+        """Whether more than names was added since the file was built, or an older medlink did not say."""
+        return self.extended and self._meta.get("beside") != "0"
+
     def iter_added(self) -> Iterator[Name]:
         """Names that were added since the file was built, lazily, as far as it says which they are."""
         built = str(self._meta.get("built", ""))

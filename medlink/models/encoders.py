@@ -78,9 +78,8 @@ def load_encoder(name: str | Path = BUILTIN, *, device: str | None = None) -> En
         return TransformerEncoder(name, device=device)
     folder = builtin_folder() if name == BUILTIN else Path(name)
     if name == "" or not folder.is_dir():
-        remedy = f"name {BUILTIN!r} or a model folder"
-        if _HUB_NAME.fullmatch(str(name)):
-            remedy += f", or {HUB}{name} for the model of the Hugging Face hub, which is fetched"
+        hub = f"{HUB}{name}" if _HUB_NAME.fullmatch(str(name)) else f"{HUB}ORG/NAME"
+        remedy = f"name {BUILTIN!r}, the folder of an encoder, or {hub} for a model of the Hugging Face hub"
         raise EncoderError("no such encoder folder", path=name, remedy=remedy)
     if not any((folder / file).is_file() for file in _OF_A_MODEL):
         # before an extra is asked for, which would be of no use

@@ -22,7 +22,7 @@ Mentions = dict[Place, Match | None]
 """Mentions by their token offsets, with the names of the index they are; ``None`` where these are to be looked up."""
 _SHORT = 3  # letters of a name that counts in upper case alone: as a rule it is an abbreviation
 _FOREIGN = 6  # letters of a single word of another language's names: shorter ones mean other things elsewhere
-# A plus behind a word of a name is meaning ("CD4+"), and behind a whole word of a note a finding that is there. Formulas
+# A plus behind a word is meaning in a name ("CD4+"); in a note it may say that a finding is there ("Fieber+"). Formulas
 # are short, or in capitals.
 _SIGN = re.compile(r"(?<![^\W_])((?:[^\W\d_][\u0300-\u036f]*){4,})\+(?![^\W_])")
 _FORMULA = 5  # letters of the longest word in capitals that may be a formula ("NADPH+")

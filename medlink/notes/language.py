@@ -23,7 +23,9 @@ from medlink.notes.reading import Note
 _OF_A_WORD = ".'’‘"
 _MARK = (
     "[\ue000-\uf8ff"
-    + "".join(re.escape(c) for c in map(chr, range(0x3100)) if unicodedata.category(c)[0] in "PS" and c not in _OF_A_WORD)
+    + "".join(
+        re.escape(c) for c in map(chr, range(0x3100)) if unicodedata.category(c)[0] in "PS" and c not in _OF_A_WORD
+    )
     + "]"
 )
 # beside another mark an apostrophe is of no word
@@ -71,8 +73,8 @@ def blank(language: str) -> Language:
     """spaCy's blank pipeline of a language, with its tokeniser parting glued words too.
 
     Notes lose blanks behind punctuation ("dose.,ALLERGIES"), put marks before words ("-Nierenzyste"), and have tables
-    and markup in them ("Fieber|Husten", "<b>Fieber</b>") and signs ("Fieber+", "Fieber(-)"); a mention must not take the
-    marks with it.
+    and markup in them ("Fieber|Husten", "<b>Fieber</b>") and signs ("Fieber+", "Fieber(-)"); a mention must not
+    take the marks with it.
 
     Raises:
         ConfigError: spaCy has no rule-based tokeniser for it.

@@ -283,6 +283,18 @@ def test_what_was_added_and_a_new_knowledge_base_has_not(bundle: Path, table: Pa
     assert len(run("index", "build", bundle).splitlines()) == 1
 
 
+def test_what_was_known_before_it_was_added(bundle: Path, tmp_path: Path) -> None:
+    """Nothing came, or a second source of the same names: a new knowledge base loses nothing."""
+    known = write(tmp_path / "known.tsv", "X:1\tfever\ten")
+    for table in (tmp_path / "kb.tsv", known):
+        run("index", "add", bundle, "--table", table)
+        assert run("kb", "build", bundle, "--table", tmp_path / "kb.tsv").splitlines()[-2:] == [
+            "the bundle stays as it is until it is built",
+            f"next: medlink index build {bundle}",
+        ]
+        (bundle / "kb.sqlite").unlink()
+
+
 def test_what_was_added_beside_names(bundle: Path, table: Path, tmp_path: Path) -> None:
     """Of that, and of what an older medlink added, there is no number."""
     defined = tmp_path / "defined.tsv"

@@ -103,6 +103,31 @@ def test_streams_that_are_not_as_usual(demo_path: Path, tmp_path: Path) -> None:
     assert done.stderr.startswith(b"medlink: standard output cannot be written")
 
 
+def test_umlauts_where_the_system_speaks_ascii(demo_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "Überblick.txt").write_text("Migräne", encoding="utf-8")
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    for line in ("medlink link B *.txt --language de | cat", "cat *.txt | medlink link B - --language de | cat"):
+        done = command(line.replace("B", str(demo_path)), tmp_path, **ascii_only)
+        assert json.loads(done.stdout)["text"] == "Migräne"
+        assert done.stderr == b"1 note, 1 mention, 1 linked\n"
+
+
+@pytest.mark.parametrize(
+    "line", ["--help", "kb info B", "kb search B fever --json", "index verify B", "lexicon show fever"]
+)
+def test_a_closed_output_is_an_error(line: str, demo_path: Path, tmp_path: Path) -> None:
+    """What nobody can read is not left out in silence."""
+    done = command(f"medlink {line.replace('B', str(demo_path))} >&-", tmp_path)
+    assert done.stderr == b"medlink: standard output is closed. Remedy: send it to a file, or to /dev/null.\n"
+    assert done.returncode == 1
+
+
+def test_a_closed_output_that_nothing_is_written_to(demo_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "n.txt").write_text("Fieber", encoding="utf-8")
+    done = command(f"medlink link {demo_path} n.txt -o out >&-", tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"1 note, 1 mention, 1 linked\n")
+
+
 def test_listing_commands_imports_none_of_them() -> None:
     code = (
         "import sys; from medlink.cli.main import main\n"

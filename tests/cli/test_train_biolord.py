@@ -124,6 +124,14 @@ def test_contrastive_of_a_static_encoder(folder: Path, tmp_path: Path) -> None:
     assert "step 3/3 measure" in measured
 
 
+@pytest.mark.parametrize("option", ["--start", "--teacher"])
+def test_an_encoder_that_is_not_there(folder: Path, tmp_path: Path, option: str) -> None:
+    command = ("contrastive",) if option == "--start" else ("distill", "--start", folder / "base")
+    remedy = "name 'builtin', the folder of an encoder, or hf:ORG/NAME for a model of the Hugging Face hub"
+    with pytest.raises(medlink.MedlinkError, match=rf"nope: no such encoder folder\. Remedy: {remedy}"):
+        train(*command, folder / "kb.sqlite", option, "nope", "-o", tmp_path / "a")
+
+
 def test_codes_of_a_system_lead_to_concepts(folder: Path, tmp_path: Path) -> None:
     command = ("contrastive", folder / "kb.sqlite", "--start", folder / "base", "-o", tmp_path / "a")
     with pytest.raises(medlink.MedlinkError, match="the knowledge base has no codes of the system 'HOUSE'"):

@@ -38,6 +38,22 @@ def add(path: Path, lines: list[str], out: Path | None = None, name: str = "hous
     return extend_kb(path, out or path, [Input("table", table)])
 
 
+def test_what_it_says_of_additions(path: Path) -> None:
+    """Names, and whether there was more; nothing where nothing came."""
+
+    def said() -> tuple[bool, bool, int]:
+        with KnowledgeBase(path) as kb:
+            return kb.extended, kb.has_more_added, len(list(kb.iter_added()))
+
+    header = "id\tname\tlanguage\tdefinition"
+    add(path, ["id\tname\tlanguage", "H:9\tnew\ten"], name="first")
+    assert said() == (True, False, 1)
+    add(path, ["id\tname\tlanguage", "H:9\tnew\ten"], name="first")
+    assert said() == (True, False, 1)
+    add(path, [header, "H:9\tnew\ten\tWhat it is."], name="first")
+    assert said() == (True, True, 1)
+
+
 def test_what_is_new_and_what_is_there_already(path: Path) -> None:
     with KnowledgeBase(path) as kb:
         before, old_hash = kb.counts(), kb.content_hash

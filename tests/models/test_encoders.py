@@ -51,7 +51,8 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_no_network")
 @pytest.mark.parametrize("name", ["./missing", "/nowhere/missing", "a/b/c", "missing", "", "~/missing", "Builtin"])
 def test_names_that_lead_nowhere(name: str) -> None:
-    with pytest.raises(EncoderError, match=r"no such encoder folder\. Remedy: name 'builtin' or a model folder\.$"):
+    remedy = r"name 'builtin', the folder of an encoder, or hf:ORG/NAME for a model of the Hugging Face hub\.$"
+    with pytest.raises(EncoderError, match=rf"no such encoder folder\. Remedy: {remedy}"):
         load_encoder(name)
 
 
@@ -70,7 +71,7 @@ def test_what_is_no_encoder(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_no_network")
 def test_the_hub_is_asked_only_by_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = r"someone/model: no such encoder folder.*, or hf:someone/model for the model of the Hugging Face hub"
+    said = r"someone/model: no such encoder folder.*, or hf:someone/model for a model of the Hugging Face hub"
     with pytest.raises(EncoderError, match=said):
         load_encoder("someone/model")
     for name in ("hf:", "hf:../model", "hf:/etc", "hf:model", "hf:a b/c"):

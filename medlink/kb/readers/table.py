@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from os import PathLike
 
@@ -10,12 +11,14 @@ from medlink.files.problems import Problems
 from medlink.files.tables import Table, found_columns, open_table
 from medlink.kb.readers.common import Format, is_id, known_language, stem
 from medlink.language.tags import language_tag
-from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType, Source
+from medlink.records import FSN, Concept, Definition, Name, Record, Relation, SemanticType, Source
 
 _COLUMNS = ("concept_id", "name", "language", "type", "definition", "parent", "semantic_type", "decision")
 _NEEDED = {"concept_id": "the column of the ids 'concept_id' or 'id'", "name": "the column of the names 'name'"}
 # What a reader said of a term in a table of decisions about clusters; an empty cell is an accepted name.
 _TAKEN, _LEFT_OUT = ("", "accept"), ("reject", "group")
+_TYPES = ("preferred", "synonym", FSN, "lay", "abbreviation", "exact", "broad", "narrow", "related")
+_SHOWN = 5  # unknown types that are named
 DECISIONS = "decisions"
 """Source of what decisions bring: a browser saves one file under several names, which are one source."""
 
@@ -37,7 +40,8 @@ def read_table(
     name no concept and are left out on purpose; its source is ``decisions``. Other columns are left out with a note.
     A file with tabs in its header is TSV and has no quoting; otherwise it is CSV with ``,`` or ``;`` and the usual
     quoting. A row of type ``preferred`` sets the preferred name of its language; when none says so the first name of
-    the language is preferred. A header that is repeated, as in tables that were joined, is left out.
+    the language is preferred. A name of a type that nobody knows (``prefered``) counts as a synonym and keeps the type,
+    with a note. A header that is repeated, as in tables that were joined, is left out.
 
     Memory grows with the number of distinct ids (each is announced once), not with the rows.
 
@@ -55,6 +59,7 @@ def read_table(
         problems.notes.append(f"{lines.path}: columns left out: {', '.join(unused)[:300]}")
 
     seen: set[str] = set()
+    types = _Types()
     for line, cells in table.rows:
 
         def cell(column: str, cells: list[str] = cells) -> str:
@@ -84,15 +89,36 @@ def read_table(
         if concept_id not in seen:
             seen.add(concept_id)
             yield Concept(concept_id, name)
-        kind = cell("type") or "synonym"
-        preferred = kind.lower() == "preferred"
-        yield Name(concept_id, text, tag, kind.lower() if preferred else kind, name, preferred)
+        kind = types.known(cell("type"), line)
+        yield Name(concept_id, text, tag, kind, name, kind == "preferred")
         if cell("definition"):
             yield Definition(concept_id, cell("definition"), tag, name)
         for parent in _several(cell("parent")):
             yield Relation(concept_id, "isa", parent, name)
         for semantic_type in _several(cell("semantic_type")):
             yield SemanticType(concept_id, semantic_type, "", name)
+    if types.first:
+        problems.notes.append(f"{lines.path}:{types.first}: {types}")
+
+
+class _Types:
+    """Types of names, of which those that nobody knows are counted; ``first`` is the line of the first of them."""
+
+    def __init__(self) -> None:
+        self.first = 0
+        self._unknown: Counter[str] = Counter()
+
+    def known(self, cell: str, line: int) -> str:
+        """The type that a cell states, as medlink writes it; one that is unknown as it is."""
+        if (kind := cell.lower() or "synonym") in _TYPES:
+            return kind
+        self.first = self.first or line
+        self._unknown[cell if cell in self._unknown or len(self._unknown) < _SHOWN else "others"] += 1
+        return cell
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{kind[:40]} ({count:,})" for kind, count in self._unknown.items())
+        return f"names of unknown types, which count as synonyms: {shown}; known are {', '.join(_TYPES)}"
 
 
 def _places(table: Table) -> dict[str, int]:

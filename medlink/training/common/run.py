@@ -220,7 +220,8 @@ def transformer(name: str | Path) -> SentenceTransformer:
     """Open a transformer to be trained, its weights in 32 bits; an :class:`EncoderError` for a static encoder."""
     encoder = load_encoder(name)
     if not isinstance(encoder, TransformerEncoder):
-        raise EncoderError("a static encoder cannot be trained by this phase", path=name, remedy="name a transformer")
+        remedy = "name the folder of a transformer, or hf:ORG/NAME for one of the Hugging Face hub"
+        raise EncoderError("a static encoder cannot be trained by this phase", path=name, remedy=remedy)
     return encoder.model.float()
 
 

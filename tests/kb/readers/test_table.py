@@ -39,6 +39,22 @@ def test_every_column(tmp_path: Path) -> None:
     ]
 
 
+def test_types_that_nobody_knows_are_counted(tmp_path: Path) -> None:
+    kinds = ["prefered", "FSN", "Preferred", "PT", "prefered", "", "x" * 90, "a", "b", "c", "d", "c"]
+    path = write_lines(tmp_path / "x.tsv", ["id\tname\ttype", *(f"1\tname {n}\t{k}" for n, k in enumerate(kinds))])
+    problems = Problems()
+    names = [one for one in read_table(path, problems=problems) if isinstance(one, Name)]
+    assert [name.type for name in names] == [
+        "prefered", "fsn", "preferred", "PT", "prefered", "synonym", "x" * 90, "a", "b", "c", "d", "c",
+    ]  # fmt: skip
+    assert [name.text for name in names if name.preferred] == ["name 2"]
+    [note] = problems.notes
+    assert note == (
+        f"{path}:2: names of unknown types, which count as synonyms: prefered (2), PT (1), {'x' * 40} (1), "
+        "a (1), b (1), others (3); known are preferred, synonym, fsn, lay, abbreviation, exact, broad, narrow, related"
+    )
+
+
 def test_options(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.csv", ["concept_id,name", "1,eins"])
     records = list(read_table(path, source="HOUSE", version="7", title="House list", language="GER"))
