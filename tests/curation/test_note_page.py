@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +12,11 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
+import medlink
 from medlink.curation.note_page import write_notes
 from medlink.index import Bundle
 from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.linking.candidates import ROUTES
 from medlink.linking.demo import demo_notes
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
@@ -376,3 +379,8 @@ def test_what_the_data_is(page: Notes) -> None:
     source = page.path.read_text("utf-8").partition('id="data">')[2].partition("</script>")[0]
     assert json.loads(source)["least"] == 0.05
     assert source.isascii()
+
+
+def test_the_card_has_words_for_every_route() -> None:
+    script = (Path(medlink.__file__).parent / "resources/pages/notes/card.js").read_text("utf-8")
+    assert re.findall(r"(\w+): \"", script.split("const ROUTE = {")[1].split("}")[0]) == list(ROUTES)

@@ -1,7 +1,7 @@
 // What is known of a mention: the concept it is linked to, why, and what else it may be.
 
 const ROUTE = {
-  exact: "the name", inflected: "a form of the name", lexical: "spelt like the name", dense: "close in meaning to the name",
+  exact: "the name", inflected: "a form of the name", words: "the words of the name", dense: "close in meaning to the name",
 };
 const UNDECIDED = {
   ambiguous: { title: "Several concepts", text: "The mention is a name of several concepts; nothing says which is meant." },
