@@ -16,21 +16,11 @@ from numpy.typing import NDArray
 
 from medlink.clustering.terms import Texts
 from medlink.language.languages import language_data
-from medlink.language.text import normalise
+from medlink.language.text import is_short, normalise
 
-_SHORT = re.compile(r"[^\W\d_](?=\w*[^\W\d_])[\w-]{1,9}")
 _BOTH = re.compile(r"([^()]+?)\s*\(([^()]+)\)")
 _BORROWED = ("de", "en", "es")  # "Tic de la Tourette" is an English name too
 _FEWEST = 4  # letters that initials alone may explain: of three, two in five were wrong on the open names
-
-
-def is_short(text: str) -> bool:
-    """Whether a term looks like an abbreviation: one word of two to ten characters with two capitals or more.
-
-    >>> [is_short(text) for text in ("COPD", "HbA1c", "Asthma", "T4", "DM II")]
-    [True, True, False, False, False]
-    """
-    return bool(_SHORT.fullmatch(text)) and sum(letter.isupper() for letter in text) > 1
 
 
 def explains(short: str, long: str) -> bool:

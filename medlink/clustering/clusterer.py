@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from medlink.clustering.abbreviations import is_short, join_abbreviations, keep_concepts_apart
+from medlink.clustering.abbreviations import join_abbreviations, keep_concepts_apart
 from medlink.clustering.clusters import (
     ABBREVIATION,
     AMBIGUOUS,
@@ -37,6 +37,7 @@ from medlink.clustering.terms import Terms
 from medlink.errors import ConfigError
 from medlink.index.selfjoin import nearest
 from medlink.language.guard_words import GuardReader
+from medlink.language.text import is_short
 from medlink.models import Encoder
 from medlink.records import Link
 from medlink.settings import Settings

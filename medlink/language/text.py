@@ -38,6 +38,7 @@ _LETTERS = rf"(?:[^\W_][\u0300-\u036f{_INVISIBLE}]*)+"
 _WORD = re.compile(rf"\d+(?:[.,]\d+)+|{_LETTERS}(?:[{_APOSTROPHE}]{_LETTERS})*(?:\+(?![^\W_]))?")
 _DIGIT_EDGE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_SHORT = re.compile(r"[^\W\d_](?=\w*[^\W\d_])[\w-]{1,9}")
 _MAYBE_NUMBER = re.compile(r"\d|\b[ivx]+\b")
 
 
@@ -104,6 +105,15 @@ def normalise(text: str) -> str:
     text = _PLUS.sub("\ue000", _DECIMAL.sub("\ue001", text))
     text = _MARKS.sub(" ", _strip_accents(text))
     return _SPACE.sub(" ", text).strip().replace("\ue000", "+").replace("\ue001", ".")
+
+
+def is_short(text: str) -> bool:
+    """Whether a term looks like an abbreviation: one word of two to ten characters with two capitals or more.
+
+    >>> [is_short(text) for text in ("COPD", "HbA1c", "Asthma", "T4", "DM II")]
+    [True, True, False, False, False]
+    """
+    return bool(_SHORT.fullmatch(text)) and sum(letter.isupper() for letter in text) > 1
 
 
 def spelling(text: str) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from medlink.index import Bundle
-from medlink.language.text import spelling
+from medlink.language.text import is_short, spelling
 from medlink.linking.equals import Equals, Groups
 from medlink.linking.mention import Mention
 from medlink.linking.ranking import Ranked
@@ -94,13 +94,25 @@ class SharedNames:
         wanted = [i for i, same in enumerate(shares) if len(same) > 1]
         if contexts is not None and wanted:
             self._weigh(shares, wanted, mentions, contexts)
-        return [self._ordered(same) if len(same) > 1 else same for same in shares]
+        self._order(shares, wanted, mentions)
+        return shares
 
-    def _ordered(self, same: Shares) -> Shares:
-        """Shares, the greatest first; of equal ones that of the concept with more names, which is the better known."""
-        counts = self.bundle.index.name_counts(np.array([one.concept for one in same])).tolist()
-        order = sorted(range(len(same)), key=lambda i: (-same[i].share, -counts[i], same[i].concept))
-        return tuple(same[i] for i in order)
+    def _order(self, shares: list[Shares], wanted: Sequence[int], mentions: Sequence[Mention]) -> None:
+        """Put the greatest share first; of equal ones that of the concept whose names lie nearer to the mention.
+
+        An abbreviation is like no other name; there the concept with more names is first, as the better known.
+        """
+        texts = [mentions[i].text for i in wanted]
+        vectors = self.bundle.encoder.encode(texts) if wanted else ()
+        for i, text, vector in zip(wanted, texts, vectors, strict=True):
+            same, index = shares[i], self.bundle.index
+            concepts = np.array([one.concept for one in same])
+            if is_short(text):
+                likelier = index.name_counts(concepts)
+            else:
+                likelier = np.round((index.means(concepts).astype(np.float32) * vector).sum(axis=1), 4)
+            order = np.lexsort((concepts, -likelier, np.array([-one.share for one in same]))).tolist()
+            shares[i] = tuple(same[at] for at in order)
 
     def _spelt(self, mention: str, name: float) -> set[float]:
         """The concepts that have a name with the letters of the mention."""

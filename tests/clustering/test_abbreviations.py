@@ -9,10 +9,10 @@ from medlink.clustering.abbreviations import (
     both_forms,
     explains,
     initials,
-    is_short,
     join_abbreviations,
     keep_concepts_apart,
 )
+from medlink.language.text import is_short
 
 
 def joined(*texts: str, group: list[int] | None = None) -> list[tuple[str, str]]:
