@@ -8,7 +8,7 @@ word itself where the lexicon lacks it. A feature has a share: what of the slot 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -53,6 +53,7 @@ class Overlap(NamedTuple):
         more: the greatest weight of a word of the name that the mention does not say, 0 for none.
         fewer: the same of the mention.
         opposed: whether a word of the one is the opposite of one of the other.
+        lacks: whether the mention says a finding, or what makes one, and the name none (*loss of neurons*, *neuron*).
     """
 
     mention: NDArray[np.float32]
@@ -60,6 +61,7 @@ class Overlap(NamedTuple):
     more: NDArray[np.float32]
     fewer: NDArray[np.float32]
     opposed: NDArray[np.bool_]
+    lacks: NDArray[np.bool_]
 
 
 def _features(word: Word, unknown: int) -> list[tuple[int, float]]:
@@ -134,6 +136,20 @@ class SaidNames:
         return Forms.load(self._folder)
 
     @cached_property
+    def _finds(self) -> NDArray[np.bool_]:
+        """Which features say a finding, or what makes one."""
+        return self._of_kinds(("finding", "change"))
+
+    @cached_property
+    def _vague(self) -> NDArray[np.bool_]:
+        """Which features are of no known kind."""
+        return self._of_kinds(("",))
+
+    def _of_kinds(self, kinds: Collection[str]) -> NDArray[np.bool_]:
+        found = np.array([kind in kinds for kind in self.forms.kinds], dtype=bool)
+        return np.append(found, np.full(_UNKNOWN, "" in kinds))
+
+    @cached_property
     def _opposites(self) -> Groups:
         return _opposites(self.forms)
 
@@ -202,15 +218,17 @@ class SaidNames:
         covered = _covered(which, asked.share[at] * in_name, len(slot))
         covers = _covered(named.slot, named.share * in_mention, len(named.owner))
         weight = asked.weight[slot]
-        first = self._opposed(own, other)
-        opposed = np.zeros(pairs, dtype=bool)
-        opposed[pair_of[which[first & ~in_name]]] = True
+        opposed = _marked(pair_of[which], self._opposed(own, other) & ~in_name, pairs)
+        finds = _marked(pair_of[which], self._finds[asked.feature[at]], pairs)
+        # a word of no known kind may be a finding
+        may_find = _marked(named.owner[named.slot], self._finds[named.feature] | self._vague[named.feature], pairs)
         return Overlap(
             _share(pair_of, weight, covered, pairs),
             _share(named.owner, named.weight, covers, pairs),
             _greatest(named.owner, named.weight * (1 - covers), pairs),
             _greatest(pair_of, weight * (1 - covered), pairs),
             opposed,
+            finds & ~may_find,
         )
 
     def _opposed(self, own: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -232,6 +250,13 @@ def _opposites(forms: Forms) -> Groups:
 def _grouped(owner: NDArray[np.int64], count: int) -> Groups:
     """The places of each of so many owners, which count up."""
     return Groups(np.searchsorted(owner, np.arange(count + 1)))
+
+
+def _marked(pair: NDArray[np.int64], those: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
+    """Which of so many pairs have one of those."""
+    found = np.zeros(count, dtype=bool)
+    found[pair[those]] = True
+    return found
 
 
 def _among(values: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rapidfuzz import fuzz, process
-from rapidfuzz.distance import OSA, JaroWinkler
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
 
 from medlink.index.keys import Keys
 from medlink.language.text import may_speak_of_numbers, numerals
@@ -73,27 +73,10 @@ def _embeddings(asked: Asked, pairs: Evidence) -> Sequence[Column]:
     return cosine, np.maximum(cosine, 0) ** 2, gap, concept, np.maximum(concept, 0) ** 2
 
 
-def _strings(asked: Asked, pairs: Evidence) -> Sequence[Column]:
-    """Likeness of the strings, rapidfuzz's and Jaro-Winkler's.
-
-    ``compact`` is that of the strings without blanks (German compounds); ``spelling`` is above 0 only where optimal
-    string alignment leaves a typing error's distance.
-    """
-
-    def paired(scorer: Any, one: Sequence[str] = pairs.queries, other: Sequence[str] = pairs.norms) -> Column:
-        found: Column = process.cpdist(one, other, scorer=scorer, dtype=np.float32)
-        return found
-
-    compact = paired(fuzz.ratio, *([text.replace(" ", "") for text in t] for t in (pairs.queries, pairs.norms)))
-    alike = paired(OSA.normalized_similarity)
-    return (
-        paired(fuzz.ratio) / 100,
-        paired(fuzz.token_sort_ratio) / 100,
-        paired(fuzz.token_set_ratio) / 100,
-        compact / 100,
-        paired(JaroWinkler.normalized_similarity),
-        np.maximum(0, (alike - _ALIKE) / (1 - _ALIKE)),
-    )
+def _spelling(asked: Asked, pairs: Evidence) -> Sequence[Column]:
+    """Above 0 only where optimal string alignment leaves a typing error's distance."""
+    alike = process.cpdist(pairs.queries, pairs.norms, scorer=OSA.normalized_similarity, dtype=np.float32)
+    return (np.maximum(0, (alike - _ALIKE) / (1 - _ALIKE)),)
 
 
 def _numbers(asked: Asked, pairs: Evidence) -> Sequence[Column]:
@@ -121,14 +104,15 @@ def _words(asked: Asked, pairs: Evidence) -> Sequence[Column]:
     """What they say of each other by word families (:class:`medlink.index.said.Overlap`).
 
     ``said`` and ``says`` are the shares of the mention and of the name, ``same_words`` that both are whole,
-    ``more`` and ``fewer`` the weight of the rarest word that the mention or the name does not say.
+    ``more`` and ``fewer`` the weight of the rarest word that the mention or the name does not say; ``lacks`` that the
+    mention is of a finding and the name is not.
     """
     found = asked.index.overlap(asked.said, pairs.mention, pairs.name)
     named = (pairs.route == EXACT) | (pairs.route == INFLECTED)
     said, says = (np.where(named, np.float32(1), share) for share in (found.mention, found.name))
     more, fewer = (np.where(named, np.float32(0), weight) / _RARE for weight in (found.more, found.fewer))
     same = (said > _WHOLE) & (says > _WHOLE)
-    return said, says, same, said * says, more, fewer, found.opposed & ~named
+    return said, says, same, said * says, more, fewer, found.opposed & ~named, found.lacks & ~named
 
 
 MEASURES: dict[Measure, tuple[str, ...]] = {
@@ -140,9 +124,9 @@ MEASURES: dict[Measure, tuple[str, ...]] = {
         "concept_cosine",
         "concept_cosine_squared",
     ),
-    _strings: ("ratio", "token_sort", "token_set", "compact", "prefix", "spelling"),
+    _spelling: ("spelling",),
     _numbers: ("numbers_differ",),
-    _words: ("said", "says", "same_words", "both", "more", "fewer", "opposed"),
+    _words: ("said", "says", "same_words", "both", "more", "fewer", "opposed", "lacks"),
     _lengths: ("length", "more_words", "fewer_words"),
 }
 """What is measured, and the names of its columns."""

@@ -30,7 +30,7 @@ def own(tmp_path: Path) -> Path:
 
 def test_show(own: Path) -> None:
     lines = run("show", "hepatisch").stdout.split("\n")
-    assert lines[0] == "liver  (family)"
+    assert lines[0] == "liver  (family, body)"
     assert lines[2].startswith("  de  Leber (f, pl. Lebern")
     short = run("show", "KHK", "--language", "de").stdout
     assert short.startswith("KHK  koronare Herzkrankheit = coronary artery disease  (abbreviation, de, disease)\n")

@@ -39,7 +39,17 @@ def names(forms: Forms, kind: str, language: str, form: str) -> set[str]:
 
 
 def test_what_ships_is_what_the_tables_say(forms: Forms) -> None:
-    assert shipped_forms().digest == forms.digest, "run: python benchmarks/compile_lexicon.py"
+    shipped = shipped_forms()
+    assert (shipped.digest, shipped.kinds) == (forms.digest, forms.kinds), "run: python benchmarks/compile_lexicon.py"
+
+
+def test_kinds_of_meanings(forms: Forms) -> None:
+    kinds = dict(zip(forms.names, forms.kinds, strict=True))
+    wanted = {"liver": "body", "pain": "finding", "loss": "change", "left": "quality", "heart attack": "finding"}
+    assert {name: kinds[name] for name in wanted if name in kinds} == {n: k for n, k in wanted.items() if n in kinds}
+    # a family has a kind each; most meanings without one are affixes
+    assert kinds.keys() >= {"liver", "pain", "loss"}
+    assert forms.kinds.count("") < 400
 
 
 def test_members_by_kind(forms: Forms) -> None:
@@ -119,8 +129,8 @@ def test_saved_and_loaded(forms: Forms, tmp_path: Path) -> None:
     forms.save(tmp_path)
     again = Forms.load(tmp_path)
     assert again.digest == forms.digest
-    assert (again.names, again.keys, again.languages, again.opposites) == (
-        forms.names, forms.keys, forms.languages, forms.opposites,
+    assert (again.names, again.keys, again.languages, again.opposites, again.kinds) == (
+        forms.names, forms.keys, forms.languages, forms.opposites, forms.kinds,
     )  # fmt: skip
     assert again.find(WORD, "de", "leber") == forms.find(WORD, "de", "leber")
 

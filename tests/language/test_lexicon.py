@@ -164,6 +164,7 @@ def test_a_house_adds_words_and_a_language(tmp_path: Path) -> None:
         ("families", "family ; klingon\nx ; a\n", r"families\.tsv: 'klingon' is no language"),
         ("families", "family ; de\nx\n", r"families\.tsv:2: .*1 of 1 rows cannot be used|families\.tsv:2: .*column"),
         ("terms", "term ; de ; kind\nx ; Wort ; thing\n", r"terms\.tsv:2: unknown kind 'thing'"),
+        ("families", "family ; de ; kind\nx ; Wort ; thing\n", r"families\.tsv:2: unknown kind 'thing'"),
         ("terms", "term ; de\nx ; Wort\n", r"terms\.tsv:1: looked for the columns term, kind"),
         (
             "opposites",

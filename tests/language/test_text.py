@@ -78,6 +78,9 @@ def test_meaning_counts(one: str, other: str) -> None:
         ("infecciones", "infección", "es"),
         ("operacion", "operaciones", "es"),
         ("lesiones óseas", "lesion osea", "es"),
+        ("enfermedades pulmonares", "enfermedad pulmonar", "es"),
+        ("los ojos", "los ojo", "es"),
+        ("veloces", "veloz", "es"),
         ("tipo I", "tipo 1", "es"),
     ],
 )

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import medlink
 from medlink.errors import BundleError, ConfigError
 from medlink.index import Bundle
+from medlink.kb import Input
+from medlink.linking import Linker, Mention
 from medlink.linking.calibration import WIDEST
 from medlink.linking.candidates import ROUTES, Asked
 from medlink.linking.fit import Example, Table, _curve, fit, join_tables, tabulate
@@ -33,8 +37,7 @@ def test_measures_by_hand(demo: Bundle) -> None:
     assert value["exact"] == 0
     # a name in another inflection is measured as that name
     assert value["cosine"] == pytest.approx(1, abs=1e-3)
-    for measure in ("ratio", "spelling", "compact", "token_set"):
-        assert value[measure] == pytest.approx(1, abs=1e-6)
+    assert value["spelling"] == pytest.approx(1, abs=1e-6)
     assert value["length"] == value["more_words"] == value["numbers_differ"] == 0
     assert found.features[:, FEATURES.index("cosine_gap")].max() == 0
     wrong = gather(demo, ["Synkopa"], ["de"])
@@ -44,7 +47,6 @@ def test_measures_by_hand(demo: Bundle) -> None:
     assert ROUTES[wrong.route[at]] == "words"
     assert value["cosine"] == pytest.approx(float(a @ b), abs=1e-3)
     assert value["cosine_squared"] == pytest.approx(value["cosine"] ** 2, abs=1e-6)
-    assert value["ratio"] == pytest.approx(2 * 6 / 14, abs=1e-6)  # indel: 6 of 7 letters shared
     assert value["spelling"] == pytest.approx((6 / 7 - 0.8) / 0.2, abs=1e-5)  # one letter of seven replaced
     longer = gather(demo, ["Synkope gestern nachts"], ["de"])
     at = longer.norms.index("synkope")
@@ -88,6 +90,19 @@ def test_opposites_are_opposed(demo: Bundle) -> None:
     names = np.array([keys[norms.index(norm)] for norm in ("overactive thyroid", "hipotiroidismo")])
     asked = demo.index.read(["Schilddrüse Überfunktion"], ["de"])
     assert demo.index.overlap(asked, np.zeros(2, dtype=np.int64), names).opposed.tolist() == [False, True]
+
+
+def test_a_finding_lacks_in_a_name_without_one(tmp_path: Path) -> None:
+    table = tmp_path / "t.tsv"
+    names = ("neuron", "neuronal loss", "neuron xyzzor")
+    rows = "".join(f"X:{i}\t{name}\ten\n" for i, name in enumerate(names))
+    table.write_text(f"concept_id\tname\tlanguage\n{rows}", encoding="utf-8")
+    medlink.build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
+    bundle = medlink.build_bundle(tmp_path / "b", kb=tmp_path / "kb.sqlite")
+    # of a word that the lexicon lacks nobody knows whether it is a finding
+    for mention, wanted in (("Verlust von Neuronen", (1, 0, 0)), ("kleines Neuron", (0, 0, 0))):
+        assert tuple(measured(bundle, mention, "de", name)["lacks"] for name in names) == wanted
+    assert Linker(bundle).link([Mention("Verlust von Neuronen", "de")])[0].candidates[0].concept_id == "X:1"
 
 
 def test_what_is_the_name_says_it_whole(demo: Bundle) -> None:

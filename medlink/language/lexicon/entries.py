@@ -20,6 +20,23 @@ MARKS = {
     "amb": "ambiguous",
 }
 """Marks of a member, in the order in which they are shown."""
+KINDS = (
+    "finding", "change", "body", "function", "substance", "organism", "procedure", "quality", "person", "circumstance",
+    "measure", "general",
+)  # fmt: skip
+"""Kinds of meanings. A *change* makes a finding of what it is said of (*loss*, *enlarged*); a *quality* does not
+(*left*, *mild*)."""
+OF_TERMS = {
+    "disease": "finding",
+    "procedure": "procedure",
+    "anatomy": "body",
+    "test": "procedure",
+    "drug": "substance",
+    "device": "procedure",
+    "text": "general",
+    "other": "general",
+}
+"""Kinds of meanings by those of terms, where they differ or are no kind of a meaning."""
 FIRST, LAST, WHOLE = "first", "last", "whole"
 """Where in a word a member stands: *hepato-*, *-itis*, *liver*."""
 
@@ -57,8 +74,8 @@ class Member:
 class Entry:
     """One meaning with its members in each language: a family of words, a term, or an affix.
 
-    ``name`` is the English headword, with the sense in brackets where there are several. ``kind`` is that of a term or
-    an affix.
+    ``name`` is the English headword, with the sense in brackets where there are several. ``kind`` is one of
+    :data:`KINDS` for a family, and may be empty; that of a term or an affix is one of its table.
     """
 
     table: str

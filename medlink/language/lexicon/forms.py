@@ -22,7 +22,7 @@ from rapidfuzz.distance import OSA
 from medlink.errors import EncoderError
 from medlink.files.folders import StrPath
 from medlink.files.json import json_text, read_json
-from medlink.language.lexicon.entries import FIRST, LAST, WHOLE, Abbreviation, Member
+from medlink.language.lexicon.entries import FIRST, KINDS, LAST, WHOLE, Abbreviation, Member
 from medlink.language.lexicon.lexicon import SHIPPED, Lexicon
 from medlink.language.text import Inflector, normalise
 
@@ -37,6 +37,8 @@ meanings."""
 OWN = "o"
 """Kind of a word that names are made of and the lexicon lacks."""
 _RECORD = ">IB"  # the greatest byte first: values come sorted
+_LETTERS = {kind: chr(ord("a") + number) for number, kind in enumerate(KINDS)} | {"": "-"}
+_KINDS = {letter: kind for kind, letter in _LETTERS.items()}
 _PLACES = {FIRST: PREFIX, LAST: SUFFIX, WHOLE: WORD}
 
 
@@ -58,6 +60,7 @@ class Forms:
     Attributes:
         keys: ``names`` as 32-bit numbers, which are the same in every lexicon that has the name.
         opposites: pairs of meanings that exclude each other in one place of a name.
+        kinds: one of :data:`~medlink.language.lexicon.entries.KINDS` for each meaning, or empty.
 
     >>> forms = Forms.of(Lexicon())
     >>> [forms.names[one.meaning] for one in forms.find(WORD, "de", "leber")]
@@ -70,8 +73,10 @@ class Forms:
         names: list[str],
         languages: list[str],
         opposites: Sequence[tuple[int, int]] = (),
+        kinds: Sequence[str] = (),
     ) -> None:
         self._trie, self.names, self.languages, self.opposites = trie, names, languages, list(opposites)
+        self.kinds = list(kinds) or [""] * len(names)
         self.keys = [zlib.crc32(name.encode()) for name in names]
 
     @cached_property
@@ -112,7 +117,7 @@ class Forms:
         """The same forms and further words that mean themselves: names are made of them."""
         own = ((f"{OWN} {word}", Form(0, 0)) for word in words)
         trie = marisa_trie.RecordTrie(_RECORD, sorted({*self._trie.iteritems(), *own}))
-        return Forms(trie, self.names, self.languages, self.opposites)
+        return Forms(trie, self.names, self.languages, self.opposites, self.kinds)
 
     def is_own(self, word: str) -> bool:
         """Whether a word is one of :meth:`with_words`."""
@@ -164,15 +169,15 @@ class Forms:
         opposed = {(numbers[one], numbers[other]) for _, one, other in lexicon.opposites}
         opposites = sorted((a, b) for a, b in opposed if a is not None and b is not None and a != b)
         trie = marisa_trie.RecordTrie(_RECORD, sorted((key, one) for key, found in rows.items() for one in found))
-        return cls(trie, names, languages, opposites)
+        return cls(trie, names, languages, opposites, lexicon.kinds)
 
     def save(self, folder: Path) -> None:
         """Write two files into a folder."""
         # the trie's own save names no error of the disk
         (folder / TRIE).write_bytes(self._trie.tobytes())
-        (folder / MEANINGS).write_text(
-            json_text({"languages": self.languages, "names": self.names, "opposites": self.opposites}), encoding="utf-8"
-        )
+        kinds = "".join(_LETTERS[kind] for kind in self.kinds)
+        told = {"languages": self.languages, "names": self.names, "opposites": self.opposites, "kinds": kinds}
+        (folder / MEANINGS).write_text(json_text(told), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Forms:
@@ -184,7 +189,9 @@ class Forms:
         try:
             raw = read_json(folder / MEANINGS)
             trie = marisa_trie.RecordTrie(_RECORD).mmap(str(folder / TRIE))
-            return cls(trie, list(raw["names"]), list(raw["languages"]), [(a, b) for a, b in raw["opposites"]])
+            kinds = [_KINDS[letter] for letter in raw.get("kinds", "")]
+            opposites = [(a, b) for a, b in raw["opposites"]]
+            return cls(trie, list(raw["names"]), list(raw["languages"]), opposites, kinds)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
             raise EncoderError(f"the word families cannot be read: {error}", path=folder) from error
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
-from medlink.language.lexicon.entries import WHOLE, Abbreviation, Entry, Member, Opposite, Sense
+from medlink.language.lexicon.entries import OF_TERMS, WHOLE, Abbreviation, Entry, Member, Opposite, Sense
 from medlink.language.lexicon.tables import OPPOSITES, SAME, SENSES, read_folder, shortened
 from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
@@ -134,6 +134,16 @@ class Lexicon:
                 meanings.append(len(names))
                 names.append(entry.name)
         return meanings, names
+
+    @cached_property
+    def kinds(self) -> list[str]:
+        """The kind of each of the :attr:`meanings`, empty where no table says it: that of the first family or term."""
+        meanings, names = self.meanings
+        kinds = [""] * len(names)
+        for entry, meaning in zip(self.entries, meanings, strict=True):
+            if meaning is not None and entry.table != "affix":
+                kinds[meaning] = kinds[meaning] or OF_TERMS.get(entry.kind, entry.kind)
+        return kinds
 
     @cached_property
     def _languages(self) -> list[str]:

@@ -197,7 +197,7 @@ class FamilyReader:
     def _stem(self, token: str, language: str) -> str:
         stem = self._stems.get((token, language))
         if stem is None:
-            stem = self._stems[token, language] = self._inflectors[language].form(token)
+            stem = self._stems[token, language] = self._inflectors[language].word(token)
         return stem
 
     def _parted(self, token: str, language: str, *, known: bool = False) -> _Way | None:
@@ -259,7 +259,7 @@ class FamilyReader:
         found = [form for form in endings if not form.marks & AFFIX]
         if not found and len(part) >= (_SURE if self._links[language] else _SURE + 1):
             whole = self.forms.find(WORD, language, part)
-            if not whole and len(stem := self._inflectors[language].form(part)) >= _STEM:
+            if not whole and len(stem := self._inflectors[language].word(part)) >= _STEM:
                 whole = self.forms.find(STEM, language, stem)
             found = [form for form in whole if not form.marks & (OTHER | SHORT)]
         found = found or (endings if short or len(part) > _SURE else [])

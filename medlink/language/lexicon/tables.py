@@ -15,6 +15,7 @@ from medlink.files.tables import Table, open_table
 from medlink.language.lexicon.entries import (
     FIRST,
     GENDERS,
+    KINDS,
     LAST,
     MARKS,
     PARTS,
@@ -168,6 +169,8 @@ def _entry(table: Table, line: int, row: Mapping[str, str]) -> Entry:
     ]
     name = row[table.header[0]]
     if table.header[0] == "term" and kind not in TERM_KINDS:
+        raise _bad(table, line, f"unknown kind {kind!r}")
+    if table.header[0] == "family" and kind not in ("", *KINDS):
         raise _bad(table, line, f"unknown kind {kind!r}")
     if not name or not members:
         raise _bad(table, line, "no name" if not name else "no member in any language")
