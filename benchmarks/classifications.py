@@ -27,6 +27,8 @@ _METALS = {
     "kalium": "potassium",
     **{metal: metal for metal in ("aluminium", "ammonium", "barium", "calcium", "lithium", "magnesium")},
 }
+# without endocrine and mental disorders, the appendix, injuries and causes from outside
+_IN_COMMON = re.compile(r"ICD10(?:GM|CM):((?!K35)[A-DG-NQR]\d\d(?:\.\d)?)")
 _SALT = re.compile(f"({'|'.join(_METALS)})(?=.*(?:at|id|it)$)")
 
 
@@ -152,6 +154,16 @@ def codiesp_train(terminologies: Path, benchmarks: Path, left_out: set[str]) -> 
                 above = (titles.get(plain[:n]) for n in range(len(plain), min(len(plain), 4) - 1, -1))
                 if title := next(filter(None, above), None):
                     yield concept, title, "en"
+
+
+def one_code(term: Term) -> Term:
+    """A term of ICD-10-GM or ICD-10-CM by the code that both have in common, where they divide a chapter alike.
+
+    >>> one_code(("ICD10GM:A01.0", "Typhus", "de"))[0], one_code(("ICD10CM:S72.0", "fractura", "es"))[0]
+    ('ICD10:A01.0', 'ICD10CM:S72.0')
+    """
+    code = _IN_COMMON.fullmatch(term[0])
+    return (f"ICD10:{code[1]}", *term[1:]) if code else term
 
 
 def in_all_forms(terms: Iterable[Term]) -> Iterator[Term]:

@@ -14,7 +14,7 @@ without it:
 - ``oncology.tsv``: German and Spanish names and synonyms of the morphology codes of ICD-O-3.
 - ``drugs.tsv``: German names of ATC whose English spelling is a name of MeSH or CHEBI.
 - ``siblings.tsv``: what shares a code and is often no synonym: terms of ICD-10-GM's alphabet and of ICD-O-3, phrases of
-  CodiEsp's train part with the titles of ICD-10-CM.
+  CodiEsp's train part with the titles of ICD-10-CM; where both ICDs divide a chapter alike, a code is one.
 - ``mentions.tsv``: mentions of the train parts of NCBI-disease and BC5CDR. Those with the text of a mention of a
   development part are left out, and so are documents of CodiEsp that are also in DisTEMIST.
 - ``held_out_alpha.tsv``: the terms of one ORPHA code in ten, by its ORDO id and as they stand in Alpha-ID-SE. No table
@@ -40,6 +40,7 @@ from classifications import (
     icd_o,
     icd_o_spanish,
     in_all_forms,
+    one_code,
 )
 from open_data import BENCHMARKS, bc5cdr, distemist_documents, ncbi
 from open_sources import Row, current, exact_matches, names_of_mesh, obograph, ssslm, translations
@@ -182,7 +183,7 @@ def main(terminologies: Path, out: Path, held_out: Path | None, further: Path | 
         ("alpha", known),
         ("oncology", in_all_forms([*(term for term, exact in tumours if exact), *spanish])),
         ("drugs", drugs(terminologies, names)),
-        ("siblings", in_all_forms(coded)),
+        ("siblings", in_all_forms(map(one_code, coded))),
         ("mentions", mentions(groups)),
     ):
         write_table(further / f"{title}.tsv", (row for row in table if allowed(*row)))
