@@ -31,6 +31,7 @@ from open_data import (
     in_dictionary,
     mesh_dictionary,
     ncbi,
+    notes_gold,
     ordo_dictionary,
     write_dictionary,
 )
@@ -52,6 +53,9 @@ DICTIONARIES = {"hpo": hpo_dictionary, "ordo": ordo_dictionary, "mesh": mesh_dic
 SETS: dict[str, tuple[str, Callable[[], list[Query]]]] = {
     "distemist to HPO": ("hpo", distemist),
     "german_terms to HPO": ("hpo", german_terms),
+    "mentions of 12 letters, German, to HPO": ("hpo", lambda: notes_gold("de")),
+    "mentions of 12 cases, Spanish, to HPO": ("hpo", lambda: notes_gold("es")),
+    "mentions of 12 notes, English, to HPO": ("hpo", lambda: notes_gold("en")),
     "Alpha-ID held out, one ORPHA code in twenty, to English ORDO names": ("ordo", alpha_id_held_out),
     "NCBI-disease dev to MeSH": ("mesh", lambda: ncbi("develop")),
     "NCBI-disease dev, abbreviations expanded": ("mesh", lambda: ncbi("develop", expand=True)),

@@ -12,8 +12,9 @@ medlink kb build names.sqlite --table names.tsv
 medlink train names names.sqlite -o made.tsv
 medlink kb build all.sqlite --table names.tsv --table made.tsv --table further/alpha.tsv --table further/oncology.tsv \
     --table further/drugs.tsv --table further/mentions.tsv
-# two runs without markers, whose vectors are nowhere trained, then the mean of their weights with markers
-medlink train static all.sqlite -o one --marker-weight 0 --epochs 4 --hard-epochs 1 --feature-dropout 0.2
-medlink train static all.sqlite -o two --marker-weight 0 --epochs 6 --hard-epochs 2 --feature-dropout 0.3
-medlink train average one two -o encoder --marker-weight 0.5
+medlink kb build siblings.sqlite --table further/siblings.tsv
+# without markers, whose vectors are nowhere trained; they are added to the trained weights
+medlink train static all.sqlite -o run --coarse siblings.sqlite --marker-weight 0 --epochs 6 --hard-epochs 2 \
+    --feature-dropout 0.3
+medlink train average run -o encoder --marker-weight 0.5
 python "$here/fit_join.py" --held-out held_out.tsv --work fit -o join.json

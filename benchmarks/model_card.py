@@ -43,6 +43,8 @@ In all {names:,} names of {concepts:,} concepts ({languages}).
   and Spanish names of ICD-O-3, German names of ATC.
 - `mentions.tsv`: mentions of the train parts of NCBI-disease and BC5CDR, but those whose text a development part has.
 - `lexicon.tsv`: words and terms of medlink's lexicon, one concept for each meaning.
+- `siblings.tsv`: coarse names, which share a code and are often no synonyms: terms of the alphabet of ICD-10-GM and of
+  ICD-O-3, phrases of the train part of CodiEsp (but documents of DisTEMIST) with the titles of ICD-10-CM.
 - `made_de.tsv`, `made_es.tsv`: German and Spanish names that were made from English ones by the lexicon, word by word.
   They teach which words mean the same; many are not what a clinician would write.
 
@@ -59,7 +61,9 @@ No development or test mention, no patient data, nothing of UMLS or SNOMED CT.
 | UBERON and BRENDA tissues, through merged name tables | as merged | CC-BY 3.0 and CC-BY 4.0 |
 | Medical Subject Headings | 2020 | courtesy of the U.S. National Library of Medicine |
 | Mappings of MeSH names to ChEBI and DOID | Gilda | BSD 2-clause; ChEBI names CC-BY 4.0 |
-| Alpha-ID-SE and ICD-O-3, German | 2020, 2019 | {bfarm} |
+| Alpha-ID-SE, alphabet of ICD-10-GM and ICD-O-3, German | 2020, 2010, 2019 | {bfarm} |
+| ICD-10-CM | 2018 | US public domain |
+| CodiEsp, train part | 2020 | CC-BY 4.0 |
 | ATC with German names | 2026 | Amtliche Fassung des ATC-Index mit DDD-Angaben, BfArM |
 | CANTEMIST, names of ICD-O-3 codes in Spanish | 2020 | CC-BY 4.0 |
 | NCBI-disease, train part | 2014 | US public domain |
@@ -67,14 +71,15 @@ No development or test mention, no patient data, nothing of UMLS or SNOMED CT.
 | medlink's lexicon | as in this repository | Apache-2.0 |
 
 The weights hold vectors of hashed n-grams and word families, no names. Beside them lie the forms of the lexicon that
-the encoder was trained with.
+the encoder was trained with, and single words of its training names that the lexicon lacks.
 
 ## Recipe
 
 `benchmarks/builtin_encoder.sh` holds the commands. InfoNCE on pairs of names of one concept with in-batch negatives,
-names of the same concept, and names spelt alike, masked; the last epochs in batches of near neighbours. CPU, two
-cores. The markers were added to the trained weights: the vector of a marker is the sum of two rows of the table, as
-that of an n-gram is, and nothing was trained for it.
+names of the same concept, and names spelt alike, masked; a fifth of the batches of coarse names, at a higher
+temperature; the last epochs in batches of near neighbours. CPU, two cores. The markers were added to the trained
+weights: the vector of a marker is the sum of two rows of the table, as that of an n-gram is, and nothing was trained
+for it.
 
 ```json
 {recipe}

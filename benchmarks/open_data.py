@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 DATA = Path(os.environ.get("MEDLINK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 TERMINOLOGIES = DATA / "terminologies"
 BENCHMARKS = DATA / "benchmarks"
+GOLD = Path(__file__).resolve().parent / "gold"
 
 DictionaryRow = tuple[str, str, str]  # concept id, name, language
 
@@ -170,6 +171,21 @@ def german_terms() -> list[Query]:
     for name in ("70cases_gemini_v1", "small_v1"):
         for row in json.loads((BENCHMARKS / f"german_terms/{name}.json").read_text("utf-8")):
             found.append(Query(row["text"], frozenset(row["expected_hpo_ids"]), "de"))
+    return found
+
+
+def notes_gold(language: str) -> list[Query]:
+    """Mentions of findings in notes, annotated by hand (``gold/README.md``), that have a concept of HPO.
+
+    A mention in several pieces is asked as one text.
+    """
+    found = []
+    for path in sorted(GOLD.glob(f"{language}/*.tsv")):
+        with open(path, encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+                concept = row["hpo"].removeprefix("~")
+                if concept != "-":
+                    found.append(Query(row["quote"].replace(" ... ", " "), frozenset({concept}), language))
     return found
 
 
