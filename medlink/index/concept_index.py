@@ -330,7 +330,7 @@ class ConceptIndex:
 
     def overlap(self, asked: Slots, mention: Positions, names: Keys) -> Overlap:
         """How much mentions and names say of each other, for pairs: number of the mention ``(p,)``, name ``(p,)``."""
-        columns = [np.zeros(len(names), dtype=kind) for kind in (*[np.float32] * 4, bool, bool)]
+        columns = [np.zeros(len(names), dtype=kind) for kind in (*[np.float32] * 4, *[bool] * 3)]
         left = np.arange(len(names))
         for part in self.parts:
             rows = part.rows.numbers(names[left])

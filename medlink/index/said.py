@@ -54,6 +54,7 @@ class Overlap(NamedTuple):
         fewer: the same of the mention.
         opposed: whether a word of the one is the opposite of one of the other.
         lacks: whether the mention says a finding, or what makes one, and the name none (*loss of neurons*, *neuron*).
+        adds: whether the name says one and the mention none (*abnormal ECG*, *ECG*).
     """
 
     mention: NDArray[np.float32]
@@ -62,6 +63,7 @@ class Overlap(NamedTuple):
     fewer: NDArray[np.float32]
     opposed: NDArray[np.bool_]
     lacks: NDArray[np.bool_]
+    adds: NDArray[np.bool_]
 
 
 def _features(word: Word, unknown: int) -> list[tuple[int, float]]:
@@ -145,6 +147,13 @@ class SaidNames:
         """Which features are of no known kind."""
         return self._of_kinds(("",))
 
+    def _findings(
+        self, pair: NDArray[np.int64], feature: NDArray[np.int64], count: int
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which of so many pairs have a feature that says a finding, and which have one that may."""
+        finds = self._finds[feature]
+        return _marked(pair, finds, count), _marked(pair, finds | self._vague[feature], count)
+
     def _of_kinds(self, kinds: Collection[str]) -> NDArray[np.bool_]:
         found = np.array([kind in kinds for kind in self.forms.kinds], dtype=bool)
         return np.append(found, np.full(_UNKNOWN, "" in kinds))
@@ -219,16 +228,17 @@ class SaidNames:
         covers = _covered(named.slot, named.share * in_mention, len(named.owner))
         weight = asked.weight[slot]
         opposed = _marked(pair_of[which], self._opposed(own, other) & ~in_name, pairs)
-        finds = _marked(pair_of[which], self._finds[asked.feature[at]], pairs)
         # a word of no known kind may be a finding
-        may_find = _marked(named.owner[named.slot], self._finds[named.feature] | self._vague[named.feature], pairs)
+        finds, may_find = self._findings(pair_of[which], asked.feature[at], pairs)
+        name_finds, name_may_find = self._findings(named.owner[named.slot], named.feature, pairs)
         return Overlap(
             _share(pair_of, weight, covered, pairs),
             _share(named.owner, named.weight, covers, pairs),
             _greatest(named.owner, named.weight * (1 - covers), pairs),
             _greatest(pair_of, weight * (1 - covered), pairs),
             opposed,
-            finds & ~may_find,
+            finds & ~name_may_find,
+            name_finds & ~may_find,
         )
 
     def _opposed(self, own: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.bool_]:

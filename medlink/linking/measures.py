@@ -16,6 +16,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from medlink.index.keys import Keys
+from medlink.index.said import Overlap
 from medlink.language.text import may_speak_of_numbers, numerals
 from medlink.linking.candidates import EXACT, INFLECTED, Asked, candidates
 
@@ -34,7 +35,8 @@ class Evidence:
 
     ``mention (p,)`` counts up; ``name (p,)`` is the key of the name; ``route (p,)`` says how it was found first.
     ``norms`` are the exact forms of the names, ``queries`` those of the mentions: a name in another inflection is that
-    name, and its strings are compared as if it had been written so. ``features (p, len(FEATURES))`` are the measures.
+    name, and its strings are compared as if it had been written so. ``overlap`` is what they say of each other by word
+    families, ``features (p, len(FEATURES))`` are the measures.
     """
 
     mention: NDArray[np.int64]
@@ -42,7 +44,13 @@ class Evidence:
     route: NDArray[np.int64]
     norms: list[str]
     queries: list[str]
+    overlap: Overlap
     features: NDArray[np.float32]
+
+    @property
+    def named(self) -> NDArray[np.bool_]:
+        """Where the mention is the name, to the letter or in another inflection ``(p,)``."""
+        return np.isin(self.route, (EXACT, INFLECTED))
 
 
 Measure = Callable[[Asked, Evidence], Sequence[Column]]
@@ -107,8 +115,7 @@ def _words(asked: Asked, pairs: Evidence) -> Sequence[Column]:
     ``more`` and ``fewer`` the weight of the rarest word that the mention or the name does not say; ``lacks`` that the
     mention is of a finding and the name is not.
     """
-    found = asked.index.overlap(asked.said, pairs.mention, pairs.name)
-    named = (pairs.route == EXACT) | (pairs.route == INFLECTED)
+    found, named = pairs.overlap, pairs.named
     said, says = (np.where(named, np.float32(1), share) for share in (found.mention, found.name))
     more, fewer = (np.where(named, np.float32(0), weight) / _RARE for weight in (found.more, found.fewer))
     same = (said > _WHOLE) & (says > _WHOLE)
@@ -142,7 +149,8 @@ def gather(asked: Asked) -> Evidence:
     for i in np.flatnonzero(route == INFLECTED).tolist():
         queries[i] = norms[i]
     features = np.zeros((len(name), len(FEATURES)), dtype=np.float32)
-    pairs = Evidence(mention, name, route, norms, queries, features)
+    overlap = asked.index.overlap(asked.said, mention, name)
+    pairs = Evidence(mention, name, route, norms, queries, overlap, features)
     if len(name):
         for i, column in enumerate(column for measure in MEASURES for column in measure(asked, pairs)):
             features[:, i] = column

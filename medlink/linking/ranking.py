@@ -70,7 +70,8 @@ class LinearJoin:
 class Ranked:
     """The best name of one concept for one mention: keys of both, and the address of the entry.
 
-    ``margin`` is by how much the best other name of another concept ranks lower.
+    ``margin`` is by how much the best other name of another concept ranks lower; ``adds`` says that the name is of a
+    finding and the mention is not.
     """
 
     concept: float
@@ -80,6 +81,7 @@ class Ranked:
     entry: int
     preferred: bool
     route: int
+    adds: bool
 
 
 def best_names(
@@ -121,6 +123,7 @@ def best_names(
         entries.address[best],
         preferred[best],
         evidence.route[at],
+        (evidence.overlap.adds & ~evidence.named)[at],
     )
     found: list[list[Ranked]] = [[] for _ in languages]
     for i, *values in zip(mention[best].tolist(), *(column.tolist() for column in columns), strict=True):

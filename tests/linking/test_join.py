@@ -102,7 +102,11 @@ def test_a_finding_lacks_in_a_name_without_one(tmp_path: Path) -> None:
     # of a word that the lexicon lacks nobody knows whether it is a finding
     for mention, wanted in (("Verlust von Neuronen", (1, 0, 0)), ("kleines Neuron", (0, 0, 0))):
         assert tuple(measured(bundle, mention, "de", name)["lacks"] for name in names) == wanted
-    assert Linker(bundle).link([Mention("Verlust von Neuronen", "de")])[0].candidates[0].concept_id == "X:1"
+    linker = Linker(bundle)
+    assert linker.link([Mention("Verlust von Neuronen", "de")])[0].candidates[0].concept_id == "X:1"
+    # nor is a part of the body a finding of it
+    found = {c.concept_id: c.score for c in linker.link([Mention("Neuronen", "de")])[0].candidates}
+    assert found["X:1"] <= 0.25 < found["X:0"]
 
 
 def test_what_is_the_name_says_it_whole(demo: Bundle) -> None:
