@@ -105,6 +105,43 @@ Status = Literal["linked", "ambiguous", "nil"]
 """What became of a mention: one concept; a name of several concepts, of which none is said to be meant; nothing."""
 
 
+Presence = Literal["present", "absent", "uncertain"]
+Temporality = Literal["current", "historical", "hypothetical"]
+Experiencer = Literal["patient", "family", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Qualifiers:
+    """What a note says of a finding that it mentions, in the words of clinlp and of ConText.
+
+    ``section`` is the kind of the heading that the mention stands under, empty under none.
+
+    >>> Qualifiers("absent").is_present, Qualifiers(temporality="historical").is_present
+    (False, True)
+    """
+
+    presence: Presence = "present"
+    temporality: Temporality = "current"
+    experiencer: Experiencer = "patient"
+    section: str = ""
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the patient has the finding, or had it: neither absent nor doubtful nor only feared."""
+        return (self.presence, self.experiencer) == ("present", "patient") and self.temporality != "hypothetical"
+
+
+def qualified(qualifiers: Qualifiers | None) -> dict[str, str | None]:
+    """Qualifiers as plain data, ready for JSON: ``None`` for what was not read, and for no section.
+
+    >>> qualified(Qualifiers("absent", section="review"))
+    {'presence': 'absent', 'temporality': 'current', 'experiencer': 'patient', 'section': 'review'}
+    >>> qualified(None)
+    {'presence': None, 'temporality': None, 'experiencer': None, 'section': None}
+    """
+    return {field.name: getattr(qualifiers, field.name, None) or None for field in fields(Qualifiers)}
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One concept offered for a mention.

@@ -32,9 +32,10 @@ def test_readme_prints_what_it_says(tmp_path: Path) -> None:
     )
 
 
-def test_the_document_of_the_lexicon_prints_what_it_says(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "lexicon.md").read_text("utf-8")
-    assert run_blocks(text, tmp_path) == text, "python -m tests.documents docs/lexicon.md fills in what is printed now"
+@pytest.mark.parametrize("name", ["lexicon", "status"])
+def test_a_document_prints_what_it_says(name: str, tmp_path: Path) -> None:
+    text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+    assert run_blocks(text, tmp_path) == text, f"python -m tests.documents docs/{name}.md fills in what is printed now"
 
 
 def test_readme_is_short_and_installs_what_there_is() -> None:

@@ -30,7 +30,8 @@ VARIABLE = "MEDLINK_LANGUAGES"
 REFERENCE = "en"
 """The language whose guards and acts say which values there are in all."""
 
-_SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "language"
+SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "language"
+"""The folder of the languages that medlink ships, and of what is true of all."""
 _Patterns = dict[str, re.Pattern[str]]
 
 
@@ -147,6 +148,11 @@ class Language:
     def file(self, name: str) -> Path | None:
         """A file of the folder, given without ``.json``; ``None`` where there is none."""
         path = self._folder and self._folder / f"{name}.json"
+        return path if path and path.is_file() else None
+
+    def table(self, name: str) -> Path | None:
+        """A table of the folder, given without ``.tsv``; ``None`` where there is none."""
+        path = self._folder and self._folder / f"{name}.tsv"
         return path if path and path.is_file() else None
 
     def read(self, name: str, model: type[_R]) -> _R:
@@ -283,7 +289,7 @@ def add_folder(path: str | PathLike[str]) -> None:
 def _found(further: str) -> dict[str, Language]:
     """The languages of the shipped folder and of those that the variable lists."""
     found: dict[str, Language] = {}
-    for folder in (_SHIPPED, *(Path(path) for path in further.split(os.pathsep) if path)):
+    for folder in (SHIPPED, *(Path(path) for path in further.split(os.pathsep) if path)):
         if not folder.is_dir():
             raise ConfigError(f"{VARIABLE} lists this folder, which is not there", path=folder)
         for path in sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] not in "._"):

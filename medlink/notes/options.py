@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from medlink.linking.options import LinkOptions, known_tag
 from medlink.settings import Settings
@@ -15,6 +15,15 @@ Detector = Annotated[
     Field(
         description="Who finds the abbreviations that a note explains: medlink's own detector, scispaCy's, which comes "
         "with medlink[scispacy], or none."
+    ),
+]
+
+
+Qualify = Annotated[
+    bool,
+    Field(
+        description="Read whether each mention is present, absent or uncertain, of now or before, of the patient or "
+        "another person, and its section; a heading is then no mention."
     ),
 ]
 
@@ -35,6 +44,20 @@ class FinderOptions(Settings):
         tuple[str, ...], Field(strict=False, description="Only concepts of this semantic type; may be repeated.")
     ] = ()
     abbreviations: Detector = "builtin"
+    qualifiers: Qualify = True
+    present_only: Annotated[
+        bool,
+        Field(
+            description="Leave out mentions that are absent, uncertain or hypothetical, or not of the patient; "
+            "what was present before stays."
+        ),
+    ] = False
+
+    @model_validator(mode="after")
+    def _are_read(self) -> Self:
+        if self.present_only and not self.qualifiers:
+            raise ValueError("present_only needs qualifiers, which are switched off")
+        return self
 
 
 def for_linker(options: LinkOptions, language: str | None) -> dict[str, Any]:

@@ -22,12 +22,17 @@ from medlink.notes.finder import Described, MentionFinder, describe
 from medlink.notes.language import NoteLanguages, blank
 from medlink.notes.options import NoteOptions, for_linker
 from medlink.notes.reading import Note
+from medlink.notes.status import is_kept, status_reader
 from medlink.notes.writers.protocol import LinkedMention
+from medlink.records import Qualifiers
 
 MAX_LENGTH = 20_000_000
 """Characters of the longest note."""
 _BATCH = 32  # notes that are linked together
 _AHEAD = 3  # batches that wait for each process, so that none waits for the writer
+
+
+_Read = tuple[Described, Qualifiers | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +52,19 @@ class _Reader:
         self._tokenizer, self._language = nlp.tokenizer, language
         self._finder = MentionFinder(bundle.index, language, stop_words(language), options)
         self._long_forms = detector(options.abbreviations, nlp.vocab)
+        self._status = status_reader(language, present_only=options.present_only) if options.qualifiers else None
+        self._present_only = options.present_only
 
-    def read(self, text: str) -> list[Described]:
-        """The mentions of a text, ready for the linker."""
+    def read(self, text: str) -> list[_Read]:
+        """The mentions of a text, ready for the linker, with what the text says of them."""
         doc = self._tokenizer(text)
         long_forms = {} if self._long_forms is None else self._long_forms(doc)
         found = self._finder.find(doc, long_forms).items()
-        return [describe(doc, text, place, self._language, long_forms.get(place), match) for place, match in found]
+        mentions = [describe(doc, text, at, self._language, long_forms.get(at), match) for at, match in found]
+        if self._status is None:
+            return [(one, None) for one in mentions]
+        said = self._status.read(text).said_of([(one.start, one.end) for one in mentions])
+        return [(one, q) for one, q in zip(mentions, said, strict=True) if is_kept(q, present_only=self._present_only)]
 
 
 class NotePipeline:
@@ -76,14 +87,14 @@ class NotePipeline:
     def link(self, notes: Sequence[Note]) -> list[LinkedNote]:
         """Link notes together: a mention that several of them share is linked once."""
         read = [self._read(note) for note in notes]
-        mentions = [one for _, found in read for one in found]
+        mentions = [one for _, found in read for one, _ in found]
         links = iter(self._linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k))
         return [
-            replace(linked, mentions=tuple(LinkedMention(m.start, m.end, next(links)) for m in found))
+            replace(linked, mentions=tuple(LinkedMention(m.start, m.end, next(links), q) for m, q in found))
             for linked, found in read
         ]
 
-    def _read(self, note: Note) -> tuple[LinkedNote, list[Described]]:
+    def _read(self, note: Note) -> tuple[LinkedNote, list[_Read]]:
         try:
             if note.problem is not None:
                 raise InputError(note.problem, remedy=note.remedy)

@@ -21,6 +21,7 @@ from medlink.language.tags import language_tag
 from medlink.linking.demo import BUNDLE_VARIABLE, demo_bundle
 from medlink.notes.abbreviations import LongForms
 from medlink.notes.finder import Mentions
+from medlink.notes.status import ReadNote
 from medlink.spacy_components.options import LinkerOptions, MentionsOptions
 
 logger = logging.getLogger("medlink")
@@ -37,6 +38,7 @@ class Handed:
     language: str
     found: Mentions
     long_forms: LongForms | None
+    note: ReadNote | None
 
 
 HANDED: WeakKeyDictionary[Doc, Handed] = WeakKeyDictionary()

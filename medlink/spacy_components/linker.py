@@ -15,7 +15,9 @@ from medlink.linking import Linker
 from medlink.notes.abbreviations import LongForms, Place, detector
 from medlink.notes.finder import Described, Mentions, describe
 from medlink.notes.options import for_linker
-from medlink.records import Link
+from medlink.notes.status import ReadNote, status_reader
+from medlink.notes.writers.protocol import LinkedMention
+from medlink.records import Qualifiers, qualified
 from medlink.spacy_components.component import HANDED, Component
 from medlink.spacy_components.options import SPANS_KEY, LinkerOptions
 
@@ -60,8 +62,9 @@ class BiolordLinker(Component):
     """Link entities and spans to concepts.
 
     Sets ``kb_id_`` of every linked span, ``span._.kb_ents`` (id and score of the candidates that reach the threshold,
-    as scispaCy's linker does) and ``span._.medlink`` (the whole :class:`~medlink.records.Link` as plain data). Options
-    are the fields of :class:`~medlink.spacy_components.options.LinkerOptions`.
+    as scispaCy's linker does) and ``span._.medlink`` (the whole :class:`~medlink.records.Link` with its
+    :class:`~medlink.records.Qualifiers`, as plain data). Options are the fields of
+    :class:`~medlink.spacy_components.options.LinkerOptions`.
 
     Raises:
         ConfigError: an option is unknown or out of range, or names what the bundle does not have.
@@ -72,6 +75,7 @@ class BiolordLinker(Component):
         super().__init__(vocab, name, self.options)
         self.linker = Linker(self.bundle, **for_linker(self.options, self.language))
         self._long_forms = detector(self.options.abbreviations, vocab)
+        self._status = status_reader(self.language) if self.options.qualifiers else None
         _extend("kb_ents", _pairs)
         _extend("medlink", _plain)
 
@@ -86,30 +90,37 @@ class BiolordLinker(Component):
             self.set_annotations(batch, self.predict(batch))
             yield from batch
 
-    def predict(self, docs: Iterable[Doc]) -> list[dict[Place, Link]]:
+    def predict(self, docs: Iterable[Doc]) -> list[dict[Place, LinkedMention]]:
         """Links of each document by the token offsets of their mentions; the documents stay as they are."""
         described: list[dict[Place, Described]] = []
+        qualifiers: list[Qualifiers | None] = []
         for doc in docs:
             text = doc.text  # made anew by spaCy at every call
-            known, long_forms = self._known(doc)
+            known, long_forms, note = self._known(doc, text)
             places = sorted({(span.start, span.end) for span in self._spans(doc)})
-            described.append(
-                {at: describe(doc, text, at, self.language, long_forms.get(at), known.get(at)) for at in places}
-            )
+            found = {at: describe(doc, text, at, self.language, long_forms.get(at), known.get(at)) for at in places}
+            at_characters = [(one.start, one.end) for one in found.values()]
+            qualifiers += [None] * len(found) if note is None else note.qualifiers(at_characters)
+            described.append(found)
         mentions = [one for found in described for one in found.values()]
-        links = iter(self.linker.link([m.mention for m in mentions], [m.context for m in mentions]))
-        return [{place: next(links) for place in found} for found in described]
+        links = self.linker.link([m.mention for m in mentions], [m.context for m in mentions])
+        linked = zip(links, qualifiers, strict=True)
+        return [{at: LinkedMention(m.start, m.end, *next(linked)) for at, m in found.items()} for found in described]
 
-    def _known(self, doc: Doc) -> tuple[Mentions, LongForms]:
-        """What mentions name, and the long forms of abbreviations: what the finder handed on, else looked for."""
+    def _known(self, doc: Doc, text: str) -> tuple[Mentions, LongForms, ReadNote | None]:
+        """What mentions name, the long forms of abbreviations, and the note: what the finder handed on, else read."""
         handed = HANDED.pop(doc, None)
-        found = handed.found if handed and (handed.bundle, handed.language) == (self.bundle, self.language) else {}
+        of_mine = handed is not None and (handed.bundle, handed.language) == (self.bundle, self.language)
+        found = handed.found if handed and of_mine else {}
+        note = None
+        if self._status is not None:
+            note = handed.note if handed and handed.note and of_mine else self._status.read(text)
         if self._long_forms is None:
-            return found, {}
+            return found, {}, note
         long_forms = handed.long_forms if handed else None
-        return found, self._long_forms(doc) if long_forms is None else long_forms
+        return found, self._long_forms(doc) if long_forms is None else long_forms, note
 
-    def set_annotations(self, docs: Iterable[Doc], links: list[dict[Place, Link]]) -> None:
+    def set_annotations(self, docs: Iterable[Doc], links: list[dict[Place, LinkedMention]]) -> None:
         """Write the links of :meth:`predict`."""
         for doc, found in zip(docs, links, strict=True):
             if self.options.spans_key is None:
@@ -134,9 +145,10 @@ class BiolordLinker(Component):
         spans = [span for key in self._keys(doc) for span in doc.spans[key]]
         return spans if self.options.spans_key is not None else [*spans, *doc.ents]
 
-    def _linked(self, span: Span, links: dict[Place, Link]) -> Span:
-        link = links[span.start, span.end]
+    def _linked(self, span: Span, links: dict[Place, LinkedMention]) -> Span:
+        mention = links[span.start, span.end]
+        link = mention.link
         out = Span(span.doc, span.start, span.end, label=span.label, kb_id=link.concept_id or NIL, span_id=span.id)
         out._.kb_ents = [(c.concept_id, c.score) for c in link.candidates if c.score >= self.options.threshold]
-        out._.medlink = link.to_dict()
+        out._.medlink = link.to_dict() | qualified(mention.qualifiers)
         return out

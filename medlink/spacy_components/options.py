@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from medlink.linking.options import LinkOptions
-from medlink.notes.options import Detector, FinderOptions
+from medlink.notes.options import Detector, FinderOptions, Qualify
 
 SPANS_KEY = "medlink"
 """Span group that ``medlink_mentions`` writes and ``biolord_linker`` reads."""
@@ -28,6 +28,7 @@ class LinkerOptions(LinkOptions):
 
     bundle: BundleFolder = None
     abbreviations: Detector = "builtin"
+    qualifiers: Qualify = True
     spans_key: Annotated[
         str | None,
         Field(description="Span group to link  [default: the entities, and the group medlink where there is one]"),

@@ -86,6 +86,15 @@ def test_standard_input_and_output(demo_path: Path) -> None:
     assert [json.loads(line)["note"] for line in each.stdout.splitlines()] == ["-:1", "-:2"]
 
 
+def test_present_only(demo_path: Path) -> None:
+    note = "No fever. Cough.\n"
+    for options, wanted in (((), ["fever", "Cough"]), (("--present-only",), ["Cough"])):
+        result = run(demo_path, "-", "--language", "en", *options, text=note)
+        assert [json.loads(line)["text"] for line in result.stdout.splitlines()] == wanted
+    with pytest.raises(ConfigError, match="present_only needs qualifiers"):
+        run(demo_path, "-", "--no-qualifiers", "--present-only", text=note)
+
+
 def test_each_option_changes_the_output(demo_path: Path, tmp_path: Path) -> None:
     text = json.dumps({"text": "heart attack, aspirin and MS", "body": "Fieber", "id": "a", "key": "b", "tongue": "es"})
 
@@ -104,6 +113,9 @@ def test_each_option_changes_the_output(demo_path: Path, tmp_path: Path) -> None
     assert {r["language"] for r in rows("--language-field", "tongue")} == {"es"}
     assert {r["language"] for r in rows("--language", "de")} == {"de"}
     assert rows("--processes", 2) == base
+    assert {r["presence"] for r in base} == {"present"}
+    assert {r["presence"] for r in rows("--no-qualifiers")} == {None}
+    assert rows("--present-only") == base
     with pytest.raises(ConfigError, match="no source 'X'"):
         rows("--sources", "X")
     with pytest.raises(ConfigError, match=r"no source 'X' in this knowledge base\. Remedy: known: DEMO"):

@@ -47,10 +47,11 @@ def french(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_shipped_languages_have_all_files() -> None:
     folder = resources.files("medlink").joinpath("resources/language")
-    assert tuple(sorted(path.name for path in folder.iterdir())) == languages() == ("de", "en", "es")
+    assert tuple(sorted(path.name for path in folder.iterdir() if path.is_dir())) == languages() == ("de", "en", "es")
     for language in languages():
         names = {path.name for path in folder.joinpath(language).iterdir()}
-        assert names == {f"{name}.json" for name in ("acts", "articles", "forms", "guards", "markers", "persons")}
+        rules = {f"{name}.json" for name in ("acts", "articles", "forms", "guards", "markers", "persons", "scopes")}
+        assert names == rules | {"cues.tsv", "sections.tsv"}
         data = language_data(f"{language}-XX")
         assert data.tag == language
         assert data.forms.stemmer

@@ -124,6 +124,41 @@ def test_glued_punctuation_stays_outside(demo_path: Path) -> None:
     assert [s.text for s in doc.ents] == ["reflux", "fever", "COUGH", "gout", "asthma", "anemia"]
 
 
+def test_qualifiers_of_spans(demo_path: Path) -> None:
+    text = "Allergies: gout. No fever. Mother has asthma."
+    doc = make("en", demo_path)(text)
+    keys = ("presence", "temporality", "experiencer", "section")
+    assert [(s.text, *(s._.medlink[key] for key in keys)) for s in doc.ents] == [
+        ("gout", "present", "current", "patient", "allergies"),
+        ("fever", "absent", "current", "patient", "allergies"),
+        ("asthma", "present", "current", "family", "allergies"),
+    ]
+    off = make("en", demo_path, qualifiers=False)(text)
+    assert {s._.medlink["presence"] for s in off.ents} == {None}
+    nlp = spacy.blank("en")
+    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path), "present_only": True})
+    kept = nlp(text)
+    assert [s.text for s in kept.ents] == [s.text for s in kept.spans["medlink"]] == ["gout"]
+
+
+def test_qualifiers_of_other_entities(demo_path: Path) -> None:
+    """The linker reads the note by itself where no finder did."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns([{"label": "PROBLEM", "pattern": "fever"}])  # type: ignore[attr-defined]
+    nlp.add_pipe("biolord_linker", config={"bundle": str(demo_path)})
+    (span,) = nlp("No fever").ents
+    assert span._.medlink["presence"] == "absent"
+
+
+def test_headings_are_no_mentions(demo_path: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path)})
+    assert [s.text for s in nlp("Fever:\nCough").ents] == ["Cough"]
+    nlp.remove_pipe("medlink_mentions")
+    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path), "qualifiers": False})
+    assert [s.text for s in nlp("Fever:\nCough").ents] == ["Fever", "Cough"]
+
+
 def test_mention_finder_leaves_other_entities(demo_path: Path) -> None:
     nlp = spacy.blank("en")
     ruler = nlp.add_pipe("entity_ruler")

@@ -9,10 +9,11 @@ from medlink.files.escapes import visible
 from medlink.notes.reading import Note
 from medlink.notes.writers.protocol import LinkedMention
 from medlink.notes.writers.text import TextWriter
+from medlink.records import qualified
 
 
 class JsonLinesWriter(TextWriter):
-    """Note, character offsets, language, concept, score, candidates, and the versions that the link depends on."""
+    """Note, offsets, language, concept, score, qualifiers, candidates, and the versions that the link depends on."""
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
         """Lines of one note."""
@@ -32,6 +33,7 @@ class JsonLinesWriter(TextWriter):
                 "score": best.score if best else None,
                 "nil": link.nil,
                 "status": link.status,
+                **qualified(mention.qualifiers),
                 "same_as": list(best.same_as) if best else [],
                 "expanded": link.expanded,
                 "candidates": [candidate.to_dict() for candidate in link.candidates],

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from medlink.notes.reading import Note
-from medlink.records import Link
+from medlink.records import Link, Qualifiers
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedMention:
-    """A mention by its character offsets in the note, with its link."""
+    """A mention by its character offsets in the note, with its link.
+
+    ``qualifiers`` is ``None`` where they were not read, as in a language without cues.
+    """
 
     start: int
     end: int
     link: Link
+    qualifiers: Qualifiers | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,199 @@
+"""Scopes: which mentions a cue says something of, and which of several cues counts."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from medlink.language.cues.matcher import Word
+from medlink.language.cues.tables import Cue, ScopeRules
+
+_FARTHEST = 80  # words and marks of the longest scope
+_SHORT = 3  # words of reach with which a cue of both sides looks back no farther than the comma before it
+_TIGHT = ("uncertain", "historical")  # with a reach, these take the next item of a list only where a word joins it
+_GAP = 8  # words between members of a list
+_ITEM = 2  # words before a mention that is an item of a list without a joining word
+_FIELD = {
+    "absent": "presence",
+    "uncertain": "presence",
+    "present": "presence",
+    "historical": "temporality",
+    "hypothetical": "temporality",
+    "family": "experiencer",
+    "other": "experiencer",
+}
+_RANK = {"absent": 0, "uncertain": 1}  # between cues that are equally near
+
+Place = tuple[int, int]
+"""The first of some words and the one behind them."""
+Said = dict[str, tuple[int, int, str]]
+"""What counts for each field: distance and rank of the cue, and what it says."""
+
+
+class Match(NamedTuple):
+    """Cues in a text that have one place, in two parts where they are a frame."""
+
+    cues: Sequence[Cue]
+    parts: tuple[Place, ...]
+
+    @property
+    def start(self) -> int:
+        """The first word."""
+        return self.parts[0][0]
+
+    @property
+    def end(self) -> int:
+        """The word behind the last."""
+        return self.parts[-1][1]
+
+    @property
+    def size(self) -> int:
+        """Words of the cue."""
+        return sum(end - start for start, end in self.parts)
+
+
+class Marked(NamedTuple):
+    """A text with its cues, in order and without overlap, and for each word whether a scope ends before it."""
+
+    words: Sequence[Word]
+    stops: Sequence[bool]
+    matches: Sequence[Match]
+    rules: ScopeRules
+
+
+def said_of(mentions: Sequence[Place], text: Marked) -> list[Said]:
+    """What the cues of a text say of mentions, which are given by their words, in order and each once."""
+    return _Scopes(mentions, text).said
+
+
+class _Scopes:
+    def __init__(self, mentions: Sequence[Place], text: Marked) -> None:
+        words, stops, matches, self._rules = text
+        self._mentions, self._words, self._stops = mentions, words, stops
+        self._starts = [start for start, _ in mentions]
+        self.said: list[Said] = [{} for _ in mentions]
+        self._counted = [0, *accumulate(not word.is_mark for word in words)]
+        covered = bytearray(len(words))
+        for start, end in mentions:
+            covered[start:end] = b"\1" * (end - start)
+        self._free = [
+            0,
+            *accumulate(not word.is_mark and not inside for word, inside in zip(words, covered, strict=True)),
+        ]
+        acting = [match for match in matches if not self._is_inside(match)]
+        ends = [match.parts[0] for match in acting if any(cue.reads == "end" for cue in match.cues)]
+        hard = [place for place, stop in enumerate(stops) if stop]
+        self._denials = [match.start for match in acting if any(cue.reads == "absent" for cue in match.cues)]
+        self._until = sorted({*hard, *(start for start, _ in ends), len(words)})
+        self._from = sorted({0, *hard, *(end for _, end in ends)})
+        for match in acting:
+            for cue in match.cues:
+                if cue.side:
+                    self._act(cue, match)
+
+    def _is_inside(self, match: Match) -> bool:
+        """Whether a part of a cue is a part of a mention ("Migraine without aura")."""
+        return any(
+            one[0] <= start and end <= one[1] and one[1] - one[0] > end - start
+            for start, end in match.parts
+            for one in self._mentions[max(0, bisect_right(self._starts, start) - 2) : bisect_right(self._starts, start)]
+        )
+
+    def _act(self, cue: Cue, match: Match) -> None:
+        if len(match.parts) > 1:
+            (_, start), (end, _) = match.parts
+            for number in self._ahead(cue, start, start - 1, end):
+                self._say(cue, number, min(self._distance(number, start), self._distance(number, end)))
+            if cue.side == "both":
+                self._back(cue, match.start, crossing=False)
+            return
+        ahead = 0
+        if cue.side in ("before", "both"):
+            until = self._until[bisect_left(self._until, match.end)]
+            for number in self._ahead(cue, match.end, match.start, until):
+                self._say(cue, number, self._distance(number, match.end))
+                ahead += 1
+        if cue.side in ("after", "both") or (not ahead and self._turns(cue, match)):
+            loose = cue.side == "after" or (not ahead and (cue.reach is None or cue.reach > _SHORT))
+            self._back(cue, match.start, crossing=loose)
+
+    def _turns(self, cue: Cue, match: Match) -> bool:
+        """Whether a cue that stands before mentions has only a colon before it and nothing behind ("Fever: no")."""
+        at = match.start - 1
+        nothing = match.end == len(self._words) or self._stops[match.end]
+        return cue.reads == "absent" and at >= 0 and self._words[at].low == ":" and nothing
+
+    def _ahead(self, cue: Cue, start: int, behind: int, until: int) -> Iterator[int]:
+        """Mentions from a place on, as far as the cue reaches: words are counted from it or from the mention before."""
+        anchor = start
+        for number in range(bisect_right(self._starts, behind), len(self._mentions)):
+            first, end = self._mentions[number]
+            if end <= start:
+                continue
+            if first >= until or first - start > _FARTHEST:
+                return
+            if cue.reach is not None and self._between(anchor, first) > cue.reach:
+                return
+            comma = self._last_comma(anchor, first)
+            far = self._between(anchor, first) > _GAP
+            if comma is not None and (far or not self._goes_on(cue, start, comma, first, until)):
+                return
+            yield number
+            anchor = max(anchor, end)
+
+    def _goes_on(self, cue: Cue, start: int, comma: int, first: int, until: int) -> bool:
+        """Whether what follows a comma is a member of the list that a cue begins, rather than a new finding.
+
+        It is one where a joining word follows, as in "no fever, cough or rash". In a list without such a word it stands
+        right behind the comma, and its other members have no cues of their own ("no fever, no cough, rash").
+        """
+        rest = {word.low for word in self._words[start : min(until, start + _FARTHEST)]}
+        if self._words[comma + 1].low in self._rules.grades and rest.isdisjoint(self._rules.either):
+            return False
+        if not rest.isdisjoint(self._rules.joins):
+            return True
+        if (cue.reach is not None and cue.reads in _TIGHT) or self._between(comma, first) > _ITEM:
+            return False
+        return cue.reads != "absent" or not self._each_denied(start)
+
+    def _each_denied(self, start: int) -> bool:
+        """Whether the clause of a denial has another one before or behind it."""
+        begin = self._from[bisect_right(self._from, start) - 1]
+        until = self._until[bisect_left(self._until, start)]
+        return bisect_left(self._denials, until) - bisect_left(self._denials, begin) > 1
+
+    def _back(self, cue: Cue, end: int, *, crossing: bool) -> None:
+        """Mentions before a place: over a comma only members of one list, or, where ``crossing``, the nearest."""
+        begin = self._from[bisect_right(self._from, end) - 1]
+        anchor, joined = end, False
+        for number in range(bisect_left(self._starts, end) - 1, -1, -1):
+            first, behind = self._mentions[number]
+            if first < begin or end - behind > _FARTHEST:
+                return
+            if cue.reach is not None and self._between(behind, anchor) > cue.reach:
+                return
+            joined = joined or any(word.low in self._rules.joins for word in self._words[behind:anchor])
+            if self._last_comma(behind, anchor) is not None:
+                whole = self._free[anchor] == self._free[begin]
+                if not (crossing if anchor == end else joined or whole):
+                    return
+            self._say(cue, number, self._between(behind, end))
+            anchor = min(anchor, first)
+
+    def _say(self, cue: Cue, number: int, distance: int) -> None:
+        field, said = _FIELD[cue.reads], self.said[number]
+        new = (distance, _RANK.get(cue.reads, 2), cue.reads)
+        said[field] = min(said.get(field, new), new)
+
+    def _distance(self, number: int, place: int) -> int:
+        """Words between a mention and a place."""
+        first, end = self._mentions[number]
+        return self._between(place, first) if first >= place else self._between(end, place)
+
+    def _between(self, start: int, end: int) -> int:
+        return self._counted[end] - self._counted[start] if end > start else 0
+
+    def _last_comma(self, start: int, end: int) -> int | None:
+        return next((place for place in range(end - 1, start - 1, -1) if self._words[place].low == ","), None)

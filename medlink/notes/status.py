@@ -1,0 +1,166 @@
+"""Whether what a note mentions is so: presence, time and person of each mention, by cues and their scopes.
+
+A cue acts on the mentions on its side as far as the clause goes (:mod:`medlink.notes.clauses`), up to a word that ends
+scopes, and no farther than its reach (:mod:`medlink.notes.scopes`). Words of a longer cue are no cues of their own, nor
+are those inside a mention. Of several cues that speak of one mention the nearest counts. What no cue says the section
+says (:mod:`medlink.notes.sections`). The idea is that of NegEx (Chapman 2001) and ConText (Harkema 2009).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, TypeVar
+
+from medlink.errors import ConfigError
+from medlink.language.cues import tables
+from medlink.language.cues.matcher import Phrases, Word, words
+from medlink.language.cues.tables import Cue, Frame
+from medlink.notes import clauses
+from medlink.notes.scopes import Marked, Match, Place, said_of
+from medlink.notes.sections import Sections
+from medlink.records import Qualifiers
+
+_GAP = 25  # words between the halves of a frame
+_V = TypeVar("_V")
+_Found = list[tuple[int, int, list[_V]]]
+"""First word, word behind the last, and values of the phrases in a text."""
+
+
+class StatusReader:
+    """Reads the notes of one language.
+
+    Raises:
+        InputError: a table of the language cannot be read.
+        ConfigError: its rules cannot be read.
+    """
+
+    def __init__(self, language: str) -> None:
+        self.cues, self.headings = tables.cues(language), tables.headings(language)
+        self.scopes = tables.scopes(language)
+
+    def read(self, text: str) -> ReadNote:
+        """A note with its clauses, cues and sections."""
+        return ReadNote(text, self)
+
+
+def status_reader(language: str, *, present_only: bool = False) -> StatusReader | None:
+    """What reads the notes of a language; ``None`` where it has no cues, as what is not read is not said to be there.
+
+    Raises:
+        ConfigError: the language has no cues, so that nobody knows which mentions are ``present_only``.
+    """
+    if tables.has_cues(language):
+        return StatusReader(language)
+    if present_only:
+        raise ConfigError(
+            f"present_only cannot be had in the language {language!r}, which has no cues",
+            remedy="leave present_only out, or give the language a cues.tsv (docs/status.md)",
+        )
+    return None
+
+
+def is_kept(qualifiers: Qualifiers | None, *, present_only: bool) -> bool:
+    """Whether a mention is one, by what :meth:`ReadNote.said_of` says of it, and is wanted."""
+    return qualifiers is not None and (qualifiers.is_present or not present_only)
+
+
+class ReadNote:
+    """A note, ready to say of any mention what its cues and sections say of it."""
+
+    def __init__(self, text: str, reader: StatusReader) -> None:
+        self._words = words(text)
+        self._starts = [word.start for word in self._words]
+        lines = clauses.line_starts(text, self._words)
+        whole = _found(reader.cues.whole, self._words)
+        firsts = _found(reader.cues.firsts, self._words)
+        seconds = _found(reader.cues.seconds, self._words)
+        layout = clauses.Layout(self._words, lines, *_dots(self._words, whole, firsts), reader.scopes)
+        stops = clauses.stops(layout)
+        self._sections = Sections(layout, stops, reader.headings)
+        for heading in self._sections.headings:
+            stops[heading.first] = True
+            if heading.end < len(lines) and lines[heading.end] and not clauses.opens_line(layout, heading.end):
+                stops[heading.end] = True
+        matches = [Match(found, ((start, end),)) for start, end, found in whole]
+        chosen = self._chosen([*matches, *self._frames(firsts, seconds)], stops)
+        self._marked = Marked(self._words, stops, chosen, reader.scopes)
+
+    def said_of(self, mentions: Sequence[tuple[int, int]]) -> list[Qualifiers | None]:
+        """What the note says of each mention, as :meth:`qualifiers`; ``None`` for one that lies inside a heading."""
+        said = zip(mentions, self.qualifiers(mentions), strict=True)
+        return [None if self._words and self._sections.in_heading(*self._place(*at)) else q for at, q in said]
+
+    def qualifiers(self, mentions: Sequence[tuple[int, int]]) -> list[Qualifiers]:
+        """What the note says of each mention, which is given by its characters, headings as everything else."""
+        if not self._words:
+            return [Qualifiers() for _ in mentions]
+        places = [self._place(*mention) for mention in mentions]
+        ordered = sorted(set(places))
+        said = dict(zip(ordered, said_of(ordered, self._marked), strict=True))
+        return [
+            self._qualified(place, {field: value for field, (*_, value) in said[place].items()}) for place in places
+        ]
+
+    def _qualified(self, place: Place, by_cues: dict[str, str]) -> Qualifiers:
+        section = self._sections.kind(place[0])
+        effect = tables.effects()[section]._asdict() if section else {}
+        values: dict[str, Any] = {**{field: value for field, value in effect.items() if value}, **by_cues}
+        return Qualifiers(**values, section=section)
+
+    def _place(self, start: int, end: int) -> Place:
+        """The words of a stretch of characters."""
+        first = max(bisect_right(self._starts, start) - 1, 0)
+        if self._words[first].end <= start and first + 1 < len(self._words):
+            first += 1
+        return first, max(bisect_left(self._starts, end), first + 1)
+
+    def _frames(self, firsts: _Found[Frame], seconds: _Found[int]) -> Iterator[Match]:
+        """Frames: a first half and the nearest second one of the same row behind it."""
+        counted = [0, *accumulate(not word.is_mark for word in self._words)]
+        behind: dict[int, list[Place]] = {}
+        for start, end, numbers in seconds:
+            for number in numbers:
+                behind.setdefault(number, []).append((start, end))
+        for start, end, frames in firsts:
+            for frame in frames:
+                halves = behind.get(frame.number, [])
+                at = bisect_left(halves, (end, end))
+                if at < len(halves) and counted[halves[at][0]] - counted[end] <= _GAP:
+                    yield Match([frame.cue], ((start, end), halves[at]))
+
+    def _chosen(self, matches: list[Match], stops: list[bool]) -> list[Match]:
+        """The longest matches of all, without overlap and each in one clause; of equals the closest, then the first."""
+        clause = list(accumulate(stops))
+        taken, chosen = bytearray(len(self._words)), []
+        for match in sorted(matches, key=lambda one: (-one.size, one.end - one.start, len(one.parts), one.parts)):
+            inside = clause[match.start] == clause[match.end - 1]
+            if inside and not any(taken[place] for part in match.parts for place in range(*part)):
+                chosen.append(match)
+                for start, end in match.parts:
+                    taken[start:end] = b"\1" * (end - start)
+        return sorted(chosen, key=lambda one: one.parts)
+
+
+def _found(phrases: Phrases[_V], text: list[Word]) -> _Found[_V]:
+    """All phrases in a text."""
+    return [(start, end, values) for start in range(len(text)) for end, values in phrases.at(text, start)]
+
+
+def _dots(text: list[Word], whole: _Found[Cue], firsts: _Found[Frame]) -> tuple[set[int], set[int]]:
+    """Dots that are of a cue and end no sentence, and the ends of cues that speak of what follows.
+
+    The dots are those inside a cue, and the last of one that speaks of what follows. A cue behind a colon speaks of
+    what is before it ("Fever: no").
+    """
+    dots, ends = set[int](), set[int]()
+    for start, end, cues in whole:
+        opens = any(cue.side == "before" for cue in cues)
+        if opens and (start == 0 or text[start - 1].low != ":"):
+            ends.add(end)
+        last = end if opens or any(cue.reads == "pseudo" for cue in cues) else end - 1
+        dots.update(place for place in range(start, last) if text[place].low in ".?")
+    for start, end, _ in firsts:
+        dots.update(place for place in range(start, end) if text[place].low in ".?")
+    return dots, ends

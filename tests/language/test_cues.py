@@ -1,0 +1,132 @@
+"""Tables of cues and headings: phrases, rows, and the errors of rows that cannot be read."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import InputError
+from medlink.language.cues.matcher import Phrases, variants, words
+from medlink.language.cues.tables import cue_rows, cues, effects, has_cues, headings, scopes
+from medlink.language.languages import VARIABLE, language_data
+
+HEADER = "cue\treads\tside\treach\tsource\texample\n"
+
+
+def found(phrase: str, text: str) -> bool:
+    """Whether a text is a phrase."""
+    phrases: Phrases[int] = Phrases()
+    phrases.add(phrase, 1)
+    said = words(text)
+    return (len(said), [1]) in phrases.at(said, 0)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text", "expected"),
+    [
+        ("kein[e|er|]", "KEINER", True),
+        ("kein[e|er|]", "keinen", False),
+        ("v.[ |]a.", "V. A.", True),
+        ("V.[ |]a.", "V.A.", True),
+        ("V.[ |]a.", "v.a.", False),
+        ("Z.[ |]n.", "z.N.", False),
+        ("doesn't have", "doesn’t have", True),
+        ("möglich", unicodedata.normalize("NFD", "Möglich"), True),
+        ("möglich", "mög\u00adlich", True),
+        ("HIV[ |-]negativ", "HIV-negativ", True),
+        ("nicht [|mehr ]da", "nicht da", True),
+        ("r/o", "R/O", True),
+    ],
+)
+def test_phrases(phrase: str, text: str, expected: bool) -> None:
+    assert found(phrase, text) is expected
+
+
+def test_words_keep_their_offsets() -> None:
+    text = "V.a. Sepsis (?), ha\u0308tte_x"
+    assert "".join(text[word.start : word.end] for word in words(text)) == text.replace(" ", "")
+    assert [word.is_mark for word in words("a, 1.")] == [False, True, False, True]
+
+
+def test_phrases_of_one_text_are_all_found() -> None:
+    phrases: Phrases[str] = Phrases()
+    for phrase in ("no", "no evidence of", "no"):
+        phrases.add(phrase, phrase)
+    assert list(phrases.at(words("no evidence of it"), 0)) == [(1, ["no", "no"]), (3, ["no evidence of"])]
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_no_cue_stands_twice(language: str) -> None:
+    """Rows are in order, have a source, and share no phrase."""
+    path = language_data(language).table("cues")
+    assert path is not None
+    seen: dict[tuple[str, ...], str] = {}
+    rows = [row for _, row in cue_rows(path)]
+    assert [row["cue"] for row in rows] == sorted(row["cue"] for row in rows)
+    assert all(row["source"] for row in rows)
+    for row in rows:
+        for variant in variants(row["cue"]):
+            key = tuple(word.text for word in words(variant))
+            assert seen.setdefault(key, row["cue"]) == row["cue"]
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_shipped_tables(language: str) -> None:
+    assert has_cues(language)
+    assert cues(f"{language}-XX") is cues(language)
+    assert headings(language) is headings(language)
+    assert scopes(language).joins > scopes(language).either - {"y/o", "and/or", "either"}
+    table = language_data(language).table("cues")
+    assert table is not None
+    examples = [row for _, row in cue_rows(table) if row["example"]]
+    assert len(examples) > 300
+
+
+def test_effects_say_why() -> None:
+    from medlink.language.languages import SHIPPED
+
+    assert all(entry["reason"] for entry in json.loads((SHIPPED / "sections.json").read_text("utf-8")).values())
+    assert effects()["family_history"].experiencer == "family"
+    assert {kind for kind, effect in effects().items() if effect.temporality} == {"past_history", "prevention", "risk"}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("kein\tgone\tbefore\t\ts\t", "reads is 'gone', one of absent, "),
+        ("kein\t\tbefore\t\ts\t", "reads is empty"),
+        ("kein\tabsent\tleft\t\ts\t", "side is 'left', one of before, after, both, around expected"),
+        ("aber\tend\tbefore\t\ts\t", "side is 'before', one of nothing expected"),
+        ("kein\tabsent\tbefore\tfew\ts\t", "the reach is 'few', a number of words or nothing expected"),
+        ("kein\tabsent\taround\t\ts\t", "'kein' is no cue of that side"),
+        ("a … b … c\tabsent\taround\t\ts\t", "'a … b … c' is no cue of that side"),
+        ("\tabsent\tbefore\t\ts\t", "'' is no cue of that side"),
+    ],
+)
+def test_a_wrong_row_is_named(row: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "it").mkdir()
+    (tmp_path / "it" / "cues.tsv").write_text(f"{HEADER}non\tabsent\tbefore\t\tuso\t\n{row}\n", "utf-8")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(InputError) as error:
+        cues("it")
+    assert message in str(error.value)
+    assert "cues.tsv" in str(error.value)
+    assert "3" in str(error.value)
+
+
+def test_a_wrong_heading_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "it").mkdir()
+    (tmp_path / "it" / "sections.tsv").write_text("heading\tkind\tsource\nanamnesi\tstory\tuso\n", "utf-8")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(InputError, match="kind is 'story', one of complaint, "):
+        headings("it")
+
+
+def test_a_language_without_tables_has_none() -> None:
+    assert not has_cues("fr")
+    assert list(cues("fr").whole.at(words("pas de fièvre"), 0)) == []
+    assert list(headings("fr").at(words("Diagnostic"), 0)) == []
+    assert scopes("fr").joins == frozenset()
