@@ -54,7 +54,7 @@ class Overlap(NamedTuple):
         fewer: the same of the mention.
         opposed: whether a word of the one is the opposite of one of the other.
         lacks: whether the mention says a finding, or what makes one, and the name none (*loss of neurons*, *neuron*).
-        adds: whether the name says one and the mention none (*abnormal ECG*, *ECG*).
+        adds: whether the name says one and the mention nothing but other things (*abnormal ECG*, *ECG*).
     """
 
     mention: NDArray[np.float32]
@@ -143,16 +143,16 @@ class SaidNames:
         return self._of_kinds(("finding", "change"))
 
     @cached_property
-    def _vague(self) -> NDArray[np.bool_]:
-        """Which features are of no known kind."""
-        return self._of_kinds(("",))
+    def _may_find(self) -> NDArray[np.bool_]:
+        """Which features say a finding, or are of no known kind."""
+        return self._finds | self._of_kinds(("",))
 
-    def _findings(
-        self, pair: NDArray[np.int64], feature: NDArray[np.int64], count: int
-    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which of so many pairs have a feature that says a finding, and which have one that may."""
-        finds = self._finds[feature]
-        return _marked(pair, finds, count), _marked(pair, finds | self._vague[feature], count)
+    @cached_property
+    def _things(self) -> NDArray[np.bool_]:
+        """Which features are no finding, nor part of a name of one without a word that says so (*short of breath*)."""
+        return self._of_kinds(
+            ("body", "function", "substance", "organism", "procedure", "person", "circumstance", "measure")
+        )
 
     def _of_kinds(self, kinds: Collection[str]) -> NDArray[np.bool_]:
         found = np.array([kind in kinds for kind in self.forms.kinds], dtype=bool)
@@ -228,9 +228,12 @@ class SaidNames:
         covers = _covered(named.slot, named.share * in_mention, len(named.owner))
         weight = asked.weight[slot]
         opposed = _marked(pair_of[which], self._opposed(own, other) & ~in_name, pairs)
-        # a word of no known kind may be a finding
-        finds, may_find = self._findings(pair_of[which], asked.feature[at], pairs)
-        name_finds, name_may_find = self._findings(named.owner[named.slot], named.feature, pairs)
+        told, name_told, in_pair = asked.feature[at], named.feature, named.owner[named.slot]
+        # what a word means counts, not what its parts do
+        meant = (asked.share[at] == 1) | ~_marked(which, asked.share[at] == 1, len(slot))[which]
+        finds = _marked(pair_of[which], self._finds[told], pairs)
+        may_find = _marked(pair_of[which], meant & ~self._things[told], pairs)
+        name_finds, name_may_find = (_marked(in_pair, such[name_told], pairs) for such in (self._finds, self._may_find))
         return Overlap(
             _share(pair_of, weight, covered, pairs),
             _share(named.owner, named.weight, covers, pairs),

@@ -208,7 +208,8 @@ def test_the_recipe_of_the_builtin_encoder(kb: Path, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     shutil.copy(kb, "names.sqlite")
     shutil.copy(kb, "all.sqlite")
-    assert [command[1] for command in commands] == ["names", "static", "static", "average"]
+    shutil.copy(kb, "siblings.sqlite")
+    assert [command[1] for command in commands] == ["names", "static", "average"]
     for command in commands:
         tiny = ["--epochs", "1", "--hard-epochs", "0"] if command[1] == "static" else []
         CliRunner().invoke(app, [*command, *tiny], catch_exceptions=False)
@@ -220,7 +221,7 @@ def test_the_recipe_of_the_builtin_encoder(kb: Path, tmp_path: Path, monkeypatch
         recipe, shape = StaticRecipe(**given(options, StaticRecipe)), StaticConfig(**given(options, StaticConfig))
         assert {**shape.to_dict(), **stated["shape"]} == shape.to_dict()
         assert stated["loss"].endswith(f"temperature {recipe.temperature}")
-        for name in ("batch_size", "learning_rate", "warmup", "seed"):
+        for name in ("batch_size", "learning_rate", "warmup", "coarse_share", "coarse_temperature", "seed"):
             assert getattr(recipe, name) == stated[name]
         runs.append({name: getattr(recipe, name) for name in stated["runs"][0] if name != "minutes"})
     assert runs == [{name: value for name, value in run.items() if name != "minutes"} for run in stated["runs"]]

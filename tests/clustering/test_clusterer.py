@@ -120,7 +120,7 @@ def test_summary() -> None:
 
 
 def test_options_change_the_output() -> None:
-    assert len(cluster(threshold=0.95).clusters) > len(cluster().clusters) > len(cluster(threshold=0.3).clusters)
+    assert len(cluster(threshold=0.95).clusters) > len(cluster().clusters) > len(cluster(threshold=0.1).clusters)
     copies = [f"{a}fever{b}" for a in ("", "high ", "low ", "mild ") for b in ("", " attack", " episode", " bout")]
     assert groups(cluster(copies, neighbours=1)) != groups(cluster(copies))
     steps: list[str] = []

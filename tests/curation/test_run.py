@@ -80,7 +80,7 @@ GERMAN = (
 @pytest.mark.parametrize("language", ["", "de"])
 def test_the_page_names_concepts_in_the_language_of_the_list(language: str, demo_path: Path, tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_text(GERMAN.format(language), "utf-8")
-    found = cluster_list(tmp_path / "terms.tsv", bundle=demo_path, report=tmp_path / "page.html", known_at=0.7)
+    found = cluster_list(tmp_path / "terms.tsv", bundle=demo_path, report=tmp_path / "page.html", known_at=0.9)
     given = data(Page(tmp_path / "page.html"))
     fields = given["fields"]["cluster"]
     rows = [dict(zip(fields, row, strict=True)) for row in given["clusters"]]

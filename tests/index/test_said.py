@@ -98,7 +98,7 @@ def test_pairs_of_several_mentions(said: SaidNames) -> None:
     assert found.mention.round(2).tolist()[:3] == [1, 1, 0]
     assert 0 < found.mention[3] < 1
     nothing = said.overlap(asked, np.zeros(0, np.int64), said.of(np.zeros(0, np.int64)))
-    assert [len(column) for column in nothing] == [0] * 5
+    assert [len(column) for column in nothing] == [0] * 7
 
 
 def test_later_names_have_the_weights_of_the_first(said: SaidNames, tmp_path: Path) -> None:
