@@ -94,22 +94,28 @@ class SharedNames:
         wanted = [i for i, same in enumerate(shares) if len(same) > 1]
         if contexts is not None and wanted:
             self._weigh(shares, wanted, mentions, contexts)
-        self._order(shares, wanted, mentions)
+        self._order(shares, wanted, mentions, ranked)
         return shares
 
-    def _order(self, shares: list[Shares], wanted: Sequence[int], mentions: Sequence[Mention]) -> None:
-        """Put the greatest share first; of equal ones that of the concept whose names lie nearer to the mention.
+    def _order(
+        self,
+        shares: list[Shares],
+        wanted: Sequence[int],
+        mentions: Sequence[Mention],
+        ranked: Sequence[Sequence[Ranked]],
+    ) -> None:
+        """Put the greatest share first; of equal ones that of the concept whose other names lie nearer to the shared.
 
         An abbreviation is like no other name; there the concept with more names is first, as the better known.
         """
-        texts = [mentions[i].text for i in wanted]
-        vectors = self.bundle.encoder.encode(texts) if wanted else ()
-        for i, text, vector in zip(wanted, texts, vectors, strict=True):
-            same, index = shares[i], self.bundle.index
+        index = self.bundle.index
+        for i in wanted:
+            same = shares[i]
             concepts = np.array([one.concept for one in same])
-            if is_short(text):
+            if is_short(mentions[i].text):
                 likelier = index.name_counts(concepts)
             else:
+                vector = index.vectors(np.array([ranked[i][0].name]))[0]
                 likelier = np.round((index.means(concepts).astype(np.float32) * vector).sum(axis=1), 4)
             order = np.lexsort((concepts, -likelier, np.array([-one.share for one in same]))).tolist()
             shares[i] = tuple(same[at] for at in order)

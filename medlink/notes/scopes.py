@@ -122,7 +122,8 @@ class _Scopes:
     def _turns(self, cue: Cue, match: Match) -> bool:
         """Whether a cue that stands before mentions has only a colon before it and nothing behind ("Fever: no")."""
         at = match.start - 1
-        nothing = match.end == len(self._words) or self._stops[match.end]
+        behind = match.end + (match.end < len(self._words) and self._words[match.end].low in ".,;")
+        nothing = behind == len(self._words) or self._stops[behind]
         return cue.reads == "absent" and at >= 0 and self._words[at].low == ":" and nothing
 
     def _ahead(self, cue: Cue, start: int, behind: int, until: int) -> Iterator[int]:

@@ -96,6 +96,15 @@ def test_sentences_of_our_own(language: str) -> None:
         ("de", "Die Patientin hat <Husten>, <Fieber|absent> wird verneint."),
         ("de", "Z.n. <Herzinfarkt|historical> 2010, arterielle <Hypertonie>, <Diabetes>"),
         ("en", "No rales, Heart: <murmur>."),
+        # a word that says that a finding is there ends a list
+        ("de", "Kein Anhalt für <Pneumonie|absent>, weiterhin <Dyspnoe>."),
+        ("de", "Keine <Dyspnoe|absent>, zuletzt <Husten>."),
+        ("en", "No <fever|absent>, has <cough>."),
+        ("es", "Sin <fiebre|absent>, persiste <tos>."),
+        # an answer behind a colon
+        ("en", "<Fever|absent>: no. <Cough>: yes."),
+        ("en", "<Fever|absent>: no, <cough>: yes."),
+        ("es", "<Fiebre|absent>: no. <Tos>: sí."),
         # the nearest cue counts, a longer one swallows its parts, one inside a mention is none
         ("en", "No <fever|absent>, possible <sepsis|uncertain>."),
         ("en", "No <fever|absent>, complains of <cough>, denies <chills|absent>."),

@@ -138,7 +138,8 @@ def _cues(path: Path | None) -> Cues:
     if path is None:
         return found
     for number, row in cue_rows(path):
-        cue = Cue(row["reads"], row["side"], int(row["reach"]) if row["reach"] else None)  # type: ignore[arg-type]
+        reach = int(row["reach"]) if row["reach"] else None
+        cue = Cue(row["reads"], row["side"], reach)  # type: ignore[arg-type]  # cue_rows has checked both
         first, _, second = row["cue"].partition(_BETWEEN)
         if second:
             found.firsts.add(first, Frame(number, cue))
