@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from medlink.errors import BundleError, ConfigError
 from medlink.index.arrays import Array
 from medlink.index.dictionary import Match
+from medlink.index.heard import Heard, Place, places_of_names
 from medlink.index.keys import Keys
 from medlink.index.names import Entries, Entry, Filter, Positions, Selection, Selections, tags_of
 from medlink.index.part import NEAR, Part
 from medlink.index.said import Overlap, Slots
+from medlink.language.lexicon.forms import Forms
 from medlink.language.tags import wanted as is_wanted
 from medlink.language.text import Inflector, normalise
 from medlink.models import Encoder
@@ -340,6 +342,26 @@ class ConceptIndex:
                 column[here] = values
             left = left[rows < 0]
         return Overlap(*columns)
+
+    def _attributes(self, part: Part, rows: Array) -> Array:
+        words = np.array([norm.count(" ") + 1 for norm in part.names.norms.many(rows)], dtype=np.int64)
+        return self.parts[0].said.attributes(part.said.of(rows), words)
+
+    @property
+    def forms(self) -> Forms:
+        """The forms of the lexicon by which names and texts are read."""
+        return self.parts[0].said.forms
+
+    def places_of_names(self, heard: Heard, selection: Selections | None = None) -> set[Place]:
+        """Every place of a running text that says a name of the selection by its word families."""
+        found = set[Place]()
+        for part, selected in self._with(selection):
+            found |= places_of_names(heard, part.said, None if selected is None else selected.rows)
+        return found
+
+    def attributes(self, names: Keys) -> NDArray[np.bool_]:
+        """Which names say qualities, times or measures alone (*left*, *mild*), and so no thing ``(n,)``."""
+        return self._collect(names, self.parts, "rows", self._attributes)
 
     def by_words(
         self, asked: Slots, mentions: Positions, k: int, selection: Selections | None = None

@@ -27,7 +27,7 @@ from medlink.language.lexicon.forms import Forms, shipped_forms
 from medlink.models import Encoder
 from medlink.records import Name, SemanticType
 
-FORMAT = 4
+FORMAT = 5
 """Version of the folder layout."""
 NEAR = 8
 """Nearest other names that are kept for every name."""

@@ -66,7 +66,18 @@ class Overlap(NamedTuple):
     adds: NDArray[np.bool_]
 
 
-def _features(word: Word, unknown: int) -> list[tuple[int, float]]:
+def save_anchors(folder: Path, slots: Slots, width: int) -> None:
+    """Write by each feature the names whose heaviest slot has it: who has not said that slot has not said the name."""
+    order = np.lexsort((-slots.weight, slots.owner))
+    anchors = np.zeros(len(order), dtype=bool)
+    anchors[order[np.diff(slots.owner[order], prepend=-1) != 0]] = True
+    held = anchors[slots.slot]
+    pairs = np.unique(np.stack([slots.feature[held], slots.owner[slots.slot[held]]]), axis=1)
+    save_array(folder, "anchor.ends", np.searchsorted(pairs[0], np.arange(width + 1)))
+    save_array(folder, "anchor.values", pairs[1].astype(np.int32))
+
+
+def features_of(word: Word, unknown: int) -> list[tuple[int, float]]:
     """The features of a word with their shares."""
     found = dict.fromkeys(word.meanings, 1.0)
     for part in word.parts:
@@ -90,7 +101,7 @@ def _slots(said: Iterable[Said], unknown: int, weights: Array | None) -> Slots:
         for at, word in enumerate(one.words):
             if not word.function and len(place) < _MOST:
                 place[at] = len(owner)
-                for one_feature, one_share in _features(word, unknown):
+                for one_feature, one_share in features_of(word, unknown):
                     slots.append(len(owner))
                     told.append(one_feature)
                     shares.append(one_share)
@@ -131,6 +142,7 @@ class SaidNames:
         self._weight, self._feature, self._share, self._weights = (
             open_array(folder, name) for name in ("slot_weight", "said_feature", "said_share", "said_weight")
         )
+        self.anchors = Groups.open(folder, "anchor")
 
     @cached_property
     def forms(self) -> Forms:
@@ -153,6 +165,17 @@ class SaidNames:
         return self._of_kinds(
             ("body", "function", "substance", "organism", "procedure", "person", "circumstance", "measure")
         )
+
+    @cached_property
+    def _is_thing(self) -> NDArray[np.bool_]:
+        """Which features are more than what another word is of: its quality, time, measure."""
+        return ~self._of_kinds(("quality", "general", "measure", "circumstance"))
+
+    def attributes(self, named: Slots, words: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of some names ``(n,)``, of so many ``words (n,)`` each, have none for a thing, and none that says
+        nothing: *uña* looks like an article."""
+        every: NDArray[np.bool_] = np.bincount(named.owner, minlength=len(words)) == words
+        return every & ~_marked(named.owner[named.slot], self._is_thing[named.feature], len(words))
 
     def _of_kinds(self, kinds: Collection[str]) -> NDArray[np.bool_]:
         found = np.array([kind in kinds for kind in self.forms.kinds], dtype=bool)
@@ -188,6 +211,7 @@ class SaidNames:
         save_array(folder, "said_feature", slots.feature.astype(np.int32))
         save_array(folder, "said_share", slots.share.astype(np.float16))
         save_array(folder, "said_weight", weights)
+        save_anchors(folder, slots._replace(weight=weight), len(weights))
         return cls(folder)
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:

@@ -169,6 +169,16 @@ def _parts(word: str) -> Sequence[str]:
     return found
 
 
+def exact_words(text: str, language: str) -> list[Token]:
+    """The words of a running text in their exact form, as :func:`normalise` parts them, without what is elided.
+
+    >>> [tuple(token) for token in exact_words("Crohn's Typ-2, Ödem", "de")]
+    [(0, 7, 'crohn'), (8, 11, 'typ'), (12, 13, '2'), (15, 19, 'odem')]
+    """
+    found = _words(text, _elided(language_data(language)))
+    return [Token(start, end, part) for start, end, word in found for part in normalise(word).split()]
+
+
 class _Spelling:
     """Spelling and stems of one language; it remembers no word, and neither does its stemmer."""
 

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,9 +36,20 @@ _SHOWN = 65_536  # concepts whose id, preferred name and types are kept, for eac
 
 # A mention as it is linked, and the context where the ranker looks at it.
 _Key = tuple[str, str | None, str | None]
-# A distinct list of candidates: number of the distinct mention, language, and how concepts share the score.
-_Wanted = tuple[int, str | None, Shares]
+# A distinct list of candidates: number of the distinct mention, language, how concepts share the score, and what score
+# the text gives to the best.
+_Wanted = tuple[int, str | None, Shares, float | None]
 _ALONE = Holder(0.0, 1.0)  # what stands for a concept that shares no score
+
+
+class Best(NamedTuple):
+    """The concept that ranks first for a mention, its score, and its id."""
+
+    ranked: Ranked
+    score: float
+    concept_id: str
+
+
 # Id, preferred name and semantic types of a concept.
 _Shown = tuple[str, str | None, tuple[str, ...]]
 
@@ -70,7 +81,7 @@ class Linker:
         self.options = LinkOptions(**options)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.kb, self.index = self.bundle.kb, self.bundle.index
-        self._selection = self.index.select(self.options.filter)
+        self.selection = self.index.select(self.options.filter)
         self._remembered: dict[bytes, list[Ranked]] = {}
         self._shown: dict[str | None, dict[float, _Shown]] = {}
         fitted = self.bundle.manifest["calibration"]
@@ -114,16 +125,47 @@ class Linker:
         keys: list[_Key] = [(m.text, m.language, context) for m, context in zip(asked, around, strict=True)]
         distinct = dict(zip(keys, asked, strict=True))
         numbers = {key: i for i, key in enumerate(distinct)}
-        ranked = self._ranked(distinct, max(WIDTH, 2 * options.k))
+        ranked = self._ranked(distinct, self._width(options.k))
         shares = self.decision.shares(asked, contexts, [ranked[numbers[key]] for key in keys])
         # Mentions of one key differ in their candidates only where their contexts share out the score differently.
-        wanted = [(numbers[key], key[1], share) for key, share in zip(keys, shares, strict=True)]
+        likely = [mention.likely if isinstance(mention, Mention) else None for mention in mentions]
+        columns = zip(keys, shares, likely, strict=True)
+        wanted: list[_Wanted] = [(numbers[key], key[1], share, judged) for key, share, judged in columns]
         named = self._candidates({which: _ordered(ranked[which[0]], which[2], options.k) for which in wanted})
         links = []
         for given, which in zip(mentions, wanted, strict=True):
             text, expanded = (given.text, given.expanded) if isinstance(given, Mention) else (given, None)
             links.append(Link(text, *named[which], expanded))
         return links
+
+    def best(self, mentions: Sequence[Mention]) -> list[Best | None]:
+        """For each mention the concept that ranks first and its score, before names of several concepts are told apart.
+
+        That is what a reader of notes needs to know of stretches of text of which few are mentions. What is found is
+        remembered for :meth:`link`. ``None`` where there is no candidate.
+        """
+        asked = [self._asked(mention) for mention in mentions]
+        distinct: dict[_Key, Mention] = {(mention.text, mention.language, None): mention for mention in asked}
+        firsts = [ranked[0] if ranked else None for ranked in self._ranked(distinct, self._width(self.options.k))]
+        known = [one for one in firsts if one is not None]
+        languages = [key[1] for key, one in zip(distinct, firsts, strict=True) if one is not None]
+        ids = self.index.concept_ids(np.array([one.concept for one in known]))
+        scored = iter(zip(known, self._scores(known, languages), ids, strict=True))
+        found = {key: None if one is None else Best(*next(scored)) for key, one in zip(distinct, firsts, strict=True)}
+        return [found[mention.text, mention.language, None] for mention in asked]
+
+    @staticmethod
+    def _width(k: int) -> int:
+        return max(WIDTH, 2 * k)
+
+    def _scores(self, ranked: Sequence[Ranked], languages: Sequence[str | None]) -> list[float]:
+        """Scores of concepts, as if no other one had their names."""
+        named = np.array([one.route <= INFLECTED for one in ranked], dtype=bool)
+        rank, margin = (np.array([getattr(one, kind) for one in ranked], dtype=float) for kind in ("rank", "margin"))
+        adds = np.array([one.adds for one in ranked], dtype=bool)
+        likeliest = np.where(adds, _OF_ANOTHER_KIND, 1.0)
+        scores: list[float] = np.minimum(self.calibration.score(rank, margin, named, languages), likeliest).tolist()
+        return scores
 
     def _asked(self, mention: str | Mention) -> Mention:
         """A mention as it is linked: its long form where there is one, its language as the knowledge base writes it."""
@@ -150,9 +192,9 @@ class Linker:
             mentions = [distinct[key] for key in keys]
             texts, languages, contexts = map(list, zip(*keys, strict=True))
             known = [None if mention.found is None else mention.found.rows for mention in mentions]
-            evidence = gather(Asked(self.index, self.bundle.encoder, texts, languages, self._selection, width, known))
+            evidence = gather(Asked(self.index, self.bundle.encoder, texts, languages, self.selection, width, known))
             rank = self.ranker.rank(mentions, None if None in contexts else contexts, evidence)
-            ranked = best_names(self.index, evidence, rank, languages, self._selection)
+            ranked = best_names(self.index, evidence, rank, languages, self.selection)
             found.update(zip(batch, ranked, strict=True))
             self._remembered.update(zip(batch, ranked, strict=True))
         while len(self._remembered) > _REMEMBERED:
@@ -162,16 +204,11 @@ class Linker:
     def _candidates(self, ordered: dict[_Wanted, list[Ranked]]) -> dict[_Wanted, tuple[tuple[Candidate, ...], Status]]:
         """Candidates with their scores and names, and what is decided about them, of all wanted lists at once."""
         flat = [one for ranked in ordered.values() for one in ranked]
-        named = np.array([one.route <= INFLECTED for one in flat], dtype=bool)
-        rank, margin = (np.array([getattr(one, kind) for one in flat], dtype=float) for kind in ("rank", "margin"))
-        languages = [language for (_, language, _), ranked in ordered.items() for _ in ranked]
-        adds = np.array([one.adds for one in flat], dtype=bool)
-        likeliest = np.where(adds, _OF_ANOTHER_KIND, 1.0)
-        scores = np.minimum(self.calibration.score(rank, margin, named, languages), likeliest).tolist()
+        scores = self._scores(flat, [language for (_, language, *_), ranked in ordered.items() for _ in ranked])
         texts = self.index.describe(np.array([one.entry for one in flat], dtype=np.int64))
         described = iter(zip(flat, scores, *texts, strict=True))
         concepts: dict[str | None, set[float]] = {}
-        for (_, language, shares), ranked in ordered.items():
+        for (_, language, shares, _), ranked in ordered.items():
             asked = concepts.setdefault(language, set())
             asked.update([one.concept for one in ranked])
             if shares:
@@ -180,10 +217,14 @@ class Linker:
         out: dict[_Wanted, tuple[tuple[Candidate, ...], Status]] = {}
         for which, ranked in ordered.items():
             held, show = {holder.concept: holder for holder in which[2]}, shown[which[1]]
-            candidates, ceiling, best = [], 1.0, 0.0
-            for one, score, text, language, source in islice(described, len(ranked)):
+            candidates: list[Candidate] = []
+            ceiling, best, factor = 1.0, 0.0, 1.0
+            for one, plain, text, language, source in islice(described, len(ranked)):
                 concept_id, preferred, types = show[one.concept]
                 _, share, same = held.get(one.concept, _ALONE) if held else _ALONE
+                if not candidates and which[3] is not None:
+                    factor = which[3] / max(plain, 1e-9)
+                score = plain * factor
                 best = best or score
                 # what ranks lower is never the likelier link, however many concepts share the best name
                 ceiling = min(score * share, ceiling)

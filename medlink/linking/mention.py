@@ -12,10 +12,12 @@ class Mention:
     """A stretch of text to link.
 
     ``expanded`` is the long form of an abbreviation where the text gives one: it is linked in place of ``text``.
-    ``found`` is what :meth:`medlink.index.ConceptIndex.find` found there: ``text`` is not looked up again.
+    ``found`` is what :meth:`medlink.index.ConceptIndex.find` found there: ``text`` is not looked up again. ``likely``
+    is how likely its best concept is right where that was judged by the text around it: the score of that concept.
     """
 
     text: str
     language: str | None = None
     expanded: str | None = None
     found: Match | None = None
+    likely: float | None = None

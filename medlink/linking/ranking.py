@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -71,7 +71,8 @@ class Ranked:
     """The best name of one concept for one mention: keys of both, and the address of the entry.
 
     ``margin`` is by how much the best other name of another concept ranks lower; ``adds`` says that the name is of a
-    finding and the mention is not.
+    finding and the mention is not. The first of a mention has its ``measures``
+    (:data:`medlink.linking.measures.FEATURES`).
     """
 
     concept: float
@@ -82,6 +83,7 @@ class Ranked:
     preferred: bool
     route: int
     adds: bool
+    measures: tuple[float, ...] | None = None
 
 
 def best_names(
@@ -126,8 +128,10 @@ def best_names(
         (evidence.overlap.adds & ~evidence.named)[at],
     )
     found: list[list[Ranked]] = [[] for _ in languages]
-    for i, *values in zip(mention[best].tolist(), *(column.tolist() for column in columns), strict=True):
-        found[i].append(Ranked(*values))
+    pairs = zip(mention[best].tolist(), at.tolist(), *(column.tolist() for column in columns), strict=True)
+    for i, pair, *values in pairs:
+        one = Ranked(*values)
+        found[i].append(one if found[i] else replace(one, measures=tuple(evidence.features[pair].tolist())))
     return found
 
 

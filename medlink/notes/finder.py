@@ -1,138 +1,167 @@
-"""``MentionFinder``: mentions by longest match with the names of an index, and what the linker is told of them."""
+"""``MentionFinder``: the mentions of notes, and what the linker is told of them.
+
+Stretches of a note that may be mentions (:mod:`medlink.notes.names`, :mod:`medlink.index.heard`,
+:mod:`medlink.notes.windows`) are linked, and by the links and the words around them it is decided which are mentions
+(:mod:`medlink.notes.choice`).
+"""
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
-from collections.abc import Collection
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+import numpy as np
 from spacy.tokens import Doc
 
-from medlink.index import ConceptIndex, Filter
-from medlink.index.dictionary import Match
-from medlink.language.languages import language_data
-from medlink.language.tags import base
-from medlink.language.text import same_letters
-from medlink.linking import Mention
-from medlink.notes.abbreviations import Place
+from medlink.index import Bundle
+from medlink.index.heard import Heard, hear
+from medlink.index.heard import Place as Words
+from medlink.language.languages import stop_words
+from medlink.language.lexicon import Abbreviation
+from medlink.language.lexicon.reading import FamilyReader
+from medlink.language.lexicon.shorthand import Shorthand
+from medlink.linking import Linker, Mention
+from medlink.notes.abbreviations import LongForms, Place
+from medlink.notes.choice import Choice, Found, Judged, Stretch, shipped_choice
+from medlink.notes.names import SHORT, NameFinder, Names
 from medlink.notes.options import FinderOptions
+from medlink.notes.windows import open_windows
 
-Mentions = dict[Place, Match | None]
-"""Mentions by their token offsets, with the names of the index they are; ``None`` where these are to be looked up."""
-_SHORT = 3  # letters of a name that counts in upper case alone: as a rule it is an abbreviation
-_FOREIGN = 6  # letters of a single word of another language's names: shorter ones mean other things elsewhere
-# A plus behind a word is meaning in a name ("CD4+"); in a note it may say that a finding is there ("Fieber+"). Formulas
-# are short, or in capitals.
-_SIGN = re.compile(r"(?<![^\W_])((?:[^\W\d_][\u0300-\u036f]*){4,})\+(?![^\W_])")
-_FORMULA = 5  # letters of the longest word in capitals that may be a formula ("NADPH+")
-_TITLE = 60  # characters before a mention in which a title is looked for
 _AROUND = 200  # characters of context on each side
 
 
-_Matches = dict[str, Match]  # all matches at one stretch of text, by language
+# Kinds of abbreviations that stand for nothing that a terminology of findings, drugs or procedures has.
+_NO_MENTION = frozenset(("text", "dose", "unit", "person", "place"))
+
+
+Mentions = dict[Place, Found]
+"""Mentions by their token offsets, in order and without overlap."""
+_FOUND = Found()
 
 
 class MentionFinder:
-    """Find the names of an index in a tokenised text, inflected forms included: the longest, between equals the first.
+    """Find the mentions of notes of one language.
 
     Args:
-        index: names to look for.
-        language: language of the texts, BCP 47. Names of its regions, and names without a language, are its own.
-        stop_words: words, in lower case, that are no mention on their own.
+        bundle: whose names are looked for.
+        language: language of the notes, BCP 47.
         options: further options; their ``language`` is not looked at.
+        choice: what decides which stretches are mentions; the weights that ship when left out.
     """
 
     def __init__(
-        self,
-        index: ConceptIndex,
-        language: str,
-        stop_words: Collection[str] = (),
-        options: FinderOptions | None = None,
+        self, bundle: Bundle, language: str, options: FinderOptions | None = None, choice: Choice | None = None
     ) -> None:
         options = options or FinderOptions()
-        self._index, self._language, self._stop_words = index, language, stop_words
-        tags = index.languages
-        self._own = {tag for tag in tags if not tag or base(tag) == base(language)}
-        others = sorted({base(tag) for tag in tags if tag not in self._own}) if options.other_languages else []
-        self._languages = [language, *others]
-        self._person_cues = language_data(language).words("persons")
-        self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
+        self._index, self._language, self._verbatim = bundle.index, language, options.verbatim
+        self._names = NameFinder(bundle.index, language, stop_words(language), options)
+        self._shorthand = Shorthand(language) if options.abbreviations != "none" else None
+        own = () if options.other_languages else tuple(sorted(filter(None, self._names.own)))
+        self._linker = Linker(bundle, language=language, languages=own, semantic_types=options.semantic_types)
+        self._choice = choice
 
-    def find(self, doc: Doc, long_forms: Collection[Place] = ()) -> Mentions:
-        """Mentions of a tokenised text, in order and without overlap; places of ``long_forms`` are mentions too."""
-        text = doc.text  # made anew by spaCy at every call
-        places: dict[tuple[int, int], _Matches] = defaultdict(dict)
-        longest: dict[int, int] = {}  # for each start the end of the longest name in the text's own language
-        for reading in dict.fromkeys((text, _SIGN.sub(_without_sign, text))):
-            for language in self._languages:
-                for match in self._index.find(reading, language):
-                    places[match.start, match.end][match.language] = match
-                    if match.language in self._own:
-                        longest[match.start] = max(match.end, longest.get(match.start, 0))
-        found: Mentions = dict.fromkeys(long_forms)
-        for (start, end), matches in places.items():
-            span = doc.char_span(start, end, alignment_mode="expand") if self._is_mention(text, matches) else None
+    def find(self, docs: Sequence[Doc], long_forms: Sequence[LongForms]) -> list[Mentions]:
+        """The mentions of tokenised notes, each with the long forms of the abbreviations that it explains."""
+        if self._verbatim:
+            pairs = zip(docs, long_forms, strict=True)
+            return [_verbatim(self._names.find(doc, explained), explained) for doc, explained in pairs]
+        reader = FamilyReader(self._index.forms)  # of these notes alone: it remembers their words
+        noted = [self.note(doc, explained, reader) for doc, explained in zip(docs, long_forms, strict=True)]
+        chosen = map((self._choice or shipped_choice()).chosen, self.judged(noted))
+        return [{one.place: replace(one.known, likely=one.likely) for one in kept} for kept in chosen]
+
+    def judged(self, notes: Sequence[Noted]) -> list[list[Judged]]:
+        """All stretches of notes that may be mentions, by place, with the concept that is the likeliest for each."""
+        mentions = [
+            describe(note.doc, note.text, one.place, self._language, one.known).mention
+            for note in notes
+            for one in note.stretches
+        ]
+        best = self._linker.best(mentions)
+        names = np.array([found.ranked.name for found in best if found is not None])
+        attribute = iter(self._index.attributes(names).tolist())
+        kept = iter([None if found is None or next(attribute) else found for found in best])
+        return [[Judged(one, found) for one in note.stretches if (found := next(kept)) is not None] for note in notes]
+
+    def note(self, doc: Doc, explained: LongForms, reader: FamilyReader | None = None) -> Noted:
+        """A note with the stretches that may be mentions; ``reader`` is one that several notes share."""
+        text, words = doc.text, dict[Place, Words]()
+        heard = hear(text, self._language, reader or FamilyReader(self._index.forms))
+        said = self._index.places_of_names(heard, self._linker.selection)
+        for first, stop in sorted(said | open_windows(heard, said)):
+            span = doc.char_span(heard.words[first].start, heard.words[stop - 1].end, alignment_mode="expand")
             if span is not None:
-                known = (span.start_char, span.end_char) == (start, end) and longest.get(start, 0) <= end
-                found.setdefault((span.start, span.end), self._match(matches) if known else None)
-        kept: Mentions = {}
-        taken = bytearray(len(doc))
-        for start, end in sorted(found, key=lambda place: (place[0] - place[1], place[0])):
-            if not any(taken[start:end]):
-                taken[start:end] = b"\1" * (end - start)
-                kept[start, end] = found[start, end]
-        return dict(sorted(kept.items()))
+                words.setdefault((span.start, span.end), (first, stop))
+        names, short = self._names.find(doc, explained), self._short(doc, text)
+        stretches = []
+        for place in sorted({*names, *words, *short}):
+            start, end = doc[place[0]].idx, doc[place[1] - 1].idx + len(doc[place[1] - 1])
+            if self._names.names_a_person(text, start, end):
+                continue
+            long, usual = explained.get(place), short.get(place)
+            at = words[place] if place in words else _words(heard, start, end)
+            if place not in names and usual is None and _is_short(text[start:end], heard, at):
+                continue
+            ways: list[tuple[str | None, Abbreviation | None]] = []
+            if usual is not None and long is None and usual.kind not in _NO_MENTION:
+                ways.append((usual.long, usual))
+            if (place in words or place in names) and (usual is None or usual.kind not in _NO_MENTION):
+                ways.append((long, None))
+            for expanded, meant in ways:
+                known = Found(names.get(place), expanded)
+                of_note = place in explained, meant, place in names
+                stretches.append(Stretch.of(place, known, text[start:end], at, heard, *of_note))
+        return Noted(doc, text, stretches)
 
-    def _match(self, matches: _Matches) -> Match:
-        """What a look-up of the mention gives: the names to the letter, and inflected ones of its own language."""
-        rows = {
-            row: route
-            for tag, match in matches.items()
-            for row, route in match.rows.items()
-            if route == "exact" or tag in self._own
-        }
-        return replace(next(iter(matches.values())), language=self._language, rows=rows)
+    def _short(self, doc: Doc, text: str) -> dict[Place, Abbreviation]:
+        """What is short for something in a note, by the tables of its language."""
+        if self._shorthand is None:
+            return {}
+        found = dict[Place, Abbreviation]()
+        for start, end, one in self._shorthand.laconic(text):
+            span = doc.char_span(start, end, alignment_mode="expand")
+            if span is not None:
+                found.setdefault((span.start, span.end), one)
+        known = ((token.i, self._shorthand.abbreviation(token.text)) for token in doc)
+        return found | {(at, at + 1): one for at, one in known if one is not None}
 
-    def _is_mention(self, text: str, matches: _Matches) -> bool:
-        """Whether a stretch of text stands for what it names."""
-        first = next(iter(matches.values()))
-        mention, one_word = text[first.start : first.end], first.words == 1
-        letters, upper = sum(map(str.isalpha, mention)), mention.isupper()
-        if not letters or len(mention) == 1 or (one_word and not upper and letters <= _SHORT):
-            return False
-        if one_word and mention.casefold() in self._stop_words and not (upper and letters > 1):
-            return False
-        return any(
-            (letters >= _FOREIGN or not one_word or tag in self._own)
-            and any(self._spelt_so(row, mention, tag) for row in match.rows)
-            for tag, match in matches.items()
-        ) and not (one_word and self._names_a_person(text, first))
 
-    def _spelt_so(self, row: float, text: str, language: str) -> bool:
-        """Whether a row has a name that ``text`` may stand for: an upper-case name stands for upper-case text only."""
-        entries = (one for one in self._index.entries_of(row, self._selection) if one.language == language)
-        upper = text.isupper()
-        return any((upper or not one.text.isupper()) and same_letters(text, one.text, language) for one in entries)
+class Noted(NamedTuple):
+    """A note with the stretches that may be mentions."""
 
-    def _names_a_person(self, text: str, match: Match) -> bool:
-        """Whether one capitalised word follows a title ("Frau Alzheimer", "Dr. med. Anna Alzheimer")."""
-        word = text[match.start : match.end]
-        if not word[0].isupper() or word.isupper():
-            return False
-        before = text[max(0, match.start - _TITLE) : match.start].rpartition("\n")[2].split()
-        for word in reversed(before[-4:]):
-            if word in self._person_cues:
-                return True
-            if not word[0].isupper() or not word[-1].isalpha():
-                return False
+    doc: Doc
+    text: str
+    stretches: list[Stretch]
+
+
+def _verbatim(names: Names, explained: LongForms) -> Mentions:
+    return {at: Found(names[at], explained.get(at)) for at in _longest(names)}
+
+
+def _is_short(mention: str, heard: Heard, words: Words) -> bool:
+    """Whether a mention is one word of few small letters that is no finding, such as *Dr*; *tos* is one."""
+    first, stop = words
+    if mention.isupper() or len(mention) > SHORT:
         return False
+    return not any(heard.words[at].kinds & {"finding"} for at in range(first, stop))
 
 
-def _without_sign(found: re.Match[str]) -> str:
-    """A word with a mark that is of no word in place of its plus, unless it may be a formula."""
-    word = found[1]
-    return found[0] if word.isupper() and len(word) <= _FORMULA else f"{word}|"
+def _longest(places: Collection[Place]) -> list[Place]:
+    """The longest of places that overlap, between equals the first; in order."""
+    taken, kept = set[int](), []
+    for start, end in sorted(places, key=lambda place: (place[0] - place[1], place[0])):
+        if taken.isdisjoint(range(start, end)):
+            taken.update(range(start, end))
+            kept.append((start, end))
+    return sorted(kept)
+
+
+def _words(heard: Heard, start: int, end: int) -> Words:
+    """The words of a stretch of characters."""
+    first = bisect_right(heard.ends, start)
+    return first, max(bisect_left(heard.starts, end), first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +174,9 @@ class Described:
     context: str
 
 
-def describe(
-    doc: Doc, text: str, place: Place, language: str, long_form: str | None, found: Match | None = None
-) -> Described:
+def describe(doc: Doc, text: str, place: Place, language: str, found: Found = _FOUND) -> Described:
     """Describe a mention of a document whose text is ``text``, by its token offsets."""
-    span = doc[place[0] : place[1]]
-    start, end = span.start_char, span.end_char
-    mention = Mention(text[start:end], language, long_form, None if long_form else found)
+    start, end = doc[place[0]].idx, doc[place[1] - 1].idx + len(doc[place[1] - 1])
+    match = None if found.expanded else found.match
+    mention = Mention(text[start:end], language, found.expanded, match, found.likely)
     return Described(start, end, mention, text[max(0, start - _AROUND) : end + _AROUND])

@@ -43,6 +43,10 @@ class FinderOptions(Settings):
     semantic_types: Annotated[
         tuple[str, ...], Field(strict=False, description="Only concepts of this semantic type; may be repeated.")
     ] = ()
+    verbatim: Annotated[
+        bool,
+        Field(description="Find names only as the bundle writes them, in any inflection; quicker, and finds less."),
+    ] = False
     abbreviations: Detector = "builtin"
     qualifiers: Qualify = True
     present_only: Annotated[

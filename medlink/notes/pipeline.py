@@ -13,12 +13,14 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
+from spacy.tokens import Doc
+
 from medlink.errors import InputError, MedlinkError
 from medlink.index import Bundle
-from medlink.language.languages import stop_words
 from medlink.linking import Linker
 from medlink.notes.abbreviations import check_detector, detector
-from medlink.notes.finder import Described, MentionFinder, describe
+from medlink.notes.choice import Choice
+from medlink.notes.finder import Described, MentionFinder, Mentions, describe
 from medlink.notes.language import NoteLanguages, blank
 from medlink.notes.options import NoteOptions, for_linker
 from medlink.notes.reading import Note
@@ -47,20 +49,22 @@ class LinkedNote:
 class _Reader:
     """What reads the notes of one language."""
 
-    def __init__(self, bundle: Bundle, language: str, options: NoteOptions) -> None:
+    def __init__(self, bundle: Bundle, language: str, options: NoteOptions, choice: Choice | None) -> None:
         nlp = blank(language)
         self._tokenizer, self._language = nlp.tokenizer, language
-        self._finder = MentionFinder(bundle.index, language, stop_words(language), options)
+        self._finder = MentionFinder(bundle, language, options, choice)
         self._long_forms = detector(options.abbreviations, nlp.vocab)
         self._status = status_reader(language, present_only=options.present_only) if options.qualifiers else None
         self._present_only = options.present_only
 
-    def read(self, text: str) -> list[_Read]:
-        """The mentions of a text, ready for the linker, with what the text says of them."""
-        doc = self._tokenizer(text)
-        long_forms = {} if self._long_forms is None else self._long_forms(doc)
-        found = self._finder.find(doc, long_forms).items()
-        mentions = [describe(doc, text, at, self._language, long_forms.get(at), match) for at, match in found]
+    def read(self, texts: Sequence[str]) -> list[list[_Read]]:
+        """The mentions of texts, ready for the linker, with what each text says of them."""
+        docs = [self._tokenizer(text) for text in texts]
+        found = self._finder.find(docs, [{} if self._long_forms is None else self._long_forms(doc) for doc in docs])
+        return [self._said(*one) for one in zip(docs, texts, found, strict=True)]
+
+    def _said(self, doc: Doc, text: str, found: Mentions) -> list[_Read]:
+        mentions = [describe(doc, text, at, self._language, known) for at, known in found.items()]
         if self._status is None:
             return [(one, None) for one in mentions]
         said = self._status.read(text).said_of([(one.start, one.end) for one in mentions])
@@ -70,12 +74,14 @@ class _Reader:
 class NotePipeline:
     """Find the mentions of notes and link them; options are the fields of :class:`~medlink.notes.options.NoteOptions`.
 
+    ``choice`` decides which stretches of a note are mentions; the weights that ship when left out.
+
     Raises:
         ConfigError: an option is unknown, out of range, or names what the bundle does not have.
     """
 
-    def __init__(self, bundle: Bundle | str | Path, **options: Any) -> None:
-        self.options = NoteOptions(**options)
+    def __init__(self, bundle: Bundle | str | Path, *, choice: Choice | None = None, **options: Any) -> None:
+        self.options, self._choice = NoteOptions(**options), choice
         check_detector(self.options.abbreviations)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self._linker = Linker(self.bundle, **for_linker(self.options, None))
@@ -86,28 +92,37 @@ class NotePipeline:
 
     def link(self, notes: Sequence[Note]) -> list[LinkedNote]:
         """Link notes together: a mention that several of them share is linked once."""
-        read = [self._read(note) for note in notes]
-        mentions = [one for _, found in read for one, _ in found]
+        languages = [self._language(note) for note in notes]
+        read: list[list[_Read]] = [[] for _ in notes]
+        for language in dict.fromkeys(one for one in languages if isinstance(one, str)):
+            mine = [number for number, one in enumerate(languages) if one == language]
+            for number, found in zip(mine, self._reader(language).read([notes[n].text for n in mine]), strict=True):
+                read[number] = found
+        mentions = [one for found in read for one, _ in found]
         links = iter(self._linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k))
         return [
-            replace(linked, mentions=tuple(LinkedMention(m.start, m.end, next(links), q) for m, q in found))
-            for linked, found in read
+            LinkedNote(note, language, tuple(LinkedMention(m.start, m.end, next(links), q) for m, q in found))
+            if isinstance(language, str)
+            else LinkedNote(replace(note, text="", problem=language.message, remedy=language.remedy))
+            for note, language, found in zip(notes, languages, read, strict=True)
         ]
 
-    def _read(self, note: Note) -> tuple[LinkedNote, list[_Read]]:
+    def _language(self, note: Note) -> str | MedlinkError:
+        """The language of a note, or why it cannot be read."""
         try:
             if note.problem is not None:
                 raise InputError(note.problem, remedy=note.remedy)
             if len(note.text) > MAX_LENGTH:
                 raise InputError(f"{len(note.text):,} characters, {MAX_LENGTH:,} at most")
             language = self._languages.of(note)
-            return LinkedNote(note, language), self._reader(language).read(note.text)
+            self._reader(language)
         except MedlinkError as error:
-            return LinkedNote(replace(note, text="", problem=error.message, remedy=error.remedy)), []
+            return error
+        return language
 
     def _reader(self, language: str) -> _Reader:
         if language not in self._readers:
-            self._readers[language] = _Reader(self.bundle, language, self.options)
+            self._readers[language] = _Reader(self.bundle, language, self.options, self._choice)
         return self._readers[language]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -13,6 +14,7 @@ from spacy.vocab import Vocab
 from medlink.errors import ConfigError
 from medlink.linking import Linker
 from medlink.notes.abbreviations import LongForms, Place, detector
+from medlink.notes.choice import Found
 from medlink.notes.finder import Described, Mentions, describe
 from medlink.notes.options import for_linker
 from medlink.notes.status import ReadNote, status_reader
@@ -98,7 +100,10 @@ class BiolordLinker(Component):
             text = doc.text  # made anew by spaCy at every call
             known, long_forms, note = self._known(doc, text)
             places = sorted({(span.start, span.end) for span in self._spans(doc)})
-            found = {at: describe(doc, text, at, self.language, long_forms.get(at), known.get(at)) for at in places}
+            found = {
+                at: describe(doc, text, at, self.language, known.get(at) or Found(expanded=long_forms.get(at)))
+                for at in places
+            }
             at_characters = [(one.start, one.end) for one in found.values()]
             qualifiers += [None] * len(found) if note is None else note.qualifiers(at_characters)
             described.append(found)
@@ -116,7 +121,7 @@ class BiolordLinker(Component):
         if self._status is not None:
             note = handed.note if handed and handed.note and of_mine else self._status.read(text)
         if self._long_forms is None:
-            return found, {}, note
+            return {at: replace(one, expanded=None, likely=None) for at, one in found.items()}, {}, note
         long_forms = handed.long_forms if handed else None
         return found, self._long_forms(doc) if long_forms is None else long_forms, note
 

@@ -13,7 +13,6 @@ import pytest
 from medlink import Note, NotePipeline, link_notes
 from medlink.errors import ConfigError, InputError
 from medlink.index import Bundle
-from medlink.language.languages import stop_words
 from medlink.linking.demo import demo_notes
 from medlink.notes.finder import MentionFinder
 from medlink.notes.language import blank
@@ -42,14 +41,14 @@ class Tsv(TextWriter):
 
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_the_finder_hands_on_what_a_look_up_gives(demo: Bundle, language: str) -> None:
-    finder, nlp = MentionFinder(demo.index, language, stop_words(language)), blank(language)
+    finder, nlp = MentionFinder(demo, language), blank(language)
     handed = 0
-    for text in demo_notes().values():
-        doc = nlp.tokenizer(text)
-        for (start, end), match in finder.find(doc).items():
-            if match is not None:
+    docs = [nlp.tokenizer(text) for text in demo_notes().values()]
+    for doc, found in zip(docs, finder.find(docs, [{}] * len(docs)), strict=True):
+        for (start, end), one in found.items():
+            if one.match is not None:
                 handed += 1
-                assert set(match.rows) == set(demo.index.lookup(doc[start:end].text, language))
+                assert set(one.match.rows) == set(demo.index.lookup(doc[start:end].text, language))
     assert handed > 100
 
 

@@ -105,10 +105,16 @@ class FamilyReader:
 
     def read(self, text: str, language: str | None = None) -> Said:
         """Read a name; without a language, in those that know most of its words."""
+        return self.read_words(normalise(text).split(), language)
+
+    def read_words(self, tokens: Sequence[str], language: str | None = None, *, senses: bool = True) -> Said:
+        """Read words in their exact form, one after the other, as :meth:`read` does.
+
+        Without ``senses`` an ambiguous word keeps all its meanings: in a whole sentence many words are beside it.
+        """
         if max(len(self._words), len(self._wholes), len(self._stems)) >= _MOST:
             for known in (self._words, self._wholes, self._stems):
                 known.clear()
-        tokens = normalise(text).split()
         base = (language or "").partition("-")[0]
         asked = (base,) if base in self._inflectors else self._guess(tokens)
         words = []
@@ -117,7 +123,8 @@ class FamilyReader:
             if word is None:
                 word = self._words[token, asked] = self._word(token, asked)
             words.append(word)
-        words = [self._meant(word, tokens, asked) if len(word.meanings) > 1 else word for word in words]
+        if senses:
+            words = [self._meant(word, tokens, asked) if len(word.meanings) > 1 else word for word in words]
         return Said(tuple(words), tuple(self._phrases(tokens, asked)))
 
     def _meant(self, word: Word, tokens: Sequence[str], asked: Sequence[str]) -> Word:
@@ -266,7 +273,7 @@ class FamilyReader:
         # Bauchspeicheldrüsen-entzündung, not Bauch-speicheldrüsenentzündung
         return (_cost(len(part), found, _RIGHT * len(part)), _chosen(found)) if found else None
 
-    def _phrases(self, tokens: list[str], asked: Iterable[str]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
+    def _phrases(self, tokens: Sequence[str], asked: Iterable[str]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
         """The longest phrases from left to right, in the first language that has one there."""
         at = 0
         while at < len(tokens) - 1:
@@ -277,7 +284,7 @@ class FamilyReader:
                 yield at, found[0], found[1]
                 at = found[0]
 
-    def _phrase(self, tokens: list[str], at: int, language: str) -> tuple[int, tuple[int, ...]] | None:
+    def _phrase(self, tokens: Sequence[str], at: int, language: str) -> tuple[int, tuple[int, ...]] | None:
         first = self._stem(tokens[at], language)
         if not self.forms.begins(language, first):
             return None

@@ -102,7 +102,7 @@ def read_folder(folder: Path) -> Rows:
         rows.entries.extend(_entries(folder / name))
     for path in short:
         language = _language(path.stem.removeprefix(ABBREVIATIONS.partition("{")[0]), path)
-        rows.abbreviations.extend(_abbreviations(path, language))
+        rows.abbreviations.extend(read_abbreviations(path, language))
     for _, line, row in _rows(folder / OPPOSITES):
         rows.opposites.append((line, Opposite(row["kind"], row["one"], row["other"])))
     for table, line, row in _rows(folder / FUNCTION_WORDS):
@@ -213,7 +213,7 @@ def shortened(text: str) -> str:
     return re.sub(r"[.\s]", "", text)
 
 
-def _abbreviations(path: Path, language: str) -> Iterator[Abbreviation]:
+def read_abbreviations(path: Path, language: str) -> Iterator[Abbreviation]:
     """Meanings of abbreviations; the shares of one add up to 1 at most, and one of them at most is safe."""
     weights: dict[str, float] = defaultdict(float)
     safe: dict[str, int] = {}

@@ -1,0 +1,223 @@
+"""Texts with findings that people or readers annotated by HPO: letters and cases of ``gold``, HPO's texts, DisTEMIST.
+
+Ids are those of the release in the data folder, retired ones mapped; findings are what is below *Phenotypic
+abnormality*.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from open_data import BENCHMARKS, DATA, GOLD, TERMINOLOGIES
+
+_HPO = TERMINOLOGIES / "hpo/hp.v2024-08-13.json.gz"
+_ROOT = "HP:0000118"
+_PIECES = re.compile(r"\s\.\.\.\s")
+PRESENT = "present"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An annotated finding: its pieces by characters, the concepts that are right (none: HPO has none), its status."""
+
+    pieces: tuple[tuple[int, int], ...]
+    concepts: frozenset[str]
+    presence: str = PRESENT
+    time: str = "current"
+    person: str = "patient"
+
+    @property
+    def start(self) -> int:
+        return min(start for start, _ in self.pieces)
+
+    @property
+    def end(self) -> int:
+        return max(end for _, end in self.pieces)
+
+    @property
+    def affirmed(self) -> bool:
+        """Whether the patient has it, or had it."""
+        return (self.presence, self.person) == (PRESENT, "patient") and self.time != "hypothetical"
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """A text with its findings.
+
+    ``concepts`` are all right ones of the document, ``affirmed`` those that it affirms. ``complete`` says that every
+    finding was annotated, ``persons`` that those of other people are told apart.
+    """
+
+    name: str
+    language: str
+    text: str
+    findings: tuple[Finding, ...]
+    concepts: frozenset[str]
+    affirmed: frozenset[str]
+    complete: bool = True
+    persons: bool = True
+
+
+@cache
+def _graph() -> dict[str, Any]:
+    with gzip.open(_HPO, "rt", encoding="utf-8") as file:
+        graph: dict[str, Any] = json.load(file)["graphs"][0]
+    return graph
+
+
+def _curie(uri: str) -> str:
+    return uri.rsplit("/", 1)[-1].replace("_", ":", 1)
+
+
+@cache
+def retired() -> dict[str, str]:
+    """The concepts that stand for retired ids."""
+    found = {}
+    for node in _graph()["nodes"]:
+        for value in node.get("meta", {}).get("basicPropertyValues", []):
+            if value["pred"].endswith("hasAlternativeId"):
+                found[value["val"]] = _curie(node["id"])
+            if value["pred"].endswith("IAO_0100001"):
+                found[_curie(node["id"])] = _curie(value["val"])
+    return found
+
+
+@cache
+def phenotypes() -> frozenset[str]:
+    """Every concept below *Phenotypic abnormality*."""
+    below = defaultdict(list)
+    for edge in _graph()["edges"]:
+        if edge["pred"] == "is_a":
+            below[_curie(edge["obj"])].append(_curie(edge["sub"]))
+    found, left = set[str](), [*below[_ROOT]]
+    while left:
+        concept = left.pop()
+        if concept not in found:
+            found.add(concept)
+            left += below[concept]
+    return frozenset(found)
+
+
+def _current(*ids: str) -> frozenset[str]:
+    return frozenset(retired().get(one, one) for one in ids)
+
+
+def _joined(findings: list[Finding], *, affirmed: bool) -> frozenset[str]:
+    kept = (one for one in findings if one.affirmed or not affirmed)
+    return frozenset(concept for one in kept for concept in one.concepts)
+
+
+def occurrences(text: str, piece: str) -> list[tuple[int, int, int]]:
+    """Start and end of each occurrence of some words, and how many of its two ends are ends of words."""
+    found, pattern = [], r"\s+".join(map(re.escape, piece.split()))
+    for match in re.finditer(f"(?=({pattern}))", text):
+        start, end = match.span(1)
+        left = start == 0 or not (text[start - 1].isalnum() and text[start].isalnum())
+        right = end == len(text) or not (text[end - 1].isalnum() and text[end].isalnum())
+        found.append((start, end, left + right))
+    return found
+
+
+def places(text: str, quote: str, nth: str) -> list[tuple[int, int]]:
+    """The pieces of a quote in its note, as ``gold/GUIDELINES.md`` counts them.
+
+    >>> places("Leber- und Niereninsuffizienz, Leberinsuffizienz", "Leber- ... insuffizienz", "1")
+    [(0, 6), (16, 29)]
+    """
+    first, *others = _PIECES.split(quote)
+    found = occurrences(text, first)
+    if nth.startswith("@"):
+        spans = [next(one for one in found if one[0] == int(nth[1:]))[:2]]
+    else:
+        edges = max(one[2] for one in found)
+        spans = [[one for one in found if one[2] == edges][int(nth) - 1][:2]]
+    for piece in others:
+        spans.append(next(one for one in occurrences(text, piece) if one[0] >= spans[-1][1] and one[2])[:2])
+    return spans
+
+
+@cache
+def _regions() -> dict[str, int]:
+    with open(GOLD / "regions.tsv", encoding="utf-8", newline="") as file:
+        return {row["note"]: int(row["end"]) for row in csv.DictReader(file, delimiter="\t")}
+
+
+def gold_notes(language: str) -> Iterator[Annotated]:
+    """The notes of ``gold``, each as far as it was annotated."""
+    for path in sorted((GOLD / language).glob("*.tsv")):
+        note = DATA / "notes" / language / f"{path.stem}.txt"
+        with open(note, encoding="utf-8-sig", newline="") as file:
+            text = file.read()
+        text = text[: _regions().get(path.stem, len(text))]
+        findings = []
+        with open(path, encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+                concept = row["hpo"].removeprefix("~")
+                right = frozenset() if concept == "-" else _current(concept)
+                status = row["presence"], row["time"], row["person"]
+                findings.append(Finding(tuple(places(text, row["quote"], row["nth"])), right, *status))
+        found = tuple(findings), _joined(findings, affirmed=False), _joined(findings, affirmed=True)
+        yield Annotated(path.stem, language, text, *found)
+
+
+def hpo_texts(kind: str) -> Iterator[Annotated]:
+    """English texts by HPO: vignettes (``id_68``) and case reports (``csc``).
+
+    Not every id has its place in the text, and not every finding of a case report is there. Findings of the family are
+    not told apart.
+    """
+    for path in sorted((BENCHMARKS / "hpo_text" / kind).glob("*.json"), key=lambda path: path.name):
+        raw = json.loads(path.read_text("utf-8"))
+        findings, concepts, affirmed = [], set[str](), set[str]()
+        for one in raw["annotations"]:
+            right = _current(one["hpo_id"])
+            concepts |= right
+            presence = PRESENT if one["assertion_status"] == "affirmed" else "absent"
+            if presence == PRESENT:
+                affirmed |= right
+            for span in one["evidence_spans"]:
+                findings.append(Finding(((span["start_char"], span["end_char"]),), right, presence))
+        every = tuple(findings), frozenset(concepts), frozenset(affirmed)
+        yield Annotated(raw["doc_id"], "en", raw["full_text"], *every, persons=False)
+
+
+def distemist_texts() -> Iterator[Annotated]:
+    """Spanish cases with their diseases; signs and symptoms are not annotated."""
+    rows = defaultdict(list)
+    folder = BENCHMARKS / "distemist"
+    table = folder / "distemist_subtrack2_training1_linking_crossmappings.tsv"
+    with open(table, encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
+            rows[row["filename"]].append(row)
+    for name in sorted(rows):
+        path = folder / "text_files" / f"{name}.txt"
+        if not path.exists():
+            continue
+        findings = []
+        for row in rows[name]:
+            code = row["hpo_code"]
+            right = frozenset[str]() if code == "None" else _current(*re.split(r"[+,;| ]+", code))
+            findings.append(Finding(((int(row["off0"]), int(row["off1"])),), right))
+        with open(path, encoding="utf-8", newline="") as file:
+            text = file.read()
+        every = tuple(findings), _joined(findings, affirmed=False), _joined(findings, affirmed=True)
+        yield Annotated(name, "es", text, *every, complete=False)
+
+
+SETS = {
+    "German letters (gold)": lambda: gold_notes("de"),
+    "Spanish cases (gold)": lambda: gold_notes("es"),
+    "English notes (gold)": lambda: gold_notes("en"),
+    "English vignettes": lambda: hpo_texts("id_68"),
+    "English case reports": lambda: hpo_texts("csc"),
+    "Spanish cases (DisTEMIST)": distemist_texts,
+}
+"""All sets of texts."""
