@@ -209,6 +209,8 @@ class _Scopes:
 
     def _say(self, cue: Cue, number: int, distance: int) -> None:
         field, said = _FIELD[cue.reads], self.said[number]
+        # what says of anything that it is over goes before what goes by the finding: "Z. n. Apoplex 2002 (Hemiparese)"
+        distance += _FARTHEST * (cue.reads == "past")
         new = (distance, _RANK.get(cue.reads, 2), cue.reads, cue.name)
         said[field] = min(said.get(field, new), new)
 

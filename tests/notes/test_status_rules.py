@@ -65,6 +65,7 @@ YEARS = {
 }
 CAUSES = {
     "de": [
+        "Wien, 3.5.2021. Z. n. <Apoplex|historical> 2002 (<Hemiparese re.|historical>).",
         "Z. n. Hüftoperation bei <Coxarthrose|historical>.",
         "Z. n. <Apoplex|historical> bei <Hypertonie>.",
         "St. p. Amputation wegen <Gangrän|historical>.",
