@@ -178,7 +178,7 @@ class _Scopes:
         if start in self._bound:
             return not rest.isdisjoint(self._rules.either)
         if not rest.isdisjoint(self._rules.joins):
-            # "no fever or cough, rash": a list whose first comma stands behind its last joining word is closed before it
+            # "no fever or cough, rash": a list whose first comma stands behind its last joining word ends there
             first_comma = next(at for at in range(start, comma + 1) if self._words[at].low == ",")
             further = (word.low for word in self._words[first_comma : min(until, start + _FARTHEST)])
             return not self._rules.joins.isdisjoint(further)
