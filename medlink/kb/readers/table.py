@@ -18,7 +18,19 @@ _NEEDED = {"concept_id": "the column of the ids 'concept_id' or 'id'", "name": "
 # What a reader said of a term in a table of decisions about clusters; an empty cell is an accepted name.
 _TAKEN, _LEFT_OUT = ("", "accept"), ("reject", "group")
 _TYPES = ("preferred", "synonym", FSN, "lay", "abbreviation", "exact", "broad", "narrow", "related")
-_SHOWN = 5  # unknown types that are named
+_SHOWN = 5  # unknown types, and columns that are perhaps meant for others, that are named
+_PARTING = "|;\n"  # what parts the names of a list
+# What others call the columns that may be left out, and the names of a concept in columns of their own. They are not
+# taken for the columns: a table would be read otherwise than its header says.
+_WORDS = {
+    "language": ("lang", "lng", "sprache", "idioma", "lengua", "langue", "locale", "language_code"),
+    "type": ("typ", "tipo", "tty", "term_type", "name_type"),
+    "definition": ("def", "description", "beschreibung", "definición", "descripción"),
+    "parent": ("parents", "parent_id", "broader", "is_a", "isa", "oberbegriff", "padre", "superclass"),
+    "semantic_type": ("sty", "semantic", "semtype", "semantic_group", "category", "kategorie", "categoría"),
+    "name": ("synonym", "synonyms", "synonyme", "sinónimo", "sinónimos", "alias", "aliases", "names", "alt_label"),
+}
+_ALIKE = 82  # of 100, where one letter in five may be another
 DECISIONS = "decisions"
 """Source of what decisions bring: a browser saves one file under several names, which are one source."""
 
@@ -54,13 +66,12 @@ def read_table(
     name = source or (DECISIONS if table.has(["decision"]) else stem(path))
     yield Source(name, version, title or name)
     at = _places(table)
-    unused = [column for column in table.header if column not in (*_COLUMNS, "id")]
-    if unused:
-        problems.notes.append(f"{lines.path}: columns left out: {', '.join(unused)[:300]}")
+    problems.notes += _unused(table)
 
     seen: set[str] = set()
-    types = _Types()
+    types, lists = _Types(), _Lists()
     for line, cells in table.rows:
+        problems.at = lines.path, line
 
         def cell(column: str, cells: list[str] = cells) -> str:
             """A cell by its column, empty where the table has none."""
@@ -90,6 +101,7 @@ def read_table(
             seen.add(concept_id)
             yield Concept(concept_id, name)
         kind = types.known(cell("type"), line)
+        lists.look(text, line)
         yield Name(concept_id, text, tag, kind, name, kind == "preferred")
         if cell("definition"):
             yield Definition(concept_id, cell("definition"), tag, name)
@@ -97,8 +109,7 @@ def read_table(
             yield Relation(concept_id, "isa", parent, name)
         for semantic_type in _several(cell("semantic_type")):
             yield SemanticType(concept_id, semantic_type, "", name)
-    if types.first:
-        problems.notes.append(f"{lines.path}:{types.first}: {types}")
+    problems.notes += [f"{lines.path}:{found.first}: {found}" for found in (types, lists) if found.first]
 
 
 class _Types:
@@ -119,6 +130,54 @@ class _Types:
     def __str__(self) -> str:
         shown = ", ".join(f"{kind[:40]} ({count:,})" for kind, count in self._unknown.items())
         return f"names of unknown types, which count as synonyms: {shown}; known are {', '.join(_TYPES)}"
+
+
+class _Lists:
+    """Names that look like several, which are counted; ``first`` is the line of the first of them."""
+
+    def __init__(self) -> None:
+        self.first = self._count = 0
+
+    def look(self, text: str, line: int) -> None:
+        """Count a name with a mark that parts the names of a list."""
+        if any(mark in text for mark in _PARTING):
+            self.first, self._count = self.first or line, self._count + 1
+
+    def __str__(self) -> str:
+        has = "1 name has" if self._count == 1 else f"{self._count:,} names have"
+        return (
+            f"{has} a |, a ; or a line end inside, and each counts as one name. "
+            "Remedy: where they are several names, give each a row of its own with the same id"
+        )
+
+
+def _unused(table: Table) -> Iterator[str]:
+    """A note on the columns that are left out, with what each was perhaps meant for."""
+    unused = [column for column in table.header if column not in (*_COLUMNS, "id")]
+    if not unused:
+        return
+    remedies = []
+    for column in unused:
+        meant = _meant(column)
+        if meant == "name":
+            remedies.append(f"give each name of {column!r} a row of its own with the same id")
+        elif meant and meant not in table.header:
+            remedies.append(f"rename {column!r} to {meant!r} if it is that")
+    more = f". Remedy: {'; '.join(remedies[:_SHOWN])}" if remedies else ""
+    yield f"{table.lines.path}:1: columns left out: {', '.join(unused)[:300]}{more}"
+
+
+def _meant(column: str) -> str | None:
+    """The column that is known and like one that is not, in its letters or as another word for it.
+
+    >>> _meant("lang"), _meant("sprache"), _meant("defintion"), _meant("comment")
+    ('language', 'language', 'definition', None)
+    """
+    from rapidfuzz import fuzz, process  # for a table with other columns alone
+
+    words = {word: known for known, others in _WORDS.items() for word in (known, *others)}
+    found = process.extractOne(column, list(words), scorer=fuzz.ratio, processor=str.lower, score_cutoff=_ALIKE)
+    return None if found is None else words[found[0]]
 
 
 def _places(table: Table) -> dict[str, int]:
