@@ -184,7 +184,13 @@ def _note(line: str, place: str, fields: Fields) -> Note:
     if isinstance(named, bool | dict | list):
         remedy = "name the field of the id with --id-field, in Python with Fields(note_id=...)"
         return Note(place, problem=f"the field {fields.note_id!r} is no text and no number", remedy=remedy)
-    # NaN is what Python writes for an id that is missing
-    missing = named is None or (isinstance(named, float) and math.isnan(named))
-    note_id = place if missing else str(named)
-    return Note(note_id, row[fields.text], language if isinstance(language, str) else None, place=place)
+    if not isinstance(language, str) and not _is_missing(language):
+        remedy = "name the field of the language with --language-field, in Python with Fields(language=...)"
+        return Note(place, problem=f"the field {fields.language!r} is no text", remedy=remedy)
+    note_id = place if _is_missing(named) else str(named)
+    return Note(note_id, row[fields.text], None if _is_missing(language) else language, place=place)
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a field has nothing; NaN is what Python writes for what is missing."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
