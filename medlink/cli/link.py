@@ -15,7 +15,7 @@ from medlink.files.escapes import visible
 from medlink.files.places import MANIFEST
 from medlink.files.problems import counted
 from medlink.notes.options import NoteOptions
-from medlink.notes.reading import KINDS, Fields, Note
+from medlink.notes.reading import KINDS, Fields, Note, ending
 
 _UNREAD = 3  # exit code of a run that is whole but for notes that could not be read
 _SHOWN = 5  # notes with a problem, and endings of files that were left out, that are named
@@ -90,7 +90,7 @@ def link(
         )
     unread = {note.note_id for note in report.problems}
     for path in dict.fromkeys(paths):
-        if path not in unread and Path(path).suffix.lower() not in ("", *KINDS) and Path(path).is_file():
+        if path not in unread and ending(path) not in ("", *KINDS) and Path(path).is_file():
             click.echo(f"{visible(path)}: taken for plain text, one note", err=True)
     if report.left_out:
         kinds = sorted(report.left_out.items(), key=lambda found: (-found[1], found[0]))

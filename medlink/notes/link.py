@@ -96,7 +96,8 @@ def link_notes(
     if resume and not done:
         say("nothing to resume: the run begins with the first note")
     given = base(pipeline.options.language or "")
-    for sentence in gaps(given, pipeline.bundle.index.languages) if given else ():
+    held = pipeline.bundle.index.languages
+    for sentence in gaps(given, held) if given else ():
         say(f"language {given!r}: {sentence}")
     report, fields_seen = Report(left_out=source.left_out), Counter[str]()
     try:
@@ -128,7 +129,7 @@ def link_notes(
     writer.close()
     for language in sorted(report.languages.keys() - {given}):
         number = counted(report.languages[language], "note")
-        for sentence in gaps(language, pipeline.bundle.index.languages):
+        for sentence in gaps(language, held):
             say(f"{number}, language {language!r}: {sentence}")
     for sentence in source.missing(fields_seen):
         say(sentence)
@@ -136,12 +137,13 @@ def link_notes(
 
 
 def _watched(notes: Iterable[Note], report: Report, fields: Counter[str]) -> Iterator[Note]:
-    """The notes; those with the id of an earlier one are counted, and so are the fields that lines have.
+    """The notes; those with the id of an earlier one are counted, and so are empty ones, and the fields of lines.
 
     Memory grows by some 60 bytes for each.
     """
     seen = set[int]()
     for note in notes:
+        fields["empty"] += note.problem is None and not note.text.strip()
         if note.place is not None and note.problem is None:
             fields["text"] += 1
             fields["language"] += note.language is not None
@@ -178,14 +180,16 @@ class _Source:
         return read_notes(self.paths, self.fields, self.encoding) if self._notes is None else iter(self._notes)
 
     def missing(self, seen: Counter[str]) -> Iterator[str]:
-        """What to say of fields that the user named and no note has, from how many notes have each."""
+        """What to say of empty notes, and of fields that the user named and no note has, from how many have each."""
+        if seen["empty"]:
+            yield f"{counted(seen['empty'], 'note')} without text"
         for name, instead in (
             ("language", "languages were found out"),
             ("note_id", "notes are named by file and line"),
         ):
-            wanted = getattr(self.fields, name)
-            if seen["text"] and not seen[name] and wanted != getattr(Fields(), name):
-                yield f"no note has the field {wanted!r}: {instead}"
+            asked = getattr(self.fields, name)
+            if seen["text"] and not seen[name] and asked != getattr(Fields(), name):
+                yield f"no note has the field {asked!r}: {instead}"
 
     @property
     def resumable(self) -> bool:

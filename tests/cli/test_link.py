@@ -648,6 +648,37 @@ def test_a_field_that_no_note_has_is_said(demo_path: Path, caplog: pytest.LogCap
     ]
 
 
+def test_packed_notes_are_what_they_are(demo_path: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "n", tmp_path / "out.jsonl"
+    folder.mkdir()
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "fever"}\n{"text": "cough"}\n'))
+    (folder / "b.txt.gz").write_bytes(gzip.compress(b"fever"))
+    (folder / "c.gz").write_bytes(gzip.compress(b"fever"))
+    result = run(demo_path, folder, "--language", "en", "-o", out)
+    assert "3 notes," in result.stderr
+    assert result.stderr.endswith("1 file left out: .gz\n")
+    assert [row["note"] for row in lines(out)] == [f"{folder}/a.jsonl.gz:{n}" for n in (1, 2)] + [f"{folder}/b.txt.gz"]
+    result = run(demo_path, folder / "a.jsonl.gz", folder / "b.txt.gz", folder / "c.gz", "--language", "en")
+    assert "4 notes," in result.stderr
+    assert [line for line in result.stderr.splitlines() if "taken for" in line] == [
+        f"{folder}/c.gz: taken for plain text, one note"
+    ]
+
+
+def test_empty_notes_are_counted(demo_path: Path) -> None:
+    rows = '{"text": "fever"}\n{"text": " "}\n{"text": ""}\n'
+    assert "2 notes without text\n" in run(demo_path, "-", "--language", "en", text=rows).stderr
+    assert "without text" not in run(demo_path, "-", "--language", "en", text="fever").stderr
+
+
+def test_json_that_is_no_object_or_cannot_be_used_comes_with_what_helps(demo_path: Path) -> None:
+    told = run(demo_path, "-", text='{"text": "fever"}\n[{"text": "Geheimnis"}]\n{"text": "a", "text": "b"}\n').stderr
+    assert "  -:2: no JSON object\n" in told
+    assert "  -:3: JSON that cannot be used: a key is there twice\n" in told
+    assert "  remedy: give one JSON object a line\n  remedy: write such lines anew\n" in told
+    assert "Geheimnis" not in told
+
+
 def test_a_language_of_a_note_is_a_text(demo_path: Path) -> None:
     values = ("3", "true", '["Geheimnis"]', "NaN", "null", '""', '"en"')
     rows = "".join(f'{{"text": "fever", "language": {value}}}\n' for value in values)
