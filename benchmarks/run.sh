@@ -31,6 +31,7 @@ report scores accuracy.py --work "$work/scores" --scores
 report speed speed.py --work "$work/speed"
 report encoder encoder.py
 report install install_cost.py --work "$work/install"
+report status status.py
 report faults faults.py --points "${POINTS:-full}"
 
 if wanted lexicon && [ ! -e "$names" ]; then
