@@ -98,7 +98,7 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
             _stop("standard output is closed. Remedy: send it to a file, or to /dev/null.", 1)
         broken = [arg for arg in given if arg.encode(errors="replace").decode() != arg]
         if isinstance(found, UnicodeEncodeError) and broken:
-            _stop(f"an argument is not UTF-8: {broken[0]!r}", 1)
+            _stop(f"an argument is not UTF-8: {broken[0]!r}. Remedy: type it in UTF-8.", 1)
         from medlink.cli.unforeseen import tell
 
         _stop(tell(found, " ".join(["medlink", *(str(command.name) for command in _commands(given)[1:])])), 70)

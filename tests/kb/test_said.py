@@ -148,6 +148,11 @@ def test_a_source_that_is_there_already_is_said(tmp_path: Path) -> None:
         f"{tmp_path}/t0.csv: its source is t0, as that of the knowledge base: what both bring is of one source, for a "
         "table is named by its file. Remedy: rename the file if it is another source",
     )
+    twice = [Input("table", tmp_path / "t0.csv")] * 2
+    assert [found.notes for found in build_kb(tmp_path / "twice", twice).inputs] == [
+        (),
+        (f"{tmp_path}/t0.csv: is given twice",),
+    ]
     # decisions are one source whatever their files are called
     for name in ("one", "two"):
         write_lines(tmp_path / name / "d.tsv", ["id\tname\tdecision", f"{name}:1\tname\taccept"])
