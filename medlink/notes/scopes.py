@@ -178,7 +178,10 @@ class _Scopes:
         if start in self._bound:
             return not rest.isdisjoint(self._rules.either)
         if not rest.isdisjoint(self._rules.joins):
-            return True
+            # "no fever or cough, rash": a list whose first comma stands behind its last joining word ends there
+            first_comma = next(at for at in range(start, comma + 1) if self._words[at].low == ",")
+            further = (word.low for word in self._words[first_comma : min(until, start + _FARTHEST)])
+            return not self._rules.joins.isdisjoint(further)
         if (cue.reach is not None and cue.reads in _TIGHT) or self._between(comma, first) > _ITEM:
             return False
         return cue.reads != "absent" or not self._each_denied(start)

@@ -64,7 +64,7 @@ def test_every_example_comes_out_as_its_row_says(language: str, reads: str, exam
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_sentences_of_our_own(language: str) -> None:
-    """Thirty sentences a language, written before the rules were tried on them."""
+    """Some fifty sentences a language, written before the rules were tried on them."""
     right = hits = false = missed = count = 0
     for line in (Path(__file__).parent / f"status_{language}.txt").read_text("utf-8").splitlines():
         text, places, expected = parsed(line)
@@ -81,7 +81,7 @@ def test_sentences_of_our_own(language: str) -> None:
                 wanted.temporality,
                 wanted.experiencer,
             )
-    assert count > 45
+    assert count > 75
     assert right / count >= 0.92
     assert 2 * hits / (2 * hits + false + missed) >= 0.92
 
@@ -201,6 +201,10 @@ def test_odd_texts_are_read(text: str, language: str) -> None:
         "FEVER: ",
         "- ",
         "history of fever\t",
+        "(no fever ",
+        "[ ] fever ",
+        "3.5.2021 1999 fever ",
+        "no fever or ",
     ],
 )
 def test_time_grows_with_the_length(pattern: str) -> None:

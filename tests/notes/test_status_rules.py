@@ -43,7 +43,7 @@ YEARS = {
         "Aufnahme am 03.05.2021. 2010 <Herzinfarkt|historical>.",
         "Wien, 3.5.2021. <Appendizitis|historical> 1985, <Asthma> 1990.",
         "Vom 03.05.2021. <Pneumonie|historical> 2015. Seit 2012 <Nierensteine>. <Lungenembolie> 05/2021.",
-        "Vom 03.05.2021. <Mammakarzinom>, ED 2015.",
+        "Vom 03.05.2021. <Mammakarzinom>, ED 2015. <Melanom> (AJCC 2009).",
         "Wien, 3.5.2021. Cholezystektomie 2018 bei <Cholelithiasis|historical>.",
         "Im Jahr 2010 <Herzinfarkt>.",  # no date says when the note is from
         "Vom 03.05.2021. <Pneumonie> 2020.",  # may have begun before the turn of the year
@@ -91,6 +91,9 @@ LISTS = {
     "de": [
         "Kein <Fieber|absent>, 2 x <Erbrechen>.",
         "Keine <Defizite|absent>, <gedrückte Stimmung>.",
+        "Kein <Fieber|absent> oder <Husten|absent>, <Struma>.",
+        "Kein <Fieber|absent>, <Husten|absent> oder <Schnupfen|absent>, <Dyspnoe|absent> oder <Schwindel|absent>.",
+        "Keine <Allergien|absent> bekannt, <Hypertonie>.",
         "Keine <Ödeme|absent>, <erweiterte Halsvenen>, <vergrößerte Lymphknoten>.",
         "<Übelkeit> ohne <Erbrechen|absent>, <Schwindel> und <Kopfschmerz>.",
         "Ohne <Erbrechen|absent>, <Schwindel|absent> und <Kopfschmerz|absent>.",
@@ -103,6 +106,7 @@ LISTS = {
         "No <fever|absent>, 2 episodes of <emesis>.",
         "No <edema|absent>, <decreased breath sounds>.",
         "No <wheezing|absent>, <enlarged spleen>.",
+        "No <fever|absent> or <cough|absent>, <rash>.",
         "<Nausea> without <emesis|absent>, <vertigo> and <headache>.",
         "<Nausea> without <emesis|absent>, <vertigo|absent> or <headache|absent>.",
         "The team ruled out <pneumonia|absent> and diagnosed <bronchitis>.",
@@ -112,6 +116,7 @@ LISTS = {
         "Sin <fiebre|absent>, 2 episodios de <vómitos>.",
         "<Náuseas> sin <vómitos|absent>, <mareo> y <cefalea>.",
         "<Náuseas> sin <vómitos|absent>, <mareo|absent> ni <cefalea|absent>.",
+        "No hay <fiebre|absent> ni <tos|absent>, <asma>.",
         "Abdomen sin <masas|absent>, <megalias|absent> ni <defensa|absent>.",
         "Se descartó <neumonía|absent> y se diagnosticó <bronquitis>.",
         "<Eritema>, test de esfuerzo negativo. <Hidatidosis|absent>, negativa.",
@@ -176,7 +181,8 @@ FAMILY = {
         "Familienanamnese: unauffällig.\n<Husten> seit gestern.",
         "Familienanamnese: <Gicht|family>.\nDie Patientin hat <Asthma>.",
         "Mutter mit <Asthma|family>, der Patient hat <Husten>.",
-        "Mutter der Patientin mit <Asthma|family>.",
+        "Mutter der Patientin mit <Asthma|family>. Bruder des Pat. mit <Gicht|family>.",
+        "Schwester der Patientin mit <Asthma|family>.",
         "Familienanamnese: <Gicht|family>.\n<Asthma|family>.",
     ],
     "en": [
@@ -184,7 +190,7 @@ FAMILY = {
         "FAMILY HISTORY: <Gout|family>.\nThe patient has <asthma>.",
         "Mother with <gout|family>, the patient with <asthma>.",
         "The patient's mother has <gout|family>.",
-        "The mother of the patient has <gout|family>.",
+        "The mother of the patient has <gout|family>. Sister of patient with <asthma|family>.",
     ],
     "es": [
         "Antecedentes familiares: sin interés.\n<Tos> desde ayer.",
