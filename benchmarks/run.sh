@@ -52,6 +52,7 @@ if wanted clustering guards known known-all cluster-cost coderpp && [ ! -e "$wor
   medlink train static "$work/training.sqlite" -o "$work/held-out" --epochs 4 --hard-epochs 2
 fi
 report clustering clustering.py rivals "$names" --encoder "$work/held-out"
+report ordo clustering.py ordo
 report guards clustering.py guards "$names" --encoder "$work/held-out"
 report known clustering.py known "$names" --encoder "$work/held-out" --work "$work/known"
 report known-all clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" --all-names
