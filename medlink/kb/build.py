@@ -181,17 +181,16 @@ def _remark(inputs: Sequence[Input], problems: Sequence[Problems], loader: Loade
     for given, found in zip(inputs, problems, strict=True):
         if not found.rows:
             found.notes.append(f"{given.path}: has no rows")
-    before: dict[str, str] = dict.fromkeys(loader.announced.pop(-1, ()), "the knowledge base")
+    before: dict[str, tuple[int, object]] = dict.fromkeys(loader.announced.pop(-1, ()), (-1, "the knowledge base"))
     for number, names in loader.announced.items():
         given = inputs[number]
         for name in dict.fromkeys(names):
-            other = before.setdefault(name, str(given.path))
-            if other != str(given.path) and name != DECISIONS and "source" not in given.options:
-                problems[number].notes.append(
-                    f"{given.path}: its source is {name}, as that of {other}: what both bring is of one source"
-                    + ", for a table is named by its file. Remedy: rename the file if it is another source"
-                    * (given.format == "table")
-                )
+            earliest, other = before.setdefault(name, (number, given.path))
+            if earliest != number and name != DECISIONS and "source" not in given.options:
+                said = f"its source is {name}, as that of {other}: what both bring is of one source"
+                if given.format == "table":
+                    said += ", for a table is named by its file. Remedy: rename the file if it is another source"
+                problems[number].notes.append(f"{given.path}: {'is given twice' if other == given.path else said}")
 
 
 def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record]]:

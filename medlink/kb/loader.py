@@ -366,25 +366,28 @@ def _tidy(
 ) -> Iterator[Row]:
     """Rows of ``name`` of one concept: one of each (language, text, source), one preferred in each language.
 
-    The concept is ``renamed`` by an input that prefers a name which is none of those that are preferred or held.
+    The concept is ``renamed`` by an input that prefers a name which is none of those that are preferred or held, also
+    by the one that prefers another name itself, with the same rank.
     """
     for language, named in groupby(rows, itemgetter(1)):
         there = held.get(language, frozenset())
         seen = set(there)
         kept: list[Row] = []
-        first = -1
+        first, told = -1, set[int]()
         for concept_id, _, key, text, kind, source_id in named:
             if (text, source_id) in seen:
                 skipped[key >> _INPUT & 0xFF]["name given more than once"] += 1
                 continue
             seen.add((text, source_id))
             given = key >> _INPUT & 0xFF
-            if not key >> _UNFLAGGED and given != first and (kept or there):
+            other = given != first >> _INPUT & 0xFF or key >> _RANK == first >> _RANK
+            if not key >> _UNFLAGGED and other and given not in told and (kept or there):
                 known = {kept[0][2]} if kept else {normalise(name) for name, _ in there}
                 if normalise(text) not in known:
                     count, which = renamed.get(given, (0, concept_id))
                     renamed[given] = count + 1, which
-            first = first if kept else given
+                    told.add(given)
+            first = first if kept else key
             kept.append((concept_id, text, normalise(text), language, kind, source_id, int(not kept and not there)))
         yield from kept[:1]
         yield from sorted(kept[1:], key=itemgetter(1, 5))

@@ -148,6 +148,11 @@ def test_a_source_that_is_there_already_is_said(tmp_path: Path) -> None:
         f"{tmp_path}/t0.csv: its source is t0, as that of the knowledge base: what both bring is of one source, for a "
         "table is named by its file. Remedy: rename the file if it is another source",
     )
+    twice = [Input("table", tmp_path / "t0.csv")] * 2
+    assert [found.notes for found in build_kb(tmp_path / "twice", twice).inputs] == [
+        (),
+        (f"{tmp_path}/t0.csv: is given twice",),
+    ]
     # decisions are one source whatever their files are called
     for name in ("one", "two"):
         write_lines(tmp_path / name / "d.tsv", ["id\tname\tdecision", f"{name}:1\tname\taccept"])
@@ -162,3 +167,17 @@ def test_a_source_that_is_there_already_is_said(tmp_path: Path) -> None:
     assert found[1].notes == (f"{obo}: its source is X, as that of {named}: what both bring is of one source",)
     with KnowledgeBase(tmp_path / "x") as kb:
         assert [source.name for source in kb.sources()] == ["X"]
+
+
+def test_two_preferred_names_of_one_table_are_said(tmp_path: Path) -> None:
+    """The first stays, as where two tables disagree; of the same name in other letters nothing is said."""
+    head = "id,name,language,type"
+    lines = ["A:1,Fieber,de,preferred", "A:1,Husten,de,preferred", "A:1,Tussis,de,preferred", "A:1,fever,en,preferred"]
+    lines += ["A:2,Ödem,de,preferred", "A:2,ödem,de,preferred", "A:3,a,de,preferred", "A:3,b,de,"]
+    table = write_lines(tmp_path / "t.csv", [head, *lines])
+    [found] = build_kb(tmp_path / "kb", [Input("table", table)]).inputs
+    assert found.notes == (
+        "1 concept has another preferred name already, which stays (the first: A:1); this one is a synonym",
+    )
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        assert kb.preferred_name("A:1", "de") == "Fieber"

@@ -137,6 +137,45 @@ def test_a_column_left_out_that_looks_like_a_known_one_comes_with_its_name(tmp_p
     assert problems.notes == [f"{path}:1: columns left out: lang"]
 
 
+def test_columns_without_a_name_are_counted(tmp_path: Path) -> None:
+    problems = Problems()
+    list(read_table(write_lines(tmp_path / "x.csv", ["id,name,,note,", "1,one,,,"]), problems=problems))
+    assert problems.notes == [f"{tmp_path}/x.csv:1: columns left out: note, 2 without a name"]
+
+
+def test_odd_names_are_counted_and_taken(tmp_path: Path) -> None:
+    rows = [
+        "id,name",
+        "1,one",
+        "2,Fie\0ber",
+        "3,\u202efever",
+        "4,\x1b[31mred",
+        "5,soft\xadhyphen",
+        "6," + "wort " * 101,
+    ]
+    problems = Problems()
+    names = [
+        one for one in read_table(write_lines(tmp_path / "x.csv", rows), problems=problems) if isinstance(one, Name)
+    ]
+    assert len(names) == 6
+    assert problems.notes == [
+        f"{tmp_path}/x.csv:3: 3 names have a character inside that commands, is not seen or was lost. "
+        "Remedy: write them anew",
+        f"{tmp_path}/x.csv:7: 1 name has more than 500 characters. "
+        "Remedy: give a text on the concept in the column 'definition'",
+    ]
+
+
+def test_a_language_by_its_name_comes_with_its_tag(tmp_path: Path) -> None:
+    problems = Problems(1)
+    rows = ["id,name,language", "1,one,German", "2,two,xxx"]
+    list(read_table(write_lines(tmp_path / "x.csv", rows), problems=problems))
+    assert [problem.detail for problem in problems.examples] == [
+        "'German'; write de, its BCP 47 tag",
+        "'xxx'",
+    ]
+
+
 def test_names_that_look_like_lists_are_counted_and_taken_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text('id,name\n1,one\n2,Fieber | Pyrexie\n3,"a; b"\n4,"eins\nzwei"\n', encoding="utf-8")
