@@ -4,6 +4,7 @@
     python benchmarks/clustering.py rivals NAMES --encoder FOLDER   F1 of all rivals on concepts held out
     python benchmarks/clustering.py known NAMES --work FOLDER --encoder FOLDER
     python benchmarks/clustering.py guards NAMES --encoder FOLDER   what each guard separates, on development concepts
+    python benchmarks/clustering.py ordo                            F1 on the English names of 1,500 concepts of ORDO
 
 NAMES is what ``open_names.py`` writes. One concept in ten, by a hash of its id, is for the tables (``--part test``),
 one in ten for choosing thresholds (``--part development``), the others for training. Rivals get the threshold that
@@ -25,23 +26,26 @@ from pathlib import Path
 import click
 import numpy as np
 from numpy.typing import NDArray
-from open_data import TERMINOLOGIES, hpo_dictionary
+from open_data import TERMINOLOGIES, hpo_dictionary, ordo_dictionary
 
 from medlink.clustering import TermClusterer, Terms
 from medlink.clustering.cut import average_cut, components
-from medlink.clustering.graph import SHARE, build_graph
+from medlink.clustering.evidence import crowding
+from medlink.clustering.graph import near_pairs
 from medlink.clustering.guards import COMPARED, Guards
 from medlink.evaluation.partition import PartitionMeasures, measure_partition
 from medlink.index import build_bundle
 from medlink.index.selfjoin import nearest
 from medlink.kb import Input, build_kb
 from medlink.language.guard_words import NEGATION
+from medlink.language.text import is_short
 from medlink.linking import Linker
 from medlink.models import Encoder, load_encoder
 
 Row = tuple[str, str, str]  # term, language, concept
 PARTS = {"test": 0, "development": 1}
 _K = 30
+_ORDO = 1_500
 
 
 def part_of(concept: str) -> str:
@@ -72,6 +76,19 @@ def sample(path: Path, part: str, count: int, seed: int) -> list[Row]:
         for row in names[concept]:
             rows.setdefault(row[0], row)
     return list(rows.values())
+
+
+def ordo_names(*, whole: bool = False) -> list[Row]:
+    """English names of 1,500 concepts of ORDO drawn at random, or of all; a name of several is left out."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for concept, name, _ in ordo_dictionary():
+        names[concept].append(name)
+    drawn = sorted(names) if whole else random.Random(7).sample(sorted(names), _ORDO)
+    concepts: dict[str, set[str]] = defaultdict(set)
+    for concept in drawn:
+        for name in names[concept]:
+            concepts[name].add(concept)
+    return [(name, "en", *of) for name, of in sorted(concepts.items()) if len(of) == 1]
 
 
 def measure(labels: Iterable[object], rows: list[Row]) -> PartitionMeasures:
@@ -142,9 +159,15 @@ def tfidf(rows: list[Row]) -> Cutter:
         near[start : start + 512], cosines[start : start + 512] = best, np.take_along_axis(part, best, 1)
     guards = Guards([row[0] for row in rows], [row[1] for row in rows])
 
+    one, other, cosine = near_pairs(near, cosines)
+    around = crowding(cosines)
+    likeness = cosine - 0.2 * (around[one] + around[other] - 0.9)
+    apart = guards.apart(one, other) > 0
+
     def cut(at: float) -> NDArray[np.int64]:
-        graph = build_graph(near, cosines, guards, at)
-        return average_cut(len(rows), graph.one, graph.other, graph.weight, SHARE)
+        # a steep curve around the threshold: a cosine alone is all the evidence there is
+        weight = 1 / (1 + np.exp(np.clip((at - likeness) / 0.01, -50, 50)))
+        return average_cut(len(rows), one, other, np.where(apart, -0.5, weight), 0.12)
 
     return cut
 
@@ -210,6 +233,33 @@ def rivals(names: Path, encoder: str, part: str, seed: int, terms: tuple[int, ..
         ):
             at, found = best_cut(cut, places, rows)
             show(title, f"{at:.2f}", found)
+
+
+def is_code(text: str) -> bool:
+    """Whether a name is an abbreviation, a symbol of a gene or the like, whose words say nothing."""
+    return is_short(text) or (len(text) < 10 and (text.isupper() or any(letter.isdigit() for letter in text)))
+
+
+@main.command()
+@_ENCODER
+def ordo(encoder: str) -> None:
+    """Print the table of the 1,500 concepts of ORDO: all names, and those that are no abbreviation or code."""
+    rows = ordo_names()
+    labels = clustered(rows, load_encoder(encoder), languages=True)
+    kept = [place for place, row in enumerate(rows) if not is_code(row[0])]
+    concepts: dict[str, list[bool]] = defaultdict(list)
+    for text, _, concept in rows:
+        concepts[concept].append(is_code(text))
+    pairs = sum(len(codes) * (len(codes) - 1) // 2 for codes in concepts.values())
+    plain = sum(codes.count(False) * (codes.count(False) - 1) // 2 for codes in concepts.values())
+    click.echo("| names | terms | pairs of one concept | pair P | pair R | pair F1 | B-cubed F1 |")
+    click.echo("|---|---:|---:|---:|---:|---:|---:|")
+    for title, places, count in (("all", range(len(rows)), pairs), ("without codes", kept, plain)):
+        found = measure([labels[place] for place in places], [rows[place] for place in places])
+        click.echo(
+            f"| {title} | {len(places):,} | {count:,} | {found.pair_precision:.3f} | {found.pair_recall:.3f} | "
+            f"{found.pair_f1:.3f} | {found.bcubed_f1:.3f} |"
+        )
 
 
 @main.command()

@@ -31,6 +31,7 @@ report scores accuracy.py --work "$work/scores" --scores
 report speed speed.py --work "$work/speed"
 report encoder encoder.py
 report install install_cost.py --work "$work/install"
+report status status.py
 report faults faults.py --points "${POINTS:-full}"
 
 if wanted lexicon && [ ! -e "$names" ]; then
@@ -51,6 +52,7 @@ if wanted clustering guards known known-all cluster-cost coderpp && [ ! -e "$wor
   medlink train static "$work/training.sqlite" -o "$work/held-out" --epochs 4 --hard-epochs 2
 fi
 report clustering clustering.py rivals "$names" --encoder "$work/held-out"
+report ordo clustering.py ordo
 report guards clustering.py guards "$names" --encoder "$work/held-out"
 report known clustering.py known "$names" --encoder "$work/held-out" --work "$work/known"
 report known-all clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" --all-names

@@ -19,6 +19,7 @@ _WORDS = {
     "a valid string": "a text in quotes",
     "a valid boolean": "true or false",
     "a valid list": "a list",
+    "a valid tuple": "a list",
     "a valid dictionary": "a section",
 }
 
@@ -57,9 +58,9 @@ class Settings(BaseModel):
         if first["type"] == "extra_forbidden":
             return ConfigError(f"unknown option {name!r}", remedy=f"one of {', '.join(cls.model_fields)}")
         if first["type"] == "missing":
-            return ConfigError(f"{name} is missing")
+            return ConfigError(f"{name} is missing", remedy="add it")
         if first["type"] == "value_error":
-            return ConfigError(str(first["ctx"]["error"]))
+            return ConfigError(str(first["ctx"]["error"]), remedy="change it, or leave it out")
         field = cls.model_fields.get(name)
         of_range = first["type"].startswith(("greater_than", "less_than", "finite_number"))
         expected = expectation(field) if field is not None and of_range else ""
@@ -67,7 +68,11 @@ class Settings(BaseModel):
             # of a union each member says what it expects
             said = [_expected(one["msg"]) for one in error.errors() if one["loc"][:1] == (name,)]
             expected = " or ".join(dict.fromkeys(said))
-        return ConfigError(f"{name} is {first['input']!r}, {expected} expected")
+        default = None if field is None or field.is_required() else field.get_default(call_default_factory=True)
+        remedy = f"leave {name} out" + ("" if default in (None, (), "") else f" for {default}")
+        if field is not None and field.is_required():
+            remedy = "give such a value"
+        return ConfigError(f"{name} is {first['input']!r}, {expected} expected", remedy=remedy)
 
 
 def expectation(field: FieldInfo) -> str:

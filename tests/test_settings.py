@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import click
 import pytest
 from click.testing import CliRunner
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from medlink.cli.options import given, settings_options
 from medlink.errors import ConfigError
@@ -37,16 +37,37 @@ def test_settings_are_checked_whenever_they_are_made() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"columns": 0}, "columns is 0, at least 1 expected"),
-        ({"columns": True}, "columns is True, a whole number expected"),
-        ({"share": float("nan")}, "share is nan, at least 0 and at most 1 expected"),
-        ({"every": "year"}, "every is 'year', 'epoch' or a whole number expected"),
+        ({"columns": 0}, "columns is 0, at least 1 expected. Remedy: leave columns out for 5."),
+        ({"columns": True}, "columns is True, a whole number expected. Remedy: leave columns out for 5."),
+        ({"share": float("nan")}, "share is nan, at least 0 and at most 1 expected. Remedy: leave share out for 0.5."),
+        ({"every": "year"}, "every is 'year', 'epoch' or a whole number expected. Remedy: leave every out for epoch."),
+        ({"names": 3}, "names is 3, a list expected. Remedy: leave names out."),
         ({"column": 3}, "unknown option 'column'. Remedy: one of columns, share, names, every."),
     ],
 )
 def test_what_is_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         Width(**values)
+
+
+def test_what_must_be_given_and_what_does_not_go_together_come_with_a_remedy() -> None:
+    class Needed(Settings):
+        size: Annotated[int, Field(ge=1)]
+
+        @model_validator(mode="after")
+        def _is_odd(self) -> Self:
+            if self.size % 2 == 0:
+                raise ValueError("size is even")
+            return self
+
+    for values, message in (
+        ({}, "size is missing. Remedy: add it."),
+        ({"size": 0}, "size is 0, at least 1 expected. Remedy: give such a value."),
+        ({"size": 2}, "size is even. Remedy: change it, or leave it out."),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            Needed(**values)
+        assert str(caught.value) == message
 
 
 def test_options_of_a_command() -> None:

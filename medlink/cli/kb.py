@@ -110,7 +110,7 @@ def build(
     # beside JSON what else there is to say goes to standard error
     say = partial(click.echo, err=as_json)
     if bundle and (target.parent / MANIFEST).exists():
-        from medlink.index.bundle import left_out
+        from medlink.index.waiting import left_out
 
         say("the bundle stays as it is until it is built")
         if sentence := left_out(out):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 20  # collisions that are shown
+_NEAR, _ALIKE = 5, 75  # how many near words are named, and how near they are, of 100
 _as_json: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
@@ -37,6 +39,8 @@ def show(word: str, language: str | None, folders: tuple[Path, ...], as_json: bo
     """Show the families, terms and meanings of WORD: a word, an expression, an abbreviation or a part of a word.
 
     Before a part that begins with a hyphen goes --, as in: medlink lexicon show -- -itis
+
+    The exit code is 1 where the lexicon does not know WORD; words that are spelt nearly so are then named.
     """
     from medlink.language.lexicon import Lexicon, to_dict
 
@@ -46,15 +50,29 @@ def show(word: str, language: str | None, folders: tuple[Path, ...], as_json: bo
     if as_json:
         found = {"entries": list(map(to_dict, entries)), "abbreviations": list(map(to_dict, short))}
         click.echo(visible(json.dumps(found, ensure_ascii=False)))
-    elif not entries and not short:
+    if not entries and not short:
         held = {tag for found in known.counts().values() for tag in found} - {"entries"}
         if language is not None and base(language) not in map(base, held):
-            click.echo(f"the lexicon has nothing in {language}; it has {', '.join(sorted(held))}", err=True)
-        else:
-            click.echo(f"the lexicon does not know {word!r}", err=True)
-    else:
+            others = f"it has {', '.join(sorted(held))}"
+            raise InputError(f"the lexicon has nothing in {language}", remedy=f"name another language; {others}")
+        near = _near(known, word, language)
+        remedy = f"try {', '.join(near)}" if near else "add it to a table of your own (docs/lexicon.md)"
+        raise InputError(f"the lexicon does not know {word!r}", remedy=remedy)
+    if not as_json:
         shown = [*map(_told, short), *("\n".join(_lines(known, entry)) for entry in entries)]
         click.echo("\n".join(visible(line) for part in shown for line in part.split("\n")))
+
+
+def _near(known: Lexicon, word: str, language: str | None) -> list[str]:
+    """What the lexicon has that is spelt nearly as a word, the nearest first."""
+    from rapidfuzz import fuzz, process
+
+    asked = None if language is None else base(language)
+    members = ((member.language, member.form) for entry in known.entries for member in entry.members)
+    short = ((one.language, form) for one in known.abbreviations for form in one.forms)
+    forms = {form.casefold(): form for tag, form in chain(members, short) if asked in (None, base(tag))}
+    found = process.extract(word.casefold(), list(forms), scorer=fuzz.ratio, score_cutoff=_ALIKE, limit=_NEAR)
+    return [forms[form] for form, _, _ in found]
 
 
 def _lines(known: Lexicon, entry: Entry) -> Iterator[str]:
@@ -104,16 +122,24 @@ def check(folder: Path) -> None:
 
     The exit code is 1 where there are such words, or where a row cannot be read or contradicts another one.
     """
+    from medlink.files.tables import open_table
     from medlink.language.lexicon import Lexicon
+    from medlink.language.lexicon.tables import FAMILIES
 
     # what ships has none
     own = Lexicon([folder]).collisions()
+    path = folder / FAMILIES
+    lines = {cells[0].strip(): line for line, cells in open_table(path, separator="\t").rows} if own else {}
     for (language, form), names in sorted(own.items())[:_SHOWN]:
-        click.echo(visible(f"{language}: {form}: {', '.join(names)}"))
+        others = [name if name in lines else f"{name} of medlink" for name in names]
+        line = max(lines.get(name, 0) for name in names)
+        click.echo(visible(f"{path}:{line}: {form} ({language}) stands in {' and in '.join(others)}"))
+    if len(own) > _SHOWN:
+        click.echo(f"and {len(own) - _SHOWN:,} more")
     if own:
         raise InputError(
             f"{counted(len(own), 'form')} stand{'s' * (len(own) == 1)} in several families",
             path=folder,
-            remedy="mark each amb, or take it out of all families but one",
+            remedy="mark each {amb}, or take it out of all families but one",
         )
     click.echo(visible(f"{folder}: every row can be read, and no form stands in several families unmarked"))

@@ -15,8 +15,9 @@ from medlink.files.escapes import visible
 from medlink.files.places import MANIFEST
 from medlink.files.problems import counted
 from medlink.notes.options import NoteOptions
-from medlink.notes.reading import KINDS, Fields, Note
+from medlink.notes.reading import KINDS, Fields, Note, ending
 
+_UNREAD = 3  # exit code of a run that is whole but for notes that could not be read
 _SHOWN = 5  # notes with a problem, and endings of files that were left out, that are named
 
 
@@ -46,7 +47,7 @@ def link(
     """Link the notes in PATHS (text files, JSONL, folders, or - for standard input) to the concepts of BUNDLE.
 
     Writes one JSON line for each mention: note, character offsets, language, concept, score, candidates, and the
-    versions and hashes that the link depends on.
+    versions and hashes that the link depends on. The exit code is 3 where some notes could not be read.
     """
     from medlink.notes.link import link_notes
 
@@ -65,6 +66,7 @@ def link(
             encoding=encoding,
             # the bar appears with the first notes: no thread of it is there when workers are forked
             progress=None if out is None else lambda done: bars.step("notes", done, 0, " notes"),
+            say=bars.say,
             **given(options, NoteOptions),
         )
     click.echo(
@@ -88,7 +90,7 @@ def link(
         )
     unread = {note.note_id for note in report.problems}
     for path in dict.fromkeys(paths):
-        if path not in unread and Path(path).suffix.lower() not in ("", *KINDS) and Path(path).is_file():
+        if path not in unread and ending(path) not in ("", *KINDS) and Path(path).is_file():
             click.echo(f"{visible(path)}: taken for plain text, one note", err=True)
     if report.left_out:
         kinds = sorted(report.left_out.items(), key=lambda found: (-found[1], found[0]))
@@ -96,6 +98,8 @@ def link(
         named[_SHOWN:] = ["others"] * (len(named) > _SHOWN)
         number = report.left_out.total()
         click.echo(f"{counted(number, 'file')} left out: {visible(', '.join(named))}", err=True)
+    if report.problems:
+        click.get_current_context().exit(_UNREAD)
 
 
 def _place(note: Note) -> str:

@@ -61,8 +61,9 @@ def app() -> None:
 def main(args: list[str] | None = None, **extra: Any) -> None:
     """Run the command line and exit: with 0, or with one line on standard error and another code.
 
-    That is 1 for a :class:`MedlinkError`, 2 for what cannot be parsed, 130 for an interrupt, and 70 for an error that
-    nobody foresaw, which :mod:`medlink.cli.unforeseen` writes down.
+    That is 1 for a :class:`MedlinkError`, 2 for what cannot be parsed, 3 for a run that left out notes, 130 for an
+    interrupt, and 70 for an error that nobody foresaw, which :mod:`medlink.cli.unforeseen` writes down
+    (docs/reliability.md).
     """
     given = sys.argv[1:] if args is None else args
     out: TextIO | None = sys.stdout
@@ -97,7 +98,7 @@ def main(args: list[str] | None = None, **extra: Any) -> None:
             _stop("standard output is closed. Remedy: send it to a file, or to /dev/null.", 1)
         broken = [arg for arg in given if arg.encode(errors="replace").decode() != arg]
         if isinstance(found, UnicodeEncodeError) and broken:
-            _stop(f"an argument is not UTF-8: {broken[0]!r}", 1)
+            _stop(f"an argument is not UTF-8: {broken[0]!r}. Remedy: type it in UTF-8.", 1)
         from medlink.cli.unforeseen import tell
 
         _stop(tell(found, " ".join(["medlink", *(str(command.name) for command in _commands(given)[1:])])), 70)

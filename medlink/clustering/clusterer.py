@@ -30,8 +30,9 @@ from medlink.clustering.clusters import (
 )
 from medlink.clustering.concepts import ASKED, KNOWN_AT, Linking, Parents, as_one, concepts_named, judge
 from medlink.clustering.cut import average_cut, components, cut_apart
+from medlink.clustering.evidence import Evidence
 from medlink.clustering.forms import Forms, find_forms
-from medlink.clustering.graph import NEIGHBOURS, SHARE, THRESHOLD, Graph, build_graph
+from medlink.clustering.graph import NEIGHBOURS, THRESHOLD, Graph, build_graph
 from medlink.clustering.guards import CONCEPT, KINDS, Guards
 from medlink.clustering.terms import Terms
 from medlink.errors import ConfigError
@@ -53,7 +54,9 @@ Progress = Callable[[str, int, int], object]
 class ClusterOptions(Settings):
     """Options of :class:`TermClusterer`."""
 
-    threshold: Annotated[float, Field(gt=0, lt=1, description="Cosine of two terms of one concept.")] = THRESHOLD
+    threshold: Annotated[
+        float, Field(gt=0, lt=1, description="Mean probability of the pairs between two groups that joins them.")
+    ] = THRESHOLD
     neighbours: Annotated[int, Field(ge=1, description="Nearest terms of each term that are looked at.")] = NEIGHBOURS
     known_at: Annotated[float, Field(ge=0, le=1, description="Score that a known concept needs.")] = KNOWN_AT
 
@@ -115,24 +118,29 @@ class TermClusterer:
         rows, cosines = nearest(
             vectors, self.options.neighbours, progress=lambda done, whole: self._progress("neighbours", done, whole)
         )
-        graph = build_graph(rows, cosines, guards, self.options.threshold)
+        evidence = Evidence(texts, languages, guards, cosines)
+        graph = build_graph(rows, cosines, vectors, evidence, guards)
+        del evidence
         if not near:
             del rows, cosines
-        group = average_cut(len(forms), graph.one, graph.other, graph.weight, SHARE)
-        group = cut_apart(group, graph.one, graph.other, graph.weight, _forbidden(group, named, guards), SHARE)
+        edges, threshold = (graph.one, graph.other, graph.weight), self.options.threshold
+        group = average_cut(len(forms), *edges, threshold)
+        group = cut_apart(group, *edges, _forbidden(group, named, guards), threshold)
         short = keep_concepts_apart(join_abbreviations(texts, group, languages), group, named)
         pairs = np.array(short, dtype=np.int64).reshape(-1, 2)
         # groups, not terms, are joined; a pair of terms says which
         whole = components(int(group.max(initial=-1)) + 1, group[pairs[:, 0]], group[pairs[:, 1]])[group]
         inside = whole[graph.one] == whole[graph.other]
-        guarded = int((graph.apart[~inside] > 0).sum())
+        guarded = int(((graph.apart > 0) & (graph.probability >= threshold) & ~inside).sum())
         graph = graph.kept(inside & (graph.apart == 0))
+        ends = np.unique([graph.one[graph.short], graph.other[graph.short]])
+        abbreviations = len(pairs) + sum(is_short(texts[node]) for node in ends.tolist())
         clusters = _Clusters(table, forms, whole, vectors, graph, pairs)
         if near:
             clusters.keep_near(rows, cosines, guards, near)
         if self._linker is not None:
             clusters.judge(links, self.options.known_at, self._parents)
-        return Clustering(clusters, self._summary(clusters, guarded, len(pairs)), self._linker is not None)
+        return Clustering(clusters, self._summary(clusters, guarded, abbreviations), self._linker is not None)
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings; a term of more characters than an encoder reads has none, and no neighbour."""
@@ -180,7 +188,7 @@ def _forbidden(
     """Pairs of terms of one group that are names of two known concepts.
 
     A group has no more than some hundred terms (a term has as many neighbours as ``neighbours``, and two groups need
-    :data:`SHARE` of all pairs between them), so that its pairs, and all of them, grow with the list alone.
+    a share of all pairs between them), so that its pairs, and all of them, grow with the list alone.
     """
     by_group: dict[int, list[int]] = {}
     for node, ids in enumerate(named):
@@ -292,7 +300,13 @@ class _Clusters(LazyClusters):
         edges = self._edges[self._edge_starts[index] : self._edge_starts[index + 1]]
         inside = set(nodes)
         links = [
-            (-float(graph.weight[e]), int(graph.one[e]), int(graph.other[e]), EMBEDDING, float(graph.cosine[e]))
+            (
+                -float(graph.weight[e]),
+                int(graph.one[e]),
+                int(graph.other[e]),
+                ABBREVIATION if graph.short[e] else EMBEDDING,
+                float(graph.cosine[e]),
+            )
             for e in edges
         ]
         for one in nodes:

@@ -143,6 +143,12 @@ class Guards:
                     found[part][self.parted_by(kind, rows[part], cols[part])] = place
         return found
 
+    def numbers(self, rows: _Places, cols: _Places) -> tuple[_Places, _Places]:
+        """``(p,)`` how many numbers the terms of each pair share, and how many the one with more of them has."""
+        count = np.diff(self._numbers.indptr)
+        common, _ = _in_common(self._numbers, self._numbers, rows, cols)
+        return common, np.maximum(count[rows], count[cols])
+
     def parted_by(self, kind: str, rows: _Places, cols: _Places) -> NDArray[np.bool_]:
         """``(p,)`` whether one kind of guard parts the terms of each pair."""
         if kind == CONCEPT:

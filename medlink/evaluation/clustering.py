@@ -113,7 +113,8 @@ def sweep(
     limits = np.asarray(thresholds, dtype=np.float64)
     # Written so that NaN is refused as well.
     if limits.ndim != 1 or not len(limits) or not ((np.diff(limits) > 0).all() and (np.abs(limits) <= 1).all()):
-        raise ConfigError("thresholds must be cosines between -1 and 1, ascending, each once")
+        message = "thresholds must be cosines between -1 and 1, ascending, each once"
+        raise ConfigError(message, remedy="sort them, and take out what is there twice")
     matrix = incidence(concepts)
     rows, cosines = nearest(embeddings, neighbours, kind=kind, progress=progress)
     return count_pairs(matrix, rows, cosines, limits)

@@ -67,7 +67,7 @@ def measure_partition(
     """
     n = len(clusters)
     if not n:
-        raise ConfigError("no terms to measure")
+        raise ConfigError("no terms to measure", remedy="give one or more")
     if len(concepts) != n or (languages is not None and len(languages) != n):
         raise ConfigError(f"{n} terms and {len(concepts)} entries of concepts or languages, as many of both expected")
     matrix = incidence(concepts)

@@ -95,7 +95,7 @@ def correlate(
     named = {"ratings": columns[0], "scores": columns[1]}
     for name, values in named.items():
         if not np.isfinite(values).all():
-            raise ConfigError(f"the {name} hold NaN or infinite values")
+            raise ConfigError(f"the {name} hold NaN or infinite values", remedy="give finite numbers")
     if len(columns[0]) < 2:
         raise ConfigError(f"{len(columns[0])} rated pairs, two or more expected", remedy="give more pairs")
     for name, values in named.items():

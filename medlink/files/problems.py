@@ -63,6 +63,7 @@ class Problems:
         lines: line numbers of the first ``EXAMPLES`` bad rows of each kind.
         notes: remarks for the user, such as an optional file that is not there.
         rows: data rows seen in all files.
+        at: file and line of what was read last, where the reader says so.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Problems:
         self.lines: dict[str, list[int]] = {}
         self.notes: list[str] = []
         self.rows = 0
+        self.at: tuple[str | PathLike[str], int] | None = None
         # by file: its bad rows by kind, and the first of them
         self._in_file: dict[str, tuple[Counter[str], Problem]] = {}
 

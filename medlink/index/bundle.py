@@ -11,51 +11,25 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from medlink import __version__
-from medlink.errors import BundleError, ConfigError, EncoderError, MedlinkError
+from medlink.errors import BundleError, ConfigError, EncoderError
 from medlink.files import parts
 from medlink.files.folders import alone, remove
-from medlink.files.parts import FORMAT, Checked, Opened, Raw
+from medlink.files.parts import FORMAT, Opened, Raw
 from medlink.files.places import KB_FILE, MANIFEST, is_part, refuse_other
 from medlink.index.concept_index import ConceptIndex
+from medlink.index.manifest import BundleManifest, facts
+from medlink.index.waiting import add_again, lost_names, newer_kb
 from medlink.kb import KnowledgeBase
 from medlink.language.lexicon.forms import forms_of
 from medlink.models import Encoder, load_encoder
 from medlink.records import FSN, Name
 
 logger = logging.getLogger("medlink")
-
-
-class _Source(Checked):
-    name: str
-    version: str
-
-
-class _KnowledgeBase(Checked):
-    schema_version: int
-    content_hash: str
-    sources: list[_Source]
-    marks: dict[str, int] = Field(default_factory=dict)
-
-
-class _Encoder(Checked):
-    fingerprint: str
-    dimension: int
-
-
-class _Manifest(parts.Manifest):
-    medlink: str
-    kb: _KnowledgeBase
-    encoder: _Encoder
-    calibration: dict[str, Any]
 
 
 def indexed(names: Iterable[Name]) -> Iterator[Name]:
@@ -134,7 +108,7 @@ def build_bundle(
                     "encoder": _saved(folder, work, model, old),
                 },
             }
-        left_out = _left_out(folder, old, folder / own["folder"])
+        left_out = lost_names(folder, old, folder / own["folder"])
         incoming, taken = folder / KB_FILE, folder / own["folder"] / KB_FILE
         if incoming.exists() and incoming.samefile(taken) and int(taken.stat().st_mtime) != parts.SEALED:
             # it was taken in by a link, and written to meanwhile
@@ -143,7 +117,7 @@ def build_bundle(
     if old is not None and named is not None and old["encoder"]["fingerprint"] != named.fingerprint:
         say(f"the encoder is {encoder}, another one than before")
     if left_out:
-        say(f"{left_out}: add the tables again, with {_add_again(folder)}")
+        say(f"{left_out}: add the tables again, with {add_again(folder)}")
     return Bundle(folder)
 
 
@@ -156,7 +130,7 @@ def finish(folder: Path, work: Path, manifest: Raw) -> None:
 def present(folder: Path, work: Path) -> Raw | None:
     """The manifest of a bundle, ``None`` where there is none that is sound; what a killed writer left is removed."""
     try:
-        manifest = parts.read_state(folder, _Manifest)
+        manifest = parts.read_state(folder, BundleManifest)
     except BundleError:
         return None
     with alone(folder):
@@ -256,48 +230,6 @@ def _saved(folder: Path, work: Path, model: Encoder, old: Raw | None) -> Raw:
     return parts.place(folder, work / "encoder", "encoder", work)
 
 
-def waiting_kb(folder: str | Path) -> Path | None:
-    """The knowledge base in a bundle's folder that the bundle was not built from, where there is one."""
-    path = Path(folder) / KB_FILE
-    if not path.exists() or not (Path(folder) / MANIFEST).exists():
-        return None
-    return None if parts.is_copy(path, Path(folder), parts.read_state(Path(folder))["parts"]["kb"]) else path
-
-
-def left_out(folder: str | Path) -> str:
-    """What the next build leaves out of all that was added to a bundle, with a remedy; empty where there is nothing."""
-    with suppress(MedlinkError):
-        if waiting := waiting_kb(folder):
-            state = Opened(Path(folder), _Manifest)
-            if found := _left_out(state.folder, state.manifest, waiting):
-                return f"{found}: when it is built, add the tables again, with {_add_again(state.folder)}"
-    return ""
-
-
-def _add_again(folder: Path) -> str:
-    return f"'medlink index add {folder} --table FILE'"
-
-
-def _left_out(folder: Path, old: Raw | None, new: Path) -> str:
-    """What was added to a bundle and is not in a new knowledge base; empty where there is nothing, or it is damaged."""
-    if old is None or new.name == old["parts"]["kb"]["folder"]:
-        return ""
-    count = missing = 0
-    with suppress(MedlinkError), KnowledgeBase(folder / old["parts"]["kb"]["folder"]) as had, KnowledgeBase(new) as has:
-        sources = set[str]()
-        for concept_id, names in groupby(had.iter_added(), lambda name: name.concept_id):
-            there = {(name.text, name.language) for name in has.names(concept_id)}
-            for name in names:
-                count, missing = count + 1, missing + ((name.text, name.language) not in there)
-                sources.add(name.source)
-        if missing:
-            return f"{missing:,} of {count:,} names that were added to the bundle are not in the new knowledge base"
-        # a table whose names are all there may have brought definitions and the like
-        if had.has_more_added and not (count and sources <= {source.name for source in has.sources()}):
-            return "what was added to the bundle is not in the new knowledge base unless its inputs bring it"
-    return ""
-
-
 def verify_bundle(folder: str | Path) -> tuple[list[BundleError], dict[str, int]]:
     """Compare every file of a bundle with the hash in its manifest; what is sound is sealed again where it may be.
 
@@ -307,23 +239,16 @@ def verify_bundle(folder: str | Path) -> tuple[list[BundleError], dict[str, int]
     Raises:
         BundleError: there is no such bundle, its manifest is not as it was written, or a part is missing.
     """
-    state = Opened(Path(folder).absolute(), _Manifest)
+    state = Opened(Path(folder).absolute(), BundleManifest)
     files = [file for part in state.manifest["parts"].values() for file in part["files"].values()]
     damaged = [error for kind in state.manifest["parts"] for error in state.damaged(kind, trusting=False)]
     return damaged, {"files": len(files), "bytes": sum(file["size"] for file in files)}
 
 
-def facts(kb: KnowledgeBase) -> dict[str, Any]:
-    """What the manifest says of a knowledge base."""
-    return {
-        "schema_version": kb.schema_version,
-        "content_hash": kb.content_hash,
-        "sources": [{"name": source.name, "version": source.version} for source in kb.sources()],
-    }
-
-
 class Bundle:
     """A deployment in one folder, opened by memory-mapping; nothing in it is ever written.
+
+    Where another knowledge base waits in the folder to be taken in, that is logged.
 
     The parts that were opened stay on the disk as long as this lives, also when another process writes the bundle. A
     pickled bundle opens the same parts.
@@ -337,7 +262,9 @@ class Bundle:
 
     def __init__(self, folder: str | Path) -> None:
         # the encoder is opened later, perhaps from another working folder
-        self._open(Opened(Path(folder).absolute(), _Manifest))
+        self._open(Opened(Path(folder).absolute(), BundleManifest))
+        if sentence := newer_kb(Path(folder), self.manifest):
+            logger.warning(sentence)
 
     def _open(self, state: Opened) -> None:
         self._state, self.folder, self.manifest = state, state.folder, state.manifest
@@ -392,5 +319,5 @@ class Bundle:
 def _reopened(folder: Path, manifest: Raw) -> Bundle:
     """A bundle as another process has it open."""
     bundle = Bundle.__new__(Bundle)
-    bundle._open(Opened(folder, _Manifest, manifest))
+    bundle._open(Opened(folder, BundleManifest, manifest))
     return bundle

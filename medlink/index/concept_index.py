@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from medlink.errors import BundleError, ConfigError
 from medlink.index.arrays import Array
 from medlink.index.dictionary import Match
-from medlink.index.heard import Heard, Place, places_of_names
+from medlink.index.heard import Heard, Place
 from medlink.index.keys import Keys
 from medlink.index.names import Entries, Entry, Filter, Positions, Selection, Selections, tags_of
 from medlink.index.part import NEAR, Part
@@ -356,7 +356,7 @@ class ConceptIndex:
         """Every place of a running text that says a name of the selection by its word families."""
         found = set[Place]()
         for part, selected in self._with(selection):
-            found |= places_of_names(heard, part.said, None if selected is None else selected.rows)
+            found |= part.anchors.places_of_names(heard, None if selected is None else selected.rows)
         return found
 
     def attributes(self, names: Keys) -> NDArray[np.bool_]:

@@ -13,7 +13,8 @@ from typing import Any
 
 from medlink.files import parts
 from medlink.files.places import KB_FILE
-from medlink.index.bundle import Bundle, facts, finish, indexed, present
+from medlink.index.bundle import Bundle, finish, indexed, present
+from medlink.index.manifest import facts
 from medlink.index.part import Part
 from medlink.kb import ExtendReport, Input, KnowledgeBase, extend_kb
 

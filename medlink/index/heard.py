@@ -13,10 +13,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.index.arrays import Groups, save_array
 from medlink.index.said import SaidNames, features_of
 from medlink.language.lexicon.forms import SHORT, WORD
 from medlink.language.lexicon.reading import FamilyReader
@@ -121,21 +123,46 @@ def hear(text: str, language: str, reader: FamilyReader) -> Heard:
     return Heard(words, phrases)
 
 
-def places_of_names(heard: Heard, said: SaidNames, allowed: NDArray[np.bool_] | None = None) -> set[Place]:
-    """Every place of a text that says a name; of the names that are ``allowed (rows,)``."""
-    found: set[Place] = set()
-    for _, places in heard.blocks():
-        for slots in _sayable(said, places, allowed):
-            found.update(_places(slots, places, heard.words))
-    return found
+class Anchors:
+    """Which names a feature may be of the heaviest slot of, memory-mapped: who does not say it does not say the name.
+
+    Args:
+        folder: folder that :meth:`build` filled.
+        said: what the names say.
+    """
+
+    def __init__(self, folder: Path, said: SaidNames) -> None:
+        self._said, self._rows = said, Groups.open(folder, "anchor")
+
+    @classmethod
+    def build(cls, folder: Path, said: SaidNames, count: int) -> Anchors:
+        """Fill a folder from what so many names say."""
+        slots = said.of(np.arange(count))
+        order = np.lexsort((-slots.weight, slots.owner))
+        heaviest = np.zeros(len(order), dtype=bool)
+        heaviest[order[np.diff(slots.owner[order], prepend=-1) != 0]] = True
+        held = heaviest[slots.slot]
+        pairs = np.unique(np.stack([slots.feature[held], slots.owner[slots.slot[held]]]), axis=1)
+        save_array(folder, "anchor.ends", np.searchsorted(pairs[0], np.arange(said.width + 1)))
+        save_array(folder, "anchor.values", pairs[1].astype(np.int32))
+        return cls(folder, said)
+
+    def places_of_names(self, heard: Heard, allowed: NDArray[np.bool_] | None = None) -> set[Place]:
+        """Every place of a text that says a name; of the names that are ``allowed (rows,)``."""
+        found: set[Place] = set()
+        for _, places in heard.blocks():
+            features = np.array(sorted(places), dtype=np.int64)
+            rows = np.unique(self._rows.many(features)[1]).astype(np.int64)
+            for slots in _sayable(self._said, rows, places, allowed):
+                found.update(_places(slots, places, heard.words))
+        return found
 
 
 def _sayable(
-    said: SaidNames, places: dict[int, list[Place]], allowed: NDArray[np.bool_] | None
+    said: SaidNames, rows: NDArray[np.int64], places: dict[int, list[Place]], allowed: NDArray[np.bool_] | None
 ) -> Iterator[list[_Slot]]:
-    """The slots of each name that could be said, by the features there are; those of equal names once."""
+    """The slots of each of some names that could be said, by the features there are; those of equal names once."""
     features = np.array(sorted(places), dtype=np.int64)
-    rows = np.unique(said.anchors.many(features)[1]).astype(np.int64)
     if allowed is not None:
         rows = rows[allowed[rows]]
     named = said.of(rows)

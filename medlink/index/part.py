@@ -17,6 +17,7 @@ from medlink.files.json import json_text
 from medlink.files.parts import Checked, read_checked
 from medlink.index.arrays import REBUILD, open_array, save_array
 from medlink.index.dictionary import NameDictionary
+from medlink.index.heard import Anchors
 from medlink.index.keys import Numbering, keys_among
 from medlink.index.names import NameTable
 from medlink.index.postings import Postings
@@ -72,7 +73,7 @@ class Part:
         self.names = NameTable(folder)
         self.dictionary = NameDictionary(folder, self.names)
         self.said = SaidNames(folder)
-        self.postings = Postings(folder, self.said)
+        self.postings, self.anchors = Postings(folder, self.said), Anchors(folder, self.said)
         self.vectors = vector_index(self.manifest["kind"]).load(folder)
         if not len(self.names) == len(self.vectors) == self.manifest["rows"]:
             raise BundleError(f"{len(self.names)} names but {len(self.vectors)} vectors", path=folder, remedy=REBUILD)
@@ -130,6 +131,7 @@ class Part:
         said = None if main is None else main.said
         words = SaidNames.build(folder, table.norms, languages, said.forms if said else forms or shipped_forms(), said)
         Postings.build(folder, words, len(table))
+        Anchors.build(folder, words, len(table))
         vectors = np.empty((len(table), encoder.dimension), dtype=np.float32)
         for start in range(0, len(table), _CHUNK):
             stop = min(start + _CHUNK, len(table))

@@ -8,8 +8,9 @@ word itself where the lexicon lacks it. A feature has a share: what of the slot 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable, Sequence
-from functools import cached_property
+from array import array
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,14 @@ from medlink.language.text import ROMAN
 
 _UNKNOWN = 1 << 18  # numbers of words that the lexicon lacks
 _MOST = 250  # slots of the longest name that count
+_ARRAYS = {
+    "slot_ends": np.int64,
+    "said_ends": np.int64,
+    "slot_weight": np.float16,
+    "said_feature": np.int32,
+    "said_share": np.float16,
+    "said_weight": np.float32,
+}  # what lies in an index, with its type
 _PART = np.float32(0.8)  # weight of a part of a word beside that of a word as rare
 
 
@@ -66,17 +75,6 @@ class Overlap(NamedTuple):
     adds: NDArray[np.bool_]
 
 
-def save_anchors(folder: Path, slots: Slots, width: int) -> None:
-    """Write by each feature the names whose heaviest slot has it: who has not said that slot has not said the name."""
-    order = np.lexsort((-slots.weight, slots.owner))
-    anchors = np.zeros(len(order), dtype=bool)
-    anchors[order[np.diff(slots.owner[order], prepend=-1) != 0]] = True
-    held = anchors[slots.slot]
-    pairs = np.unique(np.stack([slots.feature[held], slots.owner[slots.slot[held]]]), axis=1)
-    save_array(folder, "anchor.ends", np.searchsorted(pairs[0], np.arange(width + 1)))
-    save_array(folder, "anchor.values", pairs[1].astype(np.int32))
-
-
 def features_of(word: Word, unknown: int) -> list[tuple[int, float]]:
     """The features of a word with their shares."""
     found = dict.fromkeys(word.meanings, 1.0)
@@ -92,10 +90,8 @@ def features_of(word: Word, unknown: int) -> list[tuple[int, float]]:
 
 def _slots(said: Iterable[Said], unknown: int, weights: Array | None) -> Slots:
     """Slots of texts; without ``weights`` of the features all slots weigh nothing."""
-    owner: list[int] = []
-    slots: list[int] = []
-    told: list[int] = []
-    shares: list[float] = []
+    owner, slots, told = array("q"), array("q"), array("q")
+    shares = array("d")
     for number, one in enumerate(said):
         place: dict[int, int] = {}
         for at, word in enumerate(one.words):
@@ -109,9 +105,9 @@ def _slots(said: Iterable[Said], unknown: int, weights: Array | None) -> Slots:
         for start, stop, meanings in one.phrases:
             for at in range(start, stop):
                 if at in place:
-                    slots += [place[at]] * len(meanings)
-                    told += meanings
-                    shares += [1.0] * len(meanings)
+                    slots.extend([place[at]] * len(meanings))
+                    told.extend(meanings)
+                    shares.extend([1.0] * len(meanings))
     order = np.argsort(np.array(slots, dtype=np.int64), kind="stable")
     slot, feature = np.array(slots, np.int64)[order], np.array(told, np.int64)[order]
     share = np.array(shares, np.float32)[order]
@@ -126,28 +122,23 @@ def _weighed(slots: Slots, weights: Array) -> Slots:
     return slots._replace(weight=weight)
 
 
-class SaidNames:
-    """What the names of an index say, memory-mapped.
+class _Told:
+    """What texts say, and how much others say of it.
 
     Args:
-        folder: folder that :meth:`build` filled.
+        forms: opens the forms of the lexicon by which texts are read.
+        arrays: those of :data:`_ARRAYS`.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._ends, self._feature_ends = (
-            Groups(open_array(folder, "slot_ends")),
-            Groups(open_array(folder, "said_ends")),
-        )
-        self._weight, self._feature, self._share, self._weights = (
-            open_array(folder, name) for name in ("slot_weight", "said_feature", "said_share", "said_weight")
-        )
-        self.anchors = Groups.open(folder, "anchor")
+    def __init__(self, forms: Callable[[], Forms], arrays: Mapping[str, Array]) -> None:
+        self._open = forms
+        ends, feature_ends, self._weight, self._feature, self._share, self._weights = (arrays[n] for n in _ARRAYS)
+        self._ends, self._feature_ends = Groups(ends), Groups(feature_ends)
 
     @cached_property
     def forms(self) -> Forms:
-        """The forms of the lexicon by which names and mentions are read; names that came later have none."""
-        return Forms.load(self._folder)
+        """The forms of the lexicon by which texts are read; names that came later have none."""
+        return self._open()
 
     @cached_property
     def _finds(self) -> NDArray[np.bool_]:
@@ -184,35 +175,6 @@ class SaidNames:
     @cached_property
     def _opposites(self) -> Groups:
         return _opposites(self.forms)
-
-    @classmethod
-    def build(
-        cls, folder: Path, texts: Iterable[str], languages: Sequence[str], forms: Forms, main: SaidNames | None = None
-    ) -> SaidNames:
-        """Fill a folder from names with their languages.
-
-        A feature weighs ``1 + log((1 + n) / (1 + df))``, with df the names that have it, as in scikit-learn's
-        ``TfidfTransformer``; names that come later have the weights and the forms of the ``main`` ones.
-        """
-        if main is None:
-            forms.save(folder)
-        reader, unknown = FamilyReader(forms), len(forms.names)
-        slots = _slots((reader.read(*one) for one in zip(texts, languages, strict=True)), unknown, None)
-        if main is None:
-            pairs = np.unique(np.stack([slots.owner[slots.slot], slots.feature]), axis=1)
-            df = np.bincount(pairs[1], minlength=unknown + _UNKNOWN)
-            weights = (1 + np.log((1 + len(languages)) / (1 + df))).astype(np.float32)
-        else:
-            weights = main._weights
-        weight = _weighed(slots, weights).weight
-        save_array(folder, "slot_ends", np.searchsorted(slots.owner, np.arange(len(languages) + 1)))
-        save_array(folder, "said_ends", np.searchsorted(slots.slot, np.arange(len(slots.owner) + 1)))
-        save_array(folder, "slot_weight", weight.astype(np.float16))
-        save_array(folder, "said_feature", slots.feature.astype(np.int32))
-        save_array(folder, "said_share", slots.share.astype(np.float16))
-        save_array(folder, "said_weight", weights)
-        save_anchors(folder, slots._replace(weight=weight), len(weights))
-        return cls(folder)
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
         """What mentions say."""
@@ -275,6 +237,68 @@ class SaidNames:
         found = np.zeros(len(own), dtype=bool)
         found[which[_among(pair[which] * self.width + opposite, other)]] = True
         return found
+
+
+class SaidNames(_Told):
+    """What the names of an index say, memory-mapped.
+
+    Args:
+        folder: folder that :meth:`build` filled.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(partial(Forms.load, folder), {name: open_array(folder, name) for name in _ARRAYS})
+
+    @classmethod
+    def build(
+        cls, folder: Path, texts: Iterable[str], languages: Sequence[str], forms: Forms, main: SaidNames | None = None
+    ) -> SaidNames:
+        """Fill a folder from names with their languages; names that come later have the weights and the forms of the
+        ``main`` ones."""
+        if main is None:
+            forms.save(folder)
+        for name, values in _arrays(texts, languages, forms, None if main is None else main._weights).items():
+            save_array(folder, name, values.astype(_ARRAYS[name]))
+        return cls(folder)
+
+
+class SaidTexts(_Told):
+    """What n texts say, in memory; ``languages`` are BCP 47 or ``None``.
+
+    >>> from medlink.language.lexicon.forms import shipped_forms
+    >>> texts = ["kidney cyst", "Nierenzyste", "quiste hepático"]
+    >>> said = SaidTexts(texts, ["en", "de", "es"], shipped_forms())
+    >>> (said.between(np.array([0, 0]), np.array([1, 2])).mention > 0.9).tolist()
+    [True, False]
+    """
+
+    def __init__(self, texts: Sequence[str], languages: Sequence[str | None], forms: Forms) -> None:
+        super().__init__(lambda: forms, _arrays(texts, languages, forms, None))
+
+    def between(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> Overlap:
+        """How much of each other the texts of pairs say; the first is the mention."""
+        firsts, pair = np.unique(one, return_inverse=True)
+        return self.overlap(self.of(firsts), pair, self.of(other))
+
+
+def _arrays(
+    texts: Iterable[str], languages: Sequence[str | None], forms: Forms, weights: Array | None
+) -> dict[str, Array]:
+    """What texts say as :data:`_ARRAYS`.
+
+    Without ``weights`` a feature weighs ``1 + log((1 + n) / (1 + df))``, with df the texts that have it, as in
+    scikit-learn's ``TfidfTransformer``.
+    """
+    reader, unknown = FamilyReader(forms), len(forms.names)
+    slots = _slots((reader.read(*one) for one in zip(texts, languages, strict=True)), unknown, None)
+    if weights is None:
+        width = unknown + _UNKNOWN
+        df = np.bincount(np.unique(slots.owner[slots.slot] * width + slots.feature) % width, minlength=width)
+        weights = (1 + np.log((1 + len(languages)) / (1 + df))).astype(np.float32)
+    ends = np.searchsorted(slots.owner, np.arange(len(languages) + 1))
+    feature_ends = np.searchsorted(slots.slot, np.arange(len(slots.owner) + 1))
+    weight = _weighed(slots, weights).weight
+    return dict(zip(_ARRAYS, (ends, feature_ends, weight, slots.feature, slots.share, weights), strict=True))
 
 
 def _opposites(forms: Forms) -> Groups:

@@ -34,9 +34,10 @@ from medlink.files.problems import Problems
 from medlink.files.streams import existing_file, input_size
 from medlink.files.whole import put_in_place
 from medlink.kb import schema
+from medlink.kb.circles import circle_notes
 from medlink.kb.loader import CONCEPT_ALONE, MAX_INPUTS, NAME_ALONE, Loader
 from medlink.kb.readers import formats
-from medlink.kb.readers.common import stem
+from medlink.kb.readers.table import DECISIONS
 from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
 from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import language_filter
@@ -141,9 +142,12 @@ def _load(
                     step(f"reading {inputs[number].path}")
                     loader.take(read(problems=found), number, found)
                 digest = loader.finish([found.skipped for found in problems], step)
+                step("looking for circles of parents")
+                for number, note in circle_notes(connection, loader.marks.get("relation", 0), loader.shown):
+                    problems[number].notes.append(note)
                 _remark(inputs, problems, loader)
                 brought = _count_sources(connection, loader)
-                digest = _write_meta(connection, loader, digest, brought, problems)
+                digest = _write_meta(connection, loader, digest, brought, inputs, problems)
             with open(new, "rb") as handle:
                 os.fsync(handle.fileno())
             put_in_place(new, target, "the knowledge base")
@@ -159,26 +163,34 @@ def _load(
             found.rows,
             dict(sorted(found.bad.items())),
             dict(sorted(found.skipped.items())),
+            {reason: first for (of, reason), first in loader.first.items() if of == number},
             tuple(found.examples),
             tuple(found.notes),
         )
-        for given, found in zip(inputs, problems, strict=True)
+        for number, (given, found) in enumerate(zip(inputs, problems, strict=True))
     )
     return digest, brought, reports, loader.marks
 
 
 def _remark(inputs: Sequence[Input], problems: Sequence[Problems], loader: Loader) -> None:
-    """Say what two inputs have in common that was perhaps not meant: a concept, or the name of a table."""
+    """Say what has no rows, and what two inputs have in common that was perhaps not meant: a concept, or a source."""
     for number, (count, first) in sorted(loader.renamed.items()):
         concepts = "1 concept has" if count == 1 else f"{count:,} concepts have"
         note = f"{concepts} another preferred name already, which stays (the first: {first}); this one is a synonym"
         problems[number].notes.append(note)
-    tables: dict[str, Input] = {}
     for given, found in zip(inputs, problems, strict=True):
-        if given.format == "table" and "source" not in given.options:
-            other = tables.setdefault(stem(given.path), given)
-            if other is not given:
-                found.notes.append(f"{given.path} and {other.path} are one source: a table is named by its file")
+        if not found.rows:
+            found.notes.append(f"{given.path}: has no rows")
+    before: dict[str, tuple[int, object]] = dict.fromkeys(loader.announced.pop(-1, ()), (-1, "the knowledge base"))
+    for number, names in loader.announced.items():
+        given = inputs[number]
+        for name in dict.fromkeys(names):
+            earliest, other = before.setdefault(name, (number, given.path))
+            if earliest != number and name != DECISIONS and "source" not in given.options:
+                said = f"its source is {name}, as that of {other}: what both bring is of one source"
+                if given.format == "table":
+                    said += ", for a table is named by its file. Remedy: rename the file if it is another source"
+                problems[number].notes.append(f"{given.path}: {'is given twice' if other == given.path else said}")
 
 
 def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record]]:
@@ -261,7 +273,12 @@ def _count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts
 
 
 def _write_meta(
-    connection: Connection, loader: Loader, digest: str, brought: Sequence[SourceCounts], problems: Iterable[Problems]
+    connection: Connection,
+    loader: Loader,
+    digest: str,
+    brought: Sequence[SourceCounts],
+    inputs: Sequence[Input],
+    problems: Sequence[Problems],
 ) -> str:
     """Write what a knowledge base says of itself, in place of what it said; gives its content hash."""
     held = {entry["source"]["name"]: entry for entry in json.loads(loader.meta.get("counts", "[]"))}
@@ -280,11 +297,13 @@ def _write_meta(
                 more["beside"] = str(int(more["beside"]) + beside)
     elif not any(entry.concepts for entry in counts):
         reasons = sum((found.skipped for found in problems), Counter())
-        remedy = "check the filters" if reasons else "check that the inputs hold rows"
+        remedy = "check the filters" if reasons else "give files with rows below their header"
         if NAME_ALONE in reasons and CONCEPT_ALONE not in reasons:
             remedy = "add the terminology to which the names belong, such as --obo or --obograph for a translation"
         why = ", ".join(f"{count:,} {reason}" for reason, count in sorted(reasons.items()))
         left = f"; left out: {why}" if why else ""
+        empty = [str(given.path) for given, found in zip(inputs, problems, strict=True) if not found.rows]
+        left += f"; without a row: {', '.join(empty)}" if empty else ""
         raise InputError(f"no concept with a name was found in the inputs{left}", remedy=remedy)
     values = {
         "application": schema.APPLICATION,

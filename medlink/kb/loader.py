@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingType
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -22,7 +22,22 @@ from itertools import groupby
 from operator import attrgetter, itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, and_, delete, exists, func, insert, inspect, select, union
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    and_,
+    delete,
+    exists,
+    func,
+    insert,
+    inspect,
+    literal_column,
+    or_,
+    select,
+    union,
+)
 from sqlalchemy.schema import CreateTable
 
 from medlink.files.problems import Problems
@@ -36,8 +51,10 @@ BATCH = 20_000
 MAX_INPUTS = 255
 NAME_ALONE, CONCEPT_ALONE = "name of a concept that is not loaded", "concept without a name"
 """Reasons for leaving out what lacks the other half."""
+WITH_ITSELF = "relation of a concept with itself"
 # Sort key of a name: flagged names first, then by input, by rank, and by the order in which they were read.
 _UNFLAGGED, _INPUT, _RANK = 62, 54, 36
+_LINE = 40  # bits of a line number, above which that of the file stands
 
 Row = tuple[Any, ...]
 Held = MappingType[str, AbstractSet[tuple[str, int]]]
@@ -86,6 +103,9 @@ class Loader:
         concepts: new concepts by the number of their source.
         renamed: by the number of the input, how many concepts it gives another preferred name than the one that stays,
             and the first of them.
+        first: by the number of the input and the reason, the first that was left out, with its file and line where the
+            reader says them.
+        announced: sources by the number of the input that announces them, ``-1`` for those of before.
     """
 
     def __init__(self, connection: Connection, languages: frozenset[str] | None = None) -> None:
@@ -96,6 +116,10 @@ class Loader:
         self.marks: dict[str, int] = {}
         self.concepts: Counter[int] = Counter()
         self.renamed: dict[int, tuple[int, str]] = {}
+        self.first: dict[tuple[int, str], str] = {}
+        self.announced: dict[int, list[str]] = {}
+        self._files: dict[str, int] = {}
+        self._problems = Problems()
         self._source_ids: dict[str, int] = {}
         self._tags: dict[int, tuple[str, ...]] = {}
         self._input = 0
@@ -124,13 +148,14 @@ class Loader:
         ):
             self.sources[name] = Source(name, version, title)
             self._source_ids[name] = number
+            self.announced.setdefault(-1, []).append(name)
             self._tags[number] = tuple(tags.split(","))
         for table in schema.numbered:
             self.marks[table.name] = self.connection.execute(select(func.max(table.c.id))).scalar() or 0
 
     def take(self, records: Iterable[Record], number: int, problems: Problems) -> None:
         """Take in the records of the input in a place, from 0; earlier inputs win where two disagree."""
-        self._input = number
+        self._input, self._problems = number, problems
         self._skipped = problems.skipped
         for record in records:
             if isinstance(record, Name):
@@ -142,6 +167,7 @@ class Loader:
             elif isinstance(record, Source):
                 self.sources.setdefault(record.name, record)
                 self._source_id(record.name)
+                self.announced.setdefault(number, []).append(record.name)
             else:
                 self._other(record)
         for batch in (self._concepts, self._names, *self._others.values()):
@@ -174,10 +200,22 @@ class Loader:
                 return
             record = replace(record, text=record.text.strip())
         elif isinstance(record, Relation) and record.head == record.tail:
-            self._skipped["relation of a concept with itself"] += 1
+            self._skipped[WITH_ITSELF] += 1
+            self.first.setdefault((self._input, WITH_ITSELF), self.shown(self._place(), record.head))
             return
         kind = type(record)
-        self._others[kind].add((self._input, *self._cells[kind](record), self._source_id(record.source)))
+        self._others[kind].add((self._input, self._place(), *self._cells[kind](record), self._source_id(record.source)))
+
+    def _place(self) -> int:
+        """The number of the file and the line that are read, 0 where the reader does not say them."""
+        if self._problems.at is None:
+            return 0
+        path, line = self._problems.at
+        return self._files.setdefault(str(path), len(self._files)) << _LINE | line
+
+    def shown(self, place: int, what: str) -> str:
+        """What was left out, behind the file and the line that a number stands for."""
+        return f"{list(self._files)[place >> _LINE]}:{place & (1 << _LINE) - 1}: {what}" if place else what
 
     def finish(self, skipped: list[Counter[str]], step: Callable[[str], object]) -> str:
         """Sort everything into the final tables and index them.
@@ -245,11 +283,14 @@ class Loader:
             concept = rows.pop(0) if len(rows[0]) == 3 else None
             if held is None and concept is None:
                 for row in rows:
-                    skipped[row[2] >> _INPUT & 0xFF][NAME_ALONE] += 1
+                    given = row[2] >> _INPUT & 0xFF
+                    skipped[given][NAME_ALONE] += 1
+                    self.first.setdefault((given, NAME_ALONE), concept_id)
                 continue
             if held is None and concept is not None:
                 if not rows:
                     skipped[concept[2] >> _INPUT][CONCEPT_ALONE] += 1
+                    self.first.setdefault((concept[2] >> _INPUT, CONCEPT_ALONE), concept_id)
                     continue
                 into_concept.add((concept_id, concept[1]))
                 self.concepts[concept[1]] += 1
@@ -263,7 +304,7 @@ class Loader:
 
     def _finish_table(self, table: Table, skipped: list[Counter[str]]) -> None:
         waiting = schema.staged[table.name]
-        columns = [column for column in waiting.columns if column.name != "input"]
+        columns = [column for column in waiting.columns if column.name not in ("input", "place")]
         ends = [column for column in columns if column.name in ("concept_id", "head", "tail")]
         known = and_(*(column.in_(select(schema.concept.c.concept_id)) for column in ends))
         fresh = known
@@ -279,7 +320,9 @@ class Loader:
         kept = per_input(select(waiting.c.input, func.count()).where(known).group_by(waiting.c.input))
         for number, count in read.items():
             if count > kept[number]:
-                skipped[number][f"{label} of a concept that is not loaded"] += count - kept[number]
+                reason = f"{label} of a concept that is not loaded"
+                skipped[number][reason] += count - kept[number]
+                self.first[number, reason] = self._first_alone(waiting, ends, number)
         first = select(*columns, func.min(waiting.c.input).label("input")).where(fresh).group_by(*columns).subquery()
         final = per_input(select(first.c.input, func.count()).group_by(first.c.input))
         for number, count in kept.items():
@@ -288,6 +331,15 @@ class Loader:
         names = [column.name for column in columns]
         rows = select(*columns).where(fresh).distinct().order_by(*columns)
         self.connection.execute(insert(table).from_select(names, rows))
+
+    def _first_alone(self, waiting: Table, ends: Sequence[ColumnElement[str]], number: int) -> str:
+        """The first row of an input, as it was read, with a concept that is not there."""
+        alone = [~end.in_(select(schema.concept.c.concept_id)) for end in ends]
+        shown = [waiting.c.head, waiting.c.type, waiting.c.tail] if len(ends) > 1 else list(ends)
+        row = select(waiting.c.place, or_(*alone[:1]), *shown).where(waiting.c.input == number, or_(*alone))
+        place, is_head, *cells = self.connection.execute(row.order_by(literal_column("rowid")).limit(1)).one()
+        missing = f"; there is no concept {cells[0 if is_head else -1]}" if len(ends) > 1 else ""
+        return self.shown(place, " ".join(cells) + missing)
 
     def _finish_sources(self) -> None:
         name = schema.name.c
@@ -314,25 +366,28 @@ def _tidy(
 ) -> Iterator[Row]:
     """Rows of ``name`` of one concept: one of each (language, text, source), one preferred in each language.
 
-    The concept is ``renamed`` by an input that prefers a name which is none of those that are preferred or held.
+    The concept is ``renamed`` by an input that prefers a name which is none of those that are preferred or held, also
+    by the one that prefers another name itself, with the same rank.
     """
     for language, named in groupby(rows, itemgetter(1)):
         there = held.get(language, frozenset())
         seen = set(there)
         kept: list[Row] = []
-        first = -1
+        first, told = -1, set[int]()
         for concept_id, _, key, text, kind, source_id in named:
             if (text, source_id) in seen:
                 skipped[key >> _INPUT & 0xFF]["name given more than once"] += 1
                 continue
             seen.add((text, source_id))
             given = key >> _INPUT & 0xFF
-            if not key >> _UNFLAGGED and given != first and (kept or there):
+            other = given != first >> _INPUT & 0xFF or key >> _RANK == first >> _RANK
+            if not key >> _UNFLAGGED and other and given not in told and (kept or there):
                 known = {kept[0][2]} if kept else {normalise(name) for name, _ in there}
                 if normalise(text) not in known:
                     count, which = renamed.get(given, (0, concept_id))
                     renamed[given] = count + 1, which
-            first = first if kept else given
+                    told.add(given)
+            first = first if kept else key
             kept.append((concept_id, text, normalise(text), language, kind, source_id, int(not kept and not there)))
         yield from kept[:1]
         yield from sorted(kept[1:], key=itemgetter(1, 5))

@@ -53,13 +53,17 @@ def by_language(names: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class InputReport:
-    """What became of one input: rows read, bad rows by kind, rows left out by reason, first bad rows, remarks."""
+    """What became of one input: rows read, bad rows by kind, rows left out by reason, first bad rows, remarks.
+
+    ``first`` is the first that was left out for a reason, where it can be told, with its file and line where they can.
+    """
 
     format: str
     path: str
     rows: int
     bad: dict[str, int]
     skipped: dict[str, int]
+    first: dict[str, str]
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
 
@@ -67,7 +71,8 @@ class InputReport:
         """The report as text."""
         yield f"{self.format} {self.path}: {counted(self.rows, 'row')}"
         for reason, count in self.skipped.items():
-            yield f"  left out: {count:,} {reason}"
+            first = f" (the first: {self.first[reason]})" if reason in self.first else ""
+            yield f"  left out: {count:,} {reason}{first}"
         for kind, count in self.bad.items():
             yield f"  bad rows: {count:,} {kind}"
         for problem in self.problems:

@@ -85,4 +85,6 @@ staged_concept = Table(
 )
 _key = Column("key", Integer)
 staged_name = _staged("name", name.c.concept_id, name.c.language, _key, name.c.text, name.c.type, name.c.source_id)
-staged = {table.name: _staged(table.name, Column("input", Integer), *list(table.c)[1:]) for table in numbered[1:]}
+# with the number of the input, and the place in it: see Loader.place
+_read_from = Column("input", Integer), Column("place", Integer)
+staged = {table.name: _staged(table.name, *_read_from, *list(table.c)[1:]) for table in numbered[1:]}

@@ -21,6 +21,7 @@ NUMBER, LETTER, NEGATION, ACT = "number", "letter", "negation", "act"
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _STAGED = re.compile(r"(x{0,3}(?:ix|iv|v?i{1,3}|v))([a-d])")  # IIb, IVa
+_SUBTYPE = re.compile(r"(\b[Tt](?:ype?|ipo)[ -]|[A-Z]-)([IVX]{1,5})([a-z])\b")  # type Iy, CDG-IIg
 _PERHAPS = re.compile(r"\d|\b(?:\w\b|[ivx]+(?:\b|[a-d]))")  # what every term with a number or a letter has
 _SHORTEST = 4  # letters of the shortest word that a prefix negates
 _SHORTEST_REST = 3  # letters of the shortest word that alone says what an act is done to
@@ -95,6 +96,8 @@ class GuardReader:
         found: set[tuple[str, str]] = set()
         for tongue in tongues:
             term = tongue.guards.unread.sub(" ", term)
+        # behind a type or an abbreviation, since Is and If are words
+        term = _SUBTYPE.sub(lambda part: f"{part[1]}{ROMAN.get(part[2].lower(), part[2])}{part[3]}", term)
         plain = normalise(term).split()
         for word in plain:
             found |= self._of_word(word, tongues)

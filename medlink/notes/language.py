@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import spacy
@@ -67,6 +67,19 @@ class NoteLanguages:
             self._detector = LanguageDetectorBuilder.from_iso_codes_639_1(*codes).build()
         found = self._detector.detect_language_of(text[:_ENOUGH])
         return found.iso_code_639_1.name.lower() if found else self.candidates[0]
+
+
+def gaps(language: str, tags: Iterable[str]) -> Iterator[str]:
+    """What is missing for the notes of a language, a sentence each; ``tags`` are those of the bundle's names.
+
+    >>> list(gaps("de", ["de-at"])), list(gaps("fr", ["fr", "de"]))
+    ([], ['medlink has no rules for it: words are found as the bundle has them, and no status is read'])
+    """
+    if language not in languages():
+        yield "medlink has no rules for it: words are found as the bundle has them, and no status is read"
+    held = sorted({base(tag) for tag in tags})
+    if language not in held and "" not in held:
+        yield f"the bundle has no names in it, only in {', '.join(held)}"
 
 
 def blank(language: str) -> Language:

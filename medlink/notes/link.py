@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -14,11 +15,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from medlink.errors import ConfigError, InputError
+from medlink.files.problems import counted
 from medlink.files.streams import text_encoding
 from medlink.index import Bundle
+from medlink.language.tags import base
+from medlink.notes.language import gaps
 from medlink.notes.pipeline import NotePipeline, link_all
 from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, read_notes
 from medlink.notes.writers import Job, JsonLinesWriter, Writer
+
+logger = logging.getLogger("medlink")
 
 _COMMIT = 64  # notes after which what is written is made safe
 
@@ -30,7 +36,7 @@ class Report:
     The latter come without their text; each says why. ``left_out`` counts the files of folders that were not read, by
     ending; ``before`` the notes that were finished by the run that is resumed. ``same_id`` counts the notes that have
     the id of a note before them, so that the output does not tell which of them a line is of; ``first_same_id`` is the
-    first of them, without its text.
+    first of them, without its text. ``languages`` counts the notes that were read by their language.
     """
 
     notes: int = 0
@@ -41,6 +47,7 @@ class Report:
     before: int = 0
     same_id: int = 0
     first_same_id: Note | None = None
+    languages: Counter[str] = field(default_factory=Counter)
 
 
 def link_notes(
@@ -53,6 +60,7 @@ def link_notes(
     fields: Fields | None = None,
     encoding: str = "utf-8",
     progress: Callable[[int], object] | None = None,
+    say: Callable[[str], object] = logger.warning,
     **options: Any,
 ) -> Report:
     """Link the mentions of notes to the concepts of a bundle, and write one line for each.
@@ -66,6 +74,8 @@ def link_notes(
         fields: names of the JSONL fields.
         encoding: that of all files and of standard input, such as ``latin-1``.
         progress: called with the number of notes that are finished so far.
+        say: called with each sentence on what is not as the options have it: nothing to resume, a language without
+            rules or names, a field that no note has; else it is logged.
         options: fields of :class:`~medlink.notes.options.NoteOptions`, such as ``language`` and ``threshold``.
 
     Returns:
@@ -83,9 +93,15 @@ def link_notes(
     facts = [source.state(resume), pipeline.options.to_dict(), versions, asdict(source.fields), source.encoding]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     done = writer.open(Job(key, (*source.reads(), pipeline.bundle.folder), versions, resume, source.resumable))
-    report = Report(left_out=source.left_out)
+    if resume and not done:
+        say("nothing to resume: the run begins with the first note")
+    given = base(pipeline.options.language or "")
+    held = pipeline.bundle.index.languages
+    for sentence in gaps(given, held) if given else ():
+        say(f"language {given!r}: {sentence}")
+    report, fields_seen = Report(left_out=source.left_out), Counter[str]()
     try:
-        notes = _watched(source.notes(), report)
+        notes = _watched(source.notes(), report, fields_seen)
         kept = report.before = sum(1 for _ in islice(notes, done))
         for batch in link_all(pipeline, notes, processes):
             report.notes += len(batch)
@@ -94,6 +110,7 @@ def link_notes(
                 report.mentions += len(linked.mentions)
                 report.linked += sum(not mention.link.nil for mention in linked.mentions)
                 if linked.note.problem is None:
+                    report.languages[linked.language] += 1
                     writer.write(linked.note, linked.language, linked.mentions)
             done = report.before + report.notes
             if done - kept >= _COMMIT:
@@ -110,13 +127,27 @@ def link_notes(
         writer.close(error)
         raise
     writer.close()
+    for language in sorted(report.languages.keys() - {given}):
+        number = counted(report.languages[language], "note")
+        for sentence in gaps(language, held):
+            say(f"{number}, language {language!r}: {sentence}")
+    for sentence in source.missing(fields_seen):
+        say(sentence)
     return report
 
 
-def _watched(notes: Iterable[Note], report: Report) -> Iterator[Note]:
-    """The notes; those with the id of an earlier one are counted. Memory grows by some 60 bytes for each."""
+def _watched(notes: Iterable[Note], report: Report, fields: Counter[str]) -> Iterator[Note]:
+    """The notes; those with the id of an earlier one are counted, and so are empty ones, and the fields of lines.
+
+    Memory grows by some 60 bytes for each.
+    """
     seen = set[int]()
     for note in notes:
+        fields["empty"] += note.problem is None and not note.text.strip()
+        if note.place is not None and note.problem is None:
+            fields["text"] += 1
+            fields["language"] += note.language is not None
+            fields["note_id"] += note.note_id != note.place
         key = hash(note.note_id)
         if key in seen and note.problem is None:
             report.same_id += 1
@@ -147,6 +178,18 @@ class _Source:
 
     def notes(self) -> Iterator[Note]:
         return read_notes(self.paths, self.fields, self.encoding) if self._notes is None else iter(self._notes)
+
+    def missing(self, seen: Counter[str]) -> Iterator[str]:
+        """What to say of empty notes, and of fields that the user named and no note has, from how many have each."""
+        if seen["empty"]:
+            yield f"{counted(seen['empty'], 'note')} without text"
+        for name, instead in (
+            ("language", "languages were found out"),
+            ("note_id", "notes are named by file and line"),
+        ):
+            asked = getattr(self.fields, name)
+            if seen["text"] and not seen[name] and asked != getattr(Fields(), name):
+                yield f"no note has the field {asked!r}: {instead}"
 
     @property
     def resumable(self) -> bool:

@@ -82,12 +82,22 @@ def find_inputs(paths: Sequence[str]) -> tuple[list[str], Counter[str]]:
     return found, left_out
 
 
+def ending(path: str | Path) -> str:
+    """The ending of a file, in lower case; that of a packed file is the one before ``.gz``.
+
+    >>> ending("a/B.TXT"), ending("a.jsonl.gz"), ending("a.gz"), ending("a")
+    ('.txt', '.jsonl', '.gz', '')
+    """
+    name = Path(path).name.lower()
+    return Path(name.removesuffix(".gz")).suffix or Path(name).suffix
+
+
 def _kind(path: Path, folder: Path) -> str:
     """Ending of a file in a folder, or why it is not looked at."""
     if any(part.startswith(".") for part in path.relative_to(folder).parts):
         return "hidden"
     if path.is_file():
-        return path.suffix.lower() or "no ending"
+        return ending(path) or "no ending"
     return "links to nothing" if not path.exists() else "links to folders" if path.is_dir() else "pipes or devices"
 
 
@@ -103,7 +113,7 @@ def read_notes(inputs: Sequence[str], fields: Fields | None = None, encoding: st
         first = _first_line(standard_input()) if given == STANDARD_INPUT else None
         file = _Input(given, first, encoding)
         try:
-            if Path(given).suffix.lower() in _LINES if first is None else _is_object(first, encoding):
+            if ending(given) in _LINES if first is None else _is_object(first, encoding):
                 yield from file.notes(fields or Fields())
             else:
                 yield Note(given, file.text())
@@ -176,15 +186,27 @@ def _note(line: str, place: str, fields: Fields) -> Note:
     except json.JSONDecodeError:
         return Note(place, problem="not JSON", remedy="give one JSON object a line, or name a text so: NAME.txt")
     except ValueError as error:
-        return Note(place, problem=f"JSON that cannot be used: {error}")
-    if not isinstance(row, dict) or not isinstance(row.get(fields.text), str):
-        remedy = "name the field of the text with --text-field, in Python with Fields(text=...)"
-        return Note(place, problem=f"no field {fields.text!r} with a text", remedy=remedy)
+        return Note(place, problem=f"JSON that cannot be used: {error}", remedy="write such lines anew")
+    if not isinstance(row, dict):
+        return Note(place, problem="no JSON object", remedy="give one JSON object a line")
     language, named = row.get(fields.language), row.get(fields.note_id)
-    if isinstance(named, bool | dict | list):
-        remedy = "name the field of the id with --id-field, in Python with Fields(note_id=...)"
-        return Note(place, problem=f"the field {fields.note_id!r} is no text and no number", remedy=remedy)
-    # NaN is what Python writes for an id that is missing
-    missing = named is None or (isinstance(named, float) and math.isnan(named))
-    note_id = place if missing else str(named)
-    return Note(note_id, row[fields.text], language if isinstance(language, str) else None, place=place)
+    for option, name, wrong in (
+        ("text", fields.text, "" if isinstance(row.get(fields.text), str) else "no field {} with a text"),
+        ("id", fields.note_id, "the field {} is no text and no number" * isinstance(named, bool | dict | list)),
+        (
+            "language",
+            fields.language,
+            "" if isinstance(language, str) or _is_missing(language) else "the field {} is no text",
+        ),
+    ):
+        if wrong:
+            field = "note_id" if option == "id" else option
+            remedy = f"name the field of the {option} with --{option}-field, in Python with Fields({field}=...)"
+            return Note(place, problem=wrong.format(repr(name)), remedy=remedy)
+    note_id = place if _is_missing(named) else str(named)
+    return Note(note_id, row[fields.text], None if _is_missing(language) else language, place=place)
+
+
+def _is_missing(value: object) -> bool:
+    """Whether a field has nothing; NaN is what Python writes for what is missing."""
+    return value is None or (isinstance(value, float) and math.isnan(value))

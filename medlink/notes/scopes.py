@@ -12,7 +12,8 @@ from medlink.language.cues.tables import Cue, ScopeRules
 
 _FARTHEST = 80  # words and marks of the longest scope
 _SHORT = 3  # words of reach with which a cue of both sides looks back no farther than the comma before it
-_TIGHT = ("uncertain", "historical")  # with a reach, these take the next item of a list only where a word joins it
+_OVER = ("historical", "past")  # these speak of causes too, and of nothing behind a word that says what is there
+_TIGHT = ("uncertain", *_OVER)  # with a reach, these take the next item of a list only where a word joins it
 _GAP = 8  # words between members of a list
 _ITEM = 2  # words before a mention that is an item of a list without a joining word
 _FIELD = {
@@ -20,16 +21,18 @@ _FIELD = {
     "uncertain": "presence",
     "present": "presence",
     "historical": "temporality",
+    "past": "temporality",
     "hypothetical": "temporality",
     "family": "experiencer",
     "other": "experiencer",
+    "patient": "experiencer",
 }
 _RANK = {"absent": 0, "uncertain": 1}  # between cues that are equally near
 
 Place = tuple[int, int]
 """The first of some words and the one behind them."""
-Said = dict[str, tuple[int, int, str]]
-"""What counts for each field: distance and rank of the cue, and what it says."""
+Said = dict[str, tuple[int, int, str, str]]
+"""What counts for each field: distance and rank of the cue, what it says, and its name."""
 
 
 class Match(NamedTuple):
@@ -84,10 +87,19 @@ class _Scopes:
         ]
         acting = [match for match in matches if not self._is_inside(match)]
         ends = [match.parts[0] for match in acting if any(cue.reads == "end" for cue in match.cues)]
+        causes = [match.parts[0] for match in acting if any(cue.reads == "cause" for cue in match.cues)]
+        there = [match.start for match in acting if any(cue.reads == "present" for cue in match.cues)]
         hard = [place for place, stop in enumerate(stops) if stop]
         self._denials = [match.start for match in acting if any(cue.reads == "absent" for cue in match.cues)]
-        self._until = sorted({*hard, *(start for start, _ in ends), len(words)})
-        self._from = sorted({0, *hard, *(end for _, end in ends)})
+        self._over = sorted({*hard, *there, *(start for start, _ in ends), len(words)})
+        self._until = sorted({*hard, *(start for start, _ in ends + causes), len(words)})
+        self._from = sorted({0, *hard, *(end for _, end in ends + causes)})
+        self._closed = _brackets(words, stops, acting)
+        self._bound = {
+            match.end
+            for match in acting
+            if words[match.start].low in self._rules.without and match.start > 0 and covered[match.start - 1]
+        }
         for match in acting:
             for cue in match.cues:
                 if cue.side:
@@ -112,27 +124,33 @@ class _Scopes:
         ahead = 0
         if cue.side in ("before", "both"):
             until = self._until[bisect_left(self._until, match.end)]
-            for number in self._ahead(cue, match.end, match.start, until):
-                self._say(cue, number, self._distance(number, match.end))
+            further = self._over[bisect_left(self._over, match.end)] if cue.reads in _OVER else until
+            closed = self._closed.get(match.end, further)
+            for number in self._ahead(cue, match.end, match.start, min(further, closed)):
+                # the cause of a finding that is over may last: "Z. n. Apoplex bei Hypertonie"
+                lasts = ahead and self._mentions[number][0] >= until
+                self._say(cue._replace(reads="past") if lasts else cue, number, self._distance(number, match.end))
                 ahead += 1
         if cue.side in ("after", "both") or (not ahead and self._turns(cue, match)):
-            loose = cue.side == "after" or (not ahead and (cue.reach is None or cue.reach > _SHORT))
+            loose = (cue.side == "after" or not ahead) and (cue.reach is None or cue.reach > _SHORT)
+            loose = loose or (cue.side == "after" and self._words[match.start - 1].low == ",")
             self._back(cue, match.start, crossing=loose)
 
     def _turns(self, cue: Cue, match: Match) -> bool:
-        """Whether a cue that stands before mentions has only a colon before it and nothing behind ("Fever: no")."""
+        """Whether a cue that stands before mentions has nothing behind ("Fever: no", "Edema none")."""
         at = match.start - 1
         behind = match.end + (match.end < len(self._words) and self._words[match.end].low in ".,;")
         nothing = behind == len(self._words) or self._stops[behind]
-        return cue.reads == "absent" and at >= 0 and self._words[at].low == ":" and nothing
+        answers = at >= 0 and (self._words[at].low == ":" or self._free[at] == self._free[at + 1])
+        return cue.reads == "absent" and answers and nothing and self._words[at].low not in ",;."
 
     def _ahead(self, cue: Cue, start: int, behind: int, until: int) -> Iterator[int]:
         """Mentions from a place on, as far as the cue reaches: words are counted from it or from the mention before."""
         anchor = start
         for number in range(bisect_right(self._starts, behind), len(self._mentions)):
             first, end = self._mentions[number]
-            if end <= start:
-                continue
+            if end <= start and not (cue.reads == "absent" and end == start):
+                continue  # a mention that a cue ends with is denied by the rest of it
             if first >= until or first - start > _FARTHEST:
                 return
             if cue.reach is not None and self._between(anchor, first) > cue.reach:
@@ -150,11 +168,20 @@ class _Scopes:
         It is one where a joining word follows, as in "no fever, cough or rash". In a list without such a word it stands
         right behind the comma, and its other members have no cues of their own ("no fever, no cough, rash").
         """
+        denial = bisect_left(self._denials, start)
+        if cue.reads == "absent" and denial < len(self._denials):
+            until = min(until, self._denials[denial] + 1)
         rest = {word.low for word in self._words[start : min(until, start + _FARTHEST)]}
-        if self._words[comma + 1].low in self._rules.grades and rest.isdisjoint(self._rules.either):
+        behind = self._words[comma + 1].low
+        if (behind in self._rules.grades or behind.isdecimal()) and rest.isdisjoint(self._rules.either):
             return False
+        if start in self._bound:
+            return not rest.isdisjoint(self._rules.either)
         if not rest.isdisjoint(self._rules.joins):
-            return True
+            # "no fever or cough, rash": a list whose first comma stands behind its last joining word ends there
+            first_comma = next(at for at in range(start, comma + 1) if self._words[at].low == ",")
+            further = (word.low for word in self._words[first_comma : min(until, start + _FARTHEST)])
+            return not self._rules.joins.isdisjoint(further)
         if (cue.reach is not None and cue.reads in _TIGHT) or self._between(comma, first) > _ITEM:
             return False
         return cue.reads != "absent" or not self._each_denied(start)
@@ -185,7 +212,9 @@ class _Scopes:
 
     def _say(self, cue: Cue, number: int, distance: int) -> None:
         field, said = _FIELD[cue.reads], self.said[number]
-        new = (distance, _RANK.get(cue.reads, 2), cue.reads)
+        # what says of anything that it is over goes before what goes by the finding: "Z. n. Apoplex 2002 (Hemiparese)"
+        distance += _FARTHEST * (cue.reads == "past")
+        new = (distance, _RANK.get(cue.reads, 2), cue.reads, cue.name)
         said[field] = min(said.get(field, new), new)
 
     def _distance(self, number: int, place: int) -> int:
@@ -198,3 +227,27 @@ class _Scopes:
 
     def _last_comma(self, start: int, end: int) -> int | None:
         return next((place for place in range(end - 1, start - 1, -1) if self._words[place].low == ","), None)
+
+
+def _brackets(words: Sequence[Word], stops: Sequence[bool], matches: Sequence[Match]) -> dict[int, int]:
+    """For the ends of cues that stand in brackets with other words, where their bracket closes."""
+    own = {place for match in matches for start, end in match.parts for place in range(start, end)}
+    opened, closes = list[int](), dict[int, int]()
+    inside: dict[int, int] = {}
+    starts = {match.start: match.end for match in matches}
+    ends = dict[int, int]()
+    for place, word in enumerate(words):
+        if stops[place]:
+            opened.clear()
+        if place in starts and opened:
+            inside[starts[place]] = opened[-1]
+        if place in own:
+            continue
+        if word.low == "(":
+            opened.append(place)
+        elif word.low == ")" and opened:
+            closes[opened.pop()] = place
+    for end, bracket in inside.items():
+        if bracket in closes and not (bracket + 1 in starts and closes[bracket] == starts[bracket + 1]):
+            ends[end] = closes[bracket]
+    return ends

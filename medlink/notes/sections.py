@@ -11,6 +11,7 @@ from medlink.language.cues.tables import SYSTEM, effects
 from medlink.notes.clauses import PARAGRAPH, Layout, item_start, opens_line
 
 _MOST = 6  # words of a heading that no table has
+_EMPTY = 7  # words and marks in the line of a heading that says that its section is empty
 _DATE = 12  # words of the date of a heading
 _REVIEW, _EXAMINATION = "review", "examination"
 
@@ -41,7 +42,7 @@ class Sections:
                 if heading is not None:
                     self.headings.append(heading)
                     behind = heading.end
-        self._starts, self._kinds = _spans(self.headings, layout.lines)
+        self._starts, self._kinds = _spans(self.headings, layout)
 
     def kind(self, place: int) -> str:
         """The kind of the section that a word is in, empty in none."""
@@ -106,8 +107,9 @@ def _shouted(words: Sequence[Word]) -> bool:
     return all(word.is_mark or word.text.isupper() for word in words)
 
 
-def _spans(headings: list[Heading], lines: Sequence[int]) -> tuple[list[int], list[str]]:
+def _spans(headings: list[Heading], layout: Layout) -> tuple[list[int], list[str]]:
     """Where sections start, with their kinds."""
+    words, lines, nothing = layout.words, layout.lines, layout.rules.nothing
     starts, kinds, kind = list[int](), list[str](), ""
     ends = [one.first for one in headings[1:]] + [len(lines)]
     for heading, following in zip(headings, ends, strict=False):
@@ -115,7 +117,10 @@ def _spans(headings: list[Heading], lines: Sequence[int]) -> tuple[list[int], li
         starts.append(heading.first)
         kinds.append(kind)
         if kind and any(effects()[kind]) and heading.end < following and not lines[heading.end]:
-            end = next((place for place in range(heading.end, following) if lines[place] == PARAGRAPH), None)
+            line = next((place for place in range(heading.end, following) if lines[place]), following)
+            said = {word.low for word in words[heading.end : line]}
+            least = 1 if len(said) <= _EMPTY and not said.isdisjoint(nothing) else PARAGRAPH
+            end = next((place for place in range(heading.end, following) if lines[place] >= least), None)
             if end is not None:
                 starts.append(end)
                 kinds.append("")

@@ -8,6 +8,7 @@ says (:mod:`medlink.notes.sections`). The idea is that of NegEx (Chapman 2001) a
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
@@ -15,14 +16,22 @@ from typing import Any, TypeVar
 
 from medlink.errors import ConfigError
 from medlink.language.cues import tables
-from medlink.language.cues.matcher import Phrases, Word, words
-from medlink.language.cues.tables import Cue, Frame
+from medlink.language.cues.absences import absences
+from medlink.language.cues.matcher import Word, words
+from medlink.language.cues.tables import Cue, Frame, ScopeRules
 from medlink.notes import clauses
-from medlink.notes.scopes import Marked, Match, Place, said_of
+from medlink.notes.scopes import Marked, Match, Place, Said, said_of
 from medlink.notes.sections import Sections
 from medlink.records import Qualifiers
 
 _GAP = 25  # words between the halves of a frame
+_CENTURIES = ("19", "20")
+_YEAR = re.compile("[0-9]{4}")
+_UNITS = frozenset(("ml", "mg", "g", "kg", "mm", "e", "ie", "iu", "ui", "kcal", "h", "hours", "uhr", "horas"))
+_DATE = 7  # words before a year in which a word may say that something lasts since then
+_PASSED = Cue("past", "both", 2, "year")
+_TURNED = {"present": "absent", "absent": "present"}  # what cues say of a word that says that a finding is absent
+_UNSAID = (1, 0, "", "")
 _V = TypeVar("_V")
 _Found = list[tuple[int, int, list[_V]]]
 """First word, word behind the last, and values of the phrases in a text."""
@@ -38,7 +47,7 @@ class StatusReader:
 
     def __init__(self, language: str) -> None:
         self.cues, self.headings = tables.cues(language), tables.headings(language)
-        self.scopes = tables.scopes(language)
+        self.scopes, self.absences = tables.scopes(language), absences(language)
 
     def read(self, text: str) -> ReadNote:
         """A note with its clauses, cues and sections."""
@@ -70,12 +79,12 @@ class ReadNote:
     """A note, ready to say of any mention what its cues and sections say of it."""
 
     def __init__(self, text: str, reader: StatusReader) -> None:
-        self._words = words(text)
+        self._words, self._passes = words(text), reader.scopes.passes
         self._starts = [word.start for word in self._words]
         lines = clauses.line_starts(text, self._words)
-        whole = _found(reader.cues.whole, self._words)
-        firsts = _found(reader.cues.firsts, self._words)
-        seconds = _found(reader.cues.seconds, self._words)
+        whole = [*reader.cues.whole.found(self._words), *_years(self._words, reader.scopes)]
+        firsts = reader.cues.firsts.found(self._words)
+        seconds = reader.cues.seconds.found(self._words)
         layout = clauses.Layout(self._words, lines, *_dots(self._words, whole, firsts), reader.scopes)
         stops = clauses.stops(layout)
         self._sections = Sections(layout, stops, reader.headings)
@@ -83,9 +92,11 @@ class ReadNote:
             stops[heading.first] = True
             if heading.end < len(lines) and lines[heading.end] and not clauses.opens_line(layout, heading.end):
                 stops[heading.end] = True
-        matches = [Match(found, ((start, end),)) for start, end, found in whole]
+        matches = [Match(found, ((start, end),)) for start, end, found in _beside(whole, stops, self._words)]
         chosen = self._chosen([*matches, *self._frames(firsts, seconds)], stops)
         self._marked = Marked(self._words, stops, chosen, reader.scopes)
+        # the longest of those with one start comes last
+        self._absent = {start: (end, found[0]) for start, end, found in reader.absences.phrases.found(self._words)}
 
     def said_of(self, mentions: Sequence[tuple[int, int]]) -> list[Qualifiers | None]:
         """What the note says of each mention, as :meth:`qualifiers`; ``None`` for one that lies inside a heading."""
@@ -97,17 +108,45 @@ class ReadNote:
         if not self._words:
             return [Qualifiers() for _ in mentions]
         places = [self._place(*mention) for mention in mentions]
-        ordered = sorted(set(places))
-        said = dict(zip(ordered, said_of(ordered, self._marked), strict=True))
-        return [
-            self._qualified(place, {field: value for field, (*_, value) in said[place].items()}) for place in places
-        ]
+        said = self._said(places)
+        return [self._qualified(place, said[place]) for place in places]
 
-    def _qualified(self, place: Place, by_cues: dict[str, str]) -> Qualifiers:
+    def cues(self, mentions: Sequence[tuple[int, int]]) -> list[dict[str, str]]:
+        """The cue, as its table writes it, that decides each field of each mention; fields that no cue decides lack."""
+        places = [self._place(*mention) for mention in mentions] if self._words else []
+        said = self._said(places)
+        return [{field: one[3] for field, one in said[place].items()} for place in places]
+
+    def _said(self, places: list[Place]) -> dict[Place, Said]:
+        ordered = sorted(set(places))
+        return dict(zip(ordered, said_of(ordered, self._marked), strict=True))
+
+    def _qualified(self, place: Place, said: Said) -> Qualifiers:
         section = self._sections.kind(place[0])
         effect = tables.effects()[section]._asdict() if section else {}
-        values: dict[str, Any] = {**{field: value for field, value in effect.items() if value}, **by_cues}
+        values: dict[str, Any] = {field: value for field, value in effect.items() if value}
+        values.update({field: value for field, (_, _, value, _) in said.items()})
+        if self._is_absence(place):
+            # it is no member of a list: "Keine Ödeme, afebril"
+            distance, _, presence, _ = said.get("presence", _UNSAID)
+            values["presence"] = "absent" if distance else _TURNED.get(presence, presence)
+        if values.get("temporality") in ("past", "historical") and not self._is_over(place, values):
+            del values["temporality"]
+        elif values.get("temporality") == "past":
+            values["temporality"] = "historical"
         return Qualifiers(**values, section=section)
+
+    def _is_absence(self, place: Place) -> bool:
+        """Whether a mention is a word that says that something is absent, with or without the place where it is so."""
+        end, found = self._absent.get(place[0], (0, None))
+        return found is not None and (end == place[1] or (end < place[1] and found.of_place))
+
+    def _is_over(self, place: Place, values: dict[str, str]) -> bool:
+        """Whether a finding of the past is over: one that is absent never was, and what lasts is still there."""
+        if values.get("presence") == "absent":
+            return False
+        said = " ".join(word.low for word in self._words[slice(*place)])
+        return values["temporality"] == "historical" or self._passes.match(said) is not None
 
     def _place(self, start: int, end: int) -> Place:
         """The words of a stretch of characters."""
@@ -143,9 +182,50 @@ class ReadNote:
         return sorted(chosen, key=lambda one: one.parts)
 
 
-def _found(phrases: Phrases[_V], text: list[Word]) -> _Found[_V]:
-    """All phrases in a text."""
-    return [(start, end, values) for start in range(len(text)) for end, values in phrases.at(text, start)]
+def _years(text: list[Word], rules: ScopeRules) -> Iterator[tuple[int, int, list[Cue]]]:
+    """Years two or more before the latest date of the note, but those since which something lasts."""
+    years = {
+        at: int(word.low)
+        for at, word in enumerate(text)
+        if word.low[:2] in _CENTURIES
+        and _YEAR.fullmatch(word.low)
+        and not (at + 1 < len(text) and text[at + 1].low in _UNITS)
+    }
+    dated = (
+        year for at, year in years.items() if at > 1 and text[at - 1].low in "./-" and text[at - 2].low.isdecimal()
+    )
+    latest = max(dated, default=0)
+    for at, year in years.items():
+        if year < latest - 1 and not _lasts(text, at, rules):
+            yield at, at + 1, [_PASSED]
+
+
+def _lasts(text: list[Word], at: int, rules: ScopeRules) -> bool:
+    """Whether a word before a date says that something lasts since then, or is no date but a beginning."""
+    for place in range(at - 1, max(at - _DATE, -1), -1):
+        if text[place].low in rules.since:
+            return True
+        if text[place].low == ",":
+            return False
+    return False
+
+
+def _beside(found: _Found[Cue], stops: Sequence[bool], text: list[Word]) -> Iterator[tuple[int, int, list[Cue]]]:
+    """Cues in a text where those that stand beside mentions stand before or behind them, as the first of a clause does.
+
+    The first one of a clause stands before its mention where nothing, or a colon, is before it.
+    """
+    clause = -1
+    side: tables.Side = ""
+    begin = list(accumulate((at * stop for at, stop in enumerate(stops)), max))
+    for start, end, cues in sorted(found, key=lambda one: one[:2]):
+        if any(cue.side == "beside" for cue in cues):
+            if begin[start] != clause:
+                opens = begin[start] == start or text[start - 1].low == ":"
+                clause, side = begin[start], "before" if opens else "after"
+            yield start, end, [cue._replace(side=side) if cue.side == "beside" else cue for cue in cues]
+        else:
+            yield start, end, cues
 
 
 def _dots(text: list[Word], whole: _Found[Cue], firsts: _Found[Frame]) -> tuple[set[int], set[int]]:

@@ -53,7 +53,8 @@ def test_add(bundle: Path, table: Path, tmp_path: Path) -> None:
     said = run("index", "add", bundle, "--table", table, "--table", other).splitlines()
     assert said == [
         f"table {table}: 4 rows",
-        "  left out: 1 relation of a concept that is not loaded",
+        f"  left out: 1 relation of a concept that is not loaded (the first: {table}:2: X:3 isa X:9; "
+        "there is no concept X:9)",
         "  bad rows: 1 unknown language",
         f"    {table}:5: unknown language ('klingon')",
         f"table {other}: 1 row",

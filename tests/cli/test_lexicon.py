@@ -45,23 +45,35 @@ def test_show_as_json(own: Path) -> None:
     found = json.loads(run("show", "Kurvenvisite", "--lexicon", own, "--json").stdout)
     assert [entry["name"] for entry in found["entries"]] == ["ward round"]
     assert json.loads(run("show", "COPD", "--language", "en", "--json").stdout)["abbreviations"][0]["safe"] is True
+    result = CliRunner().invoke(app, ["lexicon", "show", "Xqzwvkjyy", "--json"])
+    assert (json.loads(result.stdout), result.exit_code) == ({"entries": [], "abbreviations": []}, 1)
 
 
-def test_an_unknown_word() -> None:
-    result = run("show", "Gartenzaunkönigin")
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert "the lexicon does not know 'Gartenzaunkönigin'" in result.stderr
+def unknown(*args: object) -> str:
+    """What the command says of a word that is not there; nothing goes to standard output."""
+    result = CliRunner().invoke(app, ["lexicon", "show", *map(str, args)])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert isinstance(result.exception, InputError)
+    return str(result.exception)
+
+
+def test_an_unknown_word(own: Path) -> None:
+    said = unknown("Xqzwvkjyy")
+    assert said == "the lexicon does not know 'Xqzwvkjyy'. Remedy: add it to a table of your own (docs/lexicon.md)."
+    assert unknown("COPDD", "--language", "de").startswith("the lexicon does not know 'COPDD'. Remedy: try COPD")
+    assert "Remedy: try Kurvenvisite" in unknown("KURVENVISITTE", "--lexicon", own)
+    assert "Kurvenvisite" not in unknown("Kurvenvisitte", "--lexicon", own, "--language", "en")
     with pytest.raises(ConfigError, match="unknown language 'german'"):
         run("show", "Leber", "--language", "german")
 
 
 def test_a_language_that_the_lexicon_does_not_have(own: Path) -> None:
-    result = run("show", "foie", "--language", "fr-ca")
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr == "the lexicon has nothing in fr-ca; it has de, en, es\n"
+    assert unknown("foie", "--language", "fr-ca") == (
+        "the lexicon has nothing in fr-ca. Remedy: name another language; it has de, en, es."
+    )
     (own / "families.tsv").write_text("family\tfr\nward round\tvisite {f}\n", encoding="utf-8")
-    assert "does not know 'foie'" in run("show", "foie", "--language", "fr", "--lexicon", own).stderr
-    assert "does not know 'foie'" in run("show", "foie", "--language", "de-at").stderr
+    assert "does not know 'foie'" in unknown("foie", "--language", "fr", "--lexicon", own)
+    assert "does not know 'foie'" in unknown("foie", "--language", "de-at")
 
 
 def test_a_file_is_no_folder(own: Path) -> None:
@@ -84,9 +96,18 @@ def test_check(own: Path) -> None:
     with (own / "families.tsv").open("a", encoding="utf-8") as file:
         file.write("chart round\tKurvenvisite {f}\t\n")
     result = CliRunner().invoke(app, ["lexicon", "check", str(own)])
-    assert result.stdout == "de: Kurvenvisite: ward round, chart round\n"
+    path = own / "families.tsv"
+    assert result.stdout == f"{path}:3: Kurvenvisite (de) stands in ward round and in chart round\n"
     assert isinstance(result.exception, InputError)
-    assert "1 form stands in several families. Remedy: mark each amb" in str(result.exception)
+    assert "1 form stands in several families. Remedy: mark each {amb}" in str(result.exception)
+    path.write_text("family\tde\nour liver\tLeber {f}\n", encoding="utf-8")
+    result = CliRunner().invoke(app, ["lexicon", "check", str(own)])
+    assert result.stdout == f"{path}:2: Leber (de) stands in liver of medlink and in our liver\n"
+    many = "".join(f"{name}{number}\tWort{number} {{n}}\n" for name in "ab" for number in range(23))
+    path.write_text(f"family\tde\n{many}", encoding="utf-8")
+    result = CliRunner().invoke(app, ["lexicon", "check", str(own)])
+    assert result.stdout.endswith("and 3 more\n")
+    assert len(result.stdout.splitlines()) == 21
     (own / "families.tsv").write_text("family\tde\nx\tWort {q}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"families\.tsv:2: unknown tag 'q'"):
         run("check", own)

@@ -22,7 +22,7 @@ from medlink.index import Bundle
 from medlink.linking.demo import demo_notes
 from medlink.notes.link import link_notes
 from medlink.notes.pipeline import LinkedNote, NotePipeline
-from medlink.notes.reading import Note, read_notes
+from medlink.notes.reading import Fields, Note, read_notes
 from medlink.notes.writers import Job, JsonLinesWriter
 
 
@@ -30,7 +30,7 @@ def run(*args: object, text: str | bytes | None = None) -> Result:
     result = CliRunner().invoke(app, ["link", *map(str, args)], input=text)
     if isinstance(result.exception, MedlinkError):
         raise result.exception
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == (3 if "could not be read" in result.stderr else 0), result.output
     return result
 
 
@@ -591,6 +591,102 @@ def test_notes_that_cannot_be_read_are_found_by_file_and_line(demo_path: Path, t
     source.write_text(json.dumps(rows[1]) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"n\.jsonl:1: no note could be read; the first: unknown language 'zzz'"):
         run(demo_path, source)
+
+
+def test_notes_that_cannot_be_read_are_an_exit_code(demo_path: Path, tmp_path: Path) -> None:
+    good, bad, out = tmp_path / "a.txt", tmp_path / "b.txt", tmp_path / "out.jsonl"
+    good.write_text("fever", encoding="utf-8")
+    bad.write_bytes("Frau Müller".encode("latin-1"))
+    for paths, code in (((good, bad), 3), ((good,), 0), ((bad,), 1)):
+        with pytest.raises(SystemExit) as stop:
+            main(["link", str(demo_path), *map(str, paths), "-o", str(out), "--language", "en"])
+        assert stop.value.code == code
+        # what could be read is written
+        assert [row["text"] for row in lines(out)] == ["fever"]
+
+
+def test_nothing_to_resume_is_said(demo_path: Path, tmp_path: Path) -> None:
+    note, out = tmp_path / "a.txt", tmp_path / "out.jsonl"
+    note.write_text("fever", encoding="utf-8")
+    said = "nothing to resume: the run begins with the first note\n"
+    options = ["--language", "en", "-o", out]
+    assert said in run(demo_path, note, *options, "--resume").stderr
+    assert "to resume" not in run(demo_path, note, *options).stderr
+    with pytest.raises(KeyboardInterrupt):
+        link_notes(demo_path, [note] * 70, out=out, language="en", progress=_stop)
+    assert "to resume" not in run(demo_path, *[note] * 70, *options, "--resume").stderr
+
+
+def test_a_language_without_rules_or_names_is_said(demo_path: Path, tmp_path: Path) -> None:
+    rules = "medlink has no rules for it: words are found as the bundle has them, and no status is read\n"
+    names = "the bundle has no names in it, only in de, en, es\n"
+    told = run(demo_path, "-", "--language", "fr-CA", text="La fièvre, fever.").stderr
+    assert told.startswith(f"language 'fr': {rules}language 'fr': {names}1 note")
+    assert told.count("'fr'") == 2
+    rows = [{"text": "fever", "language": tag} for tag in ("fr", "en", "fr", "pt")]
+    told = run(demo_path, "-", text="".join(json.dumps(row) + "\n" for row in rows)).stderr
+    for start in ("2 notes, language 'fr': ", "1 note, language 'pt': "):
+        assert start + rules in told
+        assert start + names in told
+    assert "language 'en'" not in told
+    assert "language '" not in run(demo_path, "-", "--language", "de", text="Fieber").stderr
+
+
+def test_a_field_that_no_note_has_is_said(demo_path: Path, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    rows = '{"text": "fever", "language": "en", "id": 1}\nbad\n{"text": "cough", "language": "en", "id": "2"}\n'
+    wrong = ("--language-field", "tongue", "--id-field", "key")
+    told = run(demo_path, "-", *wrong, text=rows).stderr
+    assert "no note has the field 'tongue': languages were found out\n" in told
+    assert "no note has the field 'key': notes are named by file and line\n" in told
+    one = '{"text": "fever", "tongue": "en", "key": 1}\n'
+    for options, text in ((wrong, rows + one), ((), '{"text": "fever"}\n'), (wrong, "fever")):
+        assert "no note has" not in run(demo_path, "-", *options, text=text).stderr
+    (tmp_path / "n.jsonl").write_text(rows, encoding="utf-8")
+    link_notes(demo_path, tmp_path / "n.jsonl", fields=Fields(language="tongue"), out=os.devnull)
+    assert [record.getMessage() for record in caplog.records] == [
+        "no note has the field 'tongue': languages were found out"
+    ]
+
+
+def test_packed_notes_are_what_they_are(demo_path: Path, tmp_path: Path) -> None:
+    folder, out = tmp_path / "n", tmp_path / "out.jsonl"
+    folder.mkdir()
+    (folder / "a.jsonl.gz").write_bytes(gzip.compress(b'{"text": "fever"}\n{"text": "cough"}\n'))
+    (folder / "b.txt.gz").write_bytes(gzip.compress(b"fever"))
+    (folder / "c.gz").write_bytes(gzip.compress(b"fever"))
+    result = run(demo_path, folder, "--language", "en", "-o", out)
+    assert "3 notes," in result.stderr
+    assert result.stderr.endswith("1 file left out: .gz\n")
+    assert [row["note"] for row in lines(out)] == [f"{folder}/a.jsonl.gz:{n}" for n in (1, 2)] + [f"{folder}/b.txt.gz"]
+    result = run(demo_path, folder / "a.jsonl.gz", folder / "b.txt.gz", folder / "c.gz", "--language", "en")
+    assert "4 notes," in result.stderr
+    assert [line for line in result.stderr.splitlines() if "taken for" in line] == [
+        f"{folder}/c.gz: taken for plain text, one note"
+    ]
+
+
+def test_empty_notes_are_counted(demo_path: Path) -> None:
+    rows = '{"text": "fever"}\n{"text": " "}\n{"text": ""}\n'
+    assert "2 notes without text\n" in run(demo_path, "-", "--language", "en", text=rows).stderr
+    assert "without text" not in run(demo_path, "-", "--language", "en", text="fever").stderr
+
+
+def test_json_that_is_no_object_or_cannot_be_used_comes_with_what_helps(demo_path: Path) -> None:
+    told = run(demo_path, "-", text='{"text": "fever"}\n[{"text": "Geheimnis"}]\n{"text": "a", "text": "b"}\n').stderr
+    assert "  -:2: no JSON object\n" in told
+    assert "  -:3: JSON that cannot be used: a key is there twice\n" in told
+    assert "  remedy: give one JSON object a line\n  remedy: write such lines anew\n" in told
+    assert "Geheimnis" not in told
+
+
+def test_a_language_of_a_note_is_a_text(demo_path: Path) -> None:
+    values = ("3", "true", '["Geheimnis"]', "NaN", "null", '""', '"en"')
+    rows = "".join(f'{{"text": "fever", "language": {value}}}\n' for value in values)
+    result = run(demo_path, "-", text=rows)
+    assert [json.loads(line)["note"] for line in result.stdout.splitlines()] == ["-:4", "-:5", "-:6", "-:7"]
+    assert "  -:1: the field 'language' is no text\n" in result.stderr
+    assert "remedy: name the field of the language with --language-field" in result.stderr
+    assert "Geheimnis" not in result.stderr
 
 
 def test_arguments_the_wrong_way_round(demo_path: Path, notes: Path) -> None:

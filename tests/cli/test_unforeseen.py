@@ -122,7 +122,7 @@ def test_of_each_kind(
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        (["show", "KB", "\udcff"], 1, r"an argument is not UTF-8: '\udcff'"),
+        (["show", "KB", "\udcff"], 1, r"an argument is not UTF-8: '\udcff'. Remedy: type it in UTF-8."),
         (["search", "KB", "fever", "--limit", "99999999999999999999"], 2, "is not in the range 1<=x<=1000000"),
         (["show", "KB", "DEMO:0001", "--depth", "99999999999999999999"], 2, "is not in the range 0<=x<=1000"),
     ],

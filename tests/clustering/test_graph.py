@@ -1,70 +1,72 @@
-"""Weights of near pairs: worked by hand, and against a loop over all pairs."""
+"""The graph of near terms: against a loop over all pairs."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from medlink.clustering.graph import build_graph, crowding, pair_weights
+from medlink.clustering.evidence import Evidence, shipped_join
+from medlink.clustering.graph import build_graph, near_pairs, pairs_to_judge
 from medlink.clustering.guards import KINDS, Guards
 from medlink.index.selfjoin import nearest
 
 
-def one_weight(cosine: float, crowded: float, apart: bool, threshold: float, two_concepts: bool = False) -> float:
-    arrays = (np.array([value]) for value in (cosine, crowded, apart, two_concepts))
-    return float(pair_weights(*arrays, threshold)[0])
-
-
-def test_weights_worked_by_hand() -> None:
-    """0.71 - 0.2 * (1.0 - 0.9) = 0.69 is 0.01 above 0.68: 1 / (1 + 1/e) = 0.7311."""
-    assert round(one_weight(0.71, 1.0, False, 0.68), 4) == 0.7311
-    assert one_weight(0.99, 0.9, True, 0.68) == -0.5
-    assert one_weight(0.99, 0.9, True, 0.68, two_concepts=True) == -1.0
-    assert one_weight(-1.0, 0.9, False, 0.68) < 1e-20
-    none = np.zeros(0, bool)
-    assert pair_weights(np.zeros(0), np.zeros(0), none, none, 0.5).tolist() == []
-
-
-def test_crowding_worked_by_hand() -> None:
-    """Of 30 places the 6th to the 25th count; 10 of 0.8 and 10 missing, which count 0.45, are 0.625."""
-    cosines = np.full((1, 30), 0.9, dtype=np.float32)
-    cosines[0, 5:15], cosines[0, 15:] = 0.8, -1
-    assert crowding(cosines).round(6).tolist() == [0.625]
-    assert crowding(np.zeros((0, 30), dtype=np.float32)).tolist() == []
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
 def test_graph_against_a_loop() -> None:
     rng = np.random.default_rng(1)
-    centres = rng.normal(size=(12, 16))
-    vectors = (centres[np.arange(60) % 12] + 0.5 * rng.normal(size=(60, 16))).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    vectors = unit(rng.normal(size=(12, 16))[np.arange(60) % 12] + 0.5 * rng.normal(size=(60, 16)))
     texts = [f"term {'left' if i % 5 == 0 else ''} {i % 3}" if i % 2 else "term" for i in range(60)]
+    texts[7], texts[50] = "WXYZ", "wobbly xeric yellow zone"
+    vectors[50] = unit(vectors[[7]] + vectors[[50]])
     concepts = [frozenset([f"C{i % 7}"] if i % 12 == 0 else []) for i in range(60)]
     guards = Guards(texts, [""] * 60, concepts=concepts)
     rows, cosines = nearest(vectors, 10)
-    graph = build_graph(rows, cosines, guards, 0.6)
-    around = crowding(cosines)
+    evidence = Evidence(texts, [""] * 60, guards, cosines)
+    graph = build_graph(rows, cosines, vectors, evidence, guards)
     expected = {}
     for one in range(60):
-        for place in range(10):
-            other = int(rows[one, place])
-            pair = (min(one, other), max(one, other))
-            ends = np.array([pair[0]]), np.array([pair[1]])
+        for other in range(one + 1, 60):
+            near = other in rows[one].tolist() or one in rows[other].tolist()
+            cosine = float(vectors[one] @ vectors[other])
+            if not (near and cosine >= 0.35) and {texts[one], texts[other]} != {texts[7], texts[50]}:
+                continue
+            ends = np.array([one]), np.array([other])
+            probability = float(
+                shipped_join().probability(evidence.measure(*ends, np.array([cosine], dtype=np.float32)))[0]
+            )
             kind = int(guards.apart(*ends)[0])
-            two = bool(concepts[pair[0]] and concepts[pair[1]] and not concepts[pair[0]] & concepts[pair[1]])
-            near = around[pair[0]] + around[pair[1]]
-            likeness = float(cosines[one, place])
-            weight = one_weight(likeness, near, kind > 0, 0.6, two)
-            if weight >= 0.01 or (kind and likeness - 0.2 * (near - 0.9) >= 0.55):
-                expected[pair] = (round(weight, 6), kind)
-    found = zip(
-        graph.one.tolist(), graph.other.tolist(), graph.weight.round(6).tolist(), graph.apart.tolist(), strict=True
+            two = bool(concepts[one] and concepts[other] and not concepts[one] & concepts[other])
+            if probability >= 0.01:
+                weight = -1.0 if two else -0.5 if kind else probability
+                short = {texts[one], texts[other]} == {texts[7], texts[50]}
+                expected[one, other] = (round(weight, 4), kind, round(probability, 4), short)
+    columns = (graph.weight.round(4), graph.apart, graph.probability.round(4), graph.short)
+    ends = zip(graph.one.tolist(), graph.other.tolist(), strict=True)
+    assert dict(zip(ends, zip(*(column.tolist() for column in columns), strict=True), strict=True)) == expected
+    assert {KINDS[kind] for kind in graph.apart} >= {"", "concept", "laterality"}
+    assert -1.0 in graph.weight
+    assert graph.short.sum() == 1
+
+
+def test_abbreviations_are_looked_at_wherever_they_lie() -> None:
+    texts = ["WXYZ", "wobbly xeric yellow zone", "wrist"]
+    vectors = np.eye(3, dtype=np.float32)
+    guards = Guards(texts, [""] * 3)
+    rows, cosines = nearest(vectors, 2)
+    evidence = Evidence(texts, [""] * 3, guards, cosines)
+    one, other, cosine = pairs_to_judge(rows, cosines, vectors, evidence)
+    assert (one.tolist(), other.tolist(), cosine.tolist()) == ([0], [1], [0])
+    vectors[0] = 0  # too long to be read by an encoder
+    assert pairs_to_judge(*nearest(vectors, 2), vectors, evidence)[0].tolist() == []
+
+
+def test_no_terms() -> None:
+    guards = Guards([], [])
+    none = np.zeros((0, 3), dtype=np.float32)
+    graph = build_graph(
+        none.astype(np.int64), none, np.zeros((0, 4), np.float32), Evidence([], [], guards, none), guards
     )
-    assert {(one, other): (weight, kind) for one, other, weight, kind in found} == expected
-    assert {KINDS[kind] for _, kind in expected.values()} == {"", "laterality", "concept"}
-    assert (graph.one < graph.other).all()
-
-
-def test_no_terms_and_one() -> None:
-    for count in (0, 1):
-        rows, cosines = nearest(np.ones((count, 1), dtype=np.float32), 3)
-        assert build_graph(rows, cosines, Guards(["a"] * count, [""] * count)).one.tolist() == []
+    assert len(graph.one) == len(graph.weight) == len(graph.short) == 0
+    assert near_pairs(none.astype(np.int64), none)[0].tolist() == []

@@ -41,6 +41,10 @@ def test_cases_of_readers(language: str, one: str, other: str, kind: str) -> Non
         ("number", "segunda costilla", "tercera costilla", "es"),
         ("letter", "Karzinom, Stadium IIa", "Karzinom, Stadium IIb", "de"),
         ("letter", "hepatitis A", "hepatitis B", "en"),
+        ("letter", "CDG syndrome type IIg", "CDG syndrome type IIj", "en"),
+        ("number", "CDG-Iy", "CDG-IIn", "en"),
+        ("letter", "Typ Is", "Typ If", "de"),
+        ("letter", "tipo Iy", "tipo Is", "es"),
         ("letter", "vitamin a", "vitamin d", "en"),
         ("laterality", "linksseitige Lähmung", "rechtsseitige Lähmung", "de"),
         ("laterality", "brazo izquierdo", "brazo derecho", "es"),
@@ -131,3 +135,14 @@ def test_many_pairs_against_each_pair_alone(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("medlink.clustering.guards._PAIRS", 7)
     assert guards.apart(rows, cols).tolist() == alone
     assert Guards([], []).apart(rows[:0], cols[:0]).tolist() == []
+
+
+def test_a_subtype_stands_behind_a_type_or_an_abbreviation() -> None:
+    """*Is* and *If* begin a term as words."""
+    assert parted("CDG type IIg", "CDG2G", "en") == parted("Is febrile", "If febrile", "en") == ""
+
+
+def test_numbers_of_pairs() -> None:
+    guards = Guards(["type 1 of 3", "type III", "type"], ["en"] * 3)
+    shared, most = guards.numbers(np.array([0, 1, 0]), np.array([1, 2, 2]))
+    assert (shared.tolist(), most.tolist()) == ([1, 0, 0], [2, 1, 2])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import pickle
 import shutil
 import signal
@@ -18,7 +19,8 @@ import pytest
 from medlink.errors import BundleError, ConfigError, EncoderError, KnowledgeBaseError
 from medlink.files import parts as store
 from medlink.index import Bundle, build_bundle, extend_bundle
-from medlink.index.bundle import verify_bundle, waiting_kb
+from medlink.index.bundle import verify_bundle
+from medlink.index.waiting import waiting_kb
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.linking import Linker
 from medlink.models import load_encoder
@@ -282,6 +284,47 @@ def test_a_newer_knowledge_base_waits_until_the_build(tmp_path: Path) -> None:
     assert parts(tmp_path / "b") == ["encoder", "index", "kb", "manifest.json"]
     assert Bundle(tmp_path / "b").index.semantic_types == ["Symptom"]
     assert KnowledgeBase(tmp_path / "b").semantic_types("X:1")[0].semantic_type == "Symptom"
+
+
+def test_a_bundle_with_a_knowledge_base_that_waits_says_so_on_opening(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, table = tmp_path / "b", tmp_path / "t.tsv"
+
+    def load(name: str, definition: str = "") -> str:
+        """What opening the bundle says when a knowledge base of one name was built beside it."""
+        table.write_text(f"concept_id\tname\tdefinition\nX:1\t{name}\t{definition}\n", encoding="utf-8")
+        build_kb(folder / "kb.sqlite", [Input("table", table)])
+        return said()
+
+    def said() -> str:
+        caplog.clear()
+        assert [name.text for name in Bundle(folder).kb.iter_names()] == ["fever"]
+        return "\n".join(record.getMessage() for record in caplog.records)
+
+    table.write_text("concept_id\tname\nX:1\tfever\n", encoding="utf-8")
+    build_kb(folder / "kb.sqlite", [Input("table", table)])
+    build_bundle(folder)
+    assert said() == ""
+    waits = (
+        f"{folder / 'kb.sqlite'} is not in the bundle, which goes on with the knowledge base that it was built from. "
+        f"Remedy: run 'medlink index build {folder}', or delete the file"
+    )
+    # of the same size, and of another one with the same names
+    assert load("cough") == waits
+    assert load("fever", "x" * 20_000) == waits
+    assert load("fever") == ""
+    (folder / "kb.sqlite").write_bytes(b"no knowledge base")
+    assert said() == waits
+    (folder / "kb.sqlite").unlink()
+    os.link(part(folder, "kb") / "kb.sqlite", folder / "kb.sqlite")
+    assert said() == ""
+    (folder / "kb.sqlite").unlink()
+    assert said() == ""
+    caplog.clear()
+    again = pickle.loads(pickle.dumps(Bundle(folder)))  # noqa: S301 # made here
+    assert again.kb.content_hash
+    assert not caplog.records
 
 
 _SLOW = """

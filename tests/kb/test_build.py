@@ -248,7 +248,10 @@ def test_what_two_tables_have_in_common_is_said(tmp_path: Path) -> None:
         (),
         ("1 concept has another preferred name already, which stays (the first: X:1); this one is a synonym",),
         (),
-        (f"{inputs[3].path} and {inputs[2].path} are one source: a table is named by its file",),
+        (
+            f"{inputs[3].path}: its source is ward, as that of {inputs[2].path}: what both bring is of one source, for "
+            "a table is named by its file. Remedy: rename the file if it is another source",
+        ),
     ]
     with KnowledgeBase(tmp_path / "kb") as kb:
         assert kb.preferred_name("X:1", "de") == "Fieber"
@@ -269,8 +272,12 @@ def test_nothing_to_build(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no concept with a name .*; left out: 1 .*Remedy: check the filters"):
         build_kb(tmp_path / "kb", [Input("rrf", tmp_path, {"sources": ["NONE"]})])
     empty = write_lines(tmp_path / "empty.tsv", ["id\tname"])
-    with pytest.raises(InputError, match=r"no concept with a name .*inputs\. Remedy: check that the inputs hold rows"):
+    with pytest.raises(InputError) as caught:
         build_kb(tmp_path / "kb", [Input("table", empty)])
+    assert str(caught.value) == (
+        f"no concept with a name was found in the inputs; without a row: {empty}. "
+        "Remedy: give files with rows below their header."
+    )
     with pytest.raises(ConfigError, match=r'an Input is expected, not str\. Remedy: write Input\("table", path\)'):
         build_kb(tmp_path / "kb", [str(empty)])  # type: ignore[list-item]
     with pytest.raises(ConfigError, match="0 inputs"):

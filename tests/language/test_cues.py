@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
+from medlink.language.cues.absences import absences
 from medlink.language.cues.matcher import Phrases, variants, words
 from medlink.language.cues.tables import cue_rows, cues, effects, has_cues, headings, scopes
 from medlink.language.languages import VARIABLE, language_data
@@ -98,7 +99,7 @@ def test_effects_say_why() -> None:
     [
         ("kein\tgone\tbefore\t\ts\t", "reads is 'gone', one of absent, "),
         ("kein\t\tbefore\t\ts\t", "reads is empty"),
-        ("kein\tabsent\tleft\t\ts\t", "side is 'left', one of before, after, both, around expected"),
+        ("kein\tabsent\tleft\t\ts\t", "side is 'left', one of before, after, both, around, beside expected"),
         ("aber\tend\tbefore\t\ts\t", "side is 'before', one of nothing expected"),
         ("kein\tabsent\tbefore\tfew\ts\t", "the reach is 'few', a number of words or nothing expected"),
         ("kein\tabsent\taround\t\ts\t", "'kein' is no cue of that side"),
@@ -130,3 +131,44 @@ def test_a_language_without_tables_has_none() -> None:
     assert list(cues("fr").whole.at(words("pas de fièvre"), 0)) == []
     assert list(headings("fr").at(words("Diagnostic"), 0)) == []
     assert scopes("fr").joins == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("de", "Afebril, Skleren anikterisch.", {"Afebril": "Fieber", "anikterisch": "Ikterus"}),
+        ("de", "Drei tumorfreie Lymphknoten, febril", {"tumorfreie": "Tumor"}),
+        ("en", "FEVER-FREE, non-tender; tender later", {"FEVER-FREE": "fever", "non-tender": "tenderness"}),
+        ("es", "Eupneica y apirética, disneica", {"Eupneica": "disnea", "apirética": "fiebre"}),
+        ("de", "beschwerdefrei, unauffällig, o. B.", {}),
+        ("en", "", {}),
+        ("fr", "apyrétique", {}),
+    ],
+)
+def test_words_that_say_that_a_finding_is_absent(language: str, text: str, expected: dict[str, str]) -> None:
+    assert {text[start:end]: term for start, end, term in absences(language).find(text)} == expected
+
+
+def test_the_longest_word_counts_and_each_of_its_findings_is_given() -> None:
+    assert absences("en").find("Has no n/v/d.") == [(4, 12, "nausea"), (4, 12, "vomiting"), (4, 12, "diarrhea")]
+    assert absences("en-GB") is absences("en")
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_absences_are_in_order_and_stand_once(language: str) -> None:
+    path = language_data(language).table("absences")
+    assert path is not None
+    lines = path.read_text("utf-8").splitlines()[1:]
+    assert lines == sorted(lines)
+    cells = [variant for line in lines for word in line.split("\t")[0].split(" | ") for variant in variants(word)]
+    assert len(cells) == len(set(cells))
+    assert all(line.split("\t")[2] in ("", "place") and line.split("\t")[3] for line in lines)
+
+
+@pytest.mark.parametrize("row", ["\tfebbre\t\tuso", "afebbrile\t\t\tuso"])
+def test_a_wrong_absence_is_named(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "it").mkdir()
+    (tmp_path / "it" / "absences.tsv").write_text(f"word\tfinding\tbefore\tsource\n{row}\n", "utf-8")
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    with pytest.raises(InputError, match=r"absences\.tsv:2: a word and a finding expected"):
+        absences("it")

@@ -16,10 +16,13 @@ from medlink.linking import Linker, LinkOptions
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"k": 0}, "k is 0, at least 1 and at most 10000 expected"),
-        ({"threshold": float("nan")}, "threshold is nan, at least 0 and at most 1 expected"),
+        ({"k": 0}, "k is 0, at least 1 and at most 10000 expected. Remedy: leave k out for 5."),
+        (
+            {"threshold": float("nan")},
+            "threshold is nan, at least 0 and at most 1 expected. Remedy: leave threshold out for 0.5.",
+        ),
         ({"language": "German"}, "unknown language 'German'. Remedy: write de, its BCP 47 tag."),
-        ({"sources": "HPO"}, "sources is 'HPO', a valid tuple expected"),
+        ({"sources": "HPO"}, "sources is 'HPO', a list expected. Remedy: leave sources out."),
         ({"treshold": 0.3}, f"unknown option 'treshold'. Remedy: one of {', '.join(LinkOptions.model_fields)}."),
     ],
 )

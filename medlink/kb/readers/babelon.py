@@ -52,6 +52,7 @@ def read_babelon(
     yield Source(name, version, f"{name} (translation)")
     table = open_table(path, problems, separator="\t", quoted_with="translation_text")
     for line, concept_id, predicate, language, text in _rows(table):
+        problems.at = table.lines.path, line
         tag = language_tag(language)
         synonym = _SYNONYM.fullmatch(predicate)
         if not text:

@@ -100,6 +100,7 @@ def read_obo(
         elif not deprecated(label, problems.skipped):
             yield from ontology.term(concept_id, label)
             for tag, value, line in stanza.tags:
+                problems.at = lines.path, line
                 if tag == "relationship":
                     kind, _, tail = _plain(value).partition(" ")
                     if tail.strip():

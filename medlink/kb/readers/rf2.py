@@ -130,6 +130,7 @@ class _Snapshot:
                 else:
                     if retired and kind == "Concept":
                         retired.pop(cells[at_id], None)
+                    self.problems.at = path, line
                     yield table.lines, line, [cells[index] for index in at]
             if not line:
                 self.problems.notes.append(f"{path}: has no rows")

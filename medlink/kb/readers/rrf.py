@@ -151,6 +151,7 @@ class _Release:
         # A subset made with MetamorphoSys may leave any file but MRCONSO empty.
         lines = LineFile(path, self.problems, may_be_empty=name != "MRCONSO")
         for line, cells in read_rows(lines, _COLUMNS.get(name, 6), "|", closed=True):
+            self.problems.at = lines.path, line
             yield lines, line, cells
         if path.name in self.said:
             self.agree(path, "rows", lines.rows, self.said[path.name][1])

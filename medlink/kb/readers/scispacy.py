@@ -38,6 +38,7 @@ def read_scispacy(
     lines, name = LineFile(path, problems), source or stem(path)
     yield Source(name, version, name)
     for line, entry in read_json_lines(lines):
+        problems.at = lines.path, line
         concept_id, label, definition = (_text(entry.get(key)) for key in _TEXTS)
         aliases, types = entry.get("aliases", ""), entry.get("types", [])
         if not is_id(concept_id) or not label or not _texts(aliases) or not _texts(types):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from os import PathLike
 
+from medlink.errors import ConfigError
 from medlink.files.escapes import from_cell
 from medlink.files.problems import Problems
 from medlink.files.tables import Table, found_columns, open_table
 from medlink.kb.readers.common import Format, is_id, known_language, stem
-from medlink.language.tags import language_tag
+from medlink.language.tags import language_tag, named_tag
 from medlink.records import FSN, Concept, Definition, Name, Record, Relation, SemanticType, Source
 
 _COLUMNS = ("concept_id", "name", "language", "type", "definition", "parent", "semantic_type", "decision")
@@ -18,7 +20,32 @@ _NEEDED = {"concept_id": "the column of the ids 'concept_id' or 'id'", "name": "
 # What a reader said of a term in a table of decisions about clusters; an empty cell is an accepted name.
 _TAKEN, _LEFT_OUT = ("", "accept"), ("reject", "group")
 _TYPES = ("preferred", "synonym", FSN, "lay", "abbreviation", "exact", "broad", "narrow", "related")
-_SHOWN = 5  # unknown types that are named
+_SHOWN = 5  # unknown types, and columns that are perhaps meant for others, that are named
+# What names have that are perhaps none, or several; they are taken as they are.
+_ODD = (
+    (
+        re.compile(r"[|;\n]"),
+        "a |, a ; or a line end inside, and each counts as one name",
+        "where they are several names, give each a row of its own with the same id",
+    ),
+    (
+        re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ufeff\ufffd]"),
+        "a character inside that commands, is not seen or was lost",
+        "write them anew",
+    ),
+    (re.compile(r"(?s).{501}"), "more than 500 characters", "give a text on the concept in the column 'definition'"),
+)
+# What others call the columns that may be left out, and the names of a concept in columns of their own. They are not
+# taken for the columns: a table would be read otherwise than its header says.
+_WORDS = {
+    "language": ("lang", "lng", "sprache", "idioma", "lengua", "langue", "locale", "language_code"),
+    "type": ("typ", "tipo", "tty", "term_type", "name_type"),
+    "definition": ("def", "description", "beschreibung", "definición", "descripción"),
+    "parent": ("parents", "parent_id", "broader", "is_a", "isa", "oberbegriff", "padre", "superclass"),
+    "semantic_type": ("sty", "semantic", "semtype", "semantic_group", "category", "kategorie", "categoría"),
+    "name": ("synonym", "synonyms", "synonyme", "sinónimo", "sinónimos", "alias", "aliases", "names", "alt_label"),
+}
+_ALIKE = 82  # of 100, where one letter in five may be another
 DECISIONS = "decisions"
 """Source of what decisions bring: a browser saves one file under several names, which are one source."""
 
@@ -54,13 +81,12 @@ def read_table(
     name = source or (DECISIONS if table.has(["decision"]) else stem(path))
     yield Source(name, version, title or name)
     at = _places(table)
-    unused = [column for column in table.header if column not in (*_COLUMNS, "id")]
-    if unused:
-        problems.notes.append(f"{lines.path}: columns left out: {', '.join(unused)[:300]}")
+    problems.notes += _unused(table)
 
     seen: set[str] = set()
-    types = _Types()
+    types, odd = _Types(), [_Odd(*one) for one in _ODD]
     for line, cells in table.rows:
+        problems.at = lines.path, line
 
         def cell(column: str, cells: list[str] = cells) -> str:
             """A cell by its column, empty where the table has none."""
@@ -84,12 +110,14 @@ def read_table(
             lines.bad("empty id or name" if empty else "id with a blank, | or invisible character", line)
             continue
         if tag is None:
-            lines.bad("unknown language", line, repr(cell("language"))[:40])
+            lines.bad("unknown language", line, _unknown(cell("language")))
             continue
         if concept_id not in seen:
             seen.add(concept_id)
             yield Concept(concept_id, name)
         kind = types.known(cell("type"), line)
+        for one in odd:
+            one.look(text, line)
         yield Name(concept_id, text, tag, kind, name, kind == "preferred")
         if cell("definition"):
             yield Definition(concept_id, cell("definition"), tag, name)
@@ -97,8 +125,8 @@ def read_table(
             yield Relation(concept_id, "isa", parent, name)
         for semantic_type in _several(cell("semantic_type")):
             yield SemanticType(concept_id, semantic_type, "", name)
-    if types.first:
-        problems.notes.append(f"{lines.path}:{types.first}: {types}")
+    counted: tuple[_Types | _Odd, ...] = (types, *odd)
+    problems.notes += [f"{lines.path}:{found.first}: {found}" for found in counted if found.first]
 
 
 class _Types:
@@ -119,6 +147,65 @@ class _Types:
     def __str__(self) -> str:
         shown = ", ".join(f"{kind[:40]} ({count:,})" for kind, count in self._unknown.items())
         return f"names of unknown types, which count as synonyms: {shown}; known are {', '.join(_TYPES)}"
+
+
+class _Odd:
+    """Names with something odd, which are counted; ``first`` is the line of the first of them."""
+
+    def __init__(self, pattern: re.Pattern[str], what: str, remedy: str) -> None:
+        self.first = self._count = 0
+        self._pattern, self._what, self._remedy = pattern, what, remedy
+
+    def look(self, text: str, line: int) -> None:
+        """Count a name if it is one of them."""
+        if self._pattern.search(text):
+            self.first, self._count = self.first or line, self._count + 1
+
+    def __str__(self) -> str:
+        has = "1 name has" if self._count == 1 else f"{self._count:,} names have"
+        return f"{has} {self._what}. Remedy: {self._remedy}"
+
+
+def _unknown(language: str) -> str:
+    """A language that is none, with its tag where it is the name of one."""
+    try:
+        named_tag(language)
+    except ConfigError as error:
+        meant = (error.remedy or "").startswith("write")
+        return f"{language[:40]!r}" + f"; {error.remedy}" * meant
+    return repr(language)
+
+
+def _unused(table: Table) -> Iterator[str]:
+    """A note on the columns that are left out, with what each was perhaps meant for."""
+    unused = [column for column in table.header if column not in (*_COLUMNS, "id")]
+    if not unused:
+        return
+    remedies = []
+    for column in unused:
+        meant = _meant(column)
+        if meant == "name":
+            remedies.append(f"give each name of {column!r} a row of its own with the same id")
+        elif meant and meant not in table.header:
+            remedies.append(f"rename {column!r} to {meant!r} if it is that")
+    named = [column for column in unused if column]
+    if len(named) < len(unused):
+        named.append(f"{len(unused) - len(named)} without a name")
+    more = f". Remedy: {'; '.join(remedies[:_SHOWN])}" if remedies else ""
+    yield f"{table.lines.path}:1: columns left out: {', '.join(named)[:300]}{more}"
+
+
+def _meant(column: str) -> str | None:
+    """The column that is known and like one that is not, in its letters or as another word for it.
+
+    >>> _meant("lang"), _meant("sprache"), _meant("defintion"), _meant("comment")
+    ('language', 'language', 'definition', None)
+    """
+    from rapidfuzz import fuzz, process  # for a table with other columns alone
+
+    words = {word: known for known, others in _WORDS.items() for word in (known, *others)}
+    found = process.extractOne(column, list(words), scorer=fuzz.ratio, processor=str.lower, score_cutoff=_ALIKE)
+    return None if found is None else words[found[0]]
 
 
 def _places(table: Table) -> dict[str, int]:

@@ -86,6 +86,12 @@ class Phrases(Generic[_V]):
         for node in nodes:
             node.setdefault("", []).append(value)
 
+    def found(self, text: Sequence[Word]) -> list[tuple[int, int, list[_V]]]:
+        """First word, word behind the last, and values of all phrases in a text."""
+        root = self._root
+        begins = (at for at, word in enumerate(text) if word.low in root or word.text in root)
+        return [(start, end, values) for start in begins for end, values in self.at(text, start)]
+
     def at(self, text: Sequence[Word], start: int) -> Iterator[tuple[int, list[_V]]]:
         """Where phrases that begin at a word end, with their values."""
         nodes, place = [self._root], start

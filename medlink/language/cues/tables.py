@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -12,13 +13,21 @@ from medlink.files.json import read_json
 from medlink.files.problems import Problems
 from medlink.files.tables import open_table
 from medlink.language.cues.matcher import Phrases
-from medlink.language.languages import SHIPPED, Rules, language_data
+from medlink.language.languages import SHIPPED, Rules, any_of, language_data
 
-Reads = Literal["absent", "uncertain", "present", "historical", "hypothetical", "family", "other", "pseudo", "end"]
-"""What a cue says of the mentions in its scope. ``pseudo`` looks like a cue and is none, ``end`` ends scopes."""
-Side = Literal["before", "after", "both", "around", ""]
-"""Where a cue stands: before the mention, after it, either, or around it, as the two halves of a frame do."""
-_INERT = ("pseudo", "end")
+_Says = Literal["absent", "uncertain", "present", "historical", "past", "hypothetical", "family", "other", "patient"]
+Reads = Literal[_Says, "pseudo", "end", "cause"]
+"""What a cue says of the mentions in its scope.
+
+``past`` is *historical* for what passes by (:attr:`ScopeRules.passing`) and nothing for what lasts. ``pseudo`` looks
+like a cue and is none, ``end`` ends scopes, and ``cause`` ends those that do not speak of time.
+"""
+Side = Literal["before", "after", "both", "around", "beside", ""]
+"""Where a cue stands: before the mention, after it, either, around it as the two halves of a frame do, or beside it.
+
+Check boxes stand ``beside``: before their mentions in a line that begins with one, else behind them.
+"""
+_INERT = ("pseudo", "end", "cause")
 _BETWEEN = " … "
 _REMEDY = "mend the row as docs/status.md says"
 SYSTEM = "system"
@@ -31,6 +40,7 @@ class Cue(NamedTuple):
     reads: Reads
     side: Side
     reach: int | None
+    name: str
 
 
 class Frame(NamedTuple):
@@ -55,6 +65,10 @@ class ScopeRules(Rules):
     are words that begin a finding that is there, behind a comma too ("no rales, mild edema"). A dot behind one of the
     words ``abbreviated`` ends no sentence, nor one before a small letter behind a word of at most ``cut_to`` letters,
     nor, with ``ordinals``, one behind a number. ``dated`` are words that may stand in the date of a heading.
+    ``without`` are denials that stand by one word of a list ("nausea without emesis, vertigo"). ``passing`` are
+    patterns of findings that pass by, as an infarct does and diabetes does not, and ``lasting`` of those among them
+    that last ("chronic sinusitis"). ``since`` are words before the year in which something began that lasts.
+    ``nothing`` are words that say in the line of a heading that its section is empty.
     """
 
     joins: frozenset[str] = frozenset()
@@ -64,6 +78,17 @@ class ScopeRules(Rules):
     cut_to: int = 3
     ordinals: bool = False
     dated: frozenset[str] = frozenset()
+    without: frozenset[str] = frozenset()
+    passing: tuple[str, ...] = ()
+    lasting: tuple[str, ...] = ()
+    since: frozenset[str] = frozenset()
+    nothing: frozenset[str] = frozenset()
+
+    @cached_property
+    def passes(self) -> re.Pattern[str]:
+        """``passing`` and ``lasting`` as one pattern that matches what passes by, in lower case."""
+        passing, lasting = (any_of(map(re.compile, one)).pattern for one in (self.passing, self.lasting))
+        return re.compile(rf"(?!.*(?:{lasting}))(?=.*(?:{passing}))")
 
 
 class Effect(NamedTuple):
@@ -120,7 +145,7 @@ def cue_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
     Raises:
         InputError: a column is missing, or a cell is none of the values that it may have.
     """
-    for line, row in _rows(path, ("cue", "reads", "side", "reach", "source", "example")):
+    for line, row in rows(path, ("cue", "reads", "side", "reach", "source", "example")):
         halves = row["cue"].count(_BETWEEN)
         inert = row["reads"] in _INERT
         _one_of(path, line, "reads", row["reads"], get_args(Reads))
@@ -139,7 +164,7 @@ def _cues(path: Path | None) -> Cues:
         return found
     for number, row in cue_rows(path):
         reach = int(row["reach"]) if row["reach"] else None
-        cue = Cue(row["reads"], row["side"], reach)  # type: ignore[arg-type]  # cue_rows has checked both
+        cue = Cue(row["reads"], row["side"], reach, row["cue"])  # type: ignore[arg-type]  # cue_rows has checked both
         first, _, second = row["cue"].partition(_BETWEEN)
         if second:
             found.firsts.add(first, Frame(number, cue))
@@ -154,15 +179,15 @@ def _headings(path: Path | None) -> Phrases[str]:
     found: Phrases[str] = Phrases()
     if path is None:
         return found
-    for line, row in _rows(path, ("heading", "kind", "source")):
+    for line, row in rows(path, ("heading", "kind", "source")):
         _one_of(path, line, "kind", row["kind"], [*effects(), SYSTEM])
-        for heading in _alternatives(row["heading"]):
+        for heading in alternatives(row["heading"]):
             found.add(heading, row["kind"])
     return found
 
 
-def _alternatives(cell: str) -> list[str]:
-    """The headings of a cell, between bars that stand outside of brackets."""
+def alternatives(cell: str) -> list[str]:
+    """The phrases of a cell, between bars that stand outside of brackets."""
     found, depth = [""], 0
     for letter in cell:
         depth += (letter == "[") - (letter == "]")
@@ -173,7 +198,8 @@ def _alternatives(cell: str) -> list[str]:
     return [one.strip() for one in found]
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
+def rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows of a table with their lines."""
     table = open_table(path, Problems(0, adjustable=False), separator="\t")
     table.places(columns)
     for line, cells in table.rows:

@@ -8,6 +8,7 @@ from functools import cache
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.tables import open_table
+from medlink.language.cues.absences import absences
 from medlink.language.languages import language_data
 from medlink.language.lexicon.entries import Abbreviation
 from medlink.language.lexicon.lexicon import SHIPPED
@@ -16,8 +17,9 @@ from medlink.language.tags import base
 from medlink.language.text import Inflector, is_inflection, is_short
 
 LACONIC = "laconic"
-"""Kind of a word that leaves something out."""
+"""Kind of a word that leaves something out, or that denies what it is read as: *afebrile*."""
 _COLUMNS = ("word", "long", "english", "weight")
+_DENIES = 0.9  # share of the uses of a word such as "afebrile" in which it denies fever
 _MOST = 3  # words of the longest expression
 
 
@@ -25,7 +27,8 @@ class Shorthand:
     """The shorthand of one language (BCP 47); none where there are no tables of it.
 
     ``abbreviations_XX.tsv`` of the lexicon has the abbreviations; ``laconic.tsv`` of the language the words that leave
-    something out: *Hypertonie* in a note is arterial hypertension.
+    something out: *Hypertonie* in a note is arterial hypertension; ``absences.tsv`` words that deny a finding, which are
+    read as that finding.
 
     >>> shorthand = Shorthand("de")
     >>> shorthand.abbreviation("TVT").long, shorthand.abbreviation("tvt"), shorthand.abbreviation("Tumor")
@@ -44,6 +47,8 @@ class Shorthand:
 
     def laconic(self, text: str) -> Iterator[tuple[int, int, Abbreviation]]:
         """The words and expressions of a running text that leave something out, by their characters, and what."""
+        for start, end, term in absences(self._language).find(text):
+            yield start, end, Abbreviation((text[start:end],), self._language, term, term, LACONIC, _DENIES, (), False)
         if not self._laconic:
             return
         tokens = Inflector(self._language).tokens(text)  # it remembers words of the text

@@ -47,6 +47,7 @@ WEIGHTS_FILE = "model.safetensors"
 _TENSORS = {"table", "scale", "norm.weight", "norm.bias", "up.weight", "up.bias", "down.weight", "down.bias"}
 _NORM_EPSILON = 1e-5
 _CHUNK = 2048
+_REMEDY = "train or fetch the encoder again, or name another one"
 _SENSES = 2  # meanings of an ambiguous word that are features
 # a name or more for each rule by which words are read: compounds and their links, known ones too, ends of unknown
 # words, stems, phrases, languages, senses, abbreviations, words that nobody knows
@@ -93,7 +94,7 @@ class StaticConfig(Settings):
         try:
             return cls(**{"marker_weight": 0.0, "families": False, **raw, "sizes": tuple(raw["sizes"])})
         except (TypeError, KeyError, ConfigError) as error:
-            raise EncoderError(f"not a configuration of a static encoder: {error}") from error
+            raise EncoderError(f"not a configuration of a static encoder: {error}", remedy=_REMEDY) from error
 
 
 class Features(NamedTuple):
@@ -125,7 +126,7 @@ def features(texts: Sequence[str], config: StaticConfig, reader: FamilyReader | 
     family_indptr, families = np.zeros(len(texts) + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64)
     if config.families:
         if reader is None:
-            raise EncoderError("the word families of the encoder are missing")
+            raise EncoderError("the word families of the encoder are missing", remedy=_REMEDY)
         said = (reader.read(text[: config.max_chars]) for text in texts)
         family_indptr, families = hash_meanings([_meant(one, reader.forms) for one in said])
     return Features(
@@ -200,13 +201,12 @@ class StaticEncoder:
     ) -> None:
         missing = sorted(_TENSORS - tensors.keys())
         if missing:
-            raise EncoderError(f"weights are missing: {', '.join(missing)}", path=folder)
+            raise EncoderError(f"weights are missing: {', '.join(missing)}", path=folder, remedy=_REMEDY)
         if tensors["table"].shape != (config.rows, config.dimension):
-            raise EncoderError(
-                f"table of shape {tensors['table'].shape}, {(config.rows, config.dimension)} expected", path=folder
-            )
+            message = f"table of shape {tensors['table'].shape}, {(config.rows, config.dimension)} expected"
+            raise EncoderError(message, path=folder, remedy=_REMEDY)
         if config.families and forms is None:
-            raise EncoderError("the word families of the encoder are missing", path=folder)
+            raise EncoderError("the word families of the encoder are missing", path=folder, remedy=_REMEDY)
         self.config, self.forms = config, forms
         self.folder = folder
         self.tensors = tensors
@@ -315,9 +315,10 @@ class StaticEncoder:
             config = StaticConfig.from_dict(json.loads((folder / CONFIG_FILE).read_text("utf-8")))
             tensors = load_file(folder / WEIGHTS_FILE)
         except FileNotFoundError as error:
-            raise EncoderError("a file of the encoder is missing", path=error.filename or folder) from error
+            where = error.filename or folder
+            raise EncoderError("a file of the encoder is missing", path=where, remedy=_REMEDY) from error
         except (SafetensorError, ValueError, OSError) as error:
-            raise EncoderError(f"the encoder cannot be read: {error}", path=folder) from error
+            raise EncoderError(f"the encoder cannot be read: {error}", path=folder, remedy=_REMEDY) from error
         return cls(config, tensors, folder, Forms.load(folder) if config.families else None)
 
 

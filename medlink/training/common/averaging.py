@@ -24,6 +24,7 @@ from medlink.training.common.card import write_card
 _SETTINGS = {".json", ".txt", ".model"}
 # what the libraries note of the way a folder was made, and what a tokenizer keeps of its last call
 _PROVENANCE = {"_name_or_path", "transformers_version", "__version__", "dtype", "torch_dtype", "truncation", "padding"}
+_AGAIN = "train or fetch the encoder again"
 _REMEDY = "average runs of one start and recipe"
 
 
@@ -34,7 +35,7 @@ def average(encoders: Sequence[StaticEncoder]) -> StaticEncoder:
         EncoderError: there is none, or their shapes differ.
     """
     if not encoders:
-        raise EncoderError("no encoders to average")
+        raise EncoderError("no encoders to average", remedy="name two or more")
     first = encoders[0]
     for other in encoders[1:]:
         if other.config != first.config or (other.forms and other.forms.digest) != (first.forms and first.forms.digest):
@@ -133,7 +134,7 @@ def _parts(folder: Path) -> list[Path]:
     try:
         return sorted({folder, *(folder / module["path"] for module in read_json(folder / "modules.json"))})
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise EncoderError(f"modules.json cannot be read: {error}", path=folder) from error
+        raise EncoderError(f"modules.json cannot be read: {error}", path=folder, remedy=_AGAIN) from error
 
 
 def _settings(folder: Path) -> dict[str, Any]:
@@ -143,7 +144,7 @@ def _settings(folder: Path) -> dict[str, Any]:
         try:
             content = read_json(path) if path.suffix == ".json" else path.read_bytes()
         except ValueError as error:
-            raise EncoderError(f"no JSON: {error}", path=path) from error
+            raise EncoderError(f"no JSON: {error}", path=path, remedy=_AGAIN) from error
         if isinstance(content, dict):
             content = {key: value for key, value in content.items() if key not in _PROVENANCE}
         found[path.relative_to(folder).as_posix()] = content
@@ -200,7 +201,7 @@ def _average_file(paths: list[Path], out: Path) -> None:
                     mean[name] = (sum(tensor.double() for tensor in tensors) / len(tensors)).to(first.dtype)
             metadata = opened[0].metadata()
     except SafetensorError as error:
-        raise EncoderError(f"the weights cannot be read: {error}", path=paths[0].parent) from error
+        raise EncoderError(f"the weights cannot be read: {error}", path=paths[0].parent, remedy=_AGAIN) from error
     save_file(mean, out, metadata=metadata)
 
 

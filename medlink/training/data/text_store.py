@@ -71,7 +71,8 @@ def concept_texts(names: Iterable[Name], *definitions: Iterable[Definition]) -> 
     concept = attrgetter("concept_id")
     for concept_id, records in groupby(merge(*streams, key=concept), key=concept):
         if seen is not None and concept_id < seen:
-            raise ConfigError(f"names or definitions are not in order of their concepts: {concept_id} after {seen}")
+            message = f"names or definitions are not in order of their concepts: {concept_id} after {seen}"
+            raise ConfigError(message, remedy="sort each by concept_id")
         seen = concept_id
         given = list(records)
         texts = dict.fromkeys(r.text for r in given if isinstance(r, Name) and r.text.strip())

@@ -118,7 +118,7 @@ class StaticTrainer:
         self.config = config = start or StaticConfig()
         self.recipe = recipe or StaticRecipe()
         if not names:
-            raise ConfigError("no names to train on")
+            raise ConfigError("no names to train on", remedy="give a knowledge base with names, or a wider filter")
         if config.families:
             forms = with_own_words(forms or shipped_forms(), sorted({name.text for name in (*names, *coarse)}))
         self.data = _Data(names, config, forms)

@@ -109,7 +109,83 @@ def test_bad_and_unknown(tmp_path: Path) -> None:
     records = list(read_table(path, problems=problems))
     assert [record.text for record in records if isinstance(record, Name)] == ["one"]
     assert problems.bad == {"empty id or name": 2, "unknown language": 1, "column count": 1}
-    assert problems.notes == [f"{path}: columns left out: note"]
+    assert problems.notes == [f"{path}:1: columns left out: note"]
+
+
+def test_a_column_left_out_that_looks_like_a_known_one_comes_with_its_name(tmp_path: Path) -> None:
+    def note(*columns: str) -> str:
+        path = write_lines(tmp_path / "x.csv", [",".join(("id", "name", *columns)), "1,one" + ",x" * len(columns)])
+        problems = Problems()
+        list(read_table(path, problems=problems))
+        [said] = problems.notes
+        assert said.startswith(f"{path}:1: columns left out: {', '.join(map(str.lower, columns))}")
+        return said.partition(" Remedy: ")[2]
+
+    for given, known in (
+        ("lang", "language"), ("LNG", "language"), ("Sprache", "language"), ("idioma", "language"),
+        ("langauge", "language"), ("defintion", "definition"), ("descripción", "definition"), ("typ", "type"),
+        ("parents", "parent"), ("Oberbegriff", "parent"), ("semantic type", "semantic_type"), ("STY", "semantic_type"),
+    ):  # fmt: skip
+        assert note(given) == f"rename {given.lower()!r} to {known!r} if it is that"
+    assert note("comment", "synonyms", "Lang") == (
+        "give each name of 'synonyms' a row of its own with the same id; rename 'lang' to 'language' if it is that"
+    )
+    assert note("comment", "code", "date", "frequency", "icd10") == ""
+    problems = Problems()
+    path = write_lines(tmp_path / "y.csv", ["id,name,language,lang", "1,one,en,x"])
+    list(read_table(path, problems=problems))
+    assert problems.notes == [f"{path}:1: columns left out: lang"]
+
+
+def test_columns_without_a_name_are_counted(tmp_path: Path) -> None:
+    problems = Problems()
+    list(read_table(write_lines(tmp_path / "x.csv", ["id,name,,note,", "1,one,,,"]), problems=problems))
+    assert problems.notes == [f"{tmp_path}/x.csv:1: columns left out: note, 2 without a name"]
+
+
+def test_odd_names_are_counted_and_taken(tmp_path: Path) -> None:
+    rows = [
+        "id,name",
+        "1,one",
+        "2,Fie\0ber",
+        "3,\u202efever",
+        "4,\x1b[31mred",
+        "5,soft\xadhyphen",
+        "6," + "wort " * 101,
+    ]
+    problems = Problems()
+    names = [
+        one for one in read_table(write_lines(tmp_path / "x.csv", rows), problems=problems) if isinstance(one, Name)
+    ]
+    assert len(names) == 6
+    assert problems.notes == [
+        f"{tmp_path}/x.csv:3: 3 names have a character inside that commands, is not seen or was lost. "
+        "Remedy: write them anew",
+        f"{tmp_path}/x.csv:7: 1 name has more than 500 characters. "
+        "Remedy: give a text on the concept in the column 'definition'",
+    ]
+
+
+def test_a_language_by_its_name_comes_with_its_tag(tmp_path: Path) -> None:
+    problems = Problems(1)
+    rows = ["id,name,language", "1,one,German", "2,two,xxx"]
+    list(read_table(write_lines(tmp_path / "x.csv", rows), problems=problems))
+    assert [problem.detail for problem in problems.examples] == [
+        "'German'; write de, its BCP 47 tag",
+        "'xxx'",
+    ]
+
+
+def test_names_that_look_like_lists_are_counted_and_taken_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text('id,name\n1,one\n2,Fieber | Pyrexie\n3,"a; b"\n4,"eins\nzwei"\n', encoding="utf-8")
+    problems = Problems()
+    names = [one.text for one in read_table(path, problems=problems) if isinstance(one, Name)]
+    assert names == ["one", "Fieber | Pyrexie", "a; b", "eins\nzwei"]
+    assert problems.notes == [
+        f"{path}:3: 3 names have a |, a ; or a line end inside, and each counts as one name. "
+        "Remedy: where they are several names, give each a row of its own with the same id"
+    ]
 
 
 def test_a_header_that_is_repeated_is_no_row(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_values_that_make_no_sense(given: dict[str, Any], message: str) -> None:
     "name", [name for name, field in CoderPlusPlusRecipe.model_fields.items() if field.annotation is float]
 )
 def test_no_number_is_no_value(name: str, value: float) -> None:
-    with pytest.raises(ConfigError, match=rf"^{name} is {value}, .* expected$"):
+    with pytest.raises(ConfigError, match=rf"^{name} is {value}, .* expected\. Remedy: leave {name} out for .*\.$"):
         CoderPlusPlusRecipe(**{name: value})
 
 

@@ -1,0 +1,167 @@
+"""Whether what notes mention is so: presence, time and person of the findings of ``gold``, read and annotated.
+
+    python benchmarks/status.py
+
+The findings are given by their places, so that only what is said of them counts. A finding in several pieces is read by
+the first piece that a cue speaks of. No word of a note is printed: the cues that fail are those of the tables. Needs
+the notes of the data folder. The rules were made with this gold at hand, so that the figures are those of development.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+import click
+from open_data import DATA, GOLD
+
+from medlink.notes.status import StatusReader
+from medlink.records import Qualifiers
+
+LANGUAGES = {"de": "German", "es": "Spanish", "en": "English"}
+FIELDS = {
+    "presence": ("presence", ("present", "absent", "uncertain")),
+    "temporality": ("time", ("current", "historical", "hypothetical")),
+    "experiencer": ("person", ("patient", "family", "other")),
+}
+HEADING = "heading"
+"""What is read as a part of a heading has no status."""
+_WIDTH = 60  # characters of a cue in the table
+_PIECES = re.compile(r"\s\.\.\.\s")
+
+
+class Finding(NamedTuple):
+    """A finding of the gold: value and cue of each field as they are read, and the value that is right."""
+
+    language: str
+    read: dict[str, tuple[str, str]]
+    right: dict[str, str]
+
+
+def occurrences(text: str, piece: str) -> list[tuple[int, int, int]]:
+    """Start and end of each occurrence of some words, and how many of its two ends are ends of words."""
+    found, pattern = [], r"\s+".join(map(re.escape, piece.split()))
+    for match in re.finditer(f"(?=({pattern}))", text):
+        start, end = match.span(1)
+        left = start == 0 or not (text[start - 1].isalnum() and text[start].isalnum())
+        right = end == len(text) or not (text[end - 1].isalnum() and text[end].isalnum())
+        found.append((start, end, left + right))
+    return found
+
+
+def places(text: str, quote: str, nth: str) -> list[tuple[int, int]]:
+    """The pieces of a quote in its note, as ``gold/GUIDELINES.md`` counts them.
+
+    >>> places("Leber- und Niereninsuffizienz, Leberinsuffizienz", "Leber- ... insuffizienz", "1")
+    [(0, 6), (16, 29)]
+    """
+    first, *others = _PIECES.split(quote)
+    found = occurrences(text, first)
+    if nth.startswith("@"):
+        spans = [next(one for one in found if one[0] == int(nth[1:]))[:2]]
+    else:
+        edges = max(one[2] for one in found)
+        spans = [[one for one in found if one[2] == edges][int(nth) - 1][:2]]
+    for piece in others:
+        spans.append(next(one for one in occurrences(text, piece) if one[0] >= spans[-1][1] and one[2])[:2])
+    return spans
+
+
+def findings() -> Iterator[Finding]:
+    """All findings of the gold."""
+    for language in LANGUAGES:
+        reader = StatusReader(language)
+        for path in sorted((GOLD / language).glob("*.tsv")):
+            text = (DATA / "notes" / language / f"{path.stem}.txt").read_text("utf-8-sig")
+            with path.open(encoding="utf-8", newline="") as file:
+                rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+            quoted = [places(text, row["quote"], row["nth"]) for row in rows]
+            pieces = [piece for one in quoted for piece in one]
+            note = reader.read(text)
+            # of the whole note at once, for lists are made of mentions
+            said = iter(zip(note.said_of(pieces), note.cues(pieces), strict=True))
+            for row, one in zip(rows, quoted, strict=True):
+                right = {field: row[column] for field, (column, _) in FIELDS.items()}
+                yield Finding(language, read(list(islice(said, len(one)))), right)
+
+
+def read(said: list[tuple[Qualifiers | None, dict[str, str]]]) -> dict[str, tuple[str, str]]:
+    """Value and cue of each field of a finding by what is said of its pieces."""
+    found = {}
+    for field in FIELDS:
+        ways = [(getattr(one, field) if one else HEADING, cues.get(field, "")) for one, cues in said]
+        found[field] = next((way for way in ways if way[1]), ways[0])
+    return found
+
+
+def table(head: list[str], rows: list[list[Any]], text: int = 1) -> None:
+    """Print a table whose first columns are of text."""
+    click.echo(f"| {' | '.join(head)} |")
+    click.echo("|" + "---|" * text + "---:|" * (len(head) - text))
+    for row in rows:
+        click.echo(f"| {' | '.join(map(str, row))} |")
+    click.echo()
+
+
+def score(pairs: Counter[tuple[str, str]], value: str) -> str:
+    """Precision, recall and F1 of a value by pairs of what is right and what was read, and how often it is right."""
+    right, should = pairs[value, value], sum(n for (one, _), n in pairs.items() if one == value)
+    said = sum(n for (_, one), n in pairs.items() if one == value)
+    if not should:
+        return f"(0, {said} read)"
+    return f"{right / max(said, 1):.3f} / {right / should:.3f} / {2 * right / (said + should):.3f} ({should})"
+
+
+def shortened(cue: str) -> str:
+    """A cue as a cell of a table."""
+    return (cue if len(cue) <= _WIDTH else f"{cue[:_WIDTH].rstrip()}…").replace("|", r"\|")
+
+
+@click.command()
+def main() -> None:
+    """Print the tables."""
+    if not (DATA / "notes").is_dir():
+        raise click.ClickException(
+            f"the notes of the gold are not here: {DATA / 'notes'} (MEDLINK_DATA names the data)"
+        )
+    found = list(findings())
+    pairs = {
+        (language, field): Counter((one.right[field], one.read[field][0]) for one in found if one.language == language)
+        for language in LANGUAGES
+        for field in FIELDS
+    }
+    marked = [(field, value) for field, (_, values) in FIELDS.items() for value in values[1:]]
+    table(
+        ["P / R / F1 (findings)", *LANGUAGES.values()],
+        [[f"`{value}`", *(score(pairs[la, field], value) for la in LANGUAGES)] for field, value in marked],
+    )
+    click.echo("What is right, and how often it is read as each value:\n")
+    for field, (_, values) in FIELDS.items():
+        rows = [
+            [name, f"`{value}`", *(pairs[la, field][value, one] for one in (*values, HEADING))]
+            for la, name in LANGUAGES.items()
+            for value in values
+            if any(right == value for right, _ in pairs[la, field])
+        ]
+        table([field, "right", *(f"`{one}`" for one in values), HEADING], rows, text=2)
+    click.echo("The cues that fail, by language; without a cue what its section says, or nothing, was read:\n")
+    wrong = Counter(
+        (LANGUAGES[one.language], cue, value, one.right[field])
+        for one in found
+        for field in FIELDS
+        for value, cue in [one.read[field]]
+        if value != one.right[field]
+    )
+    rows = [
+        [name, f"`{shortened(cue)}`" if cue else "", f"`{value}`", f"`{right}`", n]
+        for (name, cue, value, right), n in sorted(wrong.items())
+    ]
+    table(["language", "cue", "read", "right", "findings"], rows, text=4)
+
+
+if __name__ == "__main__":
+    main()

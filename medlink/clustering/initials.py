@@ -1,0 +1,119 @@
+"""Initials: which terms say as an abbreviation what others write out.
+
+"CMT4D" and "Charcot-Marie-Tooth disease type 4D" share a number; what is left of the one is *CMT*, the initials of
+three words in a row of what is left of the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.language.languages import language_data
+from medlink.language.text import ROMAN, normalise
+
+_BORROWED = ("de", "en", "es")  # "Tic de la Tourette" is an English name too
+_SHORT = re.compile(r"(?<![^\W\d_])(?=[A-Z]\w*[A-Z])[A-Za-z]{2,6}(?![a-zA-Z])")  # CMT of CMT4D, GSD; not Gaucher
+_PIECE = re.compile(r"\d+(?:\.\d+)*[a-z]?|[^\W\d_]+")
+_NUMERAL = re.compile(r"([ivx]+)([a-z]?)")
+_RUN = 6  # words of the longest run whose initials are looked at
+_MANY = 4_000  # pairs of one abbreviation: it says too little in such a list
+ENOUGH = 0.6
+"""Share of both terms that is explained where they are a pair to look at."""
+
+
+def _piece(word: str) -> str:
+    """A piece of a word; a numeral as digits."""
+    found = _NUMERAL.fullmatch(word)
+    return ROMAN[found[1]] + found[2] if found and found[1] in ROMAN else word
+
+
+class Initials:
+    """Pairs of terms of which one has an abbreviation and the other words in a row with its initials.
+
+    Attributes:
+        one, other: ``(p,)`` places of the two, the lower first, sorted.
+        letters: ``(p,)`` letters of the abbreviation.
+        explained: ``(p,)`` share of both terms, by weight of their words, that is the same or explained; the lower one.
+
+    >>> found = Initials(["CMT4D", "Charcot-Marie-Tooth disease type 4D", "Charcot-Marie-Tooth disease type 1A"])
+    >>> found.one.tolist(), found.other.tolist(), found.letters.tolist()
+    ([0], [1], [3])
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        small = {"type"}.union(*(language_data(tag).articles.small_words for tag in _BORROWED))
+        short = [{letters.lower() for letters in _SHORT.findall(text)} for text in texts]
+        wanted = set().union(*short)
+        one_of: dict[str, str] = {}  # each word is held once
+        self._words = [
+            [
+                one_of.setdefault(word, word)
+                for word in map(_piece, _PIECE.findall(normalise(text)))
+                if word not in small
+            ]
+            for text in texts
+        ]
+        count = Counter(word for words in self._words for word in set(words))
+        self._weight = {word: 1 + float(np.log((1 + len(texts)) / (1 + df))) for word, df in count.items()}
+        has: dict[str, list[int]] = {}
+        runs: dict[str, list[int]] = {}
+        for place, words in enumerate(self._words):
+            for letters in sorted(short[place]):
+                has.setdefault(letters, []).append(place)
+            heads = "".join(word[0] for word in words)
+            found = {heads[at : at + n] for at in range(len(heads)) for n in range(2, _RUN + 1)} & wanted
+            for letters in sorted(found):
+                runs.setdefault(letters, []).append(place)
+        best: dict[tuple[int, int], tuple[float, int]] = {}
+        for letters in sorted(has.keys() & runs.keys()):
+            if len(has[letters]) * len(runs[letters]) > _MANY:
+                continue
+            for one in has[letters]:
+                for other in runs[letters]:
+                    if one != other and (share := self._explained(letters, one, other)) >= ENOUGH:
+                        pair = min(one, other), max(one, other)
+                        best[pair] = max(best.get(pair, (0.0, 0)), (share, len(letters)))
+        self._count = max(len(texts), 1)
+        ends = np.array(sorted(best), dtype=np.int64).reshape(-1, 2)
+        self.one, self.other = ends[:, 0], ends[:, 1]
+        said = np.array([best[one, other] for one, other in ends.tolist()]).reshape(-1, 2)
+        self.explained: NDArray[np.float64] = said[:, 0]
+        self.letters: NDArray[np.float64] = said[:, 1]
+
+    def of(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """``(p,)`` the share explained and the letters of the abbreviation of each of p pairs, 0 for none."""
+        asked = np.minimum(one, other) * self._count + np.maximum(one, other)
+        keys = self.one * self._count + self.other
+        at = np.searchsorted(keys, asked)
+        found = np.append(keys, -1)[at] == asked
+        explained, letters = (np.append(values, 0.0)[at] for values in (self.explained, self.letters))
+        return np.where(found, explained, 0.0), np.where(found, letters, 0.0)
+
+    def _explained(self, letters: str, one: int, other: int) -> float:
+        """Share of both terms that is the same, or the abbreviation and its words."""
+        mine, theirs = self._words[one], self._words[other]
+        same = Counter(mine) & Counter(theirs)
+        left = list(_left(theirs, same))
+        if letters in same or letters not in mine:
+            return 0.0
+        at = "".join(word[0] for word in left).find(letters)
+        if at < 0:
+            return 0.0
+        run = left[at : at + len(letters)]
+        shared = sum(self._weight[word] * n for word, n in same.items())
+        whole, written = (sum(self._weight[word] for word in words) for words in (mine, theirs))
+        return min((shared + self._weight[letters]) / whole, (shared + sum(self._weight[w] for w in run)) / written)
+
+
+def _left(words: Sequence[str], same: Counter[str]) -> Iterator[str]:
+    taken = Counter(same)
+    for word in words:
+        if taken[word]:
+            taken[word] -= 1
+        else:
+            yield word

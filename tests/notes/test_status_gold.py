@@ -1,0 +1,49 @@
+"""Status on the gold of notes, by the benchmark that its report is made with."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+
+import medlink
+
+
+@pytest.fixture(scope="module")
+def status() -> ModuleType:
+    folder = str(Path(medlink.__file__).parents[1] / "benchmarks")
+    sys.path.insert(0, folder)
+    try:
+        import status as module  # type: ignore[import-not-found]  # not a package: scripts
+    finally:
+        sys.path.remove(folder)
+    found: ModuleType = module
+    return found
+
+
+def test_absent_findings_are_read_as_absent(status: ModuleType, shared: Path) -> None:
+    result = CliRunner().invoke(status.main, catch_exceptions=False)
+    assert result.exit_code == 0
+    rows = {cells[0]: cells[1:] for cells in (line.strip("| ").split(" | ") for line in result.output.splitlines())}
+    f1 = {kind: [float(cell.split()[4]) for cell in rows[f"`{kind}`"]] for kind in ("absent", "historical")}
+    assert min(f1["absent"]) >= 0.92
+    assert all(one >= least for one, least in zip(f1["historical"], (0.70, 0.70, 0.55), strict=True))
+
+
+def test_without_the_notes_it_says_so(status: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status, "DATA", tmp_path)
+    result = CliRunner().invoke(status.main)
+    assert result.exit_code == 1
+    assert "the notes of the gold are not here" in result.output
+
+
+def test_quotes_are_found_as_the_guidelines_count_them(status: ModuleType) -> None:
+    text = "DS im ADS, DS. Leber- und\nNiereninsuffizienz"
+    assert status.places(text, "DS", "2") == [(11, 13)]
+    assert status.places(text, "ADS", "1") == [(6, 9)]
+    assert status.places(text, "Leber- ... insuffizienz", "1") == [(15, 21), (32, 44)]
+    assert status.places(text, "und Niereninsuffizienz", "1") == [(22, 44)]
+    assert status.places(text, "DS", "@7") == [(7, 9)]

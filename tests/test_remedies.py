@@ -1,0 +1,72 @@
+"""Every error that a user can cause says what helps."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import medlink
+from medlink.cli.main import main
+
+PACKAGE = Path(medlink.__file__).parent
+ERRORS = {"MedlinkError", "ConfigError", "InputError", "BundleError", "KnowledgeBaseError", "EncoderError"}
+
+
+def without_remedy(path: Path) -> list[str]:
+    """Errors of a file without a remedy, but for arguments of another shape or number, which say what is expected."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
+            given = {keyword.arg for keyword in node.keywords}
+            says = "path" not in given and ast.unparse(node.args[0]).rstrip("'\"").endswith(" expected")
+            if "remedy" not in given and not says:
+                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}: {ast.unparse(node)}")
+    return found
+
+
+# what of the library alone can be called with, or is a table of a language
+_OTHERS = ("clustering", "linking", "language", "notes/pipeline.py")
+
+
+def test_every_error_has_a_remedy() -> None:
+    files = [path for path in PACKAGE.rglob("*.py") if not path.relative_to(PACKAGE).as_posix().startswith(_OTHERS)]
+    assert len(files) > 100
+    assert [line for path in files for line in without_remedy(path)] == []
+
+
+def test_an_error_without_a_remedy_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.PACKAGE", tmp_path)
+    code = ["InputError('is bad', path=p)", "InputError('is bad', remedy='mend it')", "ConfigError('2, 1 expected')"]
+    (tmp_path / "a.py").write_text("\n".join([*code, "ConfigError('2, 1 expected', path=p)"]), encoding="utf-8")
+    assert [line.partition(" ")[0] for line in without_remedy(tmp_path / "a.py")] == ["a.py:1:", "a.py:4:"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["link", "B", "-", "--threshold", "50"],
+            "--threshold is 50.0, at least 0 and at most 1 expected. Remedy: leave --threshold out for 0.5.",
+        ),
+        (
+            ["link", "B", "-", "--k", "0"],
+            "--k is 0, at least 1 and at most 10000 expected. Remedy: leave --k out for 5.",
+        ),
+        (["cluster", "T", "--threshold", "7"], "--threshold is 7.0, "),
+        (["link", "B", "-", "--no-qualifiers", "--present-only"], "--present-only needs"),
+        (["train", "static", "B", "-o", "e", "--epochs", "-1"], "--epochs is -1"),
+    ],
+)
+def test_options_out_of_range(
+    words: list[str], said: str, demo_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "terms.txt").write_text("fever\n", encoding="utf-8")
+    names = {"B": str(demo_path), "T": str(tmp_path / "terms.txt"), "e": str(tmp_path / "e")}
+    with pytest.raises(SystemExit) as stop:
+        main([names.get(word, word) for word in words])
+    told = capsys.readouterr().err
+    assert stop.value.code == 1
+    assert said in told
+    assert " Remedy: " in told
