@@ -27,8 +27,8 @@ class Shorthand:
     """The shorthand of one language (BCP 47); none where there are no tables of it.
 
     ``abbreviations_XX.tsv`` of the lexicon has the abbreviations; ``laconic.tsv`` of the language the words that leave
-    something out: *Hypertonie* in a note is arterial hypertension; ``absences.tsv`` words that deny a finding, which are
-    read as that finding.
+    something out: *Hypertonie* in a note is arterial hypertension; ``absences.tsv`` words that deny a finding, which
+    are read as that finding.
 
     >>> shorthand = Shorthand("de")
     >>> shorthand.abbreviation("TVT").long, shorthand.abbreviation("tvt"), shorthand.abbreviation("Tumor")
