@@ -42,7 +42,7 @@ class Initials:
 
     >>> found = Initials(["CMT4D", "Charcot-Marie-Tooth disease type 4D", "Charcot-Marie-Tooth disease type 1A"])
     >>> found.one.tolist(), found.other.tolist(), found.letters.tolist()
-    ([0], [1], [3])
+    ([0], [1], [3.0])
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
