@@ -39,7 +39,9 @@ CONTEXT = (
 before or behind it, how many words and characters it has, how it is written; whether it is a name of the bundle as it
 is written, whether the note explains it; whether it is short for something, an abbreviation or else a word that leaves
 something out, how often it is, and whether it is so without any context."""
-_UPPER, _LISTED, _SHORTHAND, _LACONIC = map(CONTEXT.index, ("upper", "listed", "shorthand", "laconic"))
+_UPPER, _LISTED, _SHORTHAND, _LACONIC, _USUAL, _SAFE = map(
+    CONTEXT.index, ("upper", "listed", "shorthand", "laconic", "usual", "safe")
+)
 RIVALS = ("wider", "narrower", "crossing", "wider_rank", "narrower_rank", "crossing_rank")
 """The highest score of the stretches that hold it, lie in it, or overlap it otherwise; and the highest rank less its
 own."""
@@ -119,12 +121,6 @@ class Judged(NamedTuple):
         return self.best.ranked.route <= INFLECTED
 
     @property
-    def is_listed_abbreviation(self) -> bool:
-        """Whether it is a name of the bundle in capitals: a mention, if often none that one can be sure of."""
-        context = self.stretch.context
-        return self.is_name and bool(context[_LISTED]) and bool(context[_UPPER])
-
-    @property
     def is_short(self) -> bool:
         """Whether it is read as an abbreviation."""
         context = self.stretch.context
@@ -180,12 +176,17 @@ class Choice:
 
     def _best(self, judged: Sequence[Judged]) -> list[Chosen]:
         """The mentions among stretches that are all there are."""
-        likely = [
-            max(self.likely(row), self.least if one.is_listed_abbreviation else 0.0)
-            for one, row in zip(judged, rows(judged), strict=True)
-        ]
+        likely = [max(self.likely(row), self._floor(one)) for one, row in zip(judged, rows(judged), strict=True)]
         found = zip(judged, likely, strict=True)
         return best_apart([Chosen(one.stretch.place, p, one.stretch.known) for one, p in found], self.least)
+
+    def _floor(self, one: Judged) -> float:
+        """How likely a stretch is right whatever the weights say, which know few abbreviations."""
+        context = one.stretch.context
+        if context[_SAFE]:
+            return one.best.score * context[_USUAL]  # it means that without any context
+        # a name in capitals is a mention, if often none that one can be sure of
+        return self.least if one.is_name and context[_LISTED] and context[_UPPER] else 0.0
 
     def likely(self, row: Sequence[float]) -> float:
         """The probability of one row of :data:`COLUMNS`."""

@@ -63,6 +63,7 @@ def test_finds_mentions(bundle: Path) -> None:
         ("infarctus du myocarde", "X:1"),
         ("insuffisance d’organes", "X:2"),
         ("Fièvre", "X:4"),
+        ("diabète type II", "X:3"),
     ]
 
 

@@ -1,0 +1,97 @@
+"""What is found in notes beyond names as they are written, and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medlink.index import build_bundle
+from medlink.kb import Input, build_kb
+from medlink.notes.pipeline import NotePipeline
+from medlink.notes.reading import Note
+
+NAMES = [
+    ("X:1", "Arterial hypertension"), ("X:2", "Peripheral edema"), ("X:2", "Edema of the legs"), ("X:3", "Fever"),
+    ("X:4", "Deep venous thrombosis"), ("X:5", "Hepatomegaly"), ("X:5", "Enlarged liver"), ("X:6", "Chest pain"),
+    ("X:7", "Left"), ("X:8", "Mild"), ("X:9", "Pyelonephritis"), ("X:10", "Cough"), ("X:10", "Tos"),
+    ("X:11", "Tapering of fingers"), ("X:12", "Rheumatoid arthritis"), ("X:12", "RA"), ("X:13", "Asthma"),
+    ("X:1", "arterielle Hypertonie"),
+    ("X:4", "tiefe Venenthrombose"),
+]  # fmt: skip
+
+LANGUAGES = {"Tos": "es", "arterielle Hypertonie": "de", "tiefe Venenthrombose": "de"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finder")
+    rows = "".join(f"{concept}\t{name}\t{LANGUAGES.get(name, 'en')}\n" for concept, name in NAMES)
+    (folder / "names.tsv").write_text(f"concept_id\tname\tlanguage\n{rows}", "utf-8")
+    build_kb(folder / "kb.sqlite", [Input("table", folder / "names.tsv")])
+    build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
+    return folder / "bundle"
+
+
+def found(folder: Path, text: str, language: str, **options: object) -> list[tuple[str, str | None, str | None]]:
+    (note,) = NotePipeline(folder, language=language, **options).link([Note("n", text)])
+    return [(text[one.start : one.end], one.link.concept_id, one.link.expanded) for one in note.mentions]
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "wanted"),
+    [
+        ("Beidseits deutliche Beinödeme.", "de", [("Beinödeme", "X:2", None)]),
+        ("Her fingers were tapering.", "en", [("fingers were tapering", "X:11", None)]),
+        ("Die Leber ist vergrößert.", "de", [("Leber ist vergrößert", "X:5", None)]),
+        ("Dolor en el pecho desde ayer.", "es", [("Dolor en el pecho", "X:6", None)]),
+        ("Paciente con tos.", "es", [("tos", "X:10", None)]),
+    ],
+)
+def test_families(folder: Path, text: str, language: str, wanted: list[tuple[str, str, None]]) -> None:
+    assert found(folder, text, language, threshold=0.35) == wanted
+    assert found(folder, text, language, verbatim=True) == []
+
+
+def test_an_abbreviation_of_the_lexicon(folder: Path) -> None:
+    assert found(folder, "Z. n. TVT links.", "de") == [("TVT", "X:4", "tiefe Venenthrombose")]
+    assert found(folder, "Z. n. TVT links.", "de", abbreviations="none") == []
+
+
+def test_a_word_that_leaves_something_out(folder: Path) -> None:
+    assert found(folder, "Bekannte Hypertonie.", "de") == [("Hypertonie", "X:1", "arterielle Hypertonie")]
+
+
+def test_a_word_that_denies_a_finding(folder: Path) -> None:
+    (note,) = NotePipeline(folder, language="en").link([Note("n", "She was afebrile.")])
+    (one,) = note.mentions
+    assert one.link.concept_id == "X:3"
+    assert one.qualifiers is not None
+    assert one.qualifiers.presence == "absent"
+
+
+def test_attributes_are_no_mentions(folder: Path) -> None:
+    assert found(folder, "Left arm: mild.", "en") == []
+    assert {concept for _, concept, _ in found(folder, "Mild fever on the left.", "en")} == {"X:3"}
+
+
+def test_an_abbreviation_that_may_be_something_else_is_nil(folder: Path) -> None:
+    ((mention, concept, _),) = found(folder, "RA in the corner.", "en")
+    assert (mention, concept) == ("RA", None)
+
+
+def test_the_score_is_how_likely_the_mention_is_right(folder: Path) -> None:
+    pipeline = NotePipeline(folder, language="en")
+    plain, beside = (
+        pipeline.link([Note("n", text)])[0].mentions[0].link.candidates[0].score
+        for text in ("Fever.", "a fever dream song")
+    )
+    assert 0 < beside < plain < 1
+
+
+def test_batches_and_single_notes_are_the_same(folder: Path) -> None:
+    texts = ["Fever and cough.", "", "Beinödeme, TVT", "Fever (F). Enlarged liver."] * 5
+    pipeline = NotePipeline(folder, language="de")
+    together = pipeline.link([Note(str(number), text) for number, text in enumerate(texts)])
+    alone = [NotePipeline(folder, language="de").link([Note(str(n), text)])[0] for n, text in enumerate(texts)]
+    assert together == alone
