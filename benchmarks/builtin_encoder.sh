@@ -1,11 +1,9 @@
 #!/bin/sh
-# Rebuilds the built-in encoder, the join and the weights of clustering from the open terminologies: about an hour on two
-# idle cores.
+# Rebuilds the built-in encoder and the join from the open terminologies: about an hour on two idle cores.
 #
 #     benchmarks/builtin_encoder.sh TERMINOLOGIES
 #
-# Run it in an empty folder. What it writes belongs into medlink/resources: encoder/, linking/join.json
-# and, as clustering/join.json, clusters.json.
+# Run it in an empty folder. What it writes belongs into medlink/resources: encoder/ and linking/join.json.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 
@@ -20,9 +18,3 @@ medlink train static all.sqlite -o run --coarse siblings.sqlite --marker-weight 
     --feature-dropout 0.3
 medlink train average run -o encoder --marker-weight 0.5
 python "$here/fit_join.py" --held-out held_out.tsv --work fit -o join.json
-
-# the weights of clustering, once the encoder is in its place: half of what they are fitted on no encoder may have met
-python "$here/clustering.py" split names.tsv training.tsv
-medlink kb build training.sqlite --table training.tsv
-medlink train static training.sqlite -o apart --epochs 4 --hard-epochs 2
-python "$here/fit_clusters.py" names.tsv --encoder apart -o clusters.json

@@ -32,6 +32,7 @@ report speed speed.py --work "$work/speed"
 report encoder encoder.py
 report install install_cost.py --work "$work/install"
 report status status.py
+report finding finding.py --work "$work/finding"
 report faults faults.py --points "${POINTS:-full}"
 
 if wanted lexicon && [ ! -e "$names" ]; then

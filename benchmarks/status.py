@@ -10,13 +10,13 @@ the notes of the data folder. The rules were made with this gold at hand, so tha
 from __future__ import annotations
 
 import csv
-import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
 import click
+from annotated import places
 from open_data import DATA, GOLD
 
 from medlink.notes.status import StatusReader
@@ -31,7 +31,6 @@ FIELDS = {
 HEADING = "heading"
 """What is read as a part of a heading has no status."""
 _WIDTH = 60  # characters of a cue in the table
-_PIECES = re.compile(r"\s\.\.\.\s")
 
 
 class Finding(NamedTuple):
@@ -40,35 +39,6 @@ class Finding(NamedTuple):
     language: str
     read: dict[str, tuple[str, str]]
     right: dict[str, str]
-
-
-def occurrences(text: str, piece: str) -> list[tuple[int, int, int]]:
-    """Start and end of each occurrence of some words, and how many of its two ends are ends of words."""
-    found, pattern = [], r"\s+".join(map(re.escape, piece.split()))
-    for match in re.finditer(f"(?=({pattern}))", text):
-        start, end = match.span(1)
-        left = start == 0 or not (text[start - 1].isalnum() and text[start].isalnum())
-        right = end == len(text) or not (text[end - 1].isalnum() and text[end].isalnum())
-        found.append((start, end, left + right))
-    return found
-
-
-def places(text: str, quote: str, nth: str) -> list[tuple[int, int]]:
-    """The pieces of a quote in its note, as ``gold/GUIDELINES.md`` counts them.
-
-    >>> places("Leber- und Niereninsuffizienz, Leberinsuffizienz", "Leber- ... insuffizienz", "1")
-    [(0, 6), (16, 29)]
-    """
-    first, *others = _PIECES.split(quote)
-    found = occurrences(text, first)
-    if nth.startswith("@"):
-        spans = [next(one for one in found if one[0] == int(nth[1:]))[:2]]
-    else:
-        edges = max(one[2] for one in found)
-        spans = [[one for one in found if one[2] == edges][int(nth) - 1][:2]]
-    for piece in others:
-        spans.append(next(one for one in occurrences(text, piece) if one[0] >= spans[-1][1] and one[2])[:2])
-    return spans
 
 
 def findings() -> Iterator[Finding]:

@@ -232,6 +232,8 @@ def rows(judged: Sequence[Judged]) -> list[tuple[float, ...]]:
     """:data:`COLUMNS` of stretches in the order of their places."""
     rivals = [[0.0, 0.0, 0.0, _NONE, _NONE, _NONE] for _ in judged]
     for i, j in _overlapping(judged):
+        if judged[i].stretch.place == judged[j].stretch.place:
+            continue  # two ways to read the same words
         for one, other in ((i, j), (j, i)):
             at = 0 if _holds(judged[other], judged[one]) else 1 if _holds(judged[one], judged[other]) else 2
             best, own = judged[other].best, rivals[one]

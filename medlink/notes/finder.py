@@ -30,6 +30,7 @@ from medlink.notes.options import FinderOptions
 from medlink.notes.windows import open_windows
 
 _AROUND = 200  # characters of context on each side
+_PERSONS = frozenset(("person", "general"))
 
 
 # Kinds of abbreviations that stand for nothing that a terminology of findings, drugs or procedures has.
@@ -102,7 +103,7 @@ class MentionFinder:
                 continue
             long, usual = explained.get(place), short.get(place)
             at = words[place] if place in words else _words(heard, start, end)
-            if place not in names and usual is None and _is_short(text[start:end], heard, at):
+            if place not in names and usual is None and _says_nothing(text[start:end], heard, at):
                 continue
             ways: list[tuple[str | None, Abbreviation | None]] = []
             if usual is not None and long is None and usual.kind not in _NO_MENTION:
@@ -140,12 +141,15 @@ def _verbatim(names: Names, explained: LongForms) -> Mentions:
     return {at: Found(names[at], explained.get(at)) for at in _longest(names)}
 
 
-def _is_short(mention: str, heard: Heard, words: Words) -> bool:
-    """Whether a mention is one word of few small letters that is no finding, such as *Dr*; *tos* is one."""
-    first, stop = words
-    if mention.isupper() or len(mention) > SHORT:
-        return False
-    return not any(heard.words[at].kinds & {"finding"} for at in range(first, stop))
+def _says_nothing(mention: str, heard: Heard, words: Words) -> bool:
+    """Whether a stretch that is no name is of persons alone, or one word of few small letters and no finding (*Dr*).
+
+    *tos* is a finding.
+    """
+    kinds = [heard.words[at].kinds for at in range(*words) if not heard.words[at].function]
+    if all(kind and kind <= _PERSONS for kind in kinds):
+        return True
+    return not mention.isupper() and len(mention) <= SHORT and not any("finding" in kind for kind in kinds)
 
 
 def _longest(places: Collection[Place]) -> list[Place]:
