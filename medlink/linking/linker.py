@@ -29,9 +29,9 @@ from medlink.records import Candidate, Link, Status
 
 _BATCH = 256
 _REMEMBERED = 8192  # distinct mentions whose concepts are kept for the next call
-# The highest score of a name of a finding for a mention of none. No mention in training is such a pair; of 13 in notes
-# and development sets that were linked, 2 were right (ECG was linked to an abnormal ECG).
-_OF_ANOTHER_KIND = 0.25
+OF_ANOTHER_KIND = 0.25
+"""The highest score of a name of a finding for a mention of none. No mention in training is such a pair; of 13 in notes
+and development sets that were linked, 2 were right (ECG was linked to an abnormal ECG)."""
 _SHOWN = 65_536  # concepts whose id, preferred name and types are kept, for each language
 
 # A mention as it is linked, and the context where the ranker looks at it.
@@ -163,7 +163,7 @@ class Linker:
         named = np.array([one.route <= INFLECTED for one in ranked], dtype=bool)
         rank, margin = (np.array([getattr(one, kind) for one in ranked], dtype=float) for kind in ("rank", "margin"))
         adds = np.array([one.adds for one in ranked], dtype=bool)
-        likeliest = np.where(adds, _OF_ANOTHER_KIND, 1.0)
+        likeliest = np.where(adds, OF_ANOTHER_KIND, 1.0)
         scores: list[float] = np.minimum(self.calibration.score(rank, margin, named, languages), likeliest).tolist()
         return scores
 

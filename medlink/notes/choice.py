@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -23,22 +23,23 @@ from medlink.index.heard import Place as Words
 from medlink.language.lexicon import Abbreviation
 from medlink.language.lexicon.shorthand import LACONIC
 from medlink.linking.candidates import INFLECTED, WORDS
-from medlink.linking.linker import Best
+from medlink.linking.linker import OF_ANOTHER_KIND, Best
 from medlink.linking.measures import FEATURES
 from medlink.notes.abbreviations import Place
 
 _LIKE = 0.05  # difference of scores that does not make a longer stretch of the same concept the better one
 _NONE = -10.0  # rank of what is not there
+_FINDINGS = frozenset(("disease", "finding", LACONIC))  # kinds of shorthand that stand for a finding
 _SURE = 1e-3  # least distance of a score from 0 and 1, for its logarithm
 
 CONTEXT = (
     "opens", "closes", "grammar_before", "grammar_behind", "content", "grammar", "characters", "upper", "capital",
-    "digit", "listed", "explained", "shorthand", "laconic", "usual", "safe",
+    "digit", "joined", "listed", "explained", "shorthand", "laconic", "usual", "safe",
 )  # fmt: skip
 """What is said of a stretch by its words: whether it begins or ends its clause, whether words of the grammar stand
-before or behind it, how many words and characters it has, how it is written; whether it is a name of the bundle as it
-is written, whether the note explains it; whether it is short for something, an abbreviation or else a word that leaves
-something out, how often it is, and whether it is so without any context."""
+before or behind it, how many words and characters it has, how it is written; whether it joins things (*and*); whether
+it is a name of the bundle as it is written, whether the note explains it; whether it is short for something, an
+abbreviation or else a word that leaves something out, how often it is, and whether it is so without any context."""
 _UPPER, _LISTED, _SHORTHAND, _LACONIC, _USUAL, _SAFE = map(
     CONTEXT.index, ("upper", "listed", "shorthand", "laconic", "usual", "safe")
 )
@@ -62,11 +63,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A stretch of a note that may be a mention: its tokens, what is known of it, and :data:`CONTEXT`."""
+    """A stretch of a note that may be a mention: its tokens, what is known of it, and :data:`CONTEXT`.
+
+    ``of_thing`` says that it is read as an abbreviation for something else than a finding.
+    """
 
     place: Place
     known: Found
     context: tuple[float, ...]
+    of_thing: bool = False
 
     @classmethod
     def of(
@@ -79,20 +84,24 @@ class Stretch:
         explained: bool,
         short: Abbreviation | None,
         listed: bool,
+        joins: Collection[str],
     ) -> Stretch:
         """A stretch of some words with its text, and what :data:`CONTEXT` says of it."""
         first, stop = words
         content = sum(not word.function for word in heard.words[first:stop])
         before, behind = _beside(heard, first, -1), _beside(heard, stop - 1, 1)
+        of_thing = short is not None and short.kind not in _FINDINGS
         return cls(
             place,
             known,
             (
                 before is None, behind is None, bool(before), bool(behind), content, stop - first - content, len(text),
-                text.isupper(), text[:1].isupper(), any(map(str.isdigit, text)), listed, explained,
+                text.isupper(), text[:1].isupper(), any(map(str.isdigit, text)),
+                any(word in joins for word in text.casefold().split()), listed, explained,
                 short is not None, short is not None and short.kind == LACONIC, short.weight if short else 0.0,
                 short is not None and short.safe,
             ),
+            of_thing,
         )  # fmt: skip
 
 
@@ -176,7 +185,10 @@ class Choice:
 
     def _best(self, judged: Sequence[Judged]) -> list[Chosen]:
         """The mentions among stretches that are all there are."""
-        likely = [max(self.likely(row), self._floor(one)) for one, row in zip(judged, rows(judged), strict=True)]
+        likely = [
+            min(max(self.likely(row), self._floor(one)), self._ceiling(one))
+            for one, row in zip(judged, rows(judged), strict=True)
+        ]
         found = zip(judged, likely, strict=True)
         return best_apart([Chosen(one.stretch.place, p, one.stretch.known) for one, p in found], self.least)
 
@@ -187,6 +199,13 @@ class Choice:
             return one.best.score * context[_USUAL]  # it means that without any context
         # a name in capitals is a mention, if often none that one can be sure of
         return self.least if one.is_name and context[_LISTED] and context[_UPPER] else 0.0
+
+    @staticmethod
+    def _ceiling(one: Judged) -> float:
+        """How likely a stretch is right at most: a test, an organ, a drug is no finding that is named after it."""
+        if one.best.ranked.adds or (one.stretch.of_thing and not one.is_name):
+            return min(OF_ANOTHER_KIND, one.best.score)
+        return 1.0
 
     def likely(self, row: Sequence[float]) -> float:
         """The probability of one row of :data:`COLUMNS`."""

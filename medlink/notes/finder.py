@@ -18,6 +18,7 @@ from spacy.tokens import Doc
 from medlink.index import Bundle
 from medlink.index.heard import Heard, hear
 from medlink.index.heard import Place as Words
+from medlink.language.cues.tables import scopes
 from medlink.language.languages import stop_words
 from medlink.language.lexicon import Abbreviation
 from medlink.language.lexicon.reading import FamilyReader
@@ -31,6 +32,7 @@ from medlink.notes.windows import open_windows
 
 _AROUND = 200  # characters of context on each side
 _PERSONS = frozenset(("person", "general"))
+_NO_FINDING = _PERSONS | {"body", "function", "quality", "measure", "circumstance"}
 
 
 # Kinds of abbreviations that stand for nothing that a terminology of findings, drugs or procedures has.
@@ -61,7 +63,7 @@ class MentionFinder:
         self._shorthand = Shorthand(language) if options.abbreviations != "none" else None
         own = () if options.other_languages else tuple(sorted(filter(None, self._names.own)))
         self._linker = Linker(bundle, language=language, languages=own, semantic_types=options.semantic_types)
-        self._choice = choice
+        self._choice, self._joins = choice, scopes(language).joins
 
     def find(self, docs: Sequence[Doc], long_forms: Sequence[LongForms]) -> list[Mentions]:
         """The mentions of tokenised notes, each with the long forms of the abbreviations that it explains."""
@@ -112,7 +114,7 @@ class MentionFinder:
                 ways.append((long, None))
             for expanded, meant in ways:
                 known = Found(names.get(place), expanded)
-                of_note = place in explained, meant, place in names
+                of_note = place in explained, meant, place in names, self._joins
                 stretches.append(Stretch.of(place, known, text[start:end], at, heard, *of_note))
         return Noted(doc, text, stretches)
 
@@ -142,12 +144,12 @@ def _verbatim(names: Names, explained: LongForms) -> Mentions:
 
 
 def _says_nothing(mention: str, heard: Heard, words: Words) -> bool:
-    """Whether a stretch that is no name is of persons alone, or one word of few small letters and no finding (*Dr*).
+    """Whether a stretch that is no name is of persons alone, one word for no finding, or one of few small letters.
 
-    *tos* is a finding.
+    *Dr* and *neck* are no mentions, unless the bundle has these names; *tos* is one.
     """
     kinds = [heard.words[at].kinds for at in range(*words) if not heard.words[at].function]
-    if all(kind and kind <= _PERSONS for kind in kinds):
+    if all(kind and kind <= _PERSONS for kind in kinds) or (len(kinds) == 1 and kinds[0] and kinds[0] <= _NO_FINDING):
         return True
     return not mention.isupper() and len(mention) <= SHORT and not any("finding" in kind for kind in kinds)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from importlib import resources
 from itertools import combinations
 
@@ -124,6 +125,15 @@ def test_a_listed_abbreviation_is_a_mention_however_unlikely() -> None:
 def test_a_safe_abbreviation_is_as_likely_as_it_is_usual() -> None:
     safe = judged(0, 1, 1, 0.9, route=0, shorthand=1, usual=0.8, safe=1)
     assert [one.likely for one in choice(-9.0).chosen([safe])] == [pytest.approx(0.72)]
+
+
+def test_what_is_no_finding_is_none_that_is_named_after_it() -> None:
+    plain = judged(0, 1, 1, 0.9)
+    adds = plain._replace(best=plain.best._replace(ranked=replace(plain.best.ranked, adds=True)))
+    test = plain._replace(stretch=replace(plain.stretch, of_thing=True))
+    assert [len(choice(9.0).chosen([one])) for one in (plain, adds, test)] == [1, 0, 0]
+    named = judged(0, 1, 1, 0.9, route=0)
+    assert len(choice(9.0).chosen([named._replace(stretch=replace(named.stretch, of_thing=True))])) == 1
 
 
 def test_the_shipped_weights() -> None:

@@ -17,6 +17,8 @@ NAMES = [
     ("X:7", "Left"), ("X:8", "Mild"), ("X:9", "Pyelonephritis"), ("X:10", "Cough"), ("X:10", "Tos"),
     ("X:11", "Tapering of fingers"), ("X:12", "Rheumatoid arthritis"), ("X:12", "RA"), ("X:13", "Asthma"),
     ("X:1", "arterielle Hypertonie"),
+    ("X:14", "Elevated circulating prostate-specific antigen"),
+    ("X:15", "Cervical (neck)"),
     ("X:4", "tiefe Venenthrombose"),
 ]  # fmt: skip
 
@@ -73,6 +75,15 @@ def test_a_word_that_denies_a_finding(folder: Path) -> None:
 def test_attributes_are_no_mentions(folder: Path) -> None:
     assert found(folder, "Left arm: mild.", "en") == []
     assert {concept for _, concept, _ in found(folder, "Mild fever on the left.", "en")} == {"X:3"}
+
+
+def test_a_test_is_no_finding_that_is_named_after_it(folder: Path) -> None:
+    assert found(folder, "PSA 1,5 ng/ml im Verlauf.", "de") == []
+    assert found(folder, "The PSA was measured.", "en") == []
+
+
+def test_a_part_of_the_body_that_is_no_name_is_no_mention(folder: Path) -> None:
+    assert found(folder, "The neck of the patient.", "en") == []
 
 
 def test_an_abbreviation_that_may_be_something_else_is_nil(folder: Path) -> None:
