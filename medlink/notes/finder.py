@@ -99,8 +99,10 @@ class MentionFinder:
                 words.setdefault((span.start, span.end), (first, stop))
         names, short = self._names.find(doc, explained), self._short(doc, text)
         stretches = []
+        starts = doc.to_array("IDX").tolist()  # of all tokens at once
+        ends = [start + length for start, length in zip(starts, doc.to_array("LENGTH").tolist(), strict=True)]
         for place in sorted({*names, *words, *short}):
-            start, end = doc[place[0]].idx, doc[place[1] - 1].idx + len(doc[place[1] - 1])
+            start, end = starts[place[0]], ends[place[1] - 1]
             if self._names.names_a_person(text, start, end):
                 continue
             long, usual = explained.get(place), short.get(place)

@@ -170,7 +170,7 @@ class FamilyReader:
             found = self._whole(token, _LEARNT)
             if found is not None and not found.function:
                 return found
-        if self._mends and len(token) >= _SHORTEST and token.isalpha() and not self.forms.is_own(token):
+        if self._mends and _SHORTEST <= len(token) <= _LONGEST and token.isalpha() and not self.forms.is_own(token):
             meant = self._mended(token, asked)
             if meant is not None:
                 return meant
@@ -233,7 +233,7 @@ class FamilyReader:
         """The parts of a word of which only the end is known, and their letters: the longest one."""
         if len(token) <= 2 * _SURE or not token.isalpha():
             return None
-        for start in range(_SURE, len(token) - _SURE):
+        for start in range(max(_SURE, len(token) - _LONGEST), len(token) - _SURE):
             last = self._last(token[start:], language)
             if last is not None:
                 return ((), last[1]), (start, len(token) - start)
