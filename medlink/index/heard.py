@@ -75,8 +75,8 @@ class Heard:
         """The character behind the last of each word."""
         return [word.end for word in self.words]
 
-    def blocks(self) -> Iterator[tuple[Place, dict[int, list[Place]]]]:
-        """Runs of whole clauses, and by each feature the places that have it, in order."""
+    def blocks(self) -> Iterator[dict[int, list[Place]]]:
+        """For each run of whole clauses the places that have a feature, in order, by each feature."""
         phrase, first = 0, 0
         while first < len(self.words):
             stop = min(first + _BLOCK, len(self.words))
@@ -93,7 +93,7 @@ class Heard:
                 phrase += 1
             for found in places.values():
                 found.sort()
-            yield (first, stop), places
+            yield places
             first = stop
 
 
@@ -150,21 +150,17 @@ class Anchors:
     def places_of_names(self, heard: Heard, allowed: NDArray[np.bool_] | None = None) -> set[Place]:
         """Every place of a text that says a name; of the names that are ``allowed (rows,)``."""
         found: set[Place] = set()
-        for _, places in heard.blocks():
+        for places in heard.blocks():
             features = np.array(sorted(places), dtype=np.int64)
             rows = np.unique(self._rows.many(features)[1]).astype(np.int64)
-            for slots in _sayable(self._said, rows, places, allowed):
+            rows = rows if allowed is None else rows[allowed[rows]]
+            for slots in _sayable(self._said, rows, features):
                 found.update(_places(slots, places, heard.words))
         return found
 
 
-def _sayable(
-    said: SaidNames, rows: NDArray[np.int64], places: dict[int, list[Place]], allowed: NDArray[np.bool_] | None
-) -> Iterator[list[_Slot]]:
+def _sayable(said: SaidNames, rows: NDArray[np.int64], features: NDArray[np.int64]) -> Iterator[list[_Slot]]:
     """The slots of each of some names that could be said, by the features there are; those of equal names once."""
-    features = np.array(sorted(places), dtype=np.int64)
-    if allowed is not None:
-        rows = rows[allowed[rows]]
     named = said.of(rows)
     there = np.zeros(said.width, dtype=bool)
     there[features] = True

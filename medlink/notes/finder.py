@@ -52,17 +52,26 @@ class MentionFinder:
         language: language of the notes, BCP 47.
         options: further options; their ``language`` is not looked at.
         choice: what decides which stretches are mentions; the weights that ship when left out.
+        linker: what links them; who links the mentions anyway gives it, so that nothing is ranked twice and what is
+            judged is what will be linked. One for the options when left out.
     """
 
     def __init__(
-        self, bundle: Bundle, language: str, options: FinderOptions | None = None, choice: Choice | None = None
+        self,
+        bundle: Bundle,
+        language: str,
+        options: FinderOptions | None = None,
+        choice: Choice | None = None,
+        linker: Linker | None = None,
     ) -> None:
         options = options or FinderOptions()
         self._index, self._language, self._verbatim = bundle.index, language, options.verbatim
         self._names = NameFinder(bundle.index, language, stop_words(language), options)
         self._shorthand = Shorthand(language) if options.abbreviations != "none" else None
-        own = () if options.other_languages else tuple(sorted(filter(None, self._names.own)))
-        self._linker = Linker(bundle, language=language, languages=own, semantic_types=options.semantic_types)
+        if linker is None or not options.other_languages:
+            own = () if options.other_languages else tuple(sorted(filter(None, self._names.own)))
+            linker = Linker(bundle, language=language, languages=own, semantic_types=options.semantic_types)
+        self._linker = linker
         self._choice, self._joins = choice, scopes(language).joins
 
     def find(self, docs: Sequence[Doc], long_forms: Sequence[LongForms]) -> list[Mentions]:

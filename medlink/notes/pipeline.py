@@ -49,10 +49,12 @@ class LinkedNote:
 class _Reader:
     """What reads the notes of one language."""
 
-    def __init__(self, bundle: Bundle, language: str, options: NoteOptions, choice: Choice | None) -> None:
+    def __init__(
+        self, bundle: Bundle, language: str, options: NoteOptions, choice: Choice | None, linker: Linker
+    ) -> None:
         nlp = blank(language)
         self._tokenizer, self._language = nlp.tokenizer, language
-        self._finder = MentionFinder(bundle, language, options, choice)
+        self._finder = MentionFinder(bundle, language, options, choice, linker)
         self._long_forms = detector(options.abbreviations, nlp.vocab)
         self._status = status_reader(language, present_only=options.present_only) if options.qualifiers else None
         self._present_only = options.present_only
@@ -122,7 +124,7 @@ class NotePipeline:
 
     def _reader(self, language: str) -> _Reader:
         if language not in self._readers:
-            self._readers[language] = _Reader(self.bundle, language, self.options, self._choice)
+            self._readers[language] = _Reader(self.bundle, language, self.options, self._choice, self._linker)
         return self._readers[language]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -121,7 +120,9 @@ class BiolordLinker(Component):
         if self._status is not None:
             note = handed.note if handed and handed.note and of_mine else self._status.read(text)
         if self._long_forms is None:
-            return {at: replace(one, expanded=None, likely=None) for at, one in found.items()}, {}, note
+            # what was judged by its long form is not what is linked
+            plain = {at: Found(one.match) if one.expanded else one for at, one in found.items()}
+            return plain, {}, note
         long_forms = handed.long_forms if handed else None
         return found, self._long_forms(doc) if long_forms is None else long_forms, note
 

@@ -91,6 +91,12 @@ def test_an_abbreviation_that_may_be_something_else_is_nil(folder: Path) -> None
     assert (mention, concept) == ("RA", None)
 
 
+def test_what_may_not_be_linked_is_not_judged(folder: Path) -> None:
+    text = "Fever, arterielle Hypertonie."
+    assert {concept for _, concept, _ in found(folder, text, "de", languages=("de",))} - {None} == {"X:1"}
+    assert {concept for _, concept, _ in found(folder, text, "de")} == {"X:1", "X:3"}
+
+
 def test_the_score_is_how_likely_the_mention_is_right(folder: Path) -> None:
     pipeline = NotePipeline(folder, language="en")
     plain, beside = (

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 
 from medlink.errors import InputError
-from medlink.files.problems import Problems
-from medlink.files.tables import open_table
 from medlink.language.cues.absences import absences
+from medlink.language.cues.tables import rows
 from medlink.language.languages import language_data
 from medlink.language.lexicon.entries import Abbreviation
 from medlink.language.lexicon.lexicon import SHIPPED
@@ -77,11 +76,8 @@ def _laconic(language: str) -> dict[str, Abbreviation]:
     path = language_data(language).table(LACONIC)
     if path is None:
         return {}
-    table = open_table(path, Problems(0, adjustable=False), separator="\t")
-    table.places(_COLUMNS)
     inflector, found = Inflector(language), dict[str, Abbreviation]()
-    for line, cells in table.rows:
-        row = dict(zip(table.header, map(str.strip, cells), strict=True))
+    for line, row in rows(path, _COLUMNS):
         try:
             weight = float(row["weight"])
         except ValueError:
