@@ -51,7 +51,7 @@ def test_shipped_languages_have_all_files() -> None:
     for language in languages():
         names = {path.name for path in folder.joinpath(language).iterdir()}
         rules = {f"{name}.json" for name in ("acts", "articles", "forms", "guards", "markers", "persons", "scopes")}
-        assert names == rules | {"absences.tsv", "cues.tsv", "laconic.tsv", "sections.tsv"}
+        assert names == rules | {"absences.tsv", "cues.tsv", "laconic.tsv", "organs.tsv", "sections.tsv"}
         data = language_data(f"{language}-XX")
         assert data.tag == language
         assert data.forms.stemmer
