@@ -23,6 +23,8 @@ from medlink.language.languages import stop_words
 from medlink.language.lexicon.organs import Cue
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.lexicon.shorthand import Shorthand
+from medlink.language.tags import base
+from medlink.language.text import normalise
 from medlink.linking import Linker, Mention
 from medlink.notes.abbreviations import LongForms, Place
 from medlink.notes.attributes import AttributeReader, asks_for_attributes
@@ -77,6 +79,7 @@ class MentionFinder:
         self._linker = linker
         self._choice, self._joins, self._or = choice, scopes(language).joins, scopes(language).either
         self._attributes = AttributeReader(bundle, language, self._linker)
+        self._english = base(language) == "en"
         self._wanted = asks_for_attributes(self._linker.options.semantic_types)
 
     def find(self, docs: Sequence[Doc], long_forms: Sequence[LongForms]) -> list[Mentions]:
@@ -149,11 +152,26 @@ class MentionFinder:
                 ways += [_Way(one, usual) for one in says]
             if is_stretch and not nothing and (place in names or not _says_nothing(text[start:end], heard, at)):
                 ways.append(_Way(explained.get(place), None, usual.usual.weight if usual else 0.0))
+                if place not in names and not self._english:
+                    ways += [_Way(one) for one in self._headwords(text[start:end], at, heard, reader)]
             for way in ways:
                 known = Found(names.get(place), way.expanded)
                 of_note = place in explained, way.short, way.otherwise, place in names, self._joins
                 stretches.append(Stretch.of(place, known, text[start:end], at, heard, *of_note))
         return Noted(doc, text, stretches, heard)
+
+    def _headwords(self, written: str, at: Words, heard: Heard, reader: FamilyReader) -> list[str]:
+        """The English headword of the finding that a stretch names in whole, by a word or a fixed phrase."""
+        forms = reader.forms
+        if at[1] - at[0] == 1:
+            (word,) = reader.read_words([normalise(written)], self._language, senses=False).words or (None,)
+            meanings = word.meanings if word is not None else ()
+        else:
+            meanings = next((found for place, found in heard.phrases if place == at), ())
+        if len(meanings) != 1 or forms.kinds[meanings[0]] != "finding":
+            return []
+        name = forms.names[meanings[0]]
+        return [] if "(" in name or normalise(name) == normalise(written) else [name]
 
     def _short(self, doc: Doc, text: str, heard: Heard) -> dict[Place, Shortened]:
         """What is short for something in a note, by the tables of its language."""
