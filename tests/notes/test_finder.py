@@ -19,6 +19,7 @@ NAMES = [
     ("X:1", "arterielle Hypertonie"),
     ("X:14", "Elevated circulating prostate-specific antigen"),
     ("X:15", "Cervical (neck)"),
+    ("X:16", "Abdominal distension"),
     ("X:4", "tiefe Venenthrombose"),
 ]  # fmt: skip
 
@@ -62,6 +63,11 @@ def test_an_abbreviation_of_the_lexicon(folder: Path) -> None:
 
 def test_a_word_that_leaves_something_out(folder: Path) -> None:
     assert found(folder, "Bekannte Hypertonie.", "de") == [("Hypertonie", "X:1", "arterielle Hypertonie")]
+
+
+def test_a_phrase_of_clinicians_is_linked_by_its_headword(folder: Path) -> None:
+    text = "Seit Wochen Bauchumfangszunahme."
+    assert found(folder, text, "de") == [("Bauchumfangszunahme", "X:16", "abdominal distension")]
 
 
 def test_a_word_that_leaves_out_the_organ_that_is_spoken_of(folder: Path) -> None:
