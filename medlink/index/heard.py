@@ -8,7 +8,7 @@ and few between.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -32,6 +32,8 @@ _WIDEST = 12  # words of one place, those of the grammar included
 _SHORT = 3  # letters of a word whose kind is that of the words of its language, not of abbreviations
 _SAID = 0.999  # share of a slot from which on it is said
 
+FINDS = frozenset(("finding", "change"))
+"""Kinds of the words of findings."""
 Place = tuple[int, int]
 """The first word and the word behind the last."""
 _Slot = list[tuple[int, float]]  # features with their shares
@@ -57,6 +59,11 @@ class HeardWord:
     kinds: frozenset[str]
     features: tuple[int, ...]
 
+    @property
+    def finds(self) -> bool:
+        """Whether it may name a finding, or make one of what it is said of."""
+        return not FINDS.isdisjoint(self.kinds)
+
 
 @dataclass(frozen=True)
 class Heard:
@@ -74,6 +81,11 @@ class Heard:
     def ends(self) -> list[int]:
         """The character behind the last of each word."""
         return [word.end for word in self.words]
+
+    def place(self, start: int, end: int) -> Place:
+        """The words of a stretch of characters."""
+        first = bisect_right(self.ends, start)
+        return first, max(bisect_left(self.starts, end), first)
 
     def blocks(self) -> Iterator[dict[int, list[Place]]]:
         """For each run of whole clauses the places that have a feature, in order, by each feature."""

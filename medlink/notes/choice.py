@@ -26,6 +26,7 @@ from medlink.linking.candidates import INFLECTED, WORDS
 from medlink.linking.linker import OF_ANOTHER_KIND, Best
 from medlink.linking.measures import FEATURES
 from medlink.notes.abbreviations import Place
+from medlink.records import Attribute
 
 _LIKE = 0.05  # difference of scores that does not make a longer stretch of the same concept the better one
 _NONE = -10.0  # rank of what is not there
@@ -34,12 +35,14 @@ _SURE = 1e-3  # least distance of a score from 0 and 1, for its logarithm
 
 CONTEXT = (
     "opens", "closes", "grammar_before", "grammar_behind", "content", "grammar", "characters", "upper", "capital",
-    "digit", "joined", "listed", "explained", "shorthand", "laconic", "usual", "safe",
+    "digit", "joined", "listed", "explained", "shorthand", "laconic", "of_organ", "near", "usual", "otherwise", "safe",
 )  # fmt: skip
 """What is said of a stretch by its words: whether it begins or ends its clause, whether words of the grammar stand
 before or behind it, how many words and characters it has, how it is written; whether it joins things (*and*); whether
 it is a name of the bundle as it is written, whether the note explains it; whether it is short for something, an
-abbreviation or else a word that leaves something out, how often it is, and whether it is so without any context."""
+abbreviation or else a word that leaves something out, whether that is the organ that is spoken of, and in the same
+sentence, how often it is; how often the same words are short for something where they are not read so; and whether it
+is so without any context."""
 _UPPER, _LISTED, _SHORTHAND, _LACONIC, _USUAL, _SAFE = map(
     CONTEXT.index, ("upper", "listed", "shorthand", "laconic", "usual", "safe")
 )
@@ -53,12 +56,21 @@ COLUMNS = (*EVIDENCE, *CONTEXT, *RIVALS)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is known of a mention: the names that it is, where it is some, what it is short for, and how likely its best
-    concept is right."""
+    """What is known of a mention: the names that it is, where it is some, what it is short for, how likely its best
+    concept is right, and its attributes where they were read."""
 
     match: Match | None = None
     expanded: str | None = None
     likely: float | None = None
+    attributes: tuple[Attribute, ...] | None = None
+
+
+class Shortened(NamedTuple):
+    """What a stretch is short for; whether it leaves out the organ that is spoken of, and that in its own sentence."""
+
+    usual: Abbreviation
+    of_organ: bool = False
+    near: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +94,8 @@ class Stretch:
         words: Words,
         heard: Heard,
         explained: bool,
-        short: Abbreviation | None,
+        short: Shortened | None,
+        otherwise: float,
         listed: bool,
         joins: Collection[str],
     ) -> Stretch:
@@ -90,7 +103,8 @@ class Stretch:
         first, stop = words
         content = sum(not word.function for word in heard.words[first:stop])
         before, behind = _beside(heard, first, -1), _beside(heard, stop - 1, 1)
-        of_thing = short is not None and short.kind not in _FINDINGS
+        usual = None if short is None else short.usual
+        of_thing = usual is not None and usual.kind not in _FINDINGS
         return cls(
             place,
             known,
@@ -98,8 +112,9 @@ class Stretch:
                 before is None, behind is None, bool(before), bool(behind), content, stop - first - content, len(text),
                 text.isupper(), text[:1].isupper(), any(map(str.isdigit, text)),
                 any(word in joins for word in text.casefold().split()), listed, explained,
-                short is not None, short is not None and short.kind == LACONIC, short.weight if short else 0.0,
-                short is not None and short.safe,
+                usual is not None, usual is not None and usual.kind == LACONIC,
+                short is not None and short.of_organ, short is not None and short.near,
+                usual.weight if usual else 0.0, otherwise, usual is not None and usual.safe,
             ),
             of_thing,
         )  # fmt: skip

@@ -7,7 +7,7 @@ Stretches of a note that may be mentions (:mod:`medlink.notes.names`, :mod:`medl
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -20,12 +20,14 @@ from medlink.index.heard import Heard, hear
 from medlink.index.heard import Place as Words
 from medlink.language.cues.tables import scopes
 from medlink.language.languages import stop_words
-from medlink.language.lexicon import Abbreviation
+from medlink.language.lexicon.organs import Cue
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.lexicon.shorthand import Shorthand
 from medlink.linking import Linker, Mention
 from medlink.notes.abbreviations import LongForms, Place
-from medlink.notes.choice import Choice, Found, Judged, Stretch, shipped_choice
+from medlink.notes.attributes import AttributeReader, asks_for_attributes
+from medlink.notes.choice import Choice, Chosen, Found, Judged, Shortened, Stretch, shipped_choice
+from medlink.notes.coordination import members
 from medlink.notes.names import SHORT, NameFinder, Names
 from medlink.notes.options import FinderOptions
 from medlink.notes.windows import open_windows
@@ -35,6 +37,7 @@ _PERSONS = frozenset(("person", "general"))
 _NO_FINDING = _PERSONS | {"body", "function", "quality", "measure", "circumstance"}
 
 
+_NUMBER = re.compile(r"\s*[:=<>]?\s*\d")  # what makes a value of the word before it
 # Kinds of abbreviations that stand for nothing that a terminology of findings, drugs or procedures has.
 _NO_MENTION = frozenset(("text", "dose", "unit", "person", "place"))
 
@@ -72,7 +75,9 @@ class MentionFinder:
             own = () if options.other_languages else tuple(sorted(filter(None, self._names.own)))
             linker = Linker(bundle, language=language, languages=own, semantic_types=options.semantic_types)
         self._linker = linker
-        self._choice, self._joins = choice, scopes(language).joins
+        self._choice, self._joins, self._or = choice, scopes(language).joins, scopes(language).either
+        self._attributes = AttributeReader(bundle, language, self._linker)
+        self._wanted = asks_for_attributes(self._linker.options.semantic_types)
 
     def find(self, docs: Sequence[Doc], long_forms: Sequence[LongForms]) -> list[Mentions]:
         """The mentions of tokenised notes, each with the long forms of the abbreviations that it explains."""
@@ -81,11 +86,22 @@ class MentionFinder:
             return [_verbatim(self._names.find(doc, explained), explained) for doc, explained in pairs]
         reader = FamilyReader(self._index.forms)  # of these notes alone: it remembers their words
         noted = [self.note(doc, explained, reader) for doc, explained in zip(docs, long_forms, strict=True)]
-        chosen = map((self._choice or shipped_choice()).chosen, self.judged(noted))
-        return [{one.place: replace(one.known, likely=one.likely) for one in kept} for kept in chosen]
+        told = self._told_apart(noted)
+        chosen = [(self._choice or shipped_choice()).chosen(judged) for judged, _ in told]
+        return [self._found(*one, reader) for one in zip(noted, chosen, (one for _, one in told), strict=True)]
+
+    def _found(self, note: Noted, kept: Sequence[Chosen], told: Sequence[Judged], reader: FamilyReader) -> Mentions:
+        """The mentions of a note with their attributes, from stretches that say attributes."""
+        said = self._attributes.read(note.doc, note.text, note.heard, kept, told, reader)
+        pairs = zip(kept, said, strict=True)
+        return {one.place: replace(one.known, likely=one.likely, attributes=tuple(own)) for one, own in pairs}
 
     def judged(self, notes: Sequence[Noted]) -> list[list[Judged]]:
         """All stretches of notes that may be mentions, by place, with the concept that is the likeliest for each."""
+        return [judged for judged, _ in self._told_apart(notes)]
+
+    def _told_apart(self, notes: Sequence[Noted]) -> list[tuple[list[Judged], list[Judged]]]:
+        """What :meth:`judged` gives, and the stretches whose likeliest concept is an attribute."""
         mentions = [
             describe(note.doc, note.text, one.place, self._language, one.known).mention
             for note in notes
@@ -93,53 +109,92 @@ class MentionFinder:
         ]
         best = self._linker.best(mentions)
         names = np.array([found.ranked.name for found in best if found is not None])
-        attribute = iter(self._index.attributes(names).tolist())
-        kept = iter([None if found is None or next(attribute) else found for found in best])
-        return [[Judged(one, found) for one in note.stretches if (found := next(kept)) is not None] for note in notes]
+        known = iter(best)
+        attribute = iter((self._index.attributes(names) & (not self._wanted)).tolist())
+        told = []
+        for note in notes:
+            apart: tuple[list[Judged], list[Judged]] = [], []
+            for one in note.stretches:
+                if (found := next(known)) is not None:
+                    apart[next(attribute)].append(Judged(one, found))
+            told.append(apart)
+        return told
 
     def note(self, doc: Doc, explained: LongForms, reader: FamilyReader | None = None) -> Noted:
         """A note with the stretches that may be mentions; ``reader`` is one that several notes share."""
         text, words = doc.text, dict[Place, Words]()
-        heard = hear(text, self._language, reader or FamilyReader(self._index.forms))
+        reader = reader or FamilyReader(self._index.forms)
+        heard = hear(text, self._language, reader)
         said = self._index.places_of_names(heard, self._linker.selection)
         for first, stop in sorted(said | open_windows(heard, said)):
             span = doc.char_span(heard.words[first].start, heard.words[stop - 1].end, alignment_mode="expand")
             if span is not None:
                 words.setdefault((span.start, span.end), (first, stop))
-        names, short = self._names.find(doc, explained), self._short(doc, text)
+        names, short = self._names.find(doc, explained), self._short(doc, text, heard)
+        lacking = self._lacking(doc, text, heard, reader)
         stretches = []
         starts = doc.to_array("IDX").tolist()  # of all tokens at once
         ends = [start + length for start, length in zip(starts, doc.to_array("LENGTH").tolist(), strict=True)]
-        for place in sorted({*names, *words, *short}):
+        for place in sorted({*names, *words, *short, *lacking}):
             start, end = starts[place[0]], ends[place[1] - 1]
             if self._names.names_a_person(text, start, end):
                 continue
-            long, usual = explained.get(place), short.get(place)
-            at = words[place] if place in words else _words(heard, start, end)
-            if place not in names and usual is None and _says_nothing(text[start:end], heard, at):
-                continue
-            ways: list[tuple[str | None, Abbreviation | None]] = []
-            if usual is not None and long is None and usual.kind not in _NO_MENTION:
-                ways.append((usual.long, usual))
-            if (place in words or place in names) and (usual is None or usual.kind not in _NO_MENTION):
-                ways.append((long, None))
-            for expanded, meant in ways:
-                known = Found(names.get(place), expanded)
-                of_note = place in explained, meant, place in names, self._joins
+            at = words[place] if place in words else heard.place(start, end)
+            usual, ways = short.get(place), [_Way(says) for says in lacking.get(place, ())]
+            is_stretch = place in names or (place in words and not self._either(text, heard, at))
+            nothing = usual is not None and usual.usual.kind in _NO_MENTION
+            if usual is not None and not nothing and place not in explained:
+                # many terminologies have more English names than others
+                says = dict.fromkeys((usual.usual.long, usual.usual.english or usual.usual.long))
+                ways += [_Way(one, usual) for one in says]
+            if is_stretch and not nothing and (place in names or not _says_nothing(text[start:end], heard, at)):
+                ways.append(_Way(explained.get(place), None, usual.usual.weight if usual else 0.0))
+            for way in ways:
+                known = Found(names.get(place), way.expanded)
+                of_note = place in explained, way.short, way.otherwise, place in names, self._joins
                 stretches.append(Stretch.of(place, known, text[start:end], at, heard, *of_note))
-        return Noted(doc, text, stretches)
+        return Noted(doc, text, stretches, heard)
 
-    def _short(self, doc: Doc, text: str) -> dict[Place, Abbreviation]:
+    def _short(self, doc: Doc, text: str, heard: Heard) -> dict[Place, Shortened]:
         """What is short for something in a note, by the tables of its language."""
         if self._shorthand is None:
             return {}
-        found = dict[Place, Abbreviation]()
-        for start, end, one in self._shorthand.laconic(text):
+        found = dict[Place, Shortened]()
+        for start, end, one, cue in self._shorthand.laconic(text):
             span = doc.char_span(start, end, alignment_mode="expand")
+            if span is not None and (cue is None or _is_bare(text, heard, start, end, cue)):
+                found.setdefault((span.start, span.end), Shortened(one, cue is not None, cue is not None and cue.near))
+        for token in doc:
+            known, place = self._shorthand.abbreviation(token.text), (token.i, token.i + 1)
+            if known is not None and not (place in found and found[place].of_organ):
+                found[place] = Shortened(known)
+        return found
+
+    def _lacking(self, doc: Doc, text: str, heard: Heard, reader: FamilyReader) -> dict[Place, list[str]]:
+        """Members of lists that lack a word, and what they say with it."""
+        found: dict[Place, list[str]] = {}
+        asked = self._joins, self._language, reader, self._index, self._linker.selection
+        for (first, stop), says in members(text, heard, *asked):
+            span = doc.char_span(heard.words[first].start, heard.words[stop - 1].end, alignment_mode="expand")
             if span is not None:
-                found.setdefault((span.start, span.end), one)
-        known = ((token.i, self._shorthand.abbreviation(token.text)) for token in doc)
-        return found | {(at, at + 1): one for at, one in known if one is not None}
+                found.setdefault((span.start, span.end), []).append(says)
+        return found
+
+    def _either(self, text: str, heard: Heard, words: Words) -> bool:
+        """Whether a stretch names one finding *or* another, and so none that is made of both."""
+        found = [n for n in range(*words) if text[heard.words[n].start : heard.words[n].end].casefold() in self._or]
+        return any(_find(heard, words[0], at) and _find(heard, at, words[1]) for at in found)
+
+
+class _Way(NamedTuple):
+    """A way to read a stretch: in full, as what it is short for, or as it is written.
+
+    ``otherwise`` says how often it is short for something where it is read as it is written.
+    """
+
+    expanded: str | None
+    short: Shortened | None = None
+    otherwise: float = 0.0
 
 
 class Noted(NamedTuple):
@@ -148,6 +203,7 @@ class Noted(NamedTuple):
     doc: Doc
     text: str
     stretches: list[Stretch]
+    heard: Heard
 
 
 def _verbatim(names: Names, explained: LongForms) -> Mentions:
@@ -165,6 +221,24 @@ def _says_nothing(mention: str, heard: Heard, words: Words) -> bool:
     return not mention.isupper() and len(mention) <= SHORT and not any("finding" in kind for kind in kinds)
 
 
+def _find(heard: Heard, first: int, stop: int) -> bool:
+    return any(word.finds for word in heard.words[first:stop])
+
+
+def _is_bare(text: str, heard: Heard, start: int, end: int, cue: Cue) -> bool:
+    """Whether a word leaves its organ out: no other part of the body is in its clause, and no number beside it."""
+    if _NUMBER.match(text, end) or text[:start].rstrip()[-1:].isdigit():
+        return False
+    first, stop = heard.place(start, end)
+    clause = heard.words[first].clause if first < len(heard.words) else -1
+    while first > 0 and heard.words[first - 1].clause == clause:
+        first -= 1
+    while stop < len(heard.words) and heard.words[stop].clause == clause:
+        stop += 1
+    others = (word for word in heard.words[first:stop] if word.end <= start or word.start >= end)
+    return not any("body" in word.kinds for word in others if not cue.start <= word.start < cue.end)
+
+
 def _longest(places: Collection[Place]) -> list[Place]:
     """The longest of places that overlap, between equals the first; in order."""
     taken, kept = set[int](), []
@@ -173,12 +247,6 @@ def _longest(places: Collection[Place]) -> list[Place]:
             taken.update(range(start, end))
             kept.append((start, end))
     return sorted(kept)
-
-
-def _words(heard: Heard, start: int, end: int) -> Words:
-    """The words of a stretch of characters."""
-    first = bisect_right(heard.ends, start)
-    return first, max(bisect_left(heard.starts, end), first)
 
 
 @dataclass(frozen=True, slots=True)
