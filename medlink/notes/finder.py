@@ -8,7 +8,7 @@ Stretches of a note that may be mentions (:mod:`medlink.notes.names`, :mod:`medl
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,8 +24,10 @@ from medlink.language.lexicon import Abbreviation
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.lexicon.shorthand import Shorthand
 from medlink.linking import Linker, Mention
+from medlink.linking.candidates import LEARNED
 from medlink.notes.abbreviations import LongForms, Place
 from medlink.notes.choice import Choice, Found, Judged, Stretch, shipped_choice
+from medlink.notes.learned import Learned, Taught
 from medlink.notes.names import SHORT, NameFinder, Names
 from medlink.notes.options import FinderOptions
 from medlink.notes.windows import open_windows
@@ -54,6 +56,7 @@ class MentionFinder:
         choice: what decides which stretches are mentions; the weights that ship when left out.
         linker: what links them; who links the mentions anyway gives it, so that nothing is ranked twice and what is
             judged is what will be linked. One for the options when left out.
+        learned: mentions of notes that were read; what they were there they are here.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class MentionFinder:
         options: FinderOptions | None = None,
         choice: Choice | None = None,
         linker: Linker | None = None,
+        learned: Learned | None = None,
     ) -> None:
         options = options or FinderOptions()
         self._index, self._language, self._verbatim = bundle.index, language, options.verbatim
@@ -72,13 +76,13 @@ class MentionFinder:
             own = () if options.other_languages else tuple(sorted(filter(None, self._names.own)))
             linker = Linker(bundle, language=language, languages=own, semantic_types=options.semantic_types)
         self._linker = linker
-        self._choice, self._joins = choice, scopes(language).joins
+        self._choice, self._joins, self._learned = choice, scopes(language).joins, learned
 
     def find(self, docs: Sequence[Doc], long_forms: Sequence[LongForms]) -> list[Mentions]:
         """The mentions of tokenised notes, each with the long forms of the abbreviations that it explains."""
         if self._verbatim:
             pairs = zip(docs, long_forms, strict=True)
-            return [_verbatim(self._names.find(doc, explained), explained) for doc, explained in pairs]
+            return [_verbatim(self._names.find(doc, known), known, self._taught(doc, doc.text)) for doc, known in pairs]
         reader = FamilyReader(self._index.forms)  # of these notes alone: it remembers their words
         noted = [self.note(doc, explained, reader) for doc, explained in zip(docs, long_forms, strict=True)]
         chosen = map((self._choice or shipped_choice()).chosen, self.judged(noted))
@@ -95,7 +99,8 @@ class MentionFinder:
         names = np.array([found.ranked.name for found in best if found is not None])
         attribute = iter(self._index.attributes(names).tolist())
         kept = iter([None if found is None or next(attribute) else found for found in best])
-        return [[Judged(one, found) for one in note.stretches if (found := next(kept)) is not None] for note in notes]
+        judged = [[Judged(one, found) for one in note.stretches if (found := next(kept)) is not None] for note in notes]
+        return [[taught for one in of_note if (taught := _taught(one)) is not None] for of_note in judged]
 
     def note(self, doc: Doc, explained: LongForms, reader: FamilyReader | None = None) -> Noted:
         """A note with the stretches that may be mentions; ``reader`` is one that several notes share."""
@@ -107,15 +112,22 @@ class MentionFinder:
             if span is not None:
                 words.setdefault((span.start, span.end), (first, stop))
         names, short = self._names.find(doc, explained), self._short(doc, text)
+        taught = self._taught(doc, text)
         stretches = []
         starts = doc.to_array("IDX").tolist()  # of all tokens at once
         ends = [start + length for start, length in zip(starts, doc.to_array("LENGTH").tolist(), strict=True)]
-        for place in sorted({*names, *words, *short}):
+        for place in sorted({*names, *words, *short, *taught}):
             start, end = starts[place[0]], ends[place[1] - 1]
             if self._names.names_a_person(text, start, end):
                 continue
             long, usual = explained.get(place), short.get(place)
             at = words[place] if place in words else _words(heard, start, end)
+            if place in taught and long is None:
+                learned = taught[place].found(names.get(place))
+                if learned is not None:
+                    unread = text[start:end], at, heard, False, None, place in names, self._joins
+                    stretches.append(Stretch.of(place, learned, *unread))
+                continue
             if place not in names and usual is None and _says_nothing(text[start:end], heard, at):
                 continue
             ways: list[tuple[str | None, Abbreviation | None]] = []
@@ -128,6 +140,9 @@ class MentionFinder:
                 of_note = place in explained, meant, place in names, self._joins
                 stretches.append(Stretch.of(place, known, text[start:end], at, heard, *of_note))
         return Noted(doc, text, stretches)
+
+    def _taught(self, doc: Doc, text: str) -> dict[Place, Taught]:
+        return {} if self._learned is None else self._learned.places(doc, text, self._language)
 
     def _short(self, doc: Doc, text: str) -> dict[Place, Abbreviation]:
         """What is short for something in a note, by the tables of its language."""
@@ -150,8 +165,19 @@ class Noted(NamedTuple):
     stretches: list[Stretch]
 
 
-def _verbatim(names: Names, explained: LongForms) -> Mentions:
-    return {at: Found(names[at], explained.get(at)) for at in _longest(names)}
+def _verbatim(names: Names, explained: LongForms, taught: Mapping[Place, Taught]) -> Mentions:
+    found = {at: Found(match, explained.get(at)) for at, match in names.items()}
+    learned = {at: one.found(names.get(at)) for at, one in taught.items() if at not in explained}
+    found |= {at: one for at, one in learned.items() if one is not None}
+    return {at: found[at] for at in _longest([at for at in found if learned.get(at, _FOUND) is not None])}
+
+
+def _taught(one: Judged) -> Judged | None:
+    """A stretch, with the score that was learned for it; ``None`` where the learned concept may be no candidate."""
+    known, best = one.stretch.known, one.best
+    if not known.taught:
+        return one
+    return None if best.ranked.route != LEARNED else Judged(one.stretch, best._replace(score=known.likely or 0.0))
 
 
 def _says_nothing(mention: str, heard: Heard, words: Words) -> bool:
@@ -195,5 +221,5 @@ def describe(doc: Doc, text: str, place: Place, language: str, found: Found = _F
     """Describe a mention of a document whose text is ``text``, by its token offsets."""
     start, end = doc[place[0]].idx, doc[place[1] - 1].idx + len(doc[place[1] - 1])
     match = None if found.expanded else found.match
-    mention = Mention(text[start:end], language, found.expanded, match, found.likely)
+    mention = Mention(text[start:end], language, found.expanded, match, found.likely, found.taught or None)
     return Described(start, end, mention, text[max(0, start - _AROUND) : end + _AROUND])
