@@ -90,6 +90,12 @@ def retired() -> dict[str, str]:
     return found
 
 
+def labels() -> dict[str, str]:
+    """The English label of each concept."""
+    named = (node for node in _graph()["nodes"] if node.get("lbl"))
+    return {_curie(node["id"]): " ".join(node["lbl"].split()) for node in named}
+
+
 @cache
 def phenotypes() -> frozenset[str]:
     """Every concept below *Phenotypic abnormality*."""

@@ -1,12 +1,13 @@
 """What is found in notes: mentions and documents, beside finding names as they are written and rival finders.
 
-    python benchmarks/finding.py --work FOLDER
+    python benchmarks/finding.py --work FOLDER --peers FOLDER
 
 Texts and concepts are those of ``annotated.py``, the dictionary is all of HPO. The weights by which medlink chooses
 mentions are fitted on the texts of the other four fifths (``fit_choice.py``). *P*, *R* and *F1* are of the concepts
-that a document affirms; then the share of the annotated mentions that is touched, found to the letter, linked right;
-then the calibration error of the scores of what is found where it is known whether it is right; then processor time.
-Needs the data folder.
+that a document affirms; then F1 where everything that is found counts as affirmed; then the share of the annotated
+mentions that is touched, found to the letter, linked right; then the calibration error of the scores of what is found
+where it is known whether it is right; then processor time. The rivals (``rivals.py``) read no status: medlink's reader
+says what of theirs is affirmed, and its time is not theirs. Needs the data folder.
 """
 
 from __future__ import annotations
@@ -22,15 +23,19 @@ import numpy as np
 from accuracy import calibration_error
 from annotated import SETS, Annotated, phenotypes, retired
 from fit_choice import cross_fitted, examples, fold_of, hpo_bundle, in_batches, is_right
+from rivals import LANGUAGES, Passed, Rival, RivalError, Span, write_names
 
 from medlink.index import Bundle
 from medlink.notes.choice import Choice
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
-from medlink.records import LINKED
+from medlink.notes.status import StatusReader
+from medlink.records import LINKED, Qualifiers
 
 THRESHOLDS = (0.5, 0.35)
 """That of medlink when none is given, and a lower one."""
+VERBATIM = "names as written"
+COMPARED = VERBATIM, f"medlink, {THRESHOLDS[0]}"
 
 
 class Linked(NamedTuple):
@@ -70,6 +75,7 @@ class Result:
     """What one system found in one set of texts."""
 
     documents: Counts = field(default_factory=Counts)
+    regardless: Counts = field(default_factory=Counts)
     mentions: int = 0
     touched: int = 0
     exact: int = 0
@@ -87,6 +93,7 @@ class Result:
                 self.scores.append((one.score, right))
         found = [one for one in found if one.linked]
         self.documents.add((one.concept for one in found if one.affirmed), text.affirmed)
+        self.regardless.add((one.concept for one in found), text.affirmed)
         for finding in text.findings:
             there = [one for one in found if one.start < finding.end and finding.start < one.end]
             self.mentions += 1
@@ -95,24 +102,32 @@ class Result:
             self.coded += bool(finding.concepts)
             self.right += any(one.concept in finding.concepts for one in there)
 
-    def cells(self) -> list[str]:
-        """Document level; share of the mentions touched, to the letter, and with the right concept; seconds."""
-        scores, right = (np.array(column) for column in zip(*self.scores, strict=True))
+    def cells(self, *, probabilities: bool = True) -> list[str]:
+        """Document level; shares of the mentions; calibration, where scores are probabilities; seconds."""
+        calibration = ""
+        if probabilities:
+            scores, right = (np.array(column) for column in zip(*self.scores, strict=True))
+            calibration = f"{calibration_error(scores.astype(float), right.astype(bool)):.3f}"
         shares = self.touched / self.mentions, self.exact / self.mentions, self.right / max(self.coded, 1)
-        rest = (*shares, calibration_error(scores.astype(float), right.astype(bool)))
-        return [*self.documents.cells(), *(f"{share:.3f}" for share in rest), f"{self.seconds:.1f}"]
+        counts = *self.documents.cells(), self.regardless.cells()[-1]
+        return [*counts, *(f"{share:.3f}" for share in shares), calibration, f"{self.seconds:.1f}"]
+
+
+def is_affirmed(text: Annotated, said: Qualifiers) -> bool:
+    """Whether a mention counts as affirmed; where a text does not tell persons apart, those of all do."""
+    return said.is_present if text.persons else said.presence == "present"
 
 
 def links(text: Annotated, note: LinkedNote) -> list[Linked]:
-    """The mentions of a note with their best concepts; where a text does not tell persons apart, all count."""
+    """The mentions of a note with their best concepts."""
     found = []
     for one in note.mentions:
         said = one.qualifiers
         if said is not None and one.link.candidates:
             best = one.link.candidates[0]
             concept = retired().get(best.concept_id, best.concept_id)
-            affirmed = said.is_present if text.persons else said.presence == "present"
-            found.append(Linked(one.start, one.end, concept, affirmed, one.link.status == LINKED, best.score))
+            known = concept, is_affirmed(text, said), one.link.status == LINKED, best.score
+            found.append(Linked(one.start, one.end, *known))
     return found
 
 
@@ -137,24 +152,107 @@ def medlink(bundle: Bundle, texts: Sequence[Annotated], choices: Sequence[Choice
     return result
 
 
+def with_status(text: Annotated, spans: Sequence[Span], reader: StatusReader) -> list[Linked]:
+    """What a rival found, with the status that medlink reads of it; what lies in a heading is not affirmed."""
+    said = reader.read(text.text).said_of([(start, end) for start, end, _, _ in spans])
+    return [
+        Linked(start, end, retired().get(concept, concept), q is not None and is_affirmed(text, q), True, score)
+        for (start, end, concept, score), q in zip(spans, said, strict=True)
+    ]
+
+
+class Race:
+    """The rivals on one set after the other, and what there is to say of them.
+
+    Args:
+        peers: the folder of their environments.
+        names: the table of their names.
+    """
+
+    def __init__(self, peers: Path, names: Path) -> None:
+        self._rivals = {name: Rival(name, peers, names) for name in LANGUAGES}
+        self._passed: dict[str, dict[str, tuple[Passed, str]]] = {}
+        self._failed: dict[tuple[str, str], list[str]] = {}
+
+    def run(self, title: str, texts: Sequence[Annotated]) -> dict[str, Result]:
+        """What each rival that reads their language finds in the texts of a set."""
+        results, language = {}, texts[0].language
+        for name, rival in self._rivals.items():
+            if language not in LANGUAGES[name]:
+                continue
+            try:
+                passed, day = rival.find(texts)
+            except RivalError as error:
+                self._failed.setdefault((name, str(error)), []).append(title)
+                continue
+            self._passed.setdefault(name, {})[title] = passed, day
+            results[passed.about] = result = Result(seconds=passed.seconds)
+            reader = StatusReader(language)
+            for text, spans in zip(texts, passed.found, strict=True):
+                result.add(text, with_status(text, spans, reader))
+        return results
+
+    def costs(self, seconds: dict[tuple[str, str], float]) -> list[list[str]]:
+        """What each took in all its sets, in parts of what medlink took there, by finder and set; then its index."""
+        rows = []
+        for name, passes in self._passed.items():
+            took, built = sum(passed.seconds for passed, _ in passes.values()), self._rivals[name].built()
+            ratios = [took / sum(seconds[finder, title] for title in passes) for finder in COMPARED]
+            row = built.about, str(len(passes)), f"{took:.1f}", *(f"{ratio:.2f}" for ratio in ratios)
+            most = max(passed.memory for passed, _ in passes.values())
+            rows.append([*row, *(f"{one:.0f}" for one in (most, built.seconds, built.memory))])
+        return rows
+
+    def remarks(self) -> list[str]:
+        """Which rows are left out and why, and which are of another day."""
+        found = [f"{name} is left out of {', '.join(sets)}: {why}." for (name, why), sets in self._failed.items()]
+        for passes in self._passed.values():
+            if days := sorted({day for _, day in passes.values() if day}):
+                about = next(iter(passes.values()))[0].about
+                found.append(f"{about}: a stored pass of {', '.join(days)} with these texts, names and program.")
+        return found
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], text: int) -> None:
+    """Print a table whose first columns are of text."""
+    click.echo(f"| {' | '.join(columns)} |\n|{'---|' * text}{'---:|' * (len(columns) - text)}")
+    for row in rows:
+        click.echo(f"| {' | '.join(row)} |")
+
+
 @click.command()
 @click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for the bundle.")
+@click.option(
+    "--peers",
+    envvar="MEDLINK_PEERS",
+    type=click.Path(path_type=Path),
+    help="Folder of the rivals (peers/install.sh) and of what they built and found; in <work>/peers by default.",
+)
 @click.option("--only", multiple=True, help="Part of the title of a set; the others are left out. May be repeated.")
-def main(work: Path, only: tuple[str, ...]) -> None:
+def main(work: Path, peers: Path | None, only: tuple[str, ...]) -> None:
     """Print the table."""
     bundle = hpo_bundle(work)
     sets = {title: list(read()) for title, read in SETS.items()}
     choices = cross_fitted(examples(work, sets))
-    columns = ["set", "finder", "P", "R", "F1", "touched", "to the letter", "right concept", "calibration", "s"]
-    click.echo(f"| {' | '.join(columns)} |\n|---|---|{'---:|' * (len(columns) - 2)}")
+    race = Race(peers or work / "peers", write_names(work / "names.tsv"))
+    rows, seconds = [], {}
     for title, texts in sets.items():
         if only and not any(part.lower() in title.lower() for part in only):
             continue
-        results = {"names as written": medlink(bundle, texts, [None], verbatim=True)}
+        results = {VERBATIM: medlink(bundle, texts, [None], verbatim=True)}
         for threshold in THRESHOLDS:
             results[f"medlink, {threshold}"] = medlink(bundle, texts, choices, threshold=threshold)
-        for name, result in results.items():
-            click.echo(f"| {title} | {name} | {' | '.join(result.cells())} |")
+        rows += [[title, name, *result.cells()] for name, result in results.items()]
+        seconds.update({(name, title): result.seconds for name, result in results.items()})
+        rows += [[title, name, *one.cells(probabilities=False)] for name, one in race.run(title, texts).items()]
+    columns = ["P", "R", "F1", "F1, status not read", "touched", "to the letter", "right concept", "calibration", "s"]
+    table(["set", "finder", *columns], rows, text=2)
+    if costs := race.costs(seconds):
+        click.echo("\nThe rivals in all their sets, their time in parts of that of medlink, and their index:\n")
+        columns = ["sets", "s", *(f"to {one}" for one in COMPARED), "MB", "index s", "index MB"]
+        table(["rival", *columns], costs, text=1)
+    for remark in race.remarks():
+        click.echo(f"\n{remark}")
 
 
 if __name__ == "__main__":

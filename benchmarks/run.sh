@@ -32,6 +32,11 @@ report speed speed.py --work "$work/speed"
 report encoder encoder.py
 report install install_cost.py --work "$work/install"
 report status status.py
+# The rivals, with what they built and found. Their folder may be one that other copies of the repository share.
+export MEDLINK_PEERS="${MEDLINK_PEERS:-$work/peers}"
+if wanted finding; then
+  sh benchmarks/peers/install.sh "$MEDLINK_PEERS" || echo "not every rival could be installed" >&2
+fi
 report finding finding.py --work "$work/finding"
 report faults faults.py --points "${POINTS:-full}"
 

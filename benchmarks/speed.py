@@ -10,8 +10,7 @@ One dictionary (HPO in English, Spanish and German) and two kinds of mentions, b
   is a name of the dictionary. Both linkers have to search.
 
 Building is compared with building and opening with opening: each linker builds and saves in one process and opens what
-it saved in another. scispaCy saves its vectors in 16 bits, which scipy 1.11 and newer refuse to write; they are saved
-in 32 bits here, and scispaCy's own loader reads them.
+it saved in another (scispaCy as in ``peers/scispacy_index.py``).
 
 scispaCy gets the mentions note by note, as its pipeline does, or 64 at a time where there are no notes; medlink in
 batches of 64 notes, as ``nlp.pipe`` does. The median of five passes counts: scispaCy's in one process, which remembers
@@ -29,7 +28,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -44,6 +42,7 @@ from open_data import (
     ncbi,
     write_dictionary,
 )
+from peers.scispacy_index import build_index, open_index
 
 Notes = list[list[tuple[str, str]]]  # text and language of each mention, by note
 
@@ -80,39 +79,20 @@ def run_medlink(work: Path, notes: Notes) -> dict[str, Any]:
 
 def build_scispacy(work: Path, notes: Notes) -> dict[str, Any]:
     """Build scispaCy's knowledge base and index with its own settings, and save both."""
-    import numpy as np
-    import scispacy.candidate_generation as generation
-    from scispacy.linking_utils import KnowledgeBase
-
     begin = time.perf_counter()
-    names: dict[str, list[str]] = {}
-    for line in (work / "names.tsv").read_text("utf-8").splitlines()[1:]:
-        concept, name, _ = line.split("\t")
-        names.setdefault(concept, []).append(name)
-    with open(work / "scispacy.jsonl", "w", encoding="utf-8") as file:
-        for concept, (first, *aliases) in names.items():
-            entity = {"concept_id": concept, "canonical_name": first, "aliases": aliases, "types": []}
-            file.write(json.dumps(entity) + "\n")
-    # its check refuses scipy 1.11 and newer, with which all but 16 bits works
-    generation.scipy_supports_sparse_float16 = lambda: True
-    generation.numpy = SimpleNamespace(**{**vars(np), "float16": np.float32})
+    rows = (line.split("\t") for line in (work / "names.tsv").read_text("utf-8").splitlines()[1:])
     folder = work / "scispacy"
     folder.mkdir(exist_ok=True)
     for old in folder.iterdir():
         old.unlink()
-    generation.create_tfidf_ann_index(str(folder), KnowledgeBase(str(work / "scispacy.jsonl")))
+    build_index(((concept, name) for concept, name, _ in rows), folder)
     return {"build_s": time.perf_counter() - begin}
 
 
 def run_scispacy(work: Path, notes: Notes) -> dict[str, Any]:
     """Open what scispaCy saved, generate candidates for all mentions, five times."""
     start = time.perf_counter()
-    import scispacy.candidate_generation as generation
-    from scispacy.linking_utils import KnowledgeBase
-
-    aliases, vectoriser, index = generation.LinkerPaths.from_directory(str(work / "scispacy")).load(ef_search=200)
-    kb = KnowledgeBase(str(work / "scispacy.jsonl"))
-    generator = generation.CandidateGenerator(index, vectoriser, aliases, kb)
+    generator = open_index(work / "scispacy")
     open_s = time.perf_counter() - start
     generator(["warm up"], 30)
     seconds = []

@@ -142,6 +142,41 @@ def qualified(qualifiers: Qualifiers | None) -> dict[str, str | None]:
     return {field.name: getattr(qualifiers, field.name, None) or None for field in fields(Qualifiers)}
 
 
+AttributeKind = Literal["laterality", "severity", "course", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """What a note says of a finding in words of their own: its side, its degree, its course, or something else.
+
+    ``start`` and ``end`` are characters of the note. ``concept_id`` and ``name`` are those of the concept, and ``None``
+    where the terminology has none.
+
+    >>> Attribute(0, 5, "links", "laterality").to_dict()["concept_id"] is None
+    True
+    """
+
+    start: int
+    end: int
+    text: str
+    kind: AttributeKind
+    concept_id: str | None = None
+    name: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def attributed(attributes: tuple[Attribute, ...] | None) -> dict[str, list[dict[str, Any]] | None]:
+    """The attributes of a mention as plain data, ready for JSON: ``None`` where they were not read.
+
+    >>> attributed(()), attributed(None)
+    ({'attributes': []}, {'attributes': None})
+    """
+    return {"attributes": None if attributes is None else [one.to_dict() for one in attributes]}
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One concept offered for a mention.

@@ -8,7 +8,7 @@ and few between.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -74,6 +74,11 @@ class Heard:
     def ends(self) -> list[int]:
         """The character behind the last of each word."""
         return [word.end for word in self.words]
+
+    def place(self, start: int, end: int) -> Place:
+        """The words of a stretch of characters."""
+        first = bisect_right(self.ends, start)
+        return first, max(bisect_left(self.starts, end), first)
 
     def blocks(self) -> Iterator[dict[int, list[Place]]]:
         """For each run of whole clauses the places that have a feature, in order, by each feature."""

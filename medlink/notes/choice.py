@@ -26,6 +26,7 @@ from medlink.linking.candidates import INFLECTED, WORDS
 from medlink.linking.linker import OF_ANOTHER_KIND, Best
 from medlink.linking.measures import FEATURES
 from medlink.notes.abbreviations import Place
+from medlink.records import Attribute
 
 _LIKE = 0.05  # difference of scores that does not make a longer stretch of the same concept the better one
 _NONE = -10.0  # rank of what is not there
@@ -54,11 +55,13 @@ COLUMNS = (*EVIDENCE, *CONTEXT, *RIVALS)
 @dataclass(frozen=True, slots=True)
 class Found:
     """What is known of a mention: the names that it is, where it is some, what it is short for, how likely its best
-    concept is right, and the id of the concept that was learned for it, empty where it was learned to have none."""
+    concept is right, its attributes where they were read, and the id of the concept that was learned for it (empty:
+    it was learned to have none)."""
 
     match: Match | None = None
     expanded: str | None = None
     likely: float | None = None
+    attributes: tuple[Attribute, ...] | None = None
     taught: str | None = None
 
 

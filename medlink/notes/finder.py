@@ -7,7 +7,6 @@ Stretches of a note that may be mentions (:mod:`medlink.notes.names`, :mod:`medl
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -26,7 +25,8 @@ from medlink.language.lexicon.shorthand import Shorthand
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import LEARNED
 from medlink.notes.abbreviations import LongForms, Place
-from medlink.notes.choice import Choice, Found, Judged, Stretch, shipped_choice
+from medlink.notes.attributes import AttributeReader, asks_for_attributes
+from medlink.notes.choice import Choice, Chosen, Found, Judged, Stretch, shipped_choice
 from medlink.notes.learned import Learned, Taught
 from medlink.notes.names import SHORT, NameFinder, Names
 from medlink.notes.options import FinderOptions
@@ -77,6 +77,8 @@ class MentionFinder:
             linker = Linker(bundle, language=language, languages=own, semantic_types=options.semantic_types)
         self._linker = linker
         self._choice, self._joins, self._learned = choice, scopes(language).joins, learned
+        self._attributes = AttributeReader(bundle, language, self._linker)
+        self._wanted = asks_for_attributes(self._linker.options.semantic_types)
 
     def find(self, docs: Sequence[Doc], long_forms: Sequence[LongForms]) -> list[Mentions]:
         """The mentions of tokenised notes, each with the long forms of the abbreviations that it explains."""
@@ -85,11 +87,22 @@ class MentionFinder:
             return [_verbatim(self._names.find(doc, known), known, self._taught(doc, doc.text)) for doc, known in pairs]
         reader = FamilyReader(self._index.forms)  # of these notes alone: it remembers their words
         noted = [self.note(doc, explained, reader) for doc, explained in zip(docs, long_forms, strict=True)]
-        chosen = map((self._choice or shipped_choice()).chosen, self.judged(noted))
-        return [{one.place: replace(one.known, likely=one.likely) for one in kept} for kept in chosen]
+        told = self._told_apart(noted)
+        chosen = [(self._choice or shipped_choice()).chosen(judged) for judged, _ in told]
+        return [self._found(*one, reader) for one in zip(noted, chosen, (one for _, one in told), strict=True)]
+
+    def _found(self, note: Noted, kept: Sequence[Chosen], told: Sequence[Judged], reader: FamilyReader) -> Mentions:
+        """The mentions of a note with their attributes, from stretches that say attributes."""
+        said = self._attributes.read(note.doc, note.text, note.heard, kept, told, reader)
+        pairs = zip(kept, said, strict=True)
+        return {one.place: replace(one.known, likely=one.likely, attributes=tuple(own)) for one, own in pairs}
 
     def judged(self, notes: Sequence[Noted]) -> list[list[Judged]]:
         """All stretches of notes that may be mentions, by place, with the concept that is the likeliest for each."""
+        return [judged for judged, _ in self._told_apart(notes)]
+
+    def _told_apart(self, notes: Sequence[Noted]) -> list[tuple[list[Judged], list[Judged]]]:
+        """What :meth:`judged` gives, and the stretches whose likeliest concept is an attribute."""
         mentions = [
             describe(note.doc, note.text, one.place, self._language, one.known).mention
             for note in notes
@@ -97,10 +110,18 @@ class MentionFinder:
         ]
         best = self._linker.best(mentions)
         names = np.array([found.ranked.name for found in best if found is not None])
-        attribute = iter(self._index.attributes(names).tolist())
-        kept = iter([None if found is None or next(attribute) else found for found in best])
-        judged = [[Judged(one, found) for one in note.stretches if (found := next(kept)) is not None] for note in notes]
-        return [[taught for one in of_note if (taught := _taught(one)) is not None] for of_note in judged]
+        known = iter(best)
+        attribute = iter((self._index.attributes(names) & (not self._wanted)).tolist())
+        told = []
+        for note in notes:
+            apart: tuple[list[Judged], list[Judged]] = [], []
+            for one in note.stretches:
+                if (found := next(known)) is not None:
+                    judged, says_one = _taught(Judged(one, found)), next(attribute)
+                    if judged is not None:
+                        apart[says_one].append(judged)
+            told.append(apart)
+        return told
 
     def note(self, doc: Doc, explained: LongForms, reader: FamilyReader | None = None) -> Noted:
         """A note with the stretches that may be mentions; ``reader`` is one that several notes share."""
@@ -121,7 +142,7 @@ class MentionFinder:
             if self._names.names_a_person(text, start, end):
                 continue
             long, usual = explained.get(place), short.get(place)
-            at = words[place] if place in words else _words(heard, start, end)
+            at = words[place] if place in words else heard.place(start, end)
             if place in taught and long is None:
                 learned = taught[place].found(names.get(place))
                 if learned is not None:
@@ -139,7 +160,7 @@ class MentionFinder:
                 known = Found(names.get(place), expanded)
                 of_note = place in explained, meant, place in names, self._joins
                 stretches.append(Stretch.of(place, known, text[start:end], at, heard, *of_note))
-        return Noted(doc, text, stretches)
+        return Noted(doc, text, stretches, heard)
 
     def _taught(self, doc: Doc, text: str) -> dict[Place, Taught]:
         return {} if self._learned is None else self._learned.places(doc, text, self._language)
@@ -163,6 +184,7 @@ class Noted(NamedTuple):
     doc: Doc
     text: str
     stretches: list[Stretch]
+    heard: Heard
 
 
 def _verbatim(names: Names, explained: LongForms, taught: Mapping[Place, Taught]) -> Mentions:
@@ -199,12 +221,6 @@ def _longest(places: Collection[Place]) -> list[Place]:
             taken.update(range(start, end))
             kept.append((start, end))
     return sorted(kept)
-
-
-def _words(heard: Heard, start: int, end: int) -> Words:
-    """The words of a stretch of characters."""
-    first = bisect_right(heard.ends, start)
-    return first, max(bisect_left(heard.starts, end), first)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from medlink.notes.options import NoteOptions, for_linker
 from medlink.notes.reading import Note
 from medlink.notes.status import is_kept, status_reader
 from medlink.notes.writers.protocol import LinkedMention
-from medlink.records import Qualifiers
+from medlink.records import Attribute, Qualifiers
 
 MAX_LENGTH = 20_000_000
 """Characters of the longest note."""
@@ -35,7 +35,7 @@ _BATCH = 32  # notes that are linked together
 _AHEAD = 3  # batches that wait for each process, so that none waits for the writer
 
 
-_Read = tuple[Described, Qualifiers | None]
+_Read = tuple[Described, Qualifiers | None, tuple[Attribute, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,12 @@ class _Reader:
 
     def _said(self, doc: Doc, text: str, found: Mentions) -> list[_Read]:
         mentions = [describe(doc, text, at, self._language, known) for at, known in found.items()]
+        attributes = [known.attributes for known in found.values()]
         if self._status is None:
-            return [(one, None) for one in mentions]
-        said = self._status.read(text).said_of([(one.start, one.end) for one in mentions])
-        return [(one, q) for one, q in zip(mentions, said, strict=True) if is_kept(q, present_only=self._present_only)]
+            return [(one, None, said) for one, said in zip(mentions, attributes, strict=True)]
+        qualifiers = self._status.read(text).said_of([(one.start, one.end) for one in mentions])
+        read = zip(mentions, qualifiers, attributes, strict=True)
+        return [one for one in read if is_kept(one[1], present_only=self._present_only)]
 
 
 class NotePipeline:
@@ -114,10 +116,10 @@ class NotePipeline:
             mine = [number for number, one in enumerate(languages) if one == language]
             for number, found in zip(mine, self._reader(language).read([notes[n].text for n in mine]), strict=True):
                 read[number] = found
-        mentions = [one for found in read for one, _ in found]
+        mentions = [one for found in read for one, *_ in found]
         links = iter(self._linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k))
         return [
-            LinkedNote(note, language, tuple(LinkedMention(m.start, m.end, next(links), q) for m, q in found))
+            LinkedNote(note, language, tuple(LinkedMention(m.start, m.end, next(links), q, a) for m, q, a in found))
             if isinstance(language, str)
             else LinkedNote(replace(note, text="", problem=language.message, remedy=language.remedy))
             for note, language, found in zip(notes, languages, read, strict=True)

@@ -18,7 +18,7 @@ from medlink.notes.finder import Described, Mentions, describe
 from medlink.notes.options import for_linker
 from medlink.notes.status import ReadNote, status_reader
 from medlink.notes.writers.protocol import LinkedMention
-from medlink.records import Qualifiers, qualified
+from medlink.records import Attribute, Qualifiers, attributed, qualified
 from medlink.spacy_components.component import HANDED, Component
 from medlink.spacy_components.options import SPANS_KEY, LinkerOptions
 
@@ -64,7 +64,7 @@ class BiolordLinker(Component):
 
     Sets ``kb_id_`` of every linked span, ``span._.kb_ents`` (id and score of the candidates that reach the threshold,
     as scispaCy's linker does) and ``span._.medlink`` (the whole :class:`~medlink.records.Link` with its
-    :class:`~medlink.records.Qualifiers`, as plain data). Options are the fields of
+    :class:`~medlink.records.Qualifiers` and attributes, as plain data). Options are the fields of
     :class:`~medlink.spacy_components.options.LinkerOptions`.
 
     Raises:
@@ -95,6 +95,7 @@ class BiolordLinker(Component):
         """Links of each document by the token offsets of their mentions; the documents stay as they are."""
         described: list[dict[Place, Described]] = []
         qualifiers: list[Qualifiers | None] = []
+        attributes: list[tuple[Attribute, ...] | None] = []
         for doc in docs:
             text = doc.text  # made anew by spaCy at every call
             known, long_forms, note = self._known(doc, text)
@@ -105,10 +106,11 @@ class BiolordLinker(Component):
             }
             at_characters = [(one.start, one.end) for one in found.values()]
             qualifiers += [None] * len(found) if note is None else note.qualifiers(at_characters)
+            attributes += [known[at].attributes if at in known else None for at in found]
             described.append(found)
         mentions = [one for found in described for one in found.values()]
         links = self.linker.link([m.mention for m in mentions], [m.context for m in mentions])
-        linked = zip(links, qualifiers, strict=True)
+        linked = zip(links, qualifiers, attributes, strict=True)
         return [{at: LinkedMention(m.start, m.end, *next(linked)) for at, m in found.items()} for found in described]
 
     def _known(self, doc: Doc, text: str) -> tuple[Mentions, LongForms, ReadNote | None]:
@@ -121,7 +123,9 @@ class BiolordLinker(Component):
             note = handed.note if handed and handed.note and of_mine else self._status.read(text)
         if self._long_forms is None:
             # what was judged by its long form is not what is linked
-            plain = {at: Found(one.match) if one.expanded else one for at, one in found.items()}
+            plain = {
+                at: Found(one.match, attributes=one.attributes) if one.expanded else one for at, one in found.items()
+            }
             return plain, {}, note
         long_forms = handed.long_forms if handed else None
         return found, self._long_forms(doc) if long_forms is None else long_forms, note
@@ -156,5 +160,5 @@ class BiolordLinker(Component):
         link = mention.link
         out = Span(span.doc, span.start, span.end, label=span.label, kb_id=link.concept_id or NIL, span_id=span.id)
         out._.kb_ents = [(c.concept_id, c.score) for c in link.candidates if c.score >= self.options.threshold]
-        out._.medlink = link.to_dict() | qualified(mention.qualifiers)
+        out._.medlink = link.to_dict() | qualified(mention.qualifiers) | attributed(mention.attributes)
         return out

@@ -50,7 +50,10 @@ def test_shipped_languages_have_all_files() -> None:
     assert tuple(sorted(path.name for path in folder.iterdir() if path.is_dir())) == languages() == ("de", "en", "es")
     for language in languages():
         names = {path.name for path in folder.joinpath(language).iterdir()}
-        rules = {f"{name}.json" for name in ("acts", "articles", "forms", "guards", "markers", "persons", "scopes")}
+        rules = {
+            f"{name}.json"
+            for name in ("acts", "articles", "attributes", "forms", "guards", "markers", "persons", "scopes")
+        }
         assert names == rules | {"absences.tsv", "cues.tsv", "laconic.tsv", "sections.tsv"}
         data = language_data(f"{language}-XX")
         assert data.tag == language

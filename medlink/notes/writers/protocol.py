@@ -8,20 +8,22 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from medlink.notes.reading import Note
-from medlink.records import Link, Qualifiers
+from medlink.records import Attribute, Link, Qualifiers
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedMention:
     """A mention by its character offsets in the note, with its link.
 
-    ``qualifiers`` is ``None`` where they were not read, as in a language without cues.
+    ``qualifiers`` is ``None`` where they were not read, as in a language without cues, and so are ``attributes``, as
+    where names are found as they are written.
     """
 
     start: int
     end: int
     link: Link
     qualifiers: Qualifiers | None = None
+    attributes: tuple[Attribute, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

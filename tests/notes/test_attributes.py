@@ -1,0 +1,181 @@
+"""Sides, degrees and courses: which words are attributes, of which finding, and with which concept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import spacy
+
+from medlink.index import build_bundle
+from medlink.kb import Input, build_kb
+from medlink.language.lexicon.forms import shipped_forms
+from medlink.notes.attributes import _KINDS, _table
+from medlink.notes.link import link_notes
+from medlink.notes.pipeline import NotePipeline
+from medlink.notes.reading import Note
+
+FINDINGS = {
+    "en": ["Edema", "Erythema", "Fever", "Headache", "Knee pain", "Pleural effusion", "Crackles", "Weakness", "Cough"],
+    "de": ["Ödem", "Rötung", "Fieber", "Kopfschmerzen", "Knieschmerzen", "Pleuraerguss", "Rasselgeräusch", "Schwäche",
+           "Husten"],
+    "es": ["Edema", "Eritema", "Fiebre", "Cefalea", "Gonalgia", "Derrame pleural", "Crepitantes", "Debilidad", "Tos"],
+}  # fmt: skip
+# concept, name, parent, semantic type
+MODIFIERS = [
+    ("HP:0012831", "Laterality", "", ""), ("HP:0012824", "Severity", "", ""), ("HP:0031797", "Clinical course", "", ""),
+    ("M:1", "Left", "HP:0012831", ""), ("M:2", "Right", "HP:0012831", ""), ("M:3", "Bilateral", "HP:0012831", ""),
+    ("M:4", "Mild", "HP:0012824", ""), ("M:5", "Severe", "HP:0012824", ""), ("M:6", "Chronic", "HP:0031797", ""),
+    ("M:7", "Recurrent", "HP:0031797", ""), ("M:8", "Distal", "", "qualifier value"),
+]  # fmt: skip
+
+
+def build(folder: Path, *, modifiers: bool) -> Path:
+    rows = [
+        f"F:{number}\t{name}\t{language}\t\tFinding\n"
+        for language, names in FINDINGS.items()
+        for number, name in enumerate(names)
+    ]
+    rows += [f"{one}\t{name}\ten\t{parent}\t{kind}\n" for one, name, parent, kind in MODIFIERS if modifiers]
+    table = folder / "names.tsv"
+    table.write_text("concept_id\tname\tlanguage\tparent\tsemantic_type\n" + "".join(rows), "utf-8")
+    build_kb(folder / "kb.sqlite", [Input("table", table)])
+    build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
+    return folder / "bundle"
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("attributes"), modifiers=True)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("plain"), modifiers=False)
+
+
+def found(bundle: Path, text: str, language: str, **options: object) -> dict[str, list[str] | None]:
+    """The texts of the attributes of each mention; offsets are those of the texts."""
+    (note,) = NotePipeline(bundle, language=language, **options).link([Note("n", text)])
+    for mention in note.mentions:
+        for one in mention.attributes or ():
+            assert text[one.start : one.end] == one.text
+    return {
+        text[m.start : m.end]: None if m.attributes is None else [one.text for one in m.attributes]
+        for m in note.mentions
+    }
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "wanted"),
+    [
+        ("de", "Ödeme beidseits, kein Fieber.", {"Ödeme": ["beidseits"], "Fieber": []}),
+        ("de", "Pleuraerguss rechts und Husten.", {"Pleuraerguss": ["rechts"], "Husten": []}),
+        ("de", "Fieber und leichte Kopfschmerzen.", {"Fieber": [], "Kopfschmerzen": ["leichte"]}),
+        ("de", "Rötung und Ödem links.", {"Rötung": ["links"], "Ödem": ["links"]}),
+        ("de", "Rötung links und Ödem rechts.", {"Rötung": ["links"], "Ödem": ["rechts"]}),
+        ("de", "Ödem im Bereich des linken Beines mit Fieber.", {"Ödem": ["linken"], "Fieber": []}),
+        ("de", "Linkes Bein: Ödem. Schwäche rechtsseitig.", {"Ödem": [], "Schwäche": ["rechtsseitig"]}),
+        ("de", "Chronisch rezidivierender Husten.", {"Husten": ["Chronisch", "rezidivierender"]}),
+        (
+            "de",
+            "Starke Kopfschmerzen. Der Husten ist zunehmend.",
+            {"Kopfschmerzen": ["Starke"], "Husten": ["zunehmend"]},
+        ),
+        ("de", "bds. Ödeme. Pleuraerguss (links).", {"Ödeme": ["bds"], "Pleuraerguss": ["links"]}),
+        ("de", "Linke und rechte Knieschmerzen.", {"Knieschmerzen": ["Linke", "rechte"]}),
+        ("de", "HTEP bds. Ödeme. Husten, geringgr. Zyste.", {"Ödeme": [], "Husten": []}),
+        ("de", "Husten und linke Leiste frei.", {"Husten": []}),
+        ("en", "Severe headache and mild fever.", {"headache": ["Severe"], "fever": ["mild"]}),
+        ("en", "Left-sided weakness, bilateral crackles.", {"weakness": ["Left-sided"], "crackles": ["bilateral"]}),
+        ("en", "Edema and erythema bilaterally.", {"Edema": ["bilaterally"], "erythema": ["bilaterally"]}),
+        ("en", "Edema of the left leg with fever.", {"Edema": ["left"], "fever": []}),
+        ("en", "The cough is chronic. Headache, severe.", {"cough": ["chronic"], "Headache": ["severe"]}),
+        ("en", "Left lower leg edema and cough.", {"edema": ["Left"], "cough": []}),
+        ("en", "He left the hospital with fever.", {"fever": []}),
+        ("en", "Clear bilaterally without crackles.", {"crackles": []}),
+        ("en", "Severe, recurrent headache.", {"headache": ["Severe", "recurrent"]}),
+        ("en", "Severe, but fever.", {"fever": []}),
+        ("es", "Cefalea intensa y fiebre.", {"Cefalea": ["intensa"], "fiebre": []}),
+        ("es", "Edema bilateral leve, tos crónica.", {"Edema": ["bilateral", "leve"], "tos": ["crónica"]}),
+        ("es", "Derrame pleural izquierdo y leve tos.", {"Derrame pleural": ["izquierdo"], "tos": ["leve"]}),
+        ("es", "Eritema y edema en ambas piernas.", {"Eritema": [], "edema": ["ambas"]}),
+        ("es", "Debilidad en brazo derecho con fiebre.", {"Debilidad": ["derecho"], "fiebre": []}),
+        ("es", "Tareas cotidianas crónicas, tos.", {"tos": []}),
+        ("es", "Fiebre y leve IRC.", {"Fiebre": []}),
+    ],
+)
+def test_of_which_finding(bundle: Path, language: str, text: str, wanted: dict[str, list[str]]) -> None:
+    assert found(bundle, text, language) == wanted
+
+
+def described(bundle: Path, text: str, language: str) -> list[tuple[str, str, str | None, str | None]]:
+    (note,) = NotePipeline(bundle, language=language).link([Note("n", text)])
+    return [(a.text, a.kind, a.concept_id, a.name) for m in note.mentions for a in m.attributes or ()]
+
+
+def test_kind_and_concept(bundle: Path, plain: Path) -> None:
+    text = "Chronic distal severe left headache."
+    assert described(bundle, text, "en") == [
+        ("Chronic", "course", "M:6", "Chronic"),
+        ("distal", "other", "M:8", "Distal"),
+        ("severe", "severity", "M:5", "Severe"),
+        ("left", "laterality", "M:1", "Left"),
+    ]
+    # the terminology has no such concepts, but the lexicon knows three of the words
+    assert described(plain, text, "en") == [
+        ("Chronic", "course", None, None),
+        ("severe", "severity", None, None),
+        ("left", "laterality", None, None),
+    ]
+    # it has no names of the language, but the word family has one
+    assert described(bundle, "Kopfschmerzen links.", "de") == [("links", "laterality", "M:1", "Left")]
+
+
+def test_what_is_said_inside_a_mention(tmp_path: Path) -> None:
+    table = tmp_path / "names.tsv"
+    table.write_text("concept_id\tname\nX:1\tChronic cough\nX:2\tProlong\nX:3\tChronic\nX:4\tProlonged\n", "utf-8")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
+    build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite")
+    assert found(tmp_path / "bundle", "Severe chronic cough.", "en") == {"chronic cough": ["Severe", "chronic"]}
+
+
+def test_those_who_ask_for_attributes_get_them_as_mentions(bundle: Path) -> None:
+    text = "Distal edema."
+    assert found(bundle, text, "en") == {"edema": ["Distal"]}
+    assert found(bundle, text, "en", semantic_types=["qualifier value"]) == {"Distal": []}
+    assert found(bundle, text, "en", semantic_types=["Finding"]) == {"edema": []}
+
+
+def test_they_are_not_read_where_names_are_found_as_written(bundle: Path) -> None:
+    assert found(bundle, "Mild fever.", "en", verbatim=True) == {"Mild": None, "fever": None}
+
+
+def test_in_the_output_of_the_command(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    link_notes(bundle, [Note("n", "Mild fever.", "en")])
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["attributes"] == [
+        {"start": 0, "end": 4, "text": "Mild", "kind": "severity", "concept_id": "M:4", "name": "Mild"}
+    ]
+    link_notes(bundle, [Note("n", "Fever.", "en")], verbatim=True)
+    assert json.loads(capsys.readouterr().out)["attributes"] is None
+
+
+def test_in_spacy(bundle: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("medlink_mentions", config={"bundle": str(bundle)})
+    nlp.add_pipe("biolord_linker", config={"bundle": str(bundle)})
+    texts = ["Mild fever and cough.", "Left-sided weakness."]
+    for doc in nlp.pipe(texts, n_process=2):
+        said = {span.text: [one["text"] for one in span._.medlink["attributes"]] for span in doc.ents}
+        assert said in ({"fever": ["Mild"], "cough": []}, {"weakness": ["Left-sided"]})
+    alone = spacy.blank("en")
+    alone.add_pipe("entity_ruler").add_patterns([{"label": "X", "pattern": "fever"}])
+    alone.add_pipe("biolord_linker", config={"bundle": str(bundle)})
+    assert [span._.medlink["attributes"] for span in alone("Mild fever.").ents] == [None]
+
+
+def test_the_families_are_of_the_lexicon() -> None:
+    names = set(shipped_forms().names)
+    assert [name for kind in _KINDS for name in _table()[kind]["families"] if name not in names] == []
