@@ -88,7 +88,7 @@ class Result:
         """Take in one text."""
         found = [one for one in found if one.concept in phenotypes()]
         for one in found:
-            right = is_right(text, one.start, one.end, one.concept)
+            right = is_right(text, one.start, one.end, one.concept, denied=not one.affirmed)
             if right is not None:
                 self.scores.append((one.score, right))
         found = [one for one in found if one.linked]

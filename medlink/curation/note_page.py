@@ -18,11 +18,14 @@ if TYPE_CHECKING:  # spaCy and SQLAlchemy are not for those who only look at clu
 _SCRIPTS = ("note.js", "card.js", "page.js")
 _FIELDS = {
     "note": ["name", "language", "problem", "parts"],
-    "mention": ["text", "status", "expanded", "candidates"],
+    "mention": ["text", "status", "expanded", "candidates", "said", "section", "attributes"],
+    "attribute": ["text", "kind", "concept_id", "name"],
     "candidate": ["concept_id", "same_as", "preferred_name", "score", "name", "language", "route", "source"],
     "concept": ["language", "concept_id", "source", "names", "definitions", "semantic_types", "parents"],
 }
-"""What the rows of the page's data hold, in their order; ``parts`` are texts and mentions in turn."""
+"""What the rows of the page's data hold, in their order; ``parts`` are texts, headings (objects) and mentions.
+``said`` are the values of qualifiers but the usual ones, ``None`` where they were not read."""
+_USUAL = ("present", "current", "patient")
 _NAMES = 12  # of a concept in a language that the card shows
 
 _Concepts = dict[tuple[str, str], None]
@@ -57,13 +60,31 @@ def _data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:
 
 
 def _note(linked: LinkedNote, concepts: _Concepts) -> list[Any]:
-    note, parts, end = linked.note, [], 0
-    for mention in linked.mentions:
-        row = _mention(note.text[mention.start : mention.end], mention)
-        concepts.update(dict.fromkeys((linked.language, candidate[0]) for candidate in row[-1]))
-        parts += [note.text[end : mention.start], row]
-        end = mention.end
+    note, end = linked.note, 0
+    parts: list[Any] = []
+    for start, stop, row in _marks(linked):
+        if start >= end:
+            if isinstance(row, list):
+                concepts.update(dict.fromkeys((linked.language, candidate[0]) for candidate in row[3]))
+            parts += [note.text[end:start], row]
+            end = stop
     return [note.note_id, linked.language, note.problem, [*parts, note.text[end:]]]
+
+
+def _marks(linked: LinkedNote) -> list[tuple[int, int, Any]]:
+    """The mentions of a note as rows and its headings as objects, by their characters."""
+    text = linked.note.text
+    found: list[tuple[int, int, Any]] = [
+        (one.start, one.end, _mention(text[one.start : one.end], one)) for one in linked.mentions
+    ]
+    if any(one.qualifiers is not None for one in linked.mentions):
+        from medlink.notes.status import StatusReader
+
+        taken = [(start, stop) for start, stop, _ in found]
+        for start, stop, section in StatusReader(linked.language).read(text).headings:
+            if not any(start < end and begin < stop for begin, end in taken):
+                found.append((start, stop, {"heading": text[start:stop], "section": section}))
+    return sorted(found, key=lambda mark: mark[:2])
 
 
 def _mention(text: str, mention: LinkedMention) -> list[Any]:
@@ -73,7 +94,10 @@ def _mention(text: str, mention: LinkedMention) -> list[Any]:
     ]
     fields = _FIELDS["candidate"]
     candidates = [[short(getattr(one, field)) for field in fields] for one in shown]
-    return [text, link.status, link.expanded, candidates]
+    said = mention.qualifiers
+    unusual = said and [one for one in (said.presence, said.temporality, said.experiencer) if one not in _USUAL]
+    attributes = [[getattr(one, field) for field in _FIELDS["attribute"]] for one in mention.attributes or ()]
+    return [text, link.status, link.expanded, candidates, unusual, said and said.section, attributes]
 
 
 def _concept(kb: KnowledgeBase, language: str, concept_id: str) -> list[Any] | None:

@@ -32,6 +32,8 @@ _WIDEST = 12  # words of one place, those of the grammar included
 _SHORT = 3  # letters of a word whose kind is that of the words of its language, not of abbreviations
 _SAID = 0.999  # share of a slot from which on it is said
 
+FINDS = frozenset(("finding", "change"))
+"""Kinds of the words of findings."""
 Place = tuple[int, int]
 """The first word and the word behind the last."""
 _Slot = list[tuple[int, float]]  # features with their shares
@@ -56,6 +58,11 @@ class HeardWord:
     function: bool
     kinds: frozenset[str]
     features: tuple[int, ...]
+
+    @property
+    def finds(self) -> bool:
+        """Whether it may name a finding, or make one of what it is said of."""
+        return not FINDS.isdisjoint(self.kinds)
 
 
 @dataclass(frozen=True)

@@ -92,6 +92,12 @@ class Words(Rules):
     words: frozenset[str] = frozenset()
 
 
+class Persons(Words):
+    """``persons.json``: ``words`` before the name of a person, and ``births`` behind it, before a date of birth."""
+
+    births: tuple[str, ...] = ()
+
+
 class Negation(Rules):
     """Words ``before`` what they negate, words ``between`` the two, prefixes, and patterns of words without one."""
 

@@ -35,12 +35,14 @@ _SURE = 1e-3  # least distance of a score from 0 and 1, for its logarithm
 
 CONTEXT = (
     "opens", "closes", "grammar_before", "grammar_behind", "content", "grammar", "characters", "upper", "capital",
-    "digit", "joined", "listed", "explained", "shorthand", "laconic", "usual", "safe",
+    "digit", "joined", "listed", "explained", "shorthand", "laconic", "of_organ", "near", "usual", "otherwise", "safe",
 )  # fmt: skip
 """What is said of a stretch by its words: whether it begins or ends its clause, whether words of the grammar stand
 before or behind it, how many words and characters it has, how it is written; whether it joins things (*and*); whether
 it is a name of the bundle as it is written, whether the note explains it; whether it is short for something, an
-abbreviation or else a word that leaves something out, how often it is, and whether it is so without any context."""
+abbreviation or else a word that leaves something out, whether that is the organ that is spoken of, and in the same
+sentence, how often it is; how often the same words are short for something where they are not read so; and whether it
+is so without any context."""
 _UPPER, _LISTED, _SHORTHAND, _LACONIC, _USUAL, _SAFE = map(
     CONTEXT.index, ("upper", "listed", "shorthand", "laconic", "usual", "safe")
 )
@@ -65,6 +67,14 @@ class Found:
     taught: str | None = None
 
 
+class Shortened(NamedTuple):
+    """What a stretch is short for; whether it leaves out the organ that is spoken of, and that in its own sentence."""
+
+    usual: Abbreviation
+    of_organ: bool = False
+    near: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """A stretch of a note that may be a mention: its tokens, what is known of it, and :data:`CONTEXT`.
@@ -86,7 +96,8 @@ class Stretch:
         words: Words,
         heard: Heard,
         explained: bool,
-        short: Abbreviation | None,
+        short: Shortened | None,
+        otherwise: float,
         listed: bool,
         joins: Collection[str],
     ) -> Stretch:
@@ -94,7 +105,8 @@ class Stretch:
         first, stop = words
         content = sum(not word.function for word in heard.words[first:stop])
         before, behind = _beside(heard, first, -1), _beside(heard, stop - 1, 1)
-        of_thing = short is not None and short.kind not in _FINDINGS
+        usual = None if short is None else short.usual
+        of_thing = usual is not None and usual.kind not in _FINDINGS
         return cls(
             place,
             known,
@@ -102,8 +114,9 @@ class Stretch:
                 before is None, behind is None, bool(before), bool(behind), content, stop - first - content, len(text),
                 text.isupper(), text[:1].isupper(), any(map(str.isdigit, text)),
                 any(word in joins for word in text.casefold().split()), listed, explained,
-                short is not None, short is not None and short.kind == LACONIC, short.weight if short else 0.0,
-                short is not None and short.safe,
+                usual is not None, usual is not None and usual.kind == LACONIC,
+                short is not None and short.of_organ, short is not None and short.near,
+                usual.weight if usual else 0.0, otherwise, usual is not None and usual.safe,
             ),
             of_thing,
         )  # fmt: skip

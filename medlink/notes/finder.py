@@ -7,6 +7,7 @@ Stretches of a note that may be mentions (:mod:`medlink.notes.names`, :mod:`medl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -19,14 +20,15 @@ from medlink.index.heard import Heard, hear
 from medlink.index.heard import Place as Words
 from medlink.language.cues.tables import scopes
 from medlink.language.languages import stop_words
-from medlink.language.lexicon import Abbreviation
+from medlink.language.lexicon.organs import Cue
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.lexicon.shorthand import Shorthand
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import LEARNED
 from medlink.notes.abbreviations import LongForms, Place
 from medlink.notes.attributes import AttributeReader, asks_for_attributes
-from medlink.notes.choice import Choice, Chosen, Found, Judged, Stretch, shipped_choice
+from medlink.notes.choice import Choice, Chosen, Found, Judged, Shortened, Stretch, shipped_choice
+from medlink.notes.coordination import members
 from medlink.notes.learned import Learned, Taught
 from medlink.notes.names import SHORT, NameFinder, Names
 from medlink.notes.options import FinderOptions
@@ -37,6 +39,7 @@ _PERSONS = frozenset(("person", "general"))
 _NO_FINDING = _PERSONS | {"body", "function", "quality", "measure", "circumstance"}
 
 
+_NUMBER = re.compile(r"\s*[:=<>]?\s*\d")  # what makes a value of the word before it
 # Kinds of abbreviations that stand for nothing that a terminology of findings, drugs or procedures has.
 _NO_MENTION = frozenset(("text", "dose", "unit", "person", "place"))
 
@@ -76,7 +79,8 @@ class MentionFinder:
             own = () if options.other_languages else tuple(sorted(filter(None, self._names.own)))
             linker = Linker(bundle, language=language, languages=own, semantic_types=options.semantic_types)
         self._linker = linker
-        self._choice, self._joins, self._learned = choice, scopes(language).joins, learned
+        self._choice, self._joins, self._or = choice, scopes(language).joins, scopes(language).either
+        self._learned = learned
         self._attributes = AttributeReader(bundle, language, self._linker)
         self._wanted = asks_for_attributes(self._linker.options.semantic_types)
 
@@ -126,56 +130,88 @@ class MentionFinder:
     def note(self, doc: Doc, explained: LongForms, reader: FamilyReader | None = None) -> Noted:
         """A note with the stretches that may be mentions; ``reader`` is one that several notes share."""
         text, words = doc.text, dict[Place, Words]()
-        heard = hear(text, self._language, reader or FamilyReader(self._index.forms))
+        reader = reader or FamilyReader(self._index.forms)
+        heard = hear(text, self._language, reader)
         said = self._index.places_of_names(heard, self._linker.selection)
         for first, stop in sorted(said | open_windows(heard, said)):
             span = doc.char_span(heard.words[first].start, heard.words[stop - 1].end, alignment_mode="expand")
             if span is not None:
                 words.setdefault((span.start, span.end), (first, stop))
-        names, short = self._names.find(doc, explained), self._short(doc, text)
+        names, short = self._names.find(doc, explained), self._short(doc, text, heard)
+        lacking = self._lacking(doc, text, heard, reader)
         taught = self._taught(doc, text)
         stretches = []
         starts = doc.to_array("IDX").tolist()  # of all tokens at once
         ends = [start + length for start, length in zip(starts, doc.to_array("LENGTH").tolist(), strict=True)]
-        for place in sorted({*names, *words, *short, *taught}):
+        for place in sorted({*names, *words, *short, *lacking, *taught}):
             start, end = starts[place[0]], ends[place[1] - 1]
             if self._names.names_a_person(text, start, end):
                 continue
-            long, usual = explained.get(place), short.get(place)
             at = words[place] if place in words else heard.place(start, end)
-            if place in taught and long is None:
+            if place in taught and place not in explained:
                 learned = taught[place].found(names.get(place))
                 if learned is not None:
-                    unread = text[start:end], at, heard, False, None, place in names, self._joins
+                    unread = text[start:end], at, heard, False, None, 0.0, place in names, self._joins
                     stretches.append(Stretch.of(place, learned, *unread))
                 continue
-            if place not in names and usual is None and _says_nothing(text[start:end], heard, at):
-                continue
-            ways: list[tuple[str | None, Abbreviation | None]] = []
-            if usual is not None and long is None and usual.kind not in _NO_MENTION:
-                ways.append((usual.long, usual))
-            if (place in words or place in names) and (usual is None or usual.kind not in _NO_MENTION):
-                ways.append((long, None))
-            for expanded, meant in ways:
-                known = Found(names.get(place), expanded)
-                of_note = place in explained, meant, place in names, self._joins
+            usual, ways = short.get(place), [_Way(says) for says in lacking.get(place, ())]
+            is_stretch = place in names or (place in words and not self._either(text, heard, at))
+            nothing = usual is not None and usual.usual.kind in _NO_MENTION
+            if usual is not None and not nothing and place not in explained:
+                # many terminologies have more English names than others
+                says = dict.fromkeys((usual.usual.long, usual.usual.english or usual.usual.long))
+                ways += [_Way(one, usual) for one in says]
+            if is_stretch and not nothing and (place in names or not _says_nothing(text[start:end], heard, at)):
+                ways.append(_Way(explained.get(place), None, usual.usual.weight if usual else 0.0))
+            for way in ways:
+                known = Found(names.get(place), way.expanded)
+                of_note = place in explained, way.short, way.otherwise, place in names, self._joins
                 stretches.append(Stretch.of(place, known, text[start:end], at, heard, *of_note))
         return Noted(doc, text, stretches, heard)
 
     def _taught(self, doc: Doc, text: str) -> dict[Place, Taught]:
         return {} if self._learned is None else self._learned.places(doc, text, self._language)
 
-    def _short(self, doc: Doc, text: str) -> dict[Place, Abbreviation]:
+    def _short(self, doc: Doc, text: str, heard: Heard) -> dict[Place, Shortened]:
         """What is short for something in a note, by the tables of its language."""
         if self._shorthand is None:
             return {}
-        found = dict[Place, Abbreviation]()
-        for start, end, one in self._shorthand.laconic(text):
+        found = dict[Place, Shortened]()
+        for start, end, one, cue in self._shorthand.laconic(text):
             span = doc.char_span(start, end, alignment_mode="expand")
+            if span is not None and (cue is None or _is_bare(text, heard, start, end, cue)):
+                found.setdefault((span.start, span.end), Shortened(one, cue is not None, cue is not None and cue.near))
+        for token in doc:
+            known, place = self._shorthand.abbreviation(token.text), (token.i, token.i + 1)
+            if known is not None and not (place in found and found[place].of_organ):
+                found[place] = Shortened(known)
+        return found
+
+    def _lacking(self, doc: Doc, text: str, heard: Heard, reader: FamilyReader) -> dict[Place, list[str]]:
+        """Members of lists that lack a word, and what they say with it."""
+        found: dict[Place, list[str]] = {}
+        asked = self._joins, self._language, reader, self._index, self._linker.selection
+        for (first, stop), says in members(text, heard, *asked):
+            span = doc.char_span(heard.words[first].start, heard.words[stop - 1].end, alignment_mode="expand")
             if span is not None:
-                found.setdefault((span.start, span.end), one)
-        known = ((token.i, self._shorthand.abbreviation(token.text)) for token in doc)
-        return found | {(at, at + 1): one for at, one in known if one is not None}
+                found.setdefault((span.start, span.end), []).append(says)
+        return found
+
+    def _either(self, text: str, heard: Heard, words: Words) -> bool:
+        """Whether a stretch names one finding *or* another, and so none that is made of both."""
+        found = [n for n in range(*words) if text[heard.words[n].start : heard.words[n].end].casefold() in self._or]
+        return any(_find(heard, words[0], at) and _find(heard, at, words[1]) for at in found)
+
+
+class _Way(NamedTuple):
+    """A way to read a stretch: in full, as what it is short for, or as it is written.
+
+    ``otherwise`` says how often it is short for something where it is read as it is written.
+    """
+
+    expanded: str | None
+    short: Shortened | None = None
+    otherwise: float = 0.0
 
 
 class Noted(NamedTuple):
@@ -211,6 +247,24 @@ def _says_nothing(mention: str, heard: Heard, words: Words) -> bool:
     if all(kind and kind <= _PERSONS for kind in kinds) or (len(kinds) == 1 and kinds[0] and kinds[0] <= _NO_FINDING):
         return True
     return not mention.isupper() and len(mention) <= SHORT and not any("finding" in kind for kind in kinds)
+
+
+def _find(heard: Heard, first: int, stop: int) -> bool:
+    return any(word.finds for word in heard.words[first:stop])
+
+
+def _is_bare(text: str, heard: Heard, start: int, end: int, cue: Cue) -> bool:
+    """Whether a word leaves its organ out: no other part of the body is in its clause, and no number beside it."""
+    if _NUMBER.match(text, end) or text[:start].rstrip()[-1:].isdigit():
+        return False
+    first, stop = heard.place(start, end)
+    clause = heard.words[first].clause if first < len(heard.words) else -1
+    while first > 0 and heard.words[first - 1].clause == clause:
+        first -= 1
+    while stop < len(heard.words) and heard.words[stop].clause == clause:
+        stop += 1
+    others = (word for word in heard.words[first:stop] if word.end <= start or word.start >= end)
+    return not any("body" in word.kinds for word in others if not cue.start <= word.start < cue.end)
 
 
 def _longest(places: Collection[Place]) -> list[Place]:

@@ -11,11 +11,11 @@ from spacy.tokens import Doc
 
 from medlink.index import ConceptIndex, Filter
 from medlink.index.dictionary import Match
-from medlink.language.languages import language_data
 from medlink.language.tags import base
 from medlink.language.text import same_letters
 from medlink.notes.abbreviations import Place
 from medlink.notes.options import FinderOptions
+from medlink.notes.persons import PersonNames
 
 Names = dict[Place, Match | None]
 """Places by their token offsets, with the names of the index they are; ``None`` where these are to be looked up."""
@@ -26,7 +26,6 @@ _FOREIGN = 6  # letters of a single word of another language's names: shorter on
 # are short, or in capitals.
 _SIGN = re.compile(r"(?<![^\W_])((?:[^\W\d_][\u0300-\u036f]*){4,})\+(?![^\W_])")
 _FORMULA = 5  # letters of the longest word in capitals that may be a formula ("NADPH+")
-_TITLE = 60  # characters before a mention in which a title is looked for
 
 _Matches = dict[str, Match]  # all matches at one stretch of text, by language
 
@@ -54,7 +53,7 @@ class NameFinder:
         self.own = {tag for tag in tags if not tag or base(tag) == base(language)}
         others = sorted({base(tag) for tag in tags if tag not in self.own}) if options.other_languages else []
         self._languages = [language, *others]
-        self._person_cues = language_data(language).words("persons")
+        self._persons = PersonNames(language)
         self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
 
     def find(self, doc: Doc, long_forms: Collection[Place] = ()) -> Names:
@@ -111,19 +110,8 @@ class NameFinder:
         return any((upper or not one.text.isupper()) and same_letters(text, one.text, language) for one in entries)
 
     def names_a_person(self, text: str, start: int, end: int) -> bool:
-        """Whether one capitalised word is a title or follows one ("Frau Alzheimer", "Dr. med. Anna Alzheimer")."""
-        word = text[start:end]
-        if word in self._person_cues:
-            return True
-        if not word[0].isupper() or word.isupper() or " " in word:
-            return False
-        before = text[max(0, start - _TITLE) : start].rpartition("\n")[2].split()
-        for word in reversed(before[-4:]):
-            if word in self._person_cues:
-                return True
-            if not word[0].isupper() or not word[-1].isalpha():
-                return False
-        return False
+        """Whether one capitalised word is a title, or the name of a person by what stands before or behind it."""
+        return self._persons.are_at(text, start, end)
 
 
 def _without_sign(found: re.Match[str]) -> str:

@@ -98,6 +98,13 @@ class ReadNote:
         # the longest of those with one start comes last
         self._absent = {start: (end, found[0]) for start, end, found in reader.absences.phrases.found(self._words)}
 
+    @property
+    def headings(self) -> list[tuple[int, int, str]]:
+        """The headings of the note by their characters, with the kind of their section, empty for an unknown one."""
+        found = self._sections.headings if self._words else []
+        ends = [self._words[one.end - 1].end for one in found]
+        return [(self._starts[h.first], end, self._sections.kind(h.first)) for h, end in zip(found, ends, strict=True)]
+
     def said_of(self, mentions: Sequence[tuple[int, int]]) -> list[Qualifiers | None]:
         """What the note says of each mention, as :meth:`qualifiers`; ``None`` for one that lies inside a heading."""
         said = zip(mentions, self.qualifiers(mentions), strict=True)

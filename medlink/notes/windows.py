@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from medlink.index.heard import Heard, HeardWord, Place
+from medlink.index.heard import FINDS, Heard, HeardWord, Place
 
-_FINDS = frozenset(("finding", "change"))
 # Kinds of the words that a finding begins and ends with; a word that is not known may be any.
-_OF_FINDINGS = _FINDS | {"body", "function", "substance", "organism", "quality", ""}
+_OF_FINDINGS = FINDS | {"body", "function", "substance", "organism", "quality", ""}
 _MOST = 5  # words of a stretch, those of the grammar apart
 
 
@@ -25,7 +24,7 @@ def open_windows(heard: Heard, named: Collection[Place]) -> set[Place]:
         covered[first:stop] = b"\1" * (stop - first)
     found: set[Place] = set()
     for at, word in enumerate(heard.words):
-        if not covered[at] and not word.function and word.kinds & _FINDS:
+        if not covered[at] and not word.function and word.finds:
             found.update(_around(at, heard.words))
     return found
 
@@ -36,7 +35,7 @@ def _around(at: int, words: list[HeardWord]) -> Iterator[Place]:
     after = list(_ends(at, words, 1))
     for first, more in before:
         for last, further in after:
-            if more + further < _MOST and (_finds(words[first]) or _finds(words[last])):
+            if more + further < _MOST and (words[first].finds or words[last].finds):
                 yield first, last + 1
 
 
@@ -50,7 +49,3 @@ def _ends(at: int, words: list[HeardWord], step: int) -> Iterator[tuple[int, int
                 yield at, content
             content += 1
         at += step
-
-
-def _finds(word: HeardWord) -> bool:
-    return bool(word.kinds & _FINDS)

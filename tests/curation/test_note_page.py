@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from medlink.linking.demo import demo_notes
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
 from medlink.notes.writers.protocol import LinkedMention
-from medlink.records import Candidate, Link
+from medlink.records import Attribute, Candidate, Link, Qualifiers
 
 from .browser import LAPTOP, PHONE, Tab
 from .test_page import ATTACKS, Page, data
@@ -105,6 +105,36 @@ def test_the_data(kb: KnowledgeBase, tmp_path: Path) -> None:
             "names": [["en", ["hay fever"], 0]], "semantic_types": ["Disease"], "parents": [],
         },
     ]  # fmt: skip
+
+
+def said(kb: KnowledgeBase, path: Path) -> LinkedNote:
+    """A note with a finding of each status, and without one that was read."""
+    text = "Befund: Kein Fieber. V. a. Fieber li. Vater: Fieber. Z. n. Fieber."
+    qualifiers = (
+        Qualifiers("absent", section="results"), Qualifiers("uncertain", section="results"),
+        Qualifiers("present", "current", "family"), Qualifiers("present", "historical"),
+    )  # fmt: skip
+    note = linked(text, *[fever()] * 4)
+    at = text.index("li.")
+    own = ((), (Attribute(at, at + 2, "li", "laterality", "H:9", "<b>links</b>"),), (), None)
+    pairs = zip(note.mentions, qualifiers, own, strict=True)
+    return replace(note, mentions=tuple(replace(m, qualifiers=q, attributes=a) for m, q, a in pairs))
+
+
+def test_the_data_of_status_attributes_and_headings(kb: KnowledgeBase, tmp_path: Path) -> None:
+    write_notes(tmp_path / "p.html", [said(kb, tmp_path)], kb, title="t")
+    given = data(Page(tmp_path / "p.html"))
+    parts = given["notes"][0][3]
+    assert parts[1] == {"heading": "Befund:", "section": "results"}
+    rows = [dict(zip(given["fields"]["mention"], part, strict=True)) for part in parts if isinstance(part, list)]
+    assert [(row["said"], row["section"]) for row in rows] == [
+        (["absent"], "results"), (["uncertain"], "results"), (["family"], ""), (["historical"], ""),
+    ]  # fmt: skip
+    assert [row["attributes"] for row in rows] == [[], [["li", "laterality", "H:9", "<b>links</b>"]], [], []]
+    # what was not read is not said, and then there are no headings
+    write_notes(tmp_path / "p.html", [linked("Befund: Fieber", fever())], kb, title="t")
+    parts = data(Page(tmp_path / "p.html"))["notes"][0][3]
+    assert [parts[0], parts[1][4:]] == ["Befund: ", [None, None, []]]
 
 
 def test_a_link_is_shown_however_low_its_score(kb: KnowledgeBase, tmp_path: Path) -> None:
@@ -275,6 +305,37 @@ def test_only_nil(page: Notes) -> None:
     assert len(page.marked) == 5
 
 
+def test_status_attributes_and_headings(page: Notes, kb: KnowledgeBase, tmp_path: Path) -> None:
+    assert page.tab.find("#legend").get_attribute("hidden") is not None, "nothing was read"
+    page.open(said(kb, tmp_path))
+    assert page.tab.texts(".text .heading") == ["Befund:"]
+    signs = (
+        "return [...document.querySelectorAll('.text .mention')].map((one) => getComputedStyle(one, '::after').content)"
+    )
+    assert page.tab.run(signs) == ['"−"', '"?"', '"F"', '"«"']
+    chips = page.tab.texts(".chips:last-of-type .chip")
+    assert chips == ["all\n4", "absent\n1", "uncertain\n1", "historical\n1", "of the family\n1"]
+    page.click(".text .says-uncertain")
+    assert page.tab.texts(".card .badge") == ["linked", "? uncertain"]
+    assert page.tab.texts(".card .attributes li") == ["li laterality"]
+    assert page.tab.find(".card .attributes li").get_attribute("title") == "<b>links</b> · H:9"
+    assert page.tab.texts(".card .section") == ["section: results"]
+    page.show("family")
+    assert (page.tab.run("return document.querySelectorAll('.text .mention:not(.off)').length"), page.title) == (1, "")
+    page.press("j")
+    assert page.tab.texts(".card .badge") == ["linked", "F of the family"]
+    page.click(".links summary")
+    assert [text.split()[-1] for text in page.tab.texts(".links tbody th")] == [
+        "absent",
+        "uncertain",
+        "family",
+        "historical",
+    ]
+    page.click("#legend summary")
+    assert {"English", "Deutsch", "Español"} <= set(page.tab.texts(".legend thead th"))
+    assert page.tab.faint == []
+
+
 def test_on_paper_the_tables_say_what_the_links_are(page: Notes) -> None:
     assert page.tab.run("return document.querySelectorAll('.links[open]').length") == 0
     assert page.tab.driver.print_page()
@@ -348,6 +409,7 @@ def test_the_demo_is_fit_to_be_shown(
             assert text == note.note.text
         page.open(*letters)
         assert chromium.run("return document.documentElement.scrollHeight") < highest
+        assert chromium.run("return document.querySelector('.top').offsetHeight") <= 110
         assert not chromium.scrolls_sideways
         assert chromium.faint == []
         page.click(".links summary")
@@ -362,6 +424,14 @@ def test_the_demo_is_fit_to_be_shown(
         )
         assert card["bottom"] <= size[1]
         assert mention["bottom"] <= card["top"] or mention["right"] <= card["left"]
+
+
+def test_the_demo_shows_what_there_is_to_see(letters: list[LinkedNote]) -> None:
+    mentions = [mention for note in letters for mention in note.mentions]
+    said = {value for one in mentions if one.qualifiers for value in asdict(one.qualifiers).values()}
+    assert {"absent", "historical", "hypothetical", "family"} <= said
+    kinds = {attribute.kind for one in mentions for attribute in one.attributes or ()}
+    assert {"laterality", "severity", "course"} <= kinds
 
 
 def test_what_is_long_does_not_widen_a_phone(page: Notes) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from medlink.clustering.guards import COMPARED
 from medlink.language.guard_words import GuardReader
-from medlink.language.languages import language_data, languages
+from medlink.language.languages import Persons, language_data, languages
 
 guard_values, negated_words = GuardReader().values, GuardReader().negated
 
@@ -66,4 +66,4 @@ def test_every_language_has_the_same_kinds_and_values() -> None:
         assert data.acts.acts.keys() == english.acts.acts.keys()
         assert data.guards.company.keys() == {"anaesthesia"}
         assert data.articles.small_words
-        assert data.words("persons")
+        assert data.read("persons", Persons).words

@@ -9,8 +9,10 @@ import pytest
 
 from medlink.errors import InputError
 from medlink.language.languages import Language, language_data
-from medlink.language.lexicon import shorthand
+from medlink.language.lexicon import organs, shorthand
+from medlink.language.lexicon.organs import ORGANS, Organs
 from medlink.language.lexicon.shorthand import Shorthand
+from medlink.language.text import Inflector
 
 
 def test_the_likeliest_meaning_of_capitals_only() -> None:
@@ -28,27 +30,31 @@ def test_the_likeliest_meaning_of_capitals_only() -> None:
         ("en", "He was afebrile and icteric.", [("afebrile", "fever"), ("icteric", "jaundice")]),
         ("es", "Paciente afebril.", [("afebril", "fiebre")]),
         ("fr", "Hypertonie", []),
+        # names and nouns have their capital, German adjectives no ending
+        ("de", "wegen Fieber", []),
+        ("de", "M. Wegener", [("Wegener", "Granulomatose mit Polyangiitis")]),
+        ("en", "lying down", []),
     ],
 )
 def test_laconic_words(language: str, text: str, wanted: list[tuple[str, str]]) -> None:
-    assert [(text[start:end], one.long) for start, end, one in Shorthand(language).laconic(text)] == wanted
+    assert [(text[start:end], one.long) for start, end, one, _ in Shorthand(language).laconic(text)] == wanted
 
 
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_the_tables(language: str) -> None:
     path = Path(str(resources.files("medlink"))) / f"resources/language/{language}/laconic.tsv"
     rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
-    assert rows[0][:4] == ["word", "long", "english", "weight"]
-    assert len(rows) > 900
-    words = [row[0] for row in rows[1:]]
-    assert len(set(words)) == len(words)
-    assert all(0.5 <= float(row[3]) <= 1 and row[0] != row[1] for row in rows[1:])
+    assert rows[0] == ["word", "organ", "long", "english", "weight", "note"]
+    assert len(rows) > 1400
+    assert len({(row[0], row[1]) for row in rows[1:]}) == len(rows) - 1
+    assert all(0.5 <= float(row[4]) <= 1 and {row[2], row[3]} != {row[0]} for row in rows[1:])
+    assert {row[1] for row in rows[1:]} - {""} == ORGANS
 
 
-@pytest.mark.parametrize("row", ["x\ty\tz\tmuch", "x\t\tz\t.5", "x\ty\tz\t2"])
+@pytest.mark.parametrize("row", ["x\t\ty\tz\tmuch", "x\t\t\tz\t.5", "x\t\ty\tz\t2", "x\ttoe\ty\tz\t.5"])
 def test_a_bad_row(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = tmp_path / "laconic.tsv"
-    table.write_text(f"word\tlong\tenglish\tweight\na\tb\tc\t.9\n{row}\n", "utf-8")
+    table.write_text(f"word\torgan\tlong\tenglish\tweight\na\t\tb\tc\t.9\n{row}\n", "utf-8")
     monkeypatch.setattr(Language, "table", lambda self, name: table)
     shorthand._laconic.cache_clear()
     language_data("de")
@@ -56,3 +62,34 @@ def test_a_bad_row(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         shorthand._laconic("de")
     assert (caught.value.path, caught.value.line) == (str(table), 3)
     shorthand._laconic.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "word", "organ"),
+    [
+        ("de", "Abdomen: weich, kein DS, keine Resistenz", "Resistenz", "abdomen"),
+        ("de", "Abdomen weich, kein DS. Resistenz", "DS", "abdomen"),
+        ("de", "Abdomen weich. Resistenz", "Resistenz", None),
+        ("de", "Keine Stauung der Leber, Lunge frei", "Stauung", "liver"),
+        ("de", "Abdomen: weich. Labor: Resistenz", "Resistenz", None),
+        ("de", "Lunge\nkein Erguss", "Erguss", "chest"),
+        ("en", "NECK: Supple. No masses.", "masses", "neck"),
+        ("es", "Abdomen: blando. No doloroso.", "doloroso", "abdomen"),
+        ("fr", "Abdomen: masse", "masse", None),
+    ],
+)
+def test_the_organ_that_is_spoken_of(language: str, text: str, word: str, organ: str | None) -> None:
+    start = text.index(word)
+    cue = Organs(language, text, Inflector(language).tokens(text)).beside(start, start + len(word))
+    assert (None if cue is None else cue.organ) == organ
+
+
+def test_a_bad_row_of_the_organs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = tmp_path / "organs.tsv"
+    table.write_text("word\torgan\nBauch\tabdomen\nZeh\ttoe\n", "utf-8")
+    monkeypatch.setattr(Language, "table", lambda self, name: table)
+    organs._table.cache_clear()
+    with pytest.raises(InputError, match="one of the organs abdomen, back") as caught:
+        Organs("de", "", [])
+    assert (caught.value.path, caught.value.line) == (str(table), 3)
+    organs._table.cache_clear()

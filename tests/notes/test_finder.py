@@ -64,6 +64,12 @@ def test_a_word_that_leaves_something_out(folder: Path) -> None:
     assert found(folder, "Bekannte Hypertonie.", "de") == [("Hypertonie", "X:1", "arterielle Hypertonie")]
 
 
+def test_a_word_that_leaves_out_the_organ_that_is_spoken_of(folder: Path) -> None:
+    assert found(folder, "Extremitäten: warm, keine Ödeme.", "de", threshold=0.35)[0][1] == "X:2"
+    # another part of the body is named, or a number makes a value of it
+    assert "X:2" not in {concept for _, concept, _ in found(folder, "Extremitäten: warm, Ödem der Papille.", "de")}
+
+
 def test_a_word_that_denies_a_finding(folder: Path) -> None:
     (note,) = NotePipeline(folder, language="en").link([Note("n", "She was afebrile.")])
     (one,) = note.mentions

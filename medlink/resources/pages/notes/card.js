@@ -39,12 +39,24 @@ class ConceptCard {
     this.#box.replaceChildren(
       make("button", { type: "button", class: "close plain", "aria-label": "Close the card", click: this.#close }, "✕"),
       make("p", { class: "facts" }, quoted(oneLine(mention.text)),
-        ...(mention.expanded ? ["for", quoted(oneLine(mention.expanded))] : []), badge(mention.status, STATUS[mention.status])),
+        ...(mention.expanded ? ["for", quoted(oneLine(mention.expanded))] : []), badge(mention.status, STATUS[mention.status]),
+        ...saidBadges(mention, true)),
+      ...this.#beside(mention),
       make("h2", {}, best ? make("bdi", {}, visible(best.preferred_name)) : UNDECIDED[mention.status].title),
       ...(best ? this.#concept(best, language) : [make("p", {}, UNDECIDED[mention.status].text)]),
       ...this.#others(mention.candidates.filter((one) => one !== best), language, best),
     );
     this.#box.scrollTop = 0;
+  }
+
+  // What stands around the mention: its attributes, and the section that it is in.
+  #beside(mention) {
+    const chips = mention.attributes.map((one) => make(
+      "li", { title: visible([one.name, one.concept_id].filter(Boolean).join(" · ")) || undefined },
+      make("bdi", {}, visible(oneLine(one.text))), " ", make("span", { class: "faint" }, one.kind),
+    ));
+    const section = mention.section ? [make("p", { class: "section faint" }, `section: ${sectionName(mention.section)}`)] : [];
+    return [...(chips.length ? [make("ul", { class: "attributes", "aria-label": "Attributes" }, ...chips)] : []), ...section];
   }
 
   // What is said of one candidate and its concept.

@@ -2,6 +2,12 @@
 
 // an ambiguous mention is a name of several concepts, of which none is said to be meant
 const STATUS = { linked: "linked", ambiguous: "ambiguous", nil: "NIL" };
+// what a note says of a finding, and the sign for it: colours are not all that tells them apart
+const SAID = {
+  present: "present", absent: "absent", uncertain: "uncertain", historical: "historical", hypothetical: "hypothetical",
+  family: "of the family", other: "of another person",
+};
+const SIGNS = { absent: "−", uncertain: "?", historical: "«", hypothetical: "»", family: "F", other: "O" };
 const LANGUAGES = new Intl.DisplayNames("en", { type: "language", fallback: "none" });
 
 function languageName(tag) {
@@ -22,6 +28,17 @@ function linkedTo(mention) {
   return mention.status === "linked" ? mention.candidates[0] : null;
 }
 
+// Whether a mention is such a finding; one of which nothing else is said is present.
+function says(mention, value) {
+  return mention.said !== null && (value === "present" ? !mention.said.length : mention.said.includes(value));
+}
+
+// What the note says of a mention, as badges; nothing where it was not read.
+function saidBadges(mention, usual) {
+  const said = mention.said === null ? [] : mention.said.length || !usual ? mention.said : ["present"];
+  return said.map((value) => badge(`says-${value}`, SIGNS[value] ? `${SIGNS[value]} ${SAID[value]}` : SAID[value]));
+}
+
 function oneLine(text) {
   return text.split(/\s+/).join(" ");
 }
@@ -37,9 +54,9 @@ function counts(mentions) {
 
 // choose is called with a mention when the reader picks it, and whether with the keyboard.
 function drawNote(note, choose) {
-  const mentions = note.parts.filter((part) => typeof part !== "string");
+  const mentions = note.parts.filter((part) => part.candidates);
   const text = make("div", { class: "text", lang: note.language || undefined, dir: "auto" });
-  for (const part of note.parts) text.append(typeof part === "string" ? noteText(part) : drawMention(part, choose));
+  for (const part of note.parts) text.append(draw(part, choose));
   const table = mentions.length
     ? [make("details", { class: "links" }, make("summary", {}, "All links as a table"), drawTable(mentions, note.language))]
     : [];
@@ -53,11 +70,27 @@ function drawNote(note, choose) {
   );
 }
 
+// A part of a note: plain text, a heading, or a mention.
+function draw(part, choose) {
+  if (typeof part === "string") return noteText(part);
+  if (part.candidates) return drawMention(part, choose);
+  const title = part.section ? `section: ${sectionName(part.section)}` : undefined;
+  return make("span", { class: "heading", title }, noteText(part.heading));
+}
+
+function sectionName(kind) {
+  return kind.replaceAll("_", " ");
+}
+
 function drawMention(mention, choose) {
   const best = linkedTo(mention);
-  const title = best ? `${best.preferred_name} · ${best.score.toFixed(2)}` : STATUS[mention.status];
+  const said = mention.said ?? [];
+  const title = [
+    best ? `${best.preferred_name} · ${best.score.toFixed(2)}` : STATUS[mention.status], ...said.map((one) => SAID[one]),
+  ].join(" · ");
   mention.element = make("span", {
-    class: `mention ${mention.status}`, role: "button", tabindex: "0", title: visible(title),
+    class: ["mention", mention.status, ...said.map((one) => `says-${one}`)].join(" "), "data-signs": said.map((one) => SIGNS[one]).join("") || undefined,
+    role: "button", tabindex: "0", title: visible(title),
     "aria-expanded": "false", "aria-controls": "card",
     click: () => choose(mention, false),
     keydown: (event) => {
@@ -74,7 +107,8 @@ function drawTable(mentions, language) {
     const best = linkedTo(mention);
     return make(
       "tr", {},
-      make("th", { scope: "row", lang: language || undefined }, make("bdi", {}, visible(oneLine(mention.text)))),
+      make("th", { scope: "row", lang: language || undefined }, make("bdi", {}, visible(oneLine(mention.text))),
+        ...saidBadges(mention, false).flatMap((one) => [" ", one])),
       make("td", {}, ...(best
         ? [make("bdi", {}, visible(best.preferred_name)), " ", make("code", {}, visible(best.concept_id))]
         : [badge(mention.status, STATUS[mention.status])])),

@@ -32,8 +32,8 @@ function close() {
 }
 
 function fits(mention) {
-  const status = new FormData(byId("filter")).get("status");
-  return status === "all" || mention.status === status;
+  const { status, said = "all" } = Object.fromEntries(new FormData(byId("filter")));
+  return (status === "all" || mention.status === status) && (said === "all" || says(mention, said));
 }
 
 function step(by) {
@@ -57,8 +57,9 @@ function applyFilter() {
 for (const row of data.notes) {
   const note = record(data.fields.note, row);
   note.parts = note.parts.map((part) => {
-    if (typeof part === "string") return part;
+    if (!Array.isArray(part)) return part;
     const mention = { ...record(data.fields.mention, part), language: note.language };
+    mention.attributes = mention.attributes.map((one) => record(data.fields.attribute, one));
     mention.candidates = mention.candidates.map((one) => record(data.fields.candidate, one));
     all.push(mention);
     return mention;
@@ -66,19 +67,26 @@ for (const row of data.notes) {
   byId("notes").append(drawNote(note, choose));
 }
 
-byId("summary").textContent = `${count(data.notes.length, "note", "notes")} · ${counts(all)}`;
-for (const [status, word] of Object.entries({ all: "all", ...STATUS })) {
-  const number = status === "all" ? all.length : all.filter((mention) => mention.status === status).length;
-  byId("filter").append(make(
-    "label", { class: "chip" },
-    make("input", {
-      type: "radio", name: "status", value: status, checked: status === "all", disabled: status !== "all" && !number,
-      change: applyFilter,
-    }),
-    make("span", { class: status === "all" ? "" : `mention ${status}` }, word),
-    make("span", { class: "number" }, number.toLocaleString("en")),
-  ));
+// A row of buttons of which one is chosen; of each mention is told which of them it fits.
+function chips(name, words, fitting) {
+  return make("div", { class: "chips", role: "radiogroup" }, ...Object.entries(words).map(([value, word]) => {
+    const number = value === "all" ? all.length : all.filter((mention) => fitting(mention, value)).length;
+    return make(
+      "label", { class: "chip" },
+      make("input", {
+        type: "radio", name, value, checked: value === "all", disabled: value !== "all" && !number, change: applyFilter,
+      }),
+      make("span", { class: value === "all" ? "" : `mention ${value in SAID ? "says-" : ""}${value}`, "data-signs": SIGNS[value] }, word),
+      make("span", { class: "number" }, number.toLocaleString("en")),
+    );
+  }));
 }
+
+byId("summary").textContent = `${count(data.notes.length, "note", "notes")} · ${counts(all)}`;
+byId("filter").append(chips("status", { all: "all", ...STATUS }, (mention, status) => mention.status === status));
+const heard = Object.entries(SAID).filter(([value]) => all.some((mention) => says(mention, value)));
+if (heard.length) byId("filter").append(chips("said", { all: "all", ...Object.fromEntries(heard) }, says));
+else byId("legend").hidden = true;
 byId("filter").addEventListener("submit", (event) => event.preventDefault());
 
 document.addEventListener("keydown", (event) => {

@@ -1,0 +1,128 @@
+"""Which organ a line of a note speaks of: *Abdomen: weich, kein DS* says of the belly what *DS* leaves out."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from medlink.errors import InputError
+from medlink.language.cues.tables import rows
+from medlink.language.languages import language_data
+from medlink.language.tags import base
+from medlink.language.text import Inflector, Token, is_inflection
+
+ORGANS = frozenset((
+    "head", "brain", "eye", "ear", "nose", "throat", "neck", "thyroid", "chest", "heart", "coronary", "breast",
+    "abdomen", "liver", "urinary", "male", "female", "rectum", "back", "limb", "joint", "skin", "lymph", "vessel",
+    "neuro", "psych", "blood", "general",
+))  # fmt: skip
+"""Organs and systems that a table may name."""
+MOST = 3  # words of the longest expression
+# What ends a sentence: a dot, question mark or semicolon with a blank behind it, or an empty line.
+_ENDS = re.compile(r"[.!?;]\s|\n\s*\n")
+_CLAUSE = re.compile(r"[,;:.!?\n]")
+# Some words and a colon, or a line of a few words, begin what is said of them.
+_LABEL = re.compile(r"(?:^|[.;,(\-•*])[^\S\n]*([^\n.:;,]{1,48}?)[^\S\n]*:", re.MULTILINE)
+_HEADING = re.compile(r"^[^\S\n]*([^\n.:;,]{1,40})$", re.MULTILINE)
+_BARE = ("de",)  # languages whose adjectives have no ending where they say something of a noun with a verb
+_REACH = 500  # characters that a label speaks of, at most
+
+
+class Cue(NamedTuple):
+    """A word of a text, by its characters, that says which organ is spoken of; ``near`` in one sentence with it."""
+
+    start: int
+    end: int
+    organ: str
+    near: bool = True
+
+
+class Organs:
+    """The organs that a text of one language speaks of, by its words in their inflected form.
+
+    >>> text = "Abdomen: weich, kein DS. Lunge: kein DS"
+    >>> organs = Organs("de", text, Inflector("de").tokens(text))
+    >>> organs.beside(21, 23).organ, organs.beside(37, 39).organ
+    ('abdomen', 'chest')
+    """
+
+    def __init__(self, language: str, text: str, tokens: Sequence[Token]) -> None:
+        self._text = text
+        self._cues = _cues(text, tokens, _table(base(language)), language)
+        self._starts = [cue.start for cue in self._cues]
+        self._ends = [found.start() for found in _ENDS.finditer(text)]
+        labels = [(found.span(1), self._within(*found.span(1))) for found in _LABEL.finditer(text)]
+        headings = [(found.span(1), self._within(*found.span(1))) for found in _HEADING.finditer(text)]
+        self._labels = sorted([*labels, *(one for one in headings if one[1])], key=lambda label: label[0])
+        self._begin = [span[0] for span, _ in self._labels]
+
+    def beside(self, start: int, end: int) -> Cue | None:
+        """What says of which organ a stretch of characters speaks: a word of its clause, its sentence, its label."""
+        at = bisect_left(self._starts, start)
+        before = self._cues[at - 1] if at else None
+        while at < len(self._cues) and self._cues[at].start < end:
+            at += 1
+        behind = self._cues[at] if at < len(self._cues) else None
+        if behind is not None and not _CLAUSE.search(self._text, end, behind.start):
+            return behind
+        if before is not None and self._sentence(before.start) == self._sentence(start):
+            return before
+        label = bisect_right(self._begin, start) - 1
+        if label < 0 or start - self._labels[label][0][1] > _REACH:
+            return None
+        cue = self._labels[label][1]
+        return cue and cue._replace(near=False)
+
+    def _sentence(self, at: int) -> int:
+        return bisect_left(self._ends, at)
+
+    def _within(self, start: int, end: int) -> Cue | None:
+        """The organ that a label names last."""
+        at = bisect_left(self._starts, end) - 1
+        return self._cues[at] if at >= 0 and self._cues[at].start >= start else None
+
+
+def _cues(text: str, tokens: Sequence[Token], table: Mapping[str, list[tuple[str, str]]], language: str) -> list[Cue]:
+    found, at = list[Cue](), 0
+    while at < len(tokens):
+        for count in range(min(MOST, len(tokens) - at), 0, -1):
+            start, end = tokens[at].start, tokens[at + count - 1].end
+            key = " ".join(token.text for token in tokens[at : at + count])
+            organ = next((organ for word, organ in table.get(key, ()) if says(text[start:end], word, language)), None)
+            if organ is not None:
+                found.append(Cue(start, end, organ))
+                at += count - 1
+                break
+        at += 1
+    return found
+
+
+def says(written: str, word: str, language: str) -> bool:
+    """Whether words of a text are those of a table: an abbreviation in its capitals, a noun or name with its first.
+
+    >>> says("DS", "DS", "de"), says("ds", "DS", "de"), says("wegen", "Wegen", "de"), says("Ödeme", "Ödem", "de")
+    (True, False, False, True)
+    """
+    if word.isupper() and len(word) > 1:
+        return written.isupper()
+    if word[0].isupper():
+        return not written[0].islower() and is_inflection(written, word, language)
+    # "Pupillen eng" says of the pupils what "enge Verhältnisse" does not
+    predicate = base(language) in _BARE and " " not in word
+    return written.casefold() == word.casefold() if predicate else is_inflection(written, word, language)
+
+
+@cache
+def _table(language: str) -> dict[str, list[tuple[str, str]]]:
+    """Words and their organs by the inflected form of the word."""
+    path = language_data(language).table("organs")
+    inflector, found = Inflector(language), dict[str, list[tuple[str, str]]]()
+    for line, row in rows(path, ("word", "organ")) if path else ():
+        if not row["word"] or row["organ"] not in ORGANS:
+            message = f"a word and one of the organs {', '.join(sorted(ORGANS))} are expected"
+            raise InputError(message, path=path, line=line, remedy="mend the row as docs/lexicon.md says")
+        found.setdefault(inflector.form(row["word"]), []).append((row["word"], row["organ"]))
+    return found
