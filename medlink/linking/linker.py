@@ -115,7 +115,8 @@ class Linker:
         options = self.options if k is None else self.options.replace(k=k)
         k = options.k
         if contexts is not None and len(contexts) != len(mentions):
-            raise ConfigError(f"{len(contexts)} contexts for {len(mentions)} mentions")
+            message = f"{len(contexts)} contexts for {len(mentions)} mentions"
+            raise ConfigError(message, remedy="give one context for each mention, or none at all")
         if isinstance(mentions, str):
             raise ConfigError("a list of mentions is expected, not one string", remedy="give [text]")
         for at, mention in enumerate(mentions):

@@ -131,7 +131,8 @@ class NotePipeline:
             if note.problem is not None:
                 raise InputError(note.problem, remedy=note.remedy)
             if len(note.text) > MAX_LENGTH:
-                raise InputError(f"{len(note.text):,} characters, {MAX_LENGTH:,} at most")
+                message = f"{len(note.text):,} characters, {MAX_LENGTH:,} at most"
+                raise InputError(message, remedy="divide the note")
             language = self._languages.of(note)
             self._reader(language)
         except MedlinkError as error:
