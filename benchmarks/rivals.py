@@ -98,7 +98,7 @@ class Rival:
             RivalError: it is not installed, ends with an error or too late, or answers what is no answer.
         """
         if not (self._home / "bin/python").exists():
-            raise RivalError(f"there is no {self._home}: sh benchmarks/peers/install.sh {self._home.parent}")
+            raise RivalError("it is not installed; benchmarks/peers/install.sh does it")
         self.built()
         asked = "".join(json.dumps({"id": text.name, "text": text.text}) + "\n" for text in texts)
         language = texts[0].language
@@ -131,7 +131,8 @@ class Rival:
             except subprocess.TimeoutExpired as error:
                 raise RivalError(f"it was not ready in {self._limit:.0f} s") from error
             except subprocess.CalledProcessError as error:
-                raise RivalError(f"it ended with code {error.returncode}; see {errors}") from error
+                where = errors.relative_to(self._home.parent)
+                raise RivalError(f"it ended with code {error.returncode}; see {where} beside it") from error
         return done.stdout
 
 

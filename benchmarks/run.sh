@@ -38,6 +38,7 @@ if wanted finding; then
   sh benchmarks/peers/install.sh "$MEDLINK_PEERS" || echo "not every rival could be installed" >&2
 fi
 report finding finding.py --work "$work/finding"
+report learned learned.py --work "$work/learned"
 report faults faults.py --points "${POINTS:-full}"
 
 if wanted lexicon && [ ! -e "$names" ]; then

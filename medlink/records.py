@@ -182,8 +182,8 @@ class Candidate:
     """One concept offered for a mention.
 
     ``score`` lies in [0, 1], higher is better; ``name`` is the dictionary name that matched best and
-    ``route`` how it was found: ``exact``, ``inflected``, ``words`` or ``dense``. ``same_as`` are the ids under which
-    other sources have the same concept, where they have that name as well.
+    ``route`` how it was found: ``exact``, ``inflected``, ``words``, ``dense`` or ``learned``. ``same_as`` are the ids
+    under which other sources have the same concept, where they have that name as well.
     """
 
     concept_id: str

@@ -35,6 +35,9 @@ from medlink.kb.readers.rf2 import read_rf2
 from medlink.kb.readers.rrf import read_rrf
 from medlink.kb.readers.scispacy import read_scispacy
 from medlink.kb.readers.table import read_table
+from medlink.language.text import exact_words
+from medlink.notes.gold import read_gold
+from medlink.notes.learned import Forms, decided, read_learned
 from medlink.notes.reading import read_notes
 from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType
 from medlink.training.biolord.multilingual_data import read_alignments
@@ -314,6 +317,87 @@ def test_notes(data: bytes) -> None:
 @given(wrong_json(json.loads(NOTES.splitlines()[0])))
 def test_notes_of_wrong_types(data: Any) -> None:
     check_notes(NOTES + json.dumps(data).encode() + b"\n")
+
+
+def check_gold(name: str, data: bytes, share: float, is_other: re.Pattern[str]) -> None:
+    """Every line is an annotation, bad, or of a kind that has no mention."""
+    problems = Problems(share)
+    with in_time() as folder:
+        (folder / name).write_bytes(data)
+        (folder / "n.txt").write_bytes("Fieber, Öl".encode())
+        try:
+            notes = list(read_gold(folder / name, problems))
+        except MedlinkError:
+            return
+    texts = [text_of(line, first=not at) for at, line in enumerate(lines_of(data))]
+    others = sum(text is not None and (not text.strip() or is_other.match(text) is not None) for text in texts)
+    assert sum(len(note.annotations) for note in notes) + problems.bad.total() == len(texts) - others
+
+
+BRAT = "T1\tX 0 6\tFieber\nN1\tReference T1 X:1\tf\nT2\tX 8 10\tÖl\n#1\tAnnotatorNotes T2\tX:2\nA1\tN T1\n".encode()
+PUBTATOR = "1|t|Fieber, Öl\n1|a|\n1\t0\t6\tFieber\tD\tX:1\n1\t8\t10\tÖl\tD\tX:2|X:3\n1\tCID\tX:1\tX:2\n\n".encode() * 2
+LINKS = b"".join(
+    json.dumps({"note": str(n), "text": f"a {n}", "language": "de", "concept_id": "X:1", "section": None}).encode()
+    + b"\n"
+    for n in range(9)
+)
+LEARNED = b"".join(
+    json.dumps(line).encode() + b"\n"
+    for line in (
+        {"medlink": "learned mentions", "version": 1, "kb": "k", "sources": {"X": ""}, "notes": 3, "least_seen": 2}
+        | {"least_share": 0.5},
+        *({"mention": f"a {n}", "language": "de", "notes": 2, "seen": {"": {"X:1": n}}} for n in range(1, 9)),
+    )
+)
+
+
+@tried(IN_ALL)
+@given(damaged(BRAT), SHARES)
+def test_brat(data: bytes, share: float) -> None:
+    check_gold("n.ann", data, share, re.compile(r"[AMRE*#]|N\S*\t\S+ (\S+) (\S+)(\t.*)?$"))
+
+
+@tried(IN_ALL)
+@given(damaged(PUBTATOR), SHARES)
+def test_pubtator(data: bytes, share: float) -> None:
+    check_gold("n.pubtator", data, share, re.compile(r"[^|\t]+\|[ta]\||[^\t]*(\t[^\t]*){3}$"))
+
+
+@tried(IN_ALL)
+@given(damaged(LINKS), SHARES)
+def test_links(data: bytes, share: float) -> None:
+    check_gold("n.jsonl", data, share, re.compile("(?!)"))
+
+
+@tried(IN_ALL)
+@given(wrong_json(json.loads(LINKS.splitlines()[0])))
+def test_links_of_wrong_types(data: Any) -> None:
+    check_gold("n.jsonl", LINKS + json.dumps(data).encode() + b"\n", 1, re.compile("(?!)"))
+
+
+def check_learned(data: bytes) -> None:
+    with in_time() as folder:
+        (folder / "h.jsonl").write_bytes(data)
+        try:
+            _, entries = read_learned(folder / "h.jsonl")
+        except MedlinkError:
+            return
+    assert len(entries) + 1 == sum((text_of(line) or "").strip() != "" for line in lines_of(data))
+    for entry in entries.values():
+        decided(entry.everywhere, 0.5)
+    list(Forms({mention for mention, _ in entries}).places("a 1", exact_words("a 1", "de")))
+
+
+@tried(IN_ALL)
+@given(damaged(LEARNED))
+def test_learned_mentions(data: bytes) -> None:
+    check_learned(data)
+
+
+@tried(IN_ALL)
+@given(wrong_json([json.loads(line) for line in LEARNED.splitlines()]))
+def test_learned_mentions_of_wrong_types(data: Any) -> None:
+    check_learned("".join(f"{json.dumps(line)}\n" for line in (data if isinstance(data, list) else [data])).encode())
 
 
 @tried(IN_ALL // 5)

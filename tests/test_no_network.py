@@ -76,6 +76,7 @@ COMMANDS = [
     "index info house",
     "index verify house",
     "link house notes -o links.jsonl",
+    "learn house links.jsonl -o learned.jsonl",
     "cluster terms.txt --bundle house --report page.html -o clusters.tsv",
     "lexicon show Fieber",
     "lexicon info",

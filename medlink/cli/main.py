@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("medlink.cli.evaluate", "Measure encoders and clusterings by published protocols."),
     "index": ("medlink.cli.index", "Build the index of a bundle, add to it, or describe it."),
     "kb": ("medlink.cli.kb", "Build a knowledge base from release files, search it, show a concept."),
+    "learn": ("medlink.cli.learn", "Learn from annotated notes what their mentions are."),
     "lexicon": ("medlink.cli.lexicon", "Show what medlink knows of the words of clinicians."),
     "link": ("medlink.cli.link", "Link the notes of files, folders or standard input."),
     "train": ("medlink.cli.train", "Train an encoder on the names of a knowledge base."),

@@ -106,7 +106,7 @@ class TermClusterer:
             ConfigError: ``terms`` is one string.
         """
         if isinstance(terms, str):
-            raise ConfigError("a list of terms is expected, not one string")
+            raise ConfigError("a list of terms is expected, not one string", remedy="give [text]")
         table = (terms if isinstance(terms, Terms) else Terms.of((text, 1, "", "") for text in terms)).ordered()
         forms = find_forms(table, lambda done: self._progress("forms", done, len(table)))
         texts = [table.texts[int(row)] for row in forms.row]

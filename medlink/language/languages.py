@@ -33,6 +33,7 @@ REFERENCE = "en"
 SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "language"
 """The folder of the languages that medlink ships, and of what is true of all."""
 _Patterns = dict[str, re.Pattern[str]]
+_AN_ENTRY = 'write the file as {"FIELD": {"value": VALUE, "source": "where it is from"}}'
 
 
 def any_of(patterns: Iterable[re.Pattern[str]]) -> re.Pattern[str]:
@@ -173,13 +174,15 @@ class Language:
         try:
             raw = read_json(path)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"cannot be read: {error}", path=path) from None
+            remedy = "mend the file, which is JSON in UTF-8, or take it away"
+            raise ConfigError(f"cannot be read: {error}", path=path, remedy=remedy) from None
         if not isinstance(raw, dict):
-            raise ConfigError("a JSON object expected", path=path)
+            raise ConfigError("a JSON object expected", path=path, remedy=_AN_ENTRY)
         fields = {}
         for field, entry in raw.items():
             if not isinstance(entry, dict) or entry.keys() != {"value", "source"} or not entry["source"]:
-                raise ConfigError(f"{field}: an object with 'value' and 'source' expected, and no more", path=path)
+                message = f"{field}: an object with 'value' and 'source' expected, and no more"
+                raise ConfigError(message, path=path, remedy=_AN_ENTRY)
             fields[field] = entry["value"]
         if model is GuardRules:
             kinds = [field for field in fields if field not in model.model_fields]
@@ -189,7 +192,8 @@ class Language:
         except ValidationError as error:
             first = error.errors()[0]
             field = ".".join(str(part) for part in first["loc"]).removeprefix("kinds.")
-            message, remedy = f"{field}: {first['msg'].removeprefix('Value error, ')}", None
+            message = f"{field}: {first['msg'].removeprefix('Value error, ')}"
+            remedy = f"write {field} as in {SHIPPED / REFERENCE / path.name}"
             if first["type"] == "extra_forbidden":
                 message, remedy = f"unknown field {field!r}", f"one of {', '.join(model.model_fields)}"
             raise ConfigError(message, path=path, remedy=remedy) from None
@@ -297,12 +301,21 @@ def _found(further: str) -> dict[str, Language]:
     found: dict[str, Language] = {}
     for folder in (SHIPPED, *(Path(path) for path in further.split(os.pathsep) if path)):
         if not folder.is_dir():
-            raise ConfigError(f"{VARIABLE} lists this folder, which is not there", path=folder)
+            message, remedy = (
+                f"{VARIABLE} lists this folder, which is not there",
+                "name the folder above that of the tag",
+            )
+            raise ConfigError(message, path=folder, remedy=remedy)
         for path in sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] not in "._"):
             if language_tag(path.name) != path.name or "-" in path.name:
-                raise ConfigError("a folder of a language is named by its tag, such as fr", path=path)
+                message, remedy = (
+                    "a folder of a language is named by its tag, such as fr",
+                    "name it so, or move it away",
+                )
+                raise ConfigError(message, path=path, remedy=remedy)
             if path.name in found:
-                raise ConfigError(f"there is another folder of {path.name}", path=path)
+                remedy = f"keep one of the two; the other is {found[path.name]._folder}"
+                raise ConfigError(f"there is another folder of {path.name}", path=path, remedy=remedy)
             found[path.name] = Language(path.name, path)
     return dict(sorted(found.items()))
 

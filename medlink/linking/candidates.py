@@ -16,9 +16,10 @@ from medlink.index.said import Slots
 from medlink.language.text import Inflector, normalise
 from medlink.models import Encoder
 
-ROUTES = ("exact", "inflected", "words", "dense")
-"""How a name was found, in the order in which the routes are told apart: the first that found it is named."""
-EXACT, INFLECTED, WORDS, DENSE = range(len(ROUTES))
+ROUTES = ("exact", "inflected", "words", "dense", "learned")
+"""How a name was found, in the order in which the routes are told apart: the first that found it is named. What was
+taught is found by no name."""
+EXACT, INFLECTED, WORDS, DENSE, LEARNED = range(len(ROUTES))
 WIDTH = 24
 """Names that the words and the dense route bring each, at least."""
 

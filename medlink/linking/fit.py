@@ -77,7 +77,7 @@ def tabulate(bundle: Bundle, examples: Sequence[Example], weight: float = 1.0) -
 def join_tables(parts: Sequence[Table]) -> Table:
     """Several tables as one; examples are numbered on."""
     if not parts:
-        raise ConfigError("no training mentions")
+        raise ConfigError("no training mentions", remedy="give mentions whose concept is in the bundle")
     example, shift = [], 0
     for part in parts:
         _, numbers = np.unique(part.example, return_inverse=True)

@@ -18,13 +18,14 @@ import numpy as np
 from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.linking.calibration import Calibration
-from medlink.linking.candidates import INFLECTED, ROUTES, WIDTH, Asked
+from medlink.linking.candidates import INFLECTED, LEARNED, ROUTES, WIDTH, Asked
 from medlink.linking.decision import Decision, Holder, SharedNames, Shares
 from medlink.linking.join import Join, default_join
 from medlink.linking.measures import gather
 from medlink.linking.mention import Mention
 from medlink.linking.options import LinkOptions, known_tag
 from medlink.linking.ranking import Ranked, Ranker, best_names
+from medlink.linking.taught import TaughtConcepts
 from medlink.records import Candidate, Link, Status
 
 _BATCH = 256
@@ -34,8 +35,8 @@ OF_ANOTHER_KIND = 0.25
 and development sets that were linked, 2 were right (ECG was linked to an abnormal ECG)."""
 _SHOWN = 65_536  # concepts whose id, preferred name and types are kept, for each language
 
-# A mention as it is linked, and the context where the ranker looks at it.
-_Key = tuple[str, str | None, str | None]
+# A mention as it is linked, the context where the ranker looks at it, and the concept that it is known to be.
+_Key = tuple[str, str | None, str | None, str | None]
 # A distinct list of candidates: number of the distinct mention, language, how concepts share the score, and what score
 # the text gives to the best.
 _Wanted = tuple[int, str | None, Shares, float | None]
@@ -82,6 +83,7 @@ class Linker:
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.kb, self.index = self.bundle.kb, self.bundle.index
         self.selection = self.index.select(self.options.filter)
+        self._taught = TaughtConcepts(self.bundle, self.selection)
         self._remembered: dict[bytes, list[Ranked]] = {}
         self._shown: dict[str | None, dict[float, _Shown]] = {}
         fitted = self.bundle.manifest["calibration"]
@@ -113,7 +115,8 @@ class Linker:
         options = self.options if k is None else self.options.replace(k=k)
         k = options.k
         if contexts is not None and len(contexts) != len(mentions):
-            raise ConfigError(f"{len(contexts)} contexts for {len(mentions)} mentions")
+            message = f"{len(contexts)} contexts for {len(mentions)} mentions"
+            raise ConfigError(message, remedy="give one context for each mention, or none at all")
         if isinstance(mentions, str):
             raise ConfigError("a list of mentions is expected, not one string", remedy="give [text]")
         for at, mention in enumerate(mentions):
@@ -122,13 +125,13 @@ class Linker:
                 raise ConfigError(f"mentions[{at}] is of type {type(text).__name__}, a text or a Mention expected")
         asked = [self._asked(mention) for mention in mentions]
         around = contexts if contexts is not None and self.ranker.uses_context else [None] * len(asked)
-        keys: list[_Key] = [(m.text, m.language, context) for m, context in zip(asked, around, strict=True)]
+        keys: list[_Key] = [(m.text, m.language, context, m.taught) for m, context in zip(asked, around, strict=True)]
         distinct = dict(zip(keys, asked, strict=True))
         numbers = {key: i for i, key in enumerate(distinct)}
         ranked = self._ranked(distinct, self._width(options.k))
         shares = self.decision.shares(asked, contexts, [ranked[numbers[key]] for key in keys])
         # Mentions of one key differ in their candidates only where their contexts share out the score differently.
-        likely = [mention.likely if isinstance(mention, Mention) else None for mention in mentions]
+        likely = [_likely(mention, ranked[numbers[key]]) for mention, key in zip(mentions, keys, strict=True)]
         columns = zip(keys, shares, likely, strict=True)
         wanted: list[_Wanted] = [(numbers[key], key[1], share, judged) for key, share, judged in columns]
         named = self._candidates({which: _ordered(ranked[which[0]], which[2], options.k) for which in wanted})
@@ -145,14 +148,15 @@ class Linker:
         remembered for :meth:`link`. ``None`` where there is no candidate.
         """
         asked = [self._asked(mention) for mention in mentions]
-        distinct: dict[_Key, Mention] = {(mention.text, mention.language, None): mention for mention in asked}
+        keys: list[_Key] = [(mention.text, mention.language, None, mention.taught) for mention in asked]
+        distinct = dict(zip(keys, asked, strict=True))
         firsts = [ranked[0] if ranked else None for ranked in self._ranked(distinct, self._width(self.options.k))]
         known = [one for one in firsts if one is not None]
         languages = [key[1] for key, one in zip(distinct, firsts, strict=True) if one is not None]
         ids = self.index.concept_ids(np.array([one.concept for one in known]))
         scored = iter(zip(known, self._scores(known, languages), ids, strict=True))
         found = {key: None if one is None else Best(*next(scored)) for key, one in zip(distinct, firsts, strict=True)}
-        return [found[mention.text, mention.language, None] for mention in asked]
+        return [found[key] for key in keys]
 
     @staticmethod
     def _width(k: int) -> int:
@@ -174,7 +178,7 @@ class Linker:
         text, language = mention.text.strip(), known_tag(mention.language) or self.options.language
         if mention.expanded:
             return Mention(mention.expanded.strip(), language)
-        return Mention(text, language, found=mention.found if text == mention.text else None)
+        return Mention(text, language, found=mention.found if text == mention.text else None, taught=mention.taught)
 
     def _ranked(self, distinct: dict[_Key, Mention], width: int) -> list[list[Ranked]]:
         """Concepts of distinct mentions; those met lately are remembered.
@@ -183,14 +187,14 @@ class Linker:
         """
         digests = [
             hashlib.blake2b(f"{width} {language} {text}\0{context or ''}".encode("utf-8", "surrogatepass")).digest()
-            for text, language, context in distinct
+            for text, language, context, _ in distinct
         ]
         found = {digest: self._remembered[digest] for digest in digests if digest in self._remembered}
         new = [(digest, key) for digest, key in zip(digests, distinct, strict=True) if digest not in found]
         for start in range(0, len(new), _BATCH):
             batch, keys = zip(*new[start : start + _BATCH], strict=True)
             mentions = [distinct[key] for key in keys]
-            texts, languages, contexts = map(list, zip(*keys, strict=True))
+            texts, languages, contexts, _ = map(list, zip(*keys, strict=True))
             known = [None if mention.found is None else mention.found.rows for mention in mentions]
             evidence = gather(Asked(self.index, self.bundle.encoder, texts, languages, self.selection, width, known))
             rank = self.ranker.rank(mentions, None if None in contexts else contexts, evidence)
@@ -199,7 +203,10 @@ class Linker:
             self._remembered.update(zip(batch, ranked, strict=True))
         while len(self._remembered) > _REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
-        return [found[digest] for digest in digests]
+        return [
+            found[digest] if taught is None else self._taught.first(found[digest], taught, language)
+            for digest, (_, language, _, taught) in zip(digests, distinct, strict=True)
+        ]
 
     def _candidates(self, ordered: dict[_Wanted, list[Ranked]]) -> dict[_Wanted, tuple[tuple[Candidate, ...], Status]]:
         """Candidates with their scores and names, and what is decided about them, of all wanted lists at once."""
@@ -226,6 +233,8 @@ class Linker:
                     factor = which[3] / max(plain, 1e-9)
                 score = plain * factor
                 best = best or score
+                if one.route == LEARNED:
+                    factor = 1.0 - score  # what is left for the others
                 # what ranks lower is never the likelier link, however many concepts share the best name
                 ceiling = min(score * share, ceiling)
                 label, route = text if preferred is None else preferred, ROUTES[one.route]
@@ -250,6 +259,13 @@ class Linker:
             for concept, concept_id, types in zip(new, ids, self.index.concept_types(np.array(new)), strict=True):
                 remembered[concept] = concept_id, preferred.get(concept_id), types
         return remembered
+
+
+def _likely(mention: str | Mention, ranked: list[Ranked]) -> float | None:
+    """What score the text gives to the best candidate: none where it is of a concept that may be no candidate."""
+    if isinstance(mention, str) or (mention.taught and not (ranked and ranked[0].route == LEARNED)):
+        return None
+    return mention.likely
 
 
 def _ordered(ranked: list[Ranked], shares: Shares, k: int) -> list[Ranked]:

@@ -14,6 +14,7 @@ class Mention:
     ``expanded`` is the long form of an abbreviation where the text gives one: it is linked in place of ``text``.
     ``found`` is what :meth:`medlink.index.ConceptIndex.find` found there: ``text`` is not looked up again. ``likely``
     is how likely its best concept is right where that was judged by the text around it: the score of that concept.
+    ``taught`` is the id of the concept that it is known to be: the first candidate, unless it may be none.
     """
 
     text: str
@@ -21,3 +22,4 @@ class Mention:
     expanded: str | None = None
     found: Match | None = None
     likely: float | None = None
+    taught: str | None = None

@@ -57,12 +57,14 @@ COLUMNS = (*EVIDENCE, *CONTEXT, *RIVALS)
 @dataclass(frozen=True, slots=True)
 class Found:
     """What is known of a mention: the names that it is, where it is some, what it is short for, how likely its best
-    concept is right, and its attributes where they were read."""
+    concept is right, its attributes where they were read, and the id of the concept that was learned for it (empty:
+    it was learned to have none)."""
 
     match: Match | None = None
     expanded: str | None = None
     likely: float | None = None
     attributes: tuple[Attribute, ...] | None = None
+    taught: str | None = None
 
 
 class Shortened(NamedTuple):
@@ -202,6 +204,10 @@ class Choice:
         """The mentions among stretches that are all there are."""
         likely = [
             min(max(self.likely(row), self._floor(one)), self._ceiling(one))
+            if one.stretch.known.taught is None
+            else one.best.score
+            if one.stretch.known.taught
+            else self.least
             for one, row in zip(judged, rows(judged), strict=True)
         ]
         found = zip(judged, likely, strict=True)
@@ -252,6 +258,8 @@ def without_longer(judged: Sequence[Judged]) -> list[Judged]:
 
 def _is_better(wide: Judged, narrow: Judged) -> bool:
     """Whether of two stretches of one concept the one that holds the other is to be kept."""
+    if (wide.stretch.known.taught is None) != (narrow.stretch.known.taught is None):
+        return wide.stretch.known.taught is not None
     if wide.stretch.place == narrow.stretch.place:
         # a name is read as itself, but an abbreviation as what it is short for where that is a name too
         return (wide.is_name, wide.is_short) > (narrow.is_name, narrow.is_short)

@@ -8,7 +8,7 @@ Stretches of a note that may be mentions (:mod:`medlink.notes.names`, :mod:`medl
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -26,10 +26,12 @@ from medlink.language.lexicon.shorthand import Shorthand
 from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.linking import Linker, Mention
+from medlink.linking.candidates import LEARNED
 from medlink.notes.abbreviations import LongForms, Place
 from medlink.notes.attributes import AttributeReader, asks_for_attributes
 from medlink.notes.choice import Choice, Chosen, Found, Judged, Shortened, Stretch, shipped_choice
 from medlink.notes.coordination import members
+from medlink.notes.learned import Learned, Taught
 from medlink.notes.names import SHORT, NameFinder, Names
 from medlink.notes.options import FinderOptions
 from medlink.notes.windows import open_windows
@@ -59,6 +61,7 @@ class MentionFinder:
         choice: what decides which stretches are mentions; the weights that ship when left out.
         linker: what links them; who links the mentions anyway gives it, so that nothing is ranked twice and what is
             judged is what will be linked. One for the options when left out.
+        learned: mentions of notes that were read; what they were there they are here.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class MentionFinder:
         options: FinderOptions | None = None,
         choice: Choice | None = None,
         linker: Linker | None = None,
+        learned: Learned | None = None,
     ) -> None:
         options = options or FinderOptions()
         self._index, self._language, self._verbatim = bundle.index, language, options.verbatim
@@ -78,6 +82,7 @@ class MentionFinder:
             linker = Linker(bundle, language=language, languages=own, semantic_types=options.semantic_types)
         self._linker = linker
         self._choice, self._joins, self._or = choice, scopes(language).joins, scopes(language).either
+        self._learned = learned
         self._attributes = AttributeReader(bundle, language, self._linker)
         self._english = base(language) == "en"
         self._wanted = asks_for_attributes(self._linker.options.semantic_types)
@@ -86,7 +91,7 @@ class MentionFinder:
         """The mentions of tokenised notes, each with the long forms of the abbreviations that it explains."""
         if self._verbatim:
             pairs = zip(docs, long_forms, strict=True)
-            return [_verbatim(self._names.find(doc, explained), explained) for doc, explained in pairs]
+            return [_verbatim(self._names.find(doc, known), known, self._taught(doc, doc.text)) for doc, known in pairs]
         reader = FamilyReader(self._index.forms)  # of these notes alone: it remembers their words
         noted = [self.note(doc, explained, reader) for doc, explained in zip(docs, long_forms, strict=True)]
         told = self._told_apart(noted)
@@ -119,7 +124,9 @@ class MentionFinder:
             apart: tuple[list[Judged], list[Judged]] = [], []
             for one in note.stretches:
                 if (found := next(known)) is not None:
-                    apart[next(attribute)].append(Judged(one, found))
+                    judged, says_one = _taught(Judged(one, found)), next(attribute)
+                    if judged is not None:
+                        apart[says_one].append(judged)
             told.append(apart)
         return told
 
@@ -135,14 +142,21 @@ class MentionFinder:
                 words.setdefault((span.start, span.end), (first, stop))
         names, short = self._names.find(doc, explained), self._short(doc, text, heard)
         lacking = self._lacking(doc, text, heard, reader)
+        taught = self._taught(doc, text)
         stretches = []
         starts = doc.to_array("IDX").tolist()  # of all tokens at once
         ends = [start + length for start, length in zip(starts, doc.to_array("LENGTH").tolist(), strict=True)]
-        for place in sorted({*names, *words, *short, *lacking}):
+        for place in sorted({*names, *words, *short, *lacking, *taught}):
             start, end = starts[place[0]], ends[place[1] - 1]
             if self._names.names_a_person(text, start, end):
                 continue
             at = words[place] if place in words else heard.place(start, end)
+            if place in taught and place not in explained:
+                learned = taught[place].found(names.get(place))
+                if learned is not None:
+                    unread = text[start:end], at, heard, False, None, 0.0, place in names, self._joins
+                    stretches.append(Stretch.of(place, learned, *unread))
+                continue
             usual, ways = short.get(place), [_Way(says) for says in lacking.get(place, ())]
             is_stretch = place in names or (place in words and not self._either(text, heard, at))
             nothing = usual is not None and usual.usual.kind in _NO_MENTION
@@ -172,6 +186,9 @@ class MentionFinder:
             return []
         name = forms.names[meanings[0]]
         return [] if "(" in name or normalise(name) == normalise(written) else [name]
+
+    def _taught(self, doc: Doc, text: str) -> dict[Place, Taught]:
+        return {} if self._learned is None else self._learned.places(doc, text, self._language)
 
     def _short(self, doc: Doc, text: str, heard: Heard) -> dict[Place, Shortened]:
         """What is short for something in a note, by the tables of its language."""
@@ -224,8 +241,19 @@ class Noted(NamedTuple):
     heard: Heard
 
 
-def _verbatim(names: Names, explained: LongForms) -> Mentions:
-    return {at: Found(names[at], explained.get(at)) for at in _longest(names)}
+def _verbatim(names: Names, explained: LongForms, taught: Mapping[Place, Taught]) -> Mentions:
+    found = {at: Found(match, explained.get(at)) for at, match in names.items()}
+    learned = {at: one.found(names.get(at)) for at, one in taught.items() if at not in explained}
+    found |= {at: one for at, one in learned.items() if one is not None}
+    return {at: found[at] for at in _longest([at for at in found if learned.get(at, _FOUND) is not None])}
+
+
+def _taught(one: Judged) -> Judged | None:
+    """A stretch, with the score that was learned for it; ``None`` where the learned concept may be no candidate."""
+    known, best = one.stretch.known, one.best
+    if not known.taught:
+        return one
+    return None if best.ranked.route != LEARNED else Judged(one.stretch, best._replace(score=known.likely or 0.0))
 
 
 def _says_nothing(mention: str, heard: Heard, words: Words) -> bool:
@@ -281,5 +309,5 @@ def describe(doc: Doc, text: str, place: Place, language: str, found: Found = _F
     """Describe a mention of a document whose text is ``text``, by its token offsets."""
     start, end = doc[place[0]].idx, doc[place[1] - 1].idx + len(doc[place[1] - 1])
     match = None if found.expanded else found.match
-    mention = Mention(text[start:end], language, found.expanded, match, found.likely)
+    mention = Mention(text[start:end], language, found.expanded, match, found.likely, found.taught or None)
     return Described(start, end, mention, text[max(0, start - _AROUND) : end + _AROUND])

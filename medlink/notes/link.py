@@ -89,12 +89,16 @@ def link_notes(
     source = _Source(inputs, fields or Fields(), text_encoding(encoding))
     pipeline = NotePipeline(bundle, **options)
     writer = JsonLinesWriter(out) if out is None or isinstance(out, str | Path) else out
-    versions = pipeline.bundle.versions
+    versions = pipeline.versions
     facts = [source.state(resume), pipeline.options.to_dict(), versions, asdict(source.fields), source.encoding]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    done = writer.open(Job(key, (*source.reads(), pipeline.bundle.folder), versions, resume, source.resumable))
+    learned = [] if pipeline.learned is None else [pipeline.learned.path]
+    reads = (*source.reads(), *learned, pipeline.bundle.folder)
+    done = writer.open(Job(key, reads, versions, resume, source.resumable))
     if resume and not done:
         say("nothing to resume: the run begins with the first note")
+    for sentence in () if pipeline.learned is None else pipeline.learned.gaps():
+        say(sentence)
     given = base(pipeline.options.language or "")
     held = pipeline.bundle.index.languages
     for sentence in gaps(given, held) if given else ():

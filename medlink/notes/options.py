@@ -28,6 +28,12 @@ Qualify = Annotated[
 ]
 
 
+def _named(path: str | None) -> str | None:
+    if path == "":
+        raise ValueError("learned is empty")
+    return path
+
+
 class FinderOptions(Settings):
     """What :class:`medlink.notes.finder.MentionFinder` can be told.
 
@@ -57,6 +63,12 @@ class FinderOptions(Settings):
         ),
     ] = False
 
+    learned: Annotated[
+        str | None,
+        AfterValidator(_named),
+        Field(description="File of mentions that 'medlink learn' learned: what they were there they are here."),
+    ] = None
+
     @model_validator(mode="after")
     def _are_read(self) -> Self:
         if self.present_only and not self.qualifiers:
@@ -75,3 +87,20 @@ class NoteOptions(LinkOptions, FinderOptions):
     language: Annotated[str | None, Field(description="Language of all notes  [default: found out for each note]")] = (
         None
     )
+
+
+class LearnOptions(Settings):
+    """What :func:`medlink.notes.learning.learn` can be told."""
+
+    language: Annotated[
+        str | None,
+        AfterValidator(known_tag),
+        Field(description="Language of all notes  [default: that of the file, else found out for each note]"),
+    ] = None
+    least_seen: Annotated[
+        int,
+        Field(ge=1, description="Notes that a mention must be in: what is in fewer may be the name of a person."),
+    ] = 2
+    least_share: Annotated[
+        float, Field(ge=0, le=1, description="Share of its places at which a mention must have been the same.")
+    ] = 0.5

@@ -22,6 +22,7 @@ from medlink.notes.abbreviations import check_detector, detector
 from medlink.notes.choice import Choice
 from medlink.notes.finder import Described, MentionFinder, Mentions, describe
 from medlink.notes.language import NoteLanguages, blank
+from medlink.notes.learned import Learned
 from medlink.notes.options import NoteOptions, for_linker
 from medlink.notes.reading import Note
 from medlink.notes.status import is_kept, status_reader
@@ -50,11 +51,17 @@ class _Reader:
     """What reads the notes of one language."""
 
     def __init__(
-        self, bundle: Bundle, language: str, options: NoteOptions, choice: Choice | None, linker: Linker
+        self,
+        bundle: Bundle,
+        language: str,
+        options: NoteOptions,
+        choice: Choice | None,
+        linker: Linker,
+        learned: Learned | None,
     ) -> None:
         nlp = blank(language)
         self._tokenizer, self._language = nlp.tokenizer, language
-        self._finder = MentionFinder(bundle, language, options, choice, linker)
+        self._finder = MentionFinder(bundle, language, options, choice, linker, learned)
         self._long_forms = detector(options.abbreviations, nlp.vocab)
         self._status = status_reader(language, present_only=options.present_only) if options.qualifiers else None
         self._present_only = options.present_only
@@ -82,17 +89,24 @@ class NotePipeline:
 
     Raises:
         ConfigError: an option is unknown, out of range, or names what the bundle does not have.
+        InputError: the learned mentions cannot be read.
     """
 
     def __init__(self, bundle: Bundle | str | Path, *, choice: Choice | None = None, **options: Any) -> None:
         self.options, self._choice = NoteOptions(**options), choice
         check_detector(self.options.abbreviations)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
+        self.learned = None if self.options.learned is None else Learned(self.options.learned, self.bundle)
         self._linker = Linker(self.bundle, **for_linker(self.options, None))
         self._languages = NoteLanguages(self.bundle.index.languages, self.options.language)
         self._readers: dict[str, _Reader] = {}
         if self._languages.given is not None:
             self._reader(self._languages.given)
+
+    @property
+    def versions(self) -> dict[str, Any]:
+        """What a link depends on."""
+        return self.bundle.versions | ({} if self.learned is None else {"learned": self.learned.hash})
 
     def link(self, notes: Sequence[Note]) -> list[LinkedNote]:
         """Link notes together: a mention that several of them share is linked once."""
@@ -117,7 +131,8 @@ class NotePipeline:
             if note.problem is not None:
                 raise InputError(note.problem, remedy=note.remedy)
             if len(note.text) > MAX_LENGTH:
-                raise InputError(f"{len(note.text):,} characters, {MAX_LENGTH:,} at most")
+                message = f"{len(note.text):,} characters, {MAX_LENGTH:,} at most"
+                raise InputError(message, remedy="divide the note")
             language = self._languages.of(note)
             self._reader(language)
         except MedlinkError as error:
@@ -126,7 +141,8 @@ class NotePipeline:
 
     def _reader(self, language: str) -> _Reader:
         if language not in self._readers:
-            self._readers[language] = _Reader(self.bundle, language, self.options, self._choice, self._linker)
+            common = self.options, self._choice, self._linker, self.learned
+            self._readers[language] = _Reader(self.bundle, language, *common)
         return self._readers[language]
 
 

@@ -118,6 +118,10 @@ class ReadNote:
         said = self._said(places)
         return [self._qualified(place, said[place]) for place in places]
 
+    def sections(self, mentions: Sequence[tuple[int, int]]) -> list[str]:
+        """The kind of the section that each mention stands in, empty in none."""
+        return [self._sections.kind(self._place(*mention)[0]) if self._words else "" for mention in mentions]
+
     def cues(self, mentions: Sequence[tuple[int, int]]) -> list[dict[str, str]]:
         """The cue, as its table writes it, that decides each field of each mention; fields that no cue decides lack."""
         places = [self._place(*mention) for mention in mentions] if self._words else []

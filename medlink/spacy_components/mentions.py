@@ -11,8 +11,9 @@ from spacy.vocab import Vocab
 
 from medlink.notes.abbreviations import detector
 from medlink.notes.finder import MentionFinder
+from medlink.notes.learned import Learned
 from medlink.notes.status import is_kept, status_reader
-from medlink.spacy_components.component import HANDED, Component, Handed
+from medlink.spacy_components.component import HANDED, Component, Handed, logger
 from medlink.spacy_components.options import MentionsOptions
 
 LABEL = "MENTION"
@@ -32,7 +33,10 @@ class MedlinkMentions(Component):
     def __init__(self, vocab: Vocab, name: str = "medlink_mentions", **options: Any) -> None:
         self.options = MentionsOptions(**options)
         super().__init__(vocab, name, self.options)
-        self._finder = MentionFinder(self.bundle, self.language, self.options)
+        learned = None if self.options.learned is None else Learned(self.options.learned, self.bundle)
+        for sentence in () if learned is None else learned.gaps():
+            logger.warning("%s: %s", name, sentence)
+        self._finder = MentionFinder(self.bundle, self.language, self.options, learned=learned)
         self._long_forms = detector(self.options.abbreviations, vocab)
         present_only = self.options.present_only
         self._status = status_reader(self.language, present_only=present_only) if self.options.qualifiers else None

@@ -16,7 +16,7 @@ import medlink
 from medlink.cli.main import app, main
 from medlink.cli.options import given
 from medlink.cli.train import coderpp, static
-from medlink.kb import KnowledgeBase
+from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.models import StaticConfig, StaticEncoder
 from medlink.models.encoders import builtin_folder
@@ -280,6 +280,10 @@ def test_names_are_made(words: Path, tmp_path: Path) -> None:
     assert {row[0] for row in of_kb} == {"X:1"}  # nobody knows what a glimmerstone is
     assert {row[2] for row in of_kb} == {"de", "es"}
     assert any(row[1:] == ["Leber", "de"] for row in plain)
+    # what is written is read as it stands, without one bad row
+    build_kb(tmp_path / "made.sqlite", [Input("table", tmp_path / "plain.tsv")], max_bad_share=0)
+    with KnowledgeBase(tmp_path / "made.sqlite") as read:
+        assert {name.concept_id for name in read.iter_names()} == {row[0] for row in plain}
     own = made("own.tsv", "--language", "de", "--lexicon", str(words), "--per-concept", "1", "--seed", "3")
     of_kb = [row for row in own if not row[0].startswith("LEX:")]
     assert [(concept, language) for concept, _, language in of_kb] == [("X:1", "de"), ("X:2", "de")]

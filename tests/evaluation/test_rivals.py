@@ -111,7 +111,7 @@ BAD = "its answers are no JSON lines of spans"
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("sys.exit(3)", "it ended with code 3; see .*errors.txt"),
+        ("sys.exit(3)", "it ended with code 3; see kept/bad-[0-9a-f]*/errors.txt beside it"),
         ("time.sleep(60)", "it was not ready in 2 s"),
         ("return [(1, 2)]", BAD),
         ("return [('x', 2, 'HP:1', 1)]", BAD),
@@ -164,9 +164,9 @@ def test_the_race_goes_on_without_those_that_fail(
     assert row[:5] == ["Fake 1.0", "2", "0.0", "0.00", "0.00"]
     assert len(row) == 8
     bad, missing = race.remarks()
-    assert bad.startswith("bad is left out of first, second: it ended with code 3; see ")
-    assert missing == f"missing is left out of first, second: there is no {peers / 'missing'}: " + (
-        f"sh benchmarks/peers/install.sh {peers}."
+    assert bad.startswith("bad is left out of first, second: it ended with code 3; see kept/bad-")
+    assert missing == (
+        "missing is left out of first, second: it is not installed; benchmarks/peers/install.sh does it."
     )
     again = finding.Race(peers, peers / "names.tsv")
     again.run("first", sets["first"])

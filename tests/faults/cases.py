@@ -102,6 +102,12 @@ CASES = (
         slow=True,
     ),
     Case(
+        "learn",
+        "learn house links.jsonl -o out.jsonl",
+        (("out.jsonl", "file"),),
+        (*_BUNDLE, "learn house links.jsonl -o out.jsonl --least-seen 1"),
+    ),
+    Case(
         "evaluate",
         "evaluate retrieval base.tsv queries.tsv --encoder encoder -o out.tsv",
         (("out.tsv", "file"),),
@@ -164,7 +170,11 @@ def write_inputs(folder: Path) -> None:
         "few.tsv": "name\tconcept_id\nnephroitis\tX:7\n",
     }
     notes = [f'{{"id": "{i}", "text": "Known {stem}pathia, no {stem}itis."}}\n' for i, stem in enumerate(_STEMS * 7)]
-    tables |= {"notes.jsonl": "".join(notes), "few.jsonl": "".join(notes[:3])}
+    links = [
+        f'{{"note": "{i}", "text": "{stem}itis", "language": "en", "concept_id": "X:{i}"}}\n'
+        for i, stem in enumerate((*_STEMS, *_STEMS[:5]))
+    ]
+    tables |= {"notes.jsonl": "".join(notes), "few.jsonl": "".join(notes[:3]), "links.jsonl": "".join(links)}
     for name, text in tables.items():
         (folder / name).write_text(text, encoding="utf-8")
     write_encoder(folder / "encoder")

@@ -168,6 +168,7 @@ def test_bad_data_names_file_and_field(name: str, data: object, says: str, tmp_p
     with pytest.raises(ConfigError, match=says) as caught:
         getattr(Language("fr", tmp_path), name)
     assert caught.value.path == str(path)
+    assert caught.value.remedy
 
 
 def test_bad_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -193,7 +193,10 @@ class Forms:
             opposites = [(a, b) for a, b in raw["opposites"]]
             return cls(trie, list(raw["names"]), list(raw["languages"]), opposites, kinds)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            raise EncoderError(f"the word families cannot be read: {error}", path=folder) from error
+            remedy = (
+                "copy the folder anew from where it came; 'medlink index verify' says what else of a bundle is damaged"
+            )
+            raise EncoderError(f"the word families cannot be read: {error}", path=folder, remedy=remedy) from error
 
 
 def forms_of(folders: Sequence[StrPath]) -> Forms:

@@ -72,8 +72,9 @@ class Lexicon:
             for table, line, names in named:
                 for name in names:
                     if name not in known:
+                        remedy = "write a name of the first column of families.tsv, terms.tsv or affixes.tsv"
                         message, path = f"no family, term or affix {name!r}", folder / table
-                        raise InputError(message, path=path, line=line, remedy="write the name of its line")
+                        raise InputError(message, path=path, line=line, remedy=remedy)
             self.opposites += [one for _, one in rows.opposites]
             self.same += [one for _, one in rows.same]
             self.senses += [one for _, one in rows.senses]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,7 +59,6 @@ _BETWEEN = " | "
 _NO_LANGUAGE = ("kind", "note")
 _MEMBER = re.compile(r"([^{}|]*[^{}|\s]) *(?:\{([^{}]*)\})?")
 _ROUNDING = 0.010001  # of weights that add up to 1
-_REMEDY = "mend the row as docs/lexicon.md says"
 
 
 class Rows(NamedTuple):
@@ -113,7 +112,7 @@ def read_folder(folder: Path) -> Rows:
     for table, line, row in _rows(folder / SENSES):
         beside = tuple(one.strip() for one in row["beside"].split("|") if one.strip())
         if not row["word"]:
-            raise _bad(table, line, "no word")
+            raise _bad(table, line, "no word", "write the ambiguous word, or take the row out")
         language = _language(row["language"], table.lines.path, line)
         rows.senses.append((line, Sense(row["word"], language, row["family"], beside)))
     rows.same.extend((line, (row["one"], row["other"])) for _, line, row in _rows(folder / SAME))
@@ -133,8 +132,13 @@ def _rows(path: Path) -> Iterator[tuple[Table, int, dict[str, str]]]:
         yield table, line, dict(zip(table.header, map(str.strip, cells), strict=True))
 
 
-def _bad(table: Table, line: int, message: str) -> InputError:
-    return InputError(message, path=table.lines.path, line=line, remedy=_REMEDY)
+def _bad(table: Table, line: int, message: str, remedy: str) -> InputError:
+    return InputError(message, path=table.lines.path, line=line, remedy=remedy)
+
+
+def _one_of(words: Iterable[str], *, or_none: bool = False) -> str:
+    """The remedy of a word that is none of those that a cell may hold."""
+    return f"write one of {', '.join(sorted(words))}" + (", or leave the cell empty" if or_none else "")
 
 
 def _language(tag: str, path: StrPath, line: int | None = None) -> str:
@@ -152,7 +156,8 @@ def _entries(path: Path) -> Iterator[Entry]:
     for table, line, row in _rows(path):
         entry = _entry(table, line, row)
         if first := lines.get(entry.name):
-            raise _bad(table, line, f"{entry.name!r} stands in line {first} already: one row for each name")
+            remedy = f"put all members into line {first}, or give one of the two another name"
+            raise _bad(table, line, f"{entry.name!r} stands in line {first} already", remedy)
         lines[entry.name] = line
         yield entry
 
@@ -161,7 +166,7 @@ def _entry(table: Table, line: int, row: Mapping[str, str]) -> Entry:
     """A family, a term or an affix as it stands in a row."""
     kind = row.get("kind", "")
     members = [
-        _member(one, _language(column, table.lines.path), table, line)
+        _member(one, _language(column, table.lines.path, 1), table, line)
         for column in table.header[1:]
         if column not in _NO_LANGUAGE
         for one in row[column].split(_BETWEEN)
@@ -169,11 +174,13 @@ def _entry(table: Table, line: int, row: Mapping[str, str]) -> Entry:
     ]
     name = row[table.header[0]]
     if table.header[0] == "term" and kind not in TERM_KINDS:
-        raise _bad(table, line, f"unknown kind {kind!r}")
+        raise _bad(table, line, f"unknown kind {kind!r}", _one_of(TERM_KINDS))
     if table.header[0] == "family" and kind not in ("", *KINDS):
-        raise _bad(table, line, f"unknown kind {kind!r}")
-    if not name or not members:
-        raise _bad(table, line, "no name" if not name else "no member in any language")
+        raise _bad(table, line, f"unknown kind {kind!r}", _one_of(KINDS, or_none=True))
+    if not name:
+        raise _bad(table, line, "no name", f"write what it means into the column {table.header[0]}, in English")
+    if not members:
+        raise _bad(table, line, "no member in any language", "write a word into the column of its language, such as de")
     return Entry(table.header[0], name, tuple(members), kind, row.get("note", ""))
 
 
@@ -181,18 +188,20 @@ def _member(text: str, language: str, table: Table, line: int) -> Member:
     """A member as it stands in a cell: its form, and tags in braces."""
     found = _MEMBER.fullmatch(text.strip())
     if found is None:
-        raise _bad(table, line, f"a member cannot be read: {text.strip()!r}")
+        remedy = "write it as 'Wort {f,pl=Wörter}': tags in one pair of braces behind it, ' | ' before the next member"
+        raise _bad(table, line, f"a member cannot be read: {text.strip()!r}", remedy)
     form, place = found[1], WHOLE
     if len(form) > 1 and form.endswith("-"):
         form, place = form[:-1], FIRST
     elif len(form) > 1 and form.startswith("-"):
         form, place = form[1:], LAST
     part, genders, plurals, marks = "", [], [], set()
-    for tag in filter(None, (found[2] or "").split(",")):
+    for tag in filter(None, map(str.strip, (found[2] or "").split(","))):
         if tag.startswith("pl="):
             plurals += [plural.strip() for plural in tag.removeprefix("pl=").split("/")]
             if not all(plurals):
-                raise _bad(table, line, f"empty plural of {form!r}")
+                remedy = "write the plural behind 'pl=', or leave 'pl=' out; '/' stands between two plurals"
+                raise _bad(table, line, f"empty plural of {form!r}", remedy)
         elif tag in GENDERS:
             genders.append(tag)
         elif tag in PARTS:
@@ -200,7 +209,8 @@ def _member(text: str, language: str, table: Table, line: int) -> Member:
         elif tag in MARKS:
             marks.add(tag)
         else:
-            raise _bad(table, line, f"unknown tag {tag!r} of {form!r}")
+            remedy = f"{_one_of((*GENDERS, *PARTS, *MARKS))}, or pl= with the plural"
+            raise _bad(table, line, f"unknown tag {tag!r} of {form!r}", remedy)
     return Member(form, language, place, part, tuple(genders), tuple(plurals), frozenset(marks))
 
 
@@ -222,9 +232,11 @@ def read_abbreviations(path: Path, language: str) -> Iterator[Abbreviation]:
         for form in dict.fromkeys(map(shortened, one.forms)):
             weights[form] += one.weight
             if weights[form] > 1 + _ROUNDING:
-                raise _bad(table, line, f"the weights of {form!r} add up to {weights[form]:.2f}, at most 1 expected")
+                message = f"the weights of {form!r} add up to {weights[form]:.2f}, at most 1 expected"
+                raise _bad(table, line, message, "lower the weights: each is the share of its uses that mean this")
             if one.safe and form in safe:
-                raise _bad(table, line, f"{form!r} is safe in line {safe[form]} already: one meaning at most may be")
+                message = f"{form!r} is safe in line {safe[form]} already: one meaning at most may be"
+                raise _bad(table, line, message, "write no into the column safe of all its meanings but one")
             if one.safe:
                 safe[form] = line
         yield one
@@ -239,15 +251,23 @@ def _abbreviation(table: Table, line: int, row: Mapping[str, str], language: str
     except ValueError:
         weight = 0.0
     wrong = (
-        (not row["abbreviation"] or not row["long"], "no abbreviation or no long form"),
-        (row["kind"] not in ABBREVIATION_KINDS, f"unknown kind {row['kind']!r}"),
-        (bool(unknown), f"unknown field {', '.join(map(repr, unknown))}"),
-        (not 0 < weight <= 1, f"the weight is {row['weight']!r}, above 0 and at most 1 expected"),
-        (row["safe"] not in ("yes", "no"), f"safe is {row['safe']!r}, yes or no expected"),
+        (not row["abbreviation"] or not row["long"], "no abbreviation or no long form", "write both"),
+        (row["kind"] not in ABBREVIATION_KINDS, f"unknown kind {row['kind']!r}", _one_of(ABBREVIATION_KINDS)),
+        (bool(unknown), f"unknown field {', '.join(map(repr, unknown))}", _one_of(FIELDS)),
+        (
+            not 0 < weight <= 1,
+            f"the weight is {row['weight']!r}, above 0 and at most 1 expected",
+            "write the share of its uses that mean this, such as 0.8",
+        ),
+        (
+            row["safe"] not in ("yes", "no"),
+            f"safe is {row['safe']!r}, yes or no expected",
+            "write yes where it means this without any context, else no",
+        ),
     )
-    for is_wrong, message in wrong:
+    for is_wrong, message, remedy in wrong:
         if is_wrong:
-            raise _bad(table, line, message)
+            raise _bad(table, line, message, remedy)
     forms = tuple(form.strip() for form in row["abbreviation"].split(_BETWEEN))
     safe, note = row["safe"] == "yes", row.get("note", "")
     return Abbreviation(forms, language, row["long"], row["english"], row["kind"], weight, fields, safe, note)

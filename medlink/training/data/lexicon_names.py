@@ -32,7 +32,7 @@ def lexicon_names(lexicon: Lexicon) -> Iterator[Name]:
         if one.safe:
             found = lexicon.find(one.long, one.language) or lexicon.find(one.english or one.long, "en")
             meant = [known[e.name] for e, member in found if e.name in known and "amb" not in member.marks]
-            concept = meant[0] if meant else f"LEX:{normalise(one.english or one.long)}"
+            concept = meant[0] if meant else f"LEX:{normalise(one.english or one.long).replace(' ', '_')}"
             rows.add((concept, one.long, one.language))
             rows.update((concept, form, one.language) for form in one.forms[:_FORMS])
             if one.english:

@@ -2,6 +2,7 @@
 
 const ROUTE = {
   exact: "the name", inflected: "a form of the name", words: "the words of the name", dense: "close in meaning to the name",
+  learned: "learned from annotated notes to be the concept with the name",
 };
 const UNDECIDED = {
   ambiguous: { title: "Several concepts", text: "The mention is a name of several concepts; nothing says which is meant." },

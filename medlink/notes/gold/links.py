@@ -1,0 +1,59 @@
+"""JSON lines as ``medlink link`` writes them, looked through by a reader, without the texts of the notes.
+
+Of a line count ``note``, ``text``, ``language``, ``concept_id`` (``null``: no concept is right), ``section``, and
+``decision``, which a reader adds: ``accept``, or ``reject`` for what is no mention. The reader writes another id into
+``concept_id`` where the link was wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+from medlink.files.json import read_json_lines
+from medlink.files.problems import counted
+from medlink.files.streams import LineFile
+from medlink.language.tags import language_tag
+from medlink.notes.gold.protocol import AnnotatedNote, Annotation
+
+ACCEPT, REJECT = "accept", "reject"
+_Row = tuple[str, str, Annotation]
+
+
+def read(lines: LineFile) -> Iterator[AnnotatedNote]:
+    """The notes of a file, each with the links that stand together."""
+    for (note, language), rows in groupby(_rows(lines), key=lambda row: row[:2]):
+        yield AnnotatedNote(note, None, language, tuple(annotation for *_, annotation in rows))
+
+
+def _rows(lines: LineFile) -> Iterator[_Row]:
+    undecided = 0
+    for number, row in read_json_lines(lines):
+        wrong = _wrong(row)
+        if wrong:
+            lines.bad(wrong, number)
+            continue
+        decision = row.get("decision")
+        undecided += decision is None
+        concept = row["concept_id"]
+        ids = () if concept is None or decision == REJECT else (concept,)
+        annotation = Annotation((), row["text"], ids, decision == REJECT, row.get("section") or "")
+        yield str(row["note"]), row["language"], annotation
+    if undecided:
+        lines.problems.notes.append(f"{lines.path}: {counted(undecided, 'link')} without a decision, taken as right")
+
+
+def _wrong(row: dict[str, Any]) -> str:
+    """What is wrong with a line, empty for nothing."""
+    if not isinstance(row.get("note"), str | int):
+        return "no field 'note' with the id of the note"
+    if not isinstance(row.get("text"), str) or not row["text"].strip():
+        return "no field 'text' with the mention"
+    if "concept_id" not in row or not isinstance(row["concept_id"], str | None):
+        return "no field 'concept_id' with an id or null"
+    if row.get("decision") not in (None, ACCEPT, REJECT):
+        return f"the field 'decision' is neither {ACCEPT!r} nor {REJECT!r}"
+    if not isinstance(row.get("language"), str) or language_tag(row["language"]) is None:
+        return "no field 'language' with a BCP 47 tag"
+    return "" if isinstance(row.get("section"), str | None) else "the field 'section' is no text"

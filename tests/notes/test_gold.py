@@ -1,0 +1,190 @@
+"""The readers of annotated notes: what is marked, and what of a file cannot be used."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import InputError
+from medlink.files.problems import Problems
+from medlink.notes.gold import AnnotatedNote, Annotation, find_gold, read_gold
+
+SECRET = "Quartermainitis"
+TEXT = "😀 Fieber und\nHusten, Leber- und Niereninsuffizienz."
+ANN = (
+    "T1\tFinding 2 8\tFieber\n"
+    "N1\tReference T1 HPO:HP:0001945\tFever\n"
+    "T2\tFinding 13 19\tHusten\n"
+    "#1\tAnnotatorNotes T2\tHP:0012735\n"
+    "#2\tAnnotatorNotes T1\tnot sure about it\n"
+    "T3\tFinding 21 27;32 50\tLeber- Niereninsuffizienz\n"
+    "T4\tFinding 9 12;13 19\tund Husten\n"
+    "A1\tNegated T1\nR1\tCause Arg1:T1 Arg2:T2\nE1\tX:T1\n*\tEquiv T1 T2\n\n"
+)
+
+
+def brat(folder: Path, text: str = TEXT, annotations: str = ANN) -> Path:
+    (folder / "n.txt").write_bytes(text.encode())
+    (folder / "n.ann").write_text(annotations, "utf-8")
+    return folder / "n.ann"
+
+
+def read(path: Path, problems: Problems | None = None) -> list[AnnotatedNote]:
+    return list(read_gold(path, problems or Problems()))
+
+
+def test_brat(tmp_path: Path) -> None:
+    problems = Problems()
+    (note,) = read(brat(tmp_path), problems)
+    assert (note.note_id, note.text, note.language) == (str(tmp_path / "n.txt"), TEXT, None)
+    assert [(one.pieces, one.text, one.concepts) for one in note.annotations] == [
+        (((2, 8),), "Fieber", ("HPO:HP:0001945",)),
+        (((13, 19),), "Husten", ("HP:0012735",)),
+        (((21, 27), (32, 50)), "Leber- Niereninsuffizienz", ()),
+        (((9, 19),), "und\nHusten", ()),  # only a line end parts its pieces
+    ]
+    assert not problems.bad
+
+
+def test_line_ends_count_for_one_character_or_for_two(tmp_path: Path) -> None:
+    text = "Fieber\r\nHusten\r\n"
+    (one,) = read(brat(tmp_path, text, "T1\tX 7 13\tHusten\n"))[0].annotations
+    (two,) = read(brat(tmp_path, text, "T1\tX 8 14\tHusten\n"))[0].annotations
+    assert (one.text, one.pieces, two.text, two.pieces) == ("Husten", ((7, 13),), "Husten", ((8, 14),))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (f"T9\tX 0 6\t{SECRET}", "other words stand at these offsets"),
+        ("T9\tX 900 906\tFieber", "other words stand at these offsets"),
+        (f"T9 X 0 6 {SECRET}", "no line of brat standoff"),
+        (f"T1\tX 2 8\t{SECRET}", "this mention is there twice"),
+        (SECRET, "no line of brat standoff"),
+    ],
+)
+def test_a_bad_line_of_brat_is_counted_and_not_shown(line: str, said: str, tmp_path: Path) -> None:
+    problems = Problems()
+    (note,) = read(brat(tmp_path, annotations=f"{ANN}{line}\n"), problems)
+    assert len(note.annotations) == 4
+    assert dict(problems.bad) == {said: 1}
+    assert [str(one) for one in problems.examples] == [f"{tmp_path / 'n.ann'}:13: {said}"]
+    with pytest.raises(InputError) as caught:
+        read(brat(tmp_path, annotations=f"T1\tX 2 8\tFieber\n{line}\n{SECRET}\n"))
+    assert re.match(rf"{re.escape(str(tmp_path))}/n\.ann:[23]: 2 of 3 rows cannot be used \(", str(caught.value))
+    assert SECRET not in str(caught.value)
+    assert " Remedy: " in str(caught.value)
+
+
+def test_the_text_of_brat_is_missing(tmp_path: Path) -> None:
+    path = brat(tmp_path)
+    (tmp_path / "n.txt").unlink()
+    with pytest.raises(InputError, match=r"n\.txt: the text of these annotations is missing. Remedy: put it beside"):
+        read(path)
+
+
+PUBTATOR = (
+    "12|t|Fever in adults.\n12|a|A 😀 case of yellow fever.\n"
+    "12\t0\t5\tFever\tDisease\tMESH:D005334\n"
+    "12\t29\t41\tyellow fever\tDisease\tD015004|D005334\n"
+    "12\t17\t18\tA\tDisease\t-\n"
+    "12\tCID\tD005334\tD015004\n\n"
+    "13|t|Nothing.\n13|a|\n"
+)
+
+
+def test_pubtator(tmp_path: Path) -> None:
+    path = tmp_path / "some.txt"
+    path.write_text(PUBTATOR, "utf-8")
+    one, two = read(path)
+    assert (one.note_id, one.text) == (f"{path}:12", "Fever in adults. A 😀 case of yellow fever.")
+    assert one.annotations == (
+        Annotation(((0, 5),), "Fever", ("MESH:D005334",)),
+        Annotation(((29, 41),), "yellow fever", ("D015004", "D005334")),
+        Annotation(((17, 18),), "A"),
+    )
+    assert (two.text, two.annotations) == ("Nothing. ", ())
+
+
+def test_a_bad_line_of_pubtator_is_counted_and_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "some.pubtator"
+    path.write_text(f"{PUBTATOR}13\t0\t4\t{SECRET}\tDisease\tX:1\n{SECRET}\n13\t0\t7\tNothing\tX\tX:1\n", "utf-8")
+    problems = Problems(1)
+    assert [len(one.annotations) for one in read(path, problems)] == [3, 1]
+    assert dict(problems.bad) == {"other words stand at these offsets": 1, "no line of PubTator": 1}
+    assert SECRET not in "".join(map(str, problems.examples))
+
+
+def link(**changes: object) -> str:
+    row = {"note": "a", "start": 0, "end": 6, "text": "Fieber", "language": "de", "concept_id": "X:1", "section": "s"}
+    return json.dumps(row | changes) + "\n"
+
+
+def test_links(tmp_path: Path) -> None:
+    path = tmp_path / "links.jsonl.gz"
+    rows = [
+        link(), link(concept_id="X:2", decision="accept"), link(concept_id=None, section=None),
+        link(decision="reject", note=7),
+    ]  # fmt: skip
+    path.write_bytes(gzip.compress("".join(rows).encode()))
+    problems = Problems()
+    one, two = read(path, problems)
+    assert (one.note_id, one.text, one.language, two.note_id) == ("a", None, "de", "7")
+    assert one.annotations == (
+        Annotation((), "Fieber", ("X:1",), section="s"),
+        Annotation((), "Fieber", ("X:2",), section="s"),
+        Annotation((), "Fieber"),
+    )
+    assert two.annotations == (Annotation((), "Fieber", rejected=True, section="s"),)
+    assert problems.notes == [f"{path}: 2 links without a decision, taken as right"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (link(note=None), "no field 'note' with the id of the note"),
+        (link(text=" "), "no field 'text' with the mention"),
+        (link(concept_id=3), "no field 'concept_id' with an id or null"),
+        ('{"note": "a", "text": "b"}\n', "no field 'concept_id' with an id or null"),
+        (link(decision=SECRET), "the field 'decision' is neither 'accept' nor 'reject'"),
+        (link(language=["de"]), "no field 'language' with a BCP 47 tag"),
+        (link(language="Deutsch, glaube ich"), "no field 'language' with a BCP 47 tag"),
+        (link(section=3), "the field 'section' is no text"),
+        (f"{SECRET}\n", "no JSON object"),
+    ],
+)
+def test_a_bad_link_is_counted_and_not_shown(line: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "links.jsonl"
+    path.write_text(link() * 2 + line, "utf-8")
+    problems = Problems()
+    assert sum(len(one.annotations) for one in read(path, problems)) == 2
+    assert [str(one) for one in problems.examples] == [f"{path}:3: {said}"]
+
+
+def test_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    ann = brat(tmp_path / "deep")
+    (tmp_path / "links.jsonl").write_text(link(), "utf-8")
+    (tmp_path / "other.txt").write_text(SECRET, "utf-8")
+    (tmp_path / "image.png").write_bytes(b"")
+    (tmp_path / ".hidden.ann").write_text(ANN, "utf-8")
+    found, left_out = find_gold([tmp_path, ann, ann.with_suffix(".txt")])
+    assert (found, dict(left_out)) == ([ann, tmp_path / "links.jsonl"], {".txt": 1, ".png": 1})
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other.txt").write_text(SECRET, "utf-8")
+    for path, said in (
+        (tmp_path / "no", "no such file or folder. Remedy: name files or folders"),
+        (tmp_path / "empty", "no annotations: looked for .ann, .jsonl, .ndjson, .pubtator. Remedy: name the files"),
+        (tmp_path / "other.txt", "is no annotated notes: neither brat (.ann), nor JSON lines (.jsonl), nor PubTator"),
+    ):
+        with pytest.raises(InputError) as caught:
+            find_gold([path])
+        assert str(caught.value).startswith(f"{path}: {said}")
+        assert " Remedy: " in str(caught.value)
