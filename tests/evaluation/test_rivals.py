@@ -217,9 +217,8 @@ def test_real_rivals(scripts: tuple[Any, ...], tmp_path: Path, name: str, langua
         (tmp_path / name).symlink_to(home.resolve())
     right = NAMES[language]
     rows = [("HP:0000118", "Phenotypic abnormality", "", "en"), ("HP:0000001", right, "phenotype", language)]
-    rows += [
-        (f"HP:{n:07}", f"{word} {right.split()[0]} fever", "phenotype", language) for n, word in enumerate(WORDS, 2)
-    ]
+    said = [f"{word} {part}" for part in right.split() for word in WORDS]
+    rows += [(f"HP:{n:07}", text, "phenotype", language) for n, text in enumerate(said, 2)]
     table = "".join("\t".join(row) + "\n" for row in rows)
     (tmp_path / "names.tsv").write_text(f"concept_id\tname\tsemantic_type\tlanguage\n{table}", "utf-8")
     text = annotated.Annotated("a", language, TEXTS[language], (), frozenset(), frozenset())
