@@ -153,6 +153,11 @@ class Judged(NamedTuple):
         return bool(context[_SHORTHAND]) and not context[_LACONIC]
 
     @property
+    def preference(self) -> tuple[bool, bool, bool]:
+        """Of two ways to read the same words the one that is a name, then the abbreviation, then what is written."""
+        return self.is_name, self.is_short, self.stretch.known.expanded is None
+
+    @property
     def evidence(self) -> tuple[float, ...]:
         """:data:`EVIDENCE`."""
         ranked, score = self.best.ranked, self.best.score
@@ -262,7 +267,7 @@ def _is_better(wide: Judged, narrow: Judged) -> bool:
         return wide.stretch.known.taught is not None
     if wide.stretch.place == narrow.stretch.place:
         # a name is read as itself, but an abbreviation as what it is short for where that is a name too
-        return (wide.is_name, wide.is_short) > (narrow.is_name, narrow.is_short)
+        return wide.preference > narrow.preference
     if wide.is_name:
         return True
     # "arterielle Hypertonie" says what "Hypertonie" leaves out
