@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -200,7 +201,7 @@ class Race:
             ratios = [took / sum(seconds[finder, title] for title in passes) for finder in COMPARED]
             row = built.about, str(len(passes)), f"{took:.1f}", *(f"{ratio:.2f}" for ratio in ratios)
             most = max(passed.memory for passed, _ in passes.values())
-            rows.append([*row, *(f"{one:.0f}" for one in (most, built.seconds, built.memory))])
+            rows.append([*row, *("" if isnan(one) else f"{one:.0f}" for one in (most, built.seconds, built.memory))])
         return rows
 
     def remarks(self) -> list[str]:
