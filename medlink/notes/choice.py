@@ -254,6 +254,8 @@ def without_longer(judged: Sequence[Judged]) -> list[Judged]:
     dropped = bytearray(len(judged))
     for i, j in _overlapping(judged):
         if judged[i].best.ranked.concept == judged[j].best.ranked.concept:
+            if judged[i].stretch.place == judged[j].stretch.place and not judged[i].is_name | judged[j].is_name:
+                continue  # of two ways to read what is no name the likelier one is taken
             if _holds(judged[i], judged[j]):
                 dropped[j if _is_better(judged[i], judged[j]) else i] = 1
             elif _holds(judged[j], judged[i]):

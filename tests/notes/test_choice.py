@@ -84,6 +84,8 @@ def test_two_ways_to_read_the_same_words() -> None:
     assert without_longer([short, plain]) == without_longer([plain, short]) == [short]
     assert without_longer([likeness, plain]) == without_longer([plain, likeness]) == [plain]
     assert len(without_longer([laconic, plain])) == 1
+    alike = [judged(0, 1, 1, 0.8), judged(0, 1, 1, 0.7)]
+    assert without_longer(alike) == alike  # the likelier one is taken
 
 
 def test_rivals() -> None:
