@@ -87,6 +87,11 @@ class Heard:
         first = bisect_right(self.ends, start)
         return first, max(bisect_left(self.starts, end), first)
 
+    @cached_property
+    def meanings(self) -> dict[Place, tuple[int, ...]]:
+        """The meanings of each phrase by its place."""
+        return dict(self.phrases)
+
     def blocks(self) -> Iterator[dict[int, list[Place]]]:
         """For each run of whole clauses the places that have a feature, in order, by each feature."""
         phrase, first = 0, 0

@@ -6,6 +6,7 @@ Each member that lacks the word is read with it. Only what then says a name of t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -50,7 +51,8 @@ def members(
         ends.append(ends[-1] + len(one.says) + len(_APART))
     kept: dict[tuple[Place, tuple[int, ...]], Member] = {}
     for one, (start, end) in zip(found, pairwise(ends), strict=True):
-        content = [n for n, word in enumerate(said.words) if start <= word.start < end and not word.function]
+        own = range(bisect_left(said.starts, start), bisect_left(said.starts, end))
+        content = [n for n in own if not said.words[n].function]
         if content and (content[0], content[-1] + 1) in whole:
             meant = tuple(feature for n in content for feature in said.words[n].features)
             # the longest has the words of the grammar too

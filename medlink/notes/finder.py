@@ -41,7 +41,9 @@ _PERSONS = frozenset(("person", "general"))
 _NO_FINDING = _PERSONS | {"body", "function", "quality", "measure", "circumstance"}
 
 
-_NUMBER = re.compile(r"\s*[:=<>]?\s*\d")  # what makes a value of the word before it
+_NUMBER = re.compile(r"\s{0,3}[:=<>]?\s{0,3}\d")  # what makes a value of the word before it
+_BLANKS = 4  # characters before a word in which a number may end
+_CLAUSE = 15  # words of a clause on either side that are looked at
 # Kinds of abbreviations that stand for nothing that a terminology of findings, drugs or procedures has.
 _NO_MENTION = frozenset(("text", "dose", "unit", "person", "place"))
 
@@ -181,7 +183,7 @@ class MentionFinder:
             (word,) = reader.read_words([normalise(written)], self._language, senses=False).words or (None,)
             meanings = word.meanings if word is not None else ()
         else:
-            meanings = next((found for place, found in heard.phrases if place == at), ())
+            meanings = heard.meanings.get(at, ())
         if len(meanings) != 1 or forms.kinds[meanings[0]] != "finding":
             return []
         name = forms.names[meanings[0]]
@@ -273,15 +275,12 @@ def _find(heard: Heard, first: int, stop: int) -> bool:
 
 def _is_bare(text: str, heard: Heard, start: int, end: int, cue: Cue) -> bool:
     """Whether a word leaves its organ out: no other part of the body is in its clause, and no number beside it."""
-    if _NUMBER.match(text, end) or text[:start].rstrip()[-1:].isdigit():
+    if _NUMBER.match(text, end) or text[max(start - _BLANKS, 0) : start].rstrip()[-1:].isdigit():
         return False
     first, stop = heard.place(start, end)
+    near = heard.words[max(first - _CLAUSE, 0) : stop + _CLAUSE]
     clause = heard.words[first].clause if first < len(heard.words) else -1
-    while first > 0 and heard.words[first - 1].clause == clause:
-        first -= 1
-    while stop < len(heard.words) and heard.words[stop].clause == clause:
-        stop += 1
-    others = (word for word in heard.words[first:stop] if word.end <= start or word.start >= end)
+    others = (word for word in near if word.clause == clause and (word.end <= start or word.start >= end))
     return not any("body" in word.kinds for word in others if not cue.start <= word.start < cue.end)
 
 

@@ -19,7 +19,9 @@ class PersonNames:
         self._cues = rules.words | {word.rstrip(".") for word in rules.words if len(word) > _INITIAL}
         births = "|".join(map(re.escape, rules.births))
         self._born = (
-            re.compile(rf"(?:,?[^\S\n]+[A-ZÄÖÜÁÉÍÓÚÑ][\w.-]*){{0,2}},?[^\S\n]*(?:{births})(?!\w)") if births else None
+            re.compile(rf"(?:,?[^\S\n]{{1,3}}[A-ZÄÖÜÁÉÍÓÚÑ][\w.-]{{0,40}}){{0,2}},?[^\S\n]{{0,3}}(?:{births})(?!\w)")
+            if births
+            else None
         )
 
     def are_at(self, text: str, start: int, end: int) -> bool:

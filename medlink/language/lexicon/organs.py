@@ -25,10 +25,12 @@ MOST = 3  # words of the longest expression
 _ENDS = re.compile(r"[.!?;]\s|\n\s*\n")
 _CLAUSE = re.compile(r"[,;:.!?\n]")
 # Some words and a colon, or a line of a few words, begin what is said of them.
-_LABEL = re.compile(r"(?:^|[.;,(\-•*])[^\S\n]*([^\n.:;,]{1,48}?)[^\S\n]*:", re.MULTILINE)
-_HEADING = re.compile(r"^[^\S\n]*([^\n.:;,]{1,40})$", re.MULTILINE)
+_LABEL = re.compile(r"(?:^|[.;,(\-•*])[^\S\n]*+([^\s.:;,][^\n.:;,]{0,47}):", re.MULTILINE)
+_HEADING = re.compile(r"^[^\S\n]*+([^\s.:;,][^\n.:;,]{0,39})$", re.MULTILINE)
 _BARE = ("de",)  # languages whose adjectives have no ending where they say something of a noun with a verb
 _REACH = 500  # characters that a label speaks of, at most
+_BEHIND = 60  # characters before a word that speaks of them
+_BEFORE = 250  # characters behind one, in its sentence
 
 
 class Cue(NamedTuple):
@@ -66,9 +68,11 @@ class Organs:
         while at < len(self._cues) and self._cues[at].start < end:
             at += 1
         behind = self._cues[at] if at < len(self._cues) else None
-        if behind is not None and not _CLAUSE.search(self._text, end, behind.start):
+        near = behind is not None and behind.start - end <= _BEHIND
+        if behind is not None and near and not _CLAUSE.search(self._text, end, behind.start):
             return behind
-        if before is not None and self._sentence(before.start) == self._sentence(start):
+        near = before is not None and start - before.end <= _BEFORE
+        if before is not None and near and self._sentence(before.start) == self._sentence(start):
             return before
         label = bisect_right(self._begin, start) - 1
         if label < 0 or start - self._labels[label][0][1] > _REACH:
