@@ -204,17 +204,12 @@ REAL = [("quickumls", ("de", "en", "es")), ("tfidf", ("de", "en", "es")), ("fast
 
 @pytest.mark.parametrize(("name", "language"), [(name, language) for name, known in REAL for language in known])
 def test_real_rivals(scripts: tuple[Any, ...], tmp_path: Path, name: str, language: str) -> None:
-    """The German one by TF-IDF needs no more than scispaCy; the others run where ``MEDLINK_PEERS`` has them."""
+    """The real ones run where ``MEDLINK_PEERS`` has them."""
     rivals, _, annotated = scripts
-    if (name, language) == ("tfidf", "de"):
-        pytest.importorskip("nmslib")
-        pytest.importorskip("scispacy")
-        environment(tmp_path, name)
-    else:
-        home = Path(os.environ.get("MEDLINK_PEERS", ".")) / name
-        if not (home / "bin/python").exists():
-            pytest.skip("MEDLINK_PEERS names no folder with this rival")
-        (tmp_path / name).symlink_to(home.resolve())
+    home = Path(os.environ.get("MEDLINK_PEERS", ".")) / name
+    if not (home / "bin/python").exists():
+        pytest.skip("MEDLINK_PEERS names no folder with this rival")
+    (tmp_path / name).symlink_to(home.resolve())
     right = NAMES[language]
     rows = [("HP:0000118", "Phenotypic abnormality", "", "en"), ("HP:0000001", right, "phenotype", language)]
     said = [f"{word} {part}" for part in right.split() for word in WORDS]

@@ -140,7 +140,11 @@ def test_mentions_found_in_notes(language: str, extended: Path, demo_path: Path)
     for path in (extended, demo_path):
         doc = build_pipeline(path, language)(note)
         found.append([(span.text, span.start_char, span.kb_id_) for span in doc.spans["medlink"]])
-    assert found[0] == found[1]
+    assert [one[:2] for one in found[0]] == [one[:2] for one in found[1]]
+    # words are weighed by how many names have them, so one at the threshold may be NIL in one of the two
+    differ = [{one[2], other[2]} for one, other in zip(*found, strict=True) if one != other]
+    assert len(differ) <= 1
+    assert all("NIL" in ids for ids in differ)
     assert len(found[0]) > 10
 
 
