@@ -17,6 +17,7 @@ def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     places = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
+        """The object of a name, which the package then holds; ``AttributeError`` for a name it does not offer."""
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(import_module(f"{package}.{places[name]}"), name)

@@ -36,6 +36,7 @@ def _listed(flag: str, values: str, text: str) -> Callable[[F], F]:
     """An option with values parted by commas."""
 
     def parts(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str] | None:
+        """The values without the spaces around them; empty ones are dropped, and ``None`` stays."""
         return None if value is None else [part.strip() for part in value.split(",") if part.strip()]
 
     return click.option(flag, callback=parts, metavar=values, help=text)

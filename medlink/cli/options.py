@@ -62,6 +62,7 @@ def one_language(text: str) -> Callable[[F], F]:
     """The option of one language, by its tag."""
 
     def tag(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        """The tag of the language that was named; ``None`` where none was."""
         return named_tag(value) if value else None
 
     return click.option("--language", callback=tag, metavar="TAG", help=text)
@@ -79,6 +80,7 @@ def settings_options(
     shown = dict(defaults or {})
 
     def add(command: F) -> F:
+        """The command with an option for each field, in the order of the fields."""
         for name, field in reversed(kind.model_fields.items()):
             if name not in leave_out:
                 default = shown.get(name, _shown(field.get_default(call_default_factory=True)))
@@ -129,6 +131,7 @@ def _either(kinds: list[Any]) -> Callable[[str], Any]:
     """Reads a number, or one of some words (``Union[int, Literal["epoch", "never"]]``)."""
 
     def value(text: str) -> Any:
+        """The number that a text stands for, or the text itself."""
         for kind in {int, float}.intersection(kinds):
             with suppress(ValueError):
                 return kind(text)

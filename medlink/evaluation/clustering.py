@@ -172,6 +172,7 @@ class ClusteringTask(Sampled):
     ] = "0.30:0.99:0.01"
 
     def measure(self, run: Run) -> Report:
+        """Counts and measures at each threshold; the table has the one that is best."""
         names = read_dictionary(run.paths[0], run.problems)
         if self.sample is not None:
             names = names.sample(self.sample, self.seed)

@@ -81,6 +81,7 @@ class LeafToParentTask(RankedTask):
     languages: Annotated[str | None, Field(description="Names of these languages only, such as en or en,de.")] = None
 
     def measure(self, run: Run) -> Report:
+        """Rank the concepts with children for each name of a leaf."""
         languages = language_filter(self.languages)
         with KnowledgeBase(run.paths[0]) as store:
             found = read_leaves(store, languages=languages)

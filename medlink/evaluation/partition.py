@@ -110,6 +110,7 @@ class PartitionTask(Task):
     itemised: ClassVar[bool] = False
 
     def measure(self, run: Run) -> Report:
+        """Precision, recall and F1 by pairs and by B-cubed, and the recall of pairs of two languages."""
         predicted, gold = run.paths
         clusters = read_clusters(predicted, run.problems)
         by_language = any(language for _, language in clusters)

@@ -134,6 +134,7 @@ class RetrievalTask(RankedTask):
     language: Annotated[str, Field(description="Language of queries that name none.")] = ""
 
     def measure(self, run: Run) -> Report:
+        """Look the queries up among the names of the dictionary."""
         languages = language_filter(self.dictionary_languages)
         tag = known_language(self.language)
         queries = self.drawn(read_queries(run.paths[1:], run.problems, language=tag))

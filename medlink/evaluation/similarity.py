@@ -203,6 +203,7 @@ class SimilarityTask(Sampled):
     resamples: Annotated[int, Field(ge=1, le=1_000_000, description="Resamples of the interval.")] = RESAMPLES
 
     def measure(self, run: Run) -> Report:
+        """Each measure of each file with its interval; a row of the items for each pair or triplet."""
         read: list[tuple[StrPath, Sequence[RatedPair | Triplet]]] = []
         for path in run.paths:
             reader = read_triplets if self.triplets and has_triplets(path) else read_pairs

@@ -40,6 +40,7 @@ T = TypeVar("T")
 def _named(method: F) -> F:
     @wraps(method)
     def named(self: ConceptIndex, *args: Any, **options: Any) -> Any:
+        """Call the method; what damaged arrays raise becomes a :class:`BundleError`."""
         try:
             return method(self, *args, **options)
         except _DAMAGE as error:

@@ -50,6 +50,7 @@ class HeardWord:
         function: whether it is an article, preposition or the like.
         kinds: of all its meanings and of its parts; none where it is not known.
         features: with which it speaks of slots; those of phrases are kept with the text.
+        meanings: that it has as a whole, not as the parts of a compound.
     """
 
     start: int
@@ -58,6 +59,7 @@ class HeardWord:
     function: bool
     kinds: frozenset[str]
     features: tuple[int, ...]
+    meanings: tuple[int, ...] = ()
 
     @property
     def finds(self) -> bool:
@@ -87,9 +89,12 @@ class Heard:
         first = bisect_right(self.ends, start)
         return first, max(bisect_left(self.starts, end), first)
 
+    def meanings(self, place: Place) -> tuple[int, ...]:
+        """What some words mean as a whole: a word by itself, or a phrase."""
+        return self.words[place[0]].meanings if place[1] - place[0] == 1 else self._phrases.get(place, ())
+
     @cached_property
-    def meanings(self) -> dict[Place, tuple[int, ...]]:
-        """The meanings of each phrase by its place."""
+    def _phrases(self) -> dict[Place, tuple[int, ...]]:
         return dict(self.phrases)
 
     def blocks(self) -> Iterator[dict[int, list[Place]]]:
@@ -134,7 +139,7 @@ def hear(text: str, language: str, reader: FamilyReader) -> Heard:
                 plain = reader.forms.find(WORD, language.partition("-")[0], token.text)
                 meant = {form.meaning for form in plain if not form.marks & SHORT}
             of_kinds = frozenset(kinds[meaning] for meaning in meant)
-            words.append(HeardWord(token.start, token.end, clause, word.function, of_kinds, features))
+            words.append(HeardWord(token.start, token.end, clause, word.function, of_kinds, features, word.meanings))
         phrases += [((start + first, start + end), meanings) for first, end, meanings in said.phrases]
         start, clause = stop, clause + 1
     return Heard(words, phrases)

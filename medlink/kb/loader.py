@@ -78,11 +78,13 @@ class _Batch:
         self.rows: list[Row] = []
 
     def add(self, row: Row) -> None:
+        """Take in a row; a full batch is written."""
         self.rows.append(row)
         if len(self.rows) >= BATCH:
             self.flush()
 
     def flush(self) -> None:
+        """Write the rows that wait."""
         if self.rows:
             self.connection.exec_driver_sql(self.sql, self.rows)
             self.rows.clear()

@@ -59,7 +59,8 @@ class Forms(Rules):
     are mended before a word is stemmed, ``transcriptions`` are other spellings of letters; both are pairs of a pattern
     and what takes its place. ``inflections`` are the endings that two forms of one word may differ by. ``letters``
     count apart though the exact form folds them. ``links`` stand between a noun and what follows it in a compound; a
-    language without any has no compounds of nouns.
+    language without any has no compounds of nouns. With ``bare_predicates`` adjectives have no ending where they say
+    something of a noun with a verb.
     """
 
     stemmer: str = ""
@@ -69,6 +70,7 @@ class Forms(Rules):
     transcriptions: tuple[tuple[re.Pattern[str], str], ...] = ()
     letters: frozenset[str] = frozenset()
     links: tuple[str, ...] = ()
+    bare_predicates: bool = False
 
     @field_validator("stemmer")
     @classmethod

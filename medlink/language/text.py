@@ -204,6 +204,7 @@ def _replacer(pairs: Sequence[tuple[re.Pattern[str], str]]) -> Callable[[str], s
     some = any_of(pattern for pattern, _ in pairs)  # most words have nothing to mend
 
     def replaced(word: str) -> str:
+        """The word with all replacements made."""
         if some.search(word):
             for pattern, to in pairs:
                 word = pattern.sub(to, word)

@@ -77,6 +77,7 @@ class SharedNames:
         self.bundle, self.equals = bundle, Equals(bundle, prefer)
 
     def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
+        """Ambiguous where the first two share alike or sharing keeps them below the threshold; else linked or NIL."""
         if not candidates or best < threshold:
             return NIL
         undecided = len(shares) > 1 and shares[0].share == shares[1].share
@@ -85,6 +86,7 @@ class SharedNames:
     def shares(
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
     ) -> list[Shares]:
+        """Shares by preferred name, spelling and context; none where the best name is that of one concept."""
         holders = [_holders(candidates) for candidates in ranked]
         groups = self.equals.groups({tuple(same) for same in holders if same})
         shares: list[Shares] = []

@@ -50,6 +50,7 @@ class LinearJoin:
     def rank(
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, candidates: Evidence
     ) -> NDArray[np.float64]:
+        """Rank scores ``(p,)`` by the evidence alone; mentions and contexts do not count."""
         return self.sums(candidates.features)
 
     def sums(self, features: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -24,8 +24,6 @@ from medlink.index import Bundle
 from medlink.index.heard import Heard, HeardWord, Place
 from medlink.language.cues.tables import scopes
 from medlink.language.languages import Rules, any_of, language_data
-from medlink.language.lexicon.reading import FamilyReader
-from medlink.language.text import normalise
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import WORDS
 from medlink.linking.linker import Best
@@ -120,7 +118,7 @@ class AttributeReader:
         self._scopes = scopes(language)
 
     def read(
-        self, doc: Doc, text: str, heard: Heard, chosen: Iterable[Chosen], told: Iterable[Judged], reader: FamilyReader
+        self, doc: Doc, text: str, heard: Heard, chosen: Iterable[Chosen], told: Iterable[Judged]
     ) -> list[list[Attribute]]:
         """The attributes of each mention of a note.
 
@@ -130,7 +128,6 @@ class AttributeReader:
             heard: its words.
             chosen: its mentions, in order and without overlap.
             told: stretches whose likeliest concept says no thing.
-            reader: by which the words were read.
         """
 
         def words(place: tuple[int, int]) -> Place:
@@ -144,7 +141,7 @@ class AttributeReader:
             for place, one in sure
             if one.is_name or (one.best.ranked.route == WORDS and place[1] - place[0] == 1)
         ]
-        return _Note(self, text, heard, [words(one.place) for one in chosen], stretches, reader).attached()
+        return _Note(self, text, heard, [words(one.place) for one in chosen], stretches).attached()
 
     def concept(self, concept_id: str) -> _Concept:
         """What is known of a concept; ``kind`` is ``None`` where hierarchy and types of the terminology do not tell."""
@@ -158,13 +155,11 @@ class AttributeReader:
             self._concepts[concept_id] = _Concept(kind, self._kb.preferred_name(concept_id, self._language))
         return self._concepts[concept_id]
 
-    def family(self, text: str, word: HeardWord, reader: FamilyReader) -> str | None:
+    def family(self, text: str, word: HeardWord) -> str | None:
         """The family of the table that a word has as a whole, not as a part of a compound."""
-        if not self._families.keys().isdisjoint(word.features):
-            meanings = reader.read_words((normalise(text),), self._language, senses=False).words[0].meanings
-            found = next((self._families[meaning] for meaning in meanings if meaning in self._families), None)
-            if found is not None:
-                return found
+        found = next((self._families[meaning] for meaning in word.meanings if meaning in self._families), None)
+        if found is not None:
+            return found
         low = text.casefold()
         return next((family for family, pattern in self._more.items() if pattern.fullmatch(low)), None)
 
@@ -212,15 +207,16 @@ class _Note:
 
     def __init__(
         self, rules: AttributeReader, text: str, heard: Heard, mentions: Sequence[Place],
-        stretches: Sequence[tuple[Place, Best]], reader: FamilyReader,
+        stretches: Sequence[tuple[Place, Best]],
     ) -> None:  # fmt: skip
         self._rules, self._text, self._words, self._mentions = rules, text, heard.words, mentions
         self._owner = {at: number for number, place in enumerate(mentions) for at in range(*place)}
-        families = [rules.family(self._said(at, at + 1), word, reader) for at, word in enumerate(self._words)]
+        families = [rules.family(self._said(at, at + 1), word) for at, word in enumerate(self._words)]
         self._attributes = self._found(stretches, families)
         self._taken = {at for one in self._attributes for at in range(*one.place)}
 
     def attached(self) -> list[list[Attribute]]:
+        """The attributes of each mention, in the order of the mentions."""
         found: list[list[Attribute]] = [[] for _ in self._mentions]
         sided = set[int]()  # mentions whose side is said
         for one in self._attributes:

@@ -21,6 +21,7 @@ from medlink.index.dictionary import Match
 from medlink.index.heard import Heard
 from medlink.index.heard import Place as Words
 from medlink.language.lexicon import Abbreviation
+from medlink.language.lexicon.organs import Cue
 from medlink.language.lexicon.shorthand import LACONIC
 from medlink.linking.candidates import INFLECTED, WORDS
 from medlink.linking.linker import OF_ANOTHER_KIND, Best
@@ -68,11 +69,10 @@ class Found:
 
 
 class Shortened(NamedTuple):
-    """What a stretch is short for; whether it leaves out the organ that is spoken of, and that in its own sentence."""
+    """What a stretch is short for; and what says of which organ, where that is what it leaves out."""
 
     usual: Abbreviation
-    of_organ: bool = False
-    near: bool = False
+    cue: Cue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Stretch:
         first, stop = words
         content = sum(not word.function for word in heard.words[first:stop])
         before, behind = _beside(heard, first, -1), _beside(heard, stop - 1, 1)
-        usual = None if short is None else short.usual
+        usual, cue = (None, None) if short is None else short
         of_thing = usual is not None and usual.kind not in _FINDINGS
         return cls(
             place,
@@ -115,7 +115,7 @@ class Stretch:
                 text.isupper(), text[:1].isupper(), any(map(str.isdigit, text)),
                 any(word in joins for word in text.casefold().split()), listed, explained,
                 usual is not None, usual is not None and usual.kind == LACONIC,
-                short is not None and short.of_organ, short is not None and short.near,
+                cue is not None, cue is not None and cue.near,
                 usual.weight if usual else 0.0, otherwise, usual is not None and usual.safe,
             ),
             of_thing,

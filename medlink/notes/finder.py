@@ -20,6 +20,7 @@ from medlink.index.heard import Heard, hear
 from medlink.index.heard import Place as Words
 from medlink.language.cues.tables import scopes
 from medlink.language.languages import stop_words
+from medlink.language.lexicon.entries import HEADWORDS
 from medlink.language.lexicon.organs import Cue
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.lexicon.shorthand import Shorthand
@@ -86,7 +87,7 @@ class MentionFinder:
         self._choice, self._joins, self._or = choice, scopes(language).joins, scopes(language).either
         self._learned = learned
         self._attributes = AttributeReader(bundle, language, self._linker)
-        self._english = base(language) == "en"
+        self._english = base(language) == HEADWORDS
         self._wanted = asks_for_attributes(self._linker.options.semantic_types)
 
     def find(self, docs: Sequence[Doc], long_forms: Sequence[LongForms]) -> list[Mentions]:
@@ -98,11 +99,11 @@ class MentionFinder:
         noted = [self.note(doc, explained, reader) for doc, explained in zip(docs, long_forms, strict=True)]
         told = self._told_apart(noted)
         chosen = [(self._choice or shipped_choice()).chosen(judged) for judged, _ in told]
-        return [self._found(*one, reader) for one in zip(noted, chosen, (one for _, one in told), strict=True)]
+        return [self._found(*one) for one in zip(noted, chosen, (one for _, one in told), strict=True)]
 
-    def _found(self, note: Noted, kept: Sequence[Chosen], told: Sequence[Judged], reader: FamilyReader) -> Mentions:
+    def _found(self, note: Noted, kept: Sequence[Chosen], told: Sequence[Judged]) -> Mentions:
         """The mentions of a note with their attributes, from stretches that say attributes."""
-        said = self._attributes.read(note.doc, note.text, note.heard, kept, told, reader)
+        said = self._attributes.read(note.doc, note.text, note.heard, kept, told)
         pairs = zip(kept, said, strict=True)
         return {one.place: replace(one.known, likely=one.likely, attributes=tuple(own)) for one, own in pairs}
 
@@ -169,21 +170,16 @@ class MentionFinder:
             if is_stretch and not nothing and (place in names or not _says_nothing(text[start:end], heard, at)):
                 ways.append(_Way(explained.get(place), None, usual.usual.weight if usual else 0.0))
                 if place not in names and not self._english:
-                    ways += [_Way(one) for one in self._headwords(text[start:end], at, heard, reader)]
+                    ways += [_Way(one) for one in self._headwords(text[start:end], at, heard)]
             for way in ways:
                 known = Found(names.get(place), way.expanded)
                 of_note = place in explained, way.short, way.otherwise, place in names, self._joins
                 stretches.append(Stretch.of(place, known, text[start:end], at, heard, *of_note))
         return Noted(doc, text, stretches, heard)
 
-    def _headwords(self, written: str, at: Words, heard: Heard, reader: FamilyReader) -> list[str]:
+    def _headwords(self, written: str, at: Words, heard: Heard) -> list[str]:
         """The English headword of the finding that a stretch names in whole, by a word or a fixed phrase."""
-        forms = reader.forms
-        if at[1] - at[0] == 1:
-            (word,) = reader.read_words([normalise(written)], self._language, senses=False).words or (None,)
-            meanings = word.meanings if word is not None else ()
-        else:
-            meanings = heard.meanings.get(at, ())
+        forms, meanings = self._index.forms, heard.meanings(at) if at[0] < at[1] else ()
         if len(meanings) != 1 or forms.kinds[meanings[0]] != "finding":
             return []
         name = forms.names[meanings[0]]
@@ -200,10 +196,10 @@ class MentionFinder:
         for start, end, one, cue in self._shorthand.laconic(text):
             span = doc.char_span(start, end, alignment_mode="expand")
             if span is not None and (cue is None or _is_bare(text, heard, start, end, cue)):
-                found.setdefault((span.start, span.end), Shortened(one, cue is not None, cue is not None and cue.near))
+                found.setdefault((span.start, span.end), Shortened(one, cue))
         for token in doc:
             known, place = self._shorthand.abbreviation(token.text), (token.i, token.i + 1)
-            if known is not None and not (place in found and found[place].of_organ):
+            if known is not None and not (place in found and found[place].cue):
                 found[place] = Shortened(known)
         return found
 

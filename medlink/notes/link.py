@@ -181,6 +181,7 @@ class _Source:
             self.paths, self.left_out = find_inputs(self._named)
 
     def notes(self) -> Iterator[Note]:
+        """The notes, one after the other: read from the inputs, or those of the caller."""
         return read_notes(self.paths, self.fields, self.encoding) if self._notes is None else iter(self._notes)
 
     def missing(self, seen: Counter[str]) -> Iterator[str]:

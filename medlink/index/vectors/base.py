@@ -106,6 +106,7 @@ class FaissIndex(ABC):
         return int(self._storage.ntotal)
 
     def add(self, vectors: Vectors, progress: Callable[[int, int], object] | None = None) -> None:
+        """Add vectors ``(n, dimension)`` with the threads of the index, on the GPUs as well where it lies there."""
         before = faiss().omp_get_max_threads()
         faiss().omp_set_num_threads(self._threads)
         try:
@@ -122,6 +123,7 @@ class FaissIndex(ABC):
         return nullcontext()
 
     def search(self, vectors: Vectors, k: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Rows, Vectors]:
+        """The k best rows and inner products, each ``(n, k)``; from the GPUs, if any, where all rows are allowed."""
         if vectors.ndim != 2 or vectors.shape[1] != self.dimension:
             raise ConfigError(f"vectors of shape {vectors.shape}, (n, {self.dimension}) expected")
         k = min(k, len(self))
@@ -133,6 +135,7 @@ class FaissIndex(ABC):
         return rows, scores
 
     def vectors(self, rows: Rows) -> Vectors:
+        """Vectors of rows ``(n,)`` as ``(n, dimension)``, as they are stored; ``IndexError`` for a row there is not."""
         if not len(rows):
             return np.zeros((0, self.dimension), np.float32)
         if rows.min() < 0 or rows.max() >= len(self):
@@ -141,6 +144,7 @@ class FaissIndex(ABC):
         return found
 
     def save(self, folder: Path) -> None:
+        """Write the index into one file of a folder; ``OSError`` where it cannot be written."""
         failed: list[OSError] = []
         # by Python: Faiss prints that a disk is full where it closes a file, and goes on
         with open(folder / FILE, "wb", buffering=0) as file:
@@ -159,6 +163,7 @@ class FaissIndex(ABC):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
+        """Open the file of a folder by memory-mapping, and copy its vectors to the GPUs where there are some."""
         path = folder / FILE
         if not path.exists():
             raise BundleError("a file of the index is missing", path=path, remedy=REBUILD)

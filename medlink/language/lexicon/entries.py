@@ -37,6 +37,8 @@ OF_TERMS = {
     "other": "general",
 }
 """Kinds of meanings by those of terms, where they differ or are no kind of a meaning."""
+HEADWORDS = "en"
+"""Language of the names of entries."""
 FIRST, LAST, WHOLE = "first", "last", "whole"
 """Where in a word a member stands: *hepato-*, *-itis*, *liver*."""
 

@@ -27,7 +27,6 @@ _CLAUSE = re.compile(r"[,;:.!?\n]")
 # Some words and a colon, or a line of a few words, begin what is said of them.
 _LABEL = re.compile(r"(?:^|[.;,(\-•*])[^\S\n]*+([^\s.:;,][^\n.:;,]{0,47}):", re.MULTILINE)
 _HEADING = re.compile(r"^[^\S\n]*+([^\s.:;,][^\n.:;,]{0,39})$", re.MULTILINE)
-_BARE = ("de",)  # languages whose adjectives have no ending where they say something of a noun with a verb
 _REACH = 500  # characters that a label speaks of, at most
 _BEHIND = 60  # characters before a word that speaks of them
 _BEFORE = 250  # characters behind one, in its sentence
@@ -115,7 +114,7 @@ def says(written: str, word: str, language: str) -> bool:
     if word[0].isupper():
         return not written[0].islower() and is_inflection(written, word, language)
     # "Pupillen eng" says of the pupils what "enge Verhältnisse" does not
-    predicate = base(language) in _BARE and " " not in word
+    predicate = language_data(language).forms.bare_predicates and " " not in word
     return written.casefold() == word.casefold() if predicate else is_inflection(written, word, language)
 
 

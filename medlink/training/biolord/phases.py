@@ -77,6 +77,7 @@ class TrainingData:
         further = self.further(selection)
 
         def read() -> Iterable[ConceptTexts]:
+            """One pass over the concepts that have names."""
             texts = concept_texts(selection.names(), selection.definitions(), further)
             # a definition of no concept has no name to go with
             return (one for one in texts if one.names)

@@ -154,9 +154,11 @@ class BatchTrainer(ResumableTrainer):
         )
 
     def num_examples(self, dataloader: DataLoader[Any]) -> int:
+        """Rows of an epoch, each batch counted as full."""
         return len(self._sampler) * self._rows
 
     def probe(self) -> dict[str, Tensor]:
+        """Features of some texts of the first batch, always the same."""
         if not self._probe:
             first = next(self._batches.epoch(0))
             self._probe = features_of(self._collator.model, first.columns[0][:_EMBEDDED_TO_CHECK])
@@ -211,11 +213,13 @@ class BatchTrainer(ResumableTrainer):
         checkpoint.clear_best(self._work, target.name)
 
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
+        """No figures; the line says the learning rate and the rows per second."""
         rows = (self.state.global_step - self._rows_at) * self._rows
         self._rows_at = self.state.global_step
         return {}, f"learning rate {{rate:.2e}} {rows / seconds:,.0f} rows/s"
 
     def describe(self) -> dict[str, Any]:
+        """The best measure and its step, how many were no better since, if it has stopped, and seconds so far."""
         return {"best": self._best, "since": self._since, "stopped": self._stopped, "seconds": self._time()}
 
     def _time(self) -> float:
@@ -223,18 +227,22 @@ class BatchTrainer(ResumableTrainer):
         return self._seconds + time.perf_counter() - self._begun
 
     def companions(self) -> Collection[str]:
+        """Name the folder of the best weights, where there are some; it is written already."""
         return [f"best-{self._best[1]}"] if self._best else ()
 
     def restore(self, schedule: dict[str, Any]) -> None:
+        """Take back the best measure, the patience that is left and the time; the clock starts anew."""
         best = schedule["best"]
         self._best = (float(best[0]), int(best[1])) if best else None
         self._since, self._stopped = int(schedule["since"]), bool(schedule["stopped"])
         self._seconds, self._begun = float(schedule["seconds"]), time.perf_counter()
 
     def is_complete(self, found: Path) -> bool:
+        """Whether it is of the last step, or of one at which the patience ran out."""
         return super().is_complete(found) or bool(checkpoint.read_schedule(found).get("stopped"))
 
     def name_batch(self, step: int) -> str:
+        """Batch and epoch of a step, both counted from 1, in brackets."""
         epoch, number = divmod(step - 1, len(self._sampler))
         return f" (batch {number + 1} of epoch {epoch + 1})"
 

@@ -249,9 +249,11 @@ class _Calls(TrainerCallback):
         self._trainer = trainer
 
     def on_epoch_begin(self, *_: Any, **__: Any) -> None:
+        """Have the trainer begin an epoch."""
         self._trainer.begin_epoch()
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
+        """Have the trainer end a step."""
         self._trainer.end_step()
 
 
