@@ -20,8 +20,8 @@ from medlink.errors import MedlinkError
 from . import faults
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 120.0
-"""Seconds after which a process counts as one that hangs."""
+LIMIT = 600.0
+"""Seconds after which a process counts as one that hangs: far more than a crowd of writers takes on a busy machine."""
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload([f"{__package__}.preload"])
 
@@ -46,13 +46,15 @@ class Done:
     """What became of a process.
 
     ``value`` is what the function gave. ``refused`` is the message of a :class:`MedlinkError`, ``traceback`` that of
-    any other exception. ``signal`` is what ended the process, 0 where nothing did.
+    any other exception. ``signal`` is what ended the process, 0 where nothing did. ``hung`` says that it was ended
+    here, as it had not answered within :data:`LIMIT`.
     """
 
     value: Any = None
     refused: str = ""
     traceback: str = ""
     signal: int = 0
+    hung: bool = False
     out: str = ""
     err: str = ""
     seconds: float = 0.0
@@ -61,6 +63,8 @@ class Done:
     @property
     def crashed(self) -> str:
         """What no process may do, ``""`` where it did not."""
+        if self.hung:
+            return f"not done within {LIMIT:.0f} s"
         if self.signal:
             return f"signal {self.signal}"
         return self.traceback or ("Traceback" in self.err and self.err) or ""
@@ -83,10 +87,11 @@ def together(tasks: Sequence[Task]) -> list[Done]:
             one, limit = Done(), LIMIT if task.kill_after is None else task.kill_after
             ready = wait([ours], max(0.0, start + limit - time.perf_counter()))
             if not ready:
+                one.hung = task.kill_after is None
                 process.kill()
             process.join(LIMIT)
             try:
-                if ours.poll():
+                if not one.hung and ours.poll():
                     one = ours.recv()
             except EOFError:
                 pass

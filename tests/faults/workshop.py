@@ -106,7 +106,7 @@ class Workshop:
         reference, which = self.reference(case), fault or f"after {kill_after} s"
         work = self.copy(reference.start)
         run = call(work, command, case.words, fault=fault, kill_after=kill_after)
-        if run.crashed and run.signal != 9:
+        if run.hung or (run.crashed and run.signal != 9):
             tally.add("", f"{case.name}, {which}: {run.crashed}")
             return
         after = call(work, states, case.targets)
