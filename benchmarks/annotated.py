@@ -1,4 +1,5 @@
-"""Texts with findings that people or readers annotated by HPO: letters and cases of ``gold``, HPO's texts, DisTEMIST.
+"""Texts with findings that people or readers annotated by HPO: letters and cases of ``gold``, HPO's texts, DisTEMIST;
+and short ones that were written with their findings (``gold/written``).
 
 Ids are those of the release in the data folder, retired ones mapped; findings are what is below *Phenotypic
 abnormality*.
@@ -21,7 +22,18 @@ from open_data import BENCHMARKS, DATA, GOLD, TERMINOLOGIES
 _HPO = TERMINOLOGIES / "hpo/hp.v2024-08-13.json.gz"
 _ROOT = "HP:0000118"
 _PIECES = re.compile(r"\s\.\.\.\s")
+_MARKED = re.compile(r"\{([-?<>@]?)([^{}|]+)\|([^{}|]+)\}")
+_HEAD = re.compile(r"^=== (.+)\n", re.MULTILINE)
 PRESENT = "present"
+_SIGNS = {
+    "": (PRESENT, "current", "patient"),
+    "-": ("absent", "current", "patient"),
+    "?": ("uncertain", "current", "patient"),
+    "<": (PRESENT, "historical", "patient"),
+    ">": (PRESENT, "hypothetical", "patient"),
+    "@": (PRESENT, "current", "family"),
+}
+"""What the sign before the words of a finding says in ``gold/written``: presence, time and person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +186,37 @@ def gold_notes(language: str) -> Iterator[Annotated]:
         yield Annotated(path.stem, language, text, *found)
 
 
+@cache
+def _named() -> dict[str, str]:
+    """The concept of each English name of a phenotype; a label goes before synonyms."""
+    found = dict[str, str]()
+    for node in _graph()["nodes"]:
+        concept = _curie(node["id"])
+        if concept in phenotypes() and not node.get("meta", {}).get("deprecated"):
+            for synonym in node.get("meta", {}).get("synonyms", []):
+                found.setdefault(" ".join(synonym["val"].lower().split()), concept)
+    return found | {label.lower(): concept for concept, label in labels().items() if concept in phenotypes()}
+
+
+def written_texts(language: str) -> Iterator[Annotated]:
+    """The texts of ``gold/written``, whose findings stand in braces: sign, words, English name of the concept.
+
+    Raises:
+        KeyError: HPO has no such name.
+    """
+    _, *parts = _HEAD.split((GOLD / "written" / f"{language}.txt").read_text("utf-8"))
+    for number, marked in enumerate(parts[1::2], start=1):
+        text, findings, done = "", list[Finding](), 0
+        for found in _MARKED.finditer(marked):
+            text += marked[done : found.start()]
+            done, name = found.end(), " ".join(found[3].lower().removeprefix("~").split())
+            right = frozenset[str]() if name == "-" else frozenset((_named()[name],))
+            findings.append(Finding(((len(text), len(text) + len(found[2])),), right, *_SIGNS[found[1]]))
+            text += found[2]
+        every = tuple(findings), _joined(findings, affirmed=False), _joined(findings, affirmed=True)
+        yield Annotated(f"{language}-{number}", language, text + marked[done:], *every)
+
+
 def hpo_texts(kind: str) -> Iterator[Annotated]:
     """English texts by HPO: vignettes (``id_68``) and case reports (``csc``).
 
@@ -225,5 +268,8 @@ SETS = {
     "English vignettes": lambda: hpo_texts("id_68"),
     "English case reports": lambda: hpo_texts("csc"),
     "Spanish cases (DisTEMIST)": distemist_texts,
+    "German texts (written)": lambda: written_texts("de"),
+    "Spanish texts (written)": lambda: written_texts("es"),
+    "English texts (written)": lambda: written_texts("en"),
 }
 """All sets of texts."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
 import click
-from annotated import places
+from annotated import places, written_texts
 from open_data import DATA, GOLD
 
 from medlink.notes.status import StatusReader
@@ -59,6 +59,17 @@ def findings() -> Iterator[Finding]:
                 yield Finding(language, read(list(islice(said, len(one)))), right)
 
 
+def written() -> Iterator[Finding]:
+    """All findings of the texts that were written with them."""
+    for language in LANGUAGES:
+        reader = StatusReader(language)
+        for text in written_texts(language):
+            note, marked = reader.read(text.text), [(one.start, one.end) for one in text.findings]
+            for one, *said in zip(text.findings, note.said_of(marked), note.cues(marked), strict=True):
+                right = {"presence": one.presence, "temporality": one.time, "experiencer": one.person}
+                yield Finding(language, read([(said[0], said[1])]), right)
+
+
 def read(said: list[tuple[Qualifiers | None, dict[str, str]]]) -> dict[str, tuple[str, str]]:
     """Value and cue of each field of a finding by what is said of its pieces."""
     found = {}
@@ -86,6 +97,28 @@ def score(pairs: Counter[tuple[str, str]], value: str) -> str:
     return f"{right / max(said, 1):.3f} / {right / should:.3f} / {2 * right / (said + should):.3f} ({should})"
 
 
+Pairs = dict[tuple[str, str], Counter[tuple[str, str]]]
+"""For a language and a field how often each value that is right is read as each value."""
+
+
+def values_of(found: Iterable[Finding]) -> Pairs:
+    """What is right and what was read, counted."""
+    pairs: Pairs = {(language, field): Counter() for language in LANGUAGES for field in FIELDS}
+    for one in found:
+        for field in FIELDS:
+            pairs[one.language, field][one.right[field], one.read[field][0]] += 1
+    return pairs
+
+
+def scores(pairs: Pairs) -> None:
+    """Print precision, recall and F1 of each value but the usual one."""
+    marked = [(field, value) for field, (_, values) in FIELDS.items() for value in values[1:]]
+    table(
+        ["P / R / F1 (findings)", *LANGUAGES.values()],
+        [[f"`{value}`", *(score(pairs[la, field], value) for la in LANGUAGES)] for field, value in marked],
+    )
+
+
 def shortened(cue: str) -> str:
     """A cue as a cell of a table."""
     return (cue if len(cue) <= _WIDTH else f"{cue[:_WIDTH].rstrip()}…").replace("|", r"\|")
@@ -99,16 +132,10 @@ def main() -> None:
             f"the notes of the gold are not here: {DATA / 'notes'} (MEDLINK_DATA names the data)"
         )
     found = list(findings())
-    pairs = {
-        (language, field): Counter((one.right[field], one.read[field][0]) for one in found if one.language == language)
-        for language in LANGUAGES
-        for field in FIELDS
-    }
-    marked = [(field, value) for field, (_, values) in FIELDS.items() for value in values[1:]]
-    table(
-        ["P / R / F1 (findings)", *LANGUAGES.values()],
-        [[f"`{value}`", *(score(pairs[la, field], value) for la in LANGUAGES)] for field, value in marked],
-    )
+    pairs = values_of(found)
+    scores(pairs)
+    click.echo("The same in the texts that were written with their findings:\n")
+    scores(values_of(written()))
     click.echo("What is right, and how often it is read as each value:\n")
     for field, (_, values) in FIELDS.items():
         rows = [

@@ -64,23 +64,28 @@ def stops(layout: Layout) -> list[bool]:
     firsts = [place for place, line in enumerate(lines) if line]
     width = max((words[end - 1].end - words[start].start for start, end in pairwise([*firsts, len(words)])), default=0)
     line = 0  # where the line began
+    following = 0  # the number that the next item of a list in the line has
     for place in range(len(words)):
+        if words[place].low.isdecimal() and place + 1 < len(words) and words[place + 1].low in (".", ")"):
+            number = int(words[place].low)
+            if number in (1, following):
+                found[place], following = number > 1, number + 1
         if lines[place]:
-            found[place] = lines[place] == PARAGRAPH or _ends_line(layout, line, place, width)
+            found[place] |= lines[place] == PARAGRAPH or _ends_line(layout, line, place, width)
             line = place
         elif words[place - 1].low in ";!":
             found[place] = True
         elif words[place - 1].low in ".?":
-            found[place] = place - 1 not in layout.dots and _ends(words, place - 1, layout.rules)
+            found[place] |= place - 1 not in layout.dots and _ends(words, place - 1, layout.rules)
         elif words[place - 1].low == ",":
-            found[place] = _begins_item(layout, place)
+            found[place] |= begins_item(layout, place)
     return found
 
 
 def _ends_line(layout: Layout, first: int, place: int, width: int) -> bool:
     """Whether a line, by its first word and the one behind it, ends what it says, or is wrapped there."""
     last, word = layout.words[place - 1], layout.words[place]
-    if last.low in ".;!?" or item_start(layout, place) > place or _begins_item(layout, place):
+    if last.low in ".;!?" or item_start(layout, place) > place or begins_item(layout, place):
         return True
     if last.low in ("-", ",") or last.low in layout.rules.joins or opens_line(layout, place):
         return False
@@ -94,7 +99,7 @@ def opens_line(layout: Layout, place: int) -> bool:
     return place in layout.opens or (layout.words[place - 1].low == ":" and place - 1 in layout.opens)
 
 
-def _begins_item(layout: Layout, place: int) -> bool:
+def begins_item(layout: Layout, place: int) -> bool:
     """Whether some words and a colon begin here, as in "keine Rasselgeräusche, Herz: Systolikum"."""
     for behind in range(place, min(place + _ITEM, len(layout.words))):
         if layout.words[behind].low == ":":
@@ -114,11 +119,19 @@ def _ends(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
     if not spaced:
         whole = min(len(before.low), len(behind.low)) >= _WHOLE and before.low not in rules.abbreviated
         return behind.low == "," or (whole and before.low.isalpha() and behind.low.isalpha())
-    if before.is_mark or before.end < mark.start:
+    if before.is_mark or before.end < mark.start or _has_no_dot(words, dot, rules):
         return True
     if before.low.isdigit():
-        return not (rules.ordinals and len(before.low) <= 2)
+        return not (rules.ordinals and len(before.low) <= 2 and before.low != "0")
     short = before.low in rules.abbreviated or len(before.low) == 1
     if behind.text[0].islower():
         return not short and len(before.low) > rules.cut_to
     return not short and (before.text.isupper() or not _VOWELS.isdisjoint(before.low))
+
+
+def _has_no_dot(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
+    """Whether a dot is of no abbreviation, as one behind a unit or behind "d/c" ("7 kg. Keine Dyspnoe")."""
+    if dot < 2 or words[dot - 1].low in rules.abbreviated or not words[dot + 1].text[0].isupper():
+        return False
+    before, last = words[dot - 2], words[dot - 1]
+    return before.low[-1].isdecimal() or (before.low == "/" and before.end == last.start)

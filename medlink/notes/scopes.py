@@ -16,6 +16,8 @@ _OVER = ("historical", "past")  # these speak of causes too, and of nothing behi
 _TIGHT = ("uncertain", *_OVER)  # with a reach, these take the next item of a list only where a word joins it
 _GAP = 8  # words between members of a list
 _ITEM = 2  # words before a mention that is an item of a list without a joining word
+_PARTING = (":", "(", "=", "→")
+_DASHES = ("-", "–", "—")
 _FIELD = {
     "absent": "presence",
     "uncertain": "presence",
@@ -88,8 +90,9 @@ class _Scopes:
         acting = [match for match in matches if not self._is_inside(match)]
         ends = [match.parts[0] for match in acting if any(cue.reads == "end" for cue in match.cues)]
         causes = [match.parts[0] for match in acting if any(cue.reads == "cause" for cue in match.cues)]
-        there = [match.start for match in acting if any(cue.reads == "present" for cue in match.cues)]
+        self._there = there = [match.start for match in acting if any(cue.reads == "present" for cue in match.cues)]
         hard = [place for place, stop in enumerate(stops) if stop]
+        ends += _dashes(words, acting)
         self._denials = [match.start for match in acting if any(cue.reads == "absent" for cue in match.cues)]
         self._over = sorted({*hard, *there, *(start for start, _ in ends), len(words)})
         self._until = sorted({*hard, *(start for start, _ in ends + causes), len(words)})
@@ -122,7 +125,7 @@ class _Scopes:
                 self._back(cue, match.start, crossing=False)
             return
         ahead = 0
-        if cue.side in ("before", "both"):
+        if cue.side in ("before", "both") and not self._answers(cue, match):
             until = self._until[bisect_left(self._until, match.end)]
             further = self._over[bisect_left(self._over, match.end)] if cue.reads in _OVER else until
             closed = self._closed.get(match.end, further)
@@ -141,8 +144,21 @@ class _Scopes:
         at = match.start - 1
         behind = match.end + (match.end < len(self._words) and self._words[match.end].low in ".,;")
         nothing = behind == len(self._words) or self._stops[behind]
-        answers = at >= 0 and (self._words[at].low == ":" or self._free[at] == self._free[at + 1])
-        return cue.reads == "absent" and answers and nothing and self._words[at].low not in ",;."
+        answers = at >= 0 and (self._words[at].low == ":" or self._covered_before(match.start))
+        return cue.reads == "absent" and ((answers and nothing) or self._answers(cue, match))
+
+    def _answers(self, cue: Cue, match: Match) -> bool:
+        """Whether a denial stands between a mention and a comma ("Fieber keines, Husten")."""
+        comma = match.end < len(self._words) and self._words[match.end].low == ","
+        return cue.reads == "absent" and comma and self._covered_before(match.start)
+
+    def _covered_before(self, place: int) -> bool:
+        """Whether a mention ends before a place, or before the adverbs that end there ("Fieber derzeit nicht")."""
+        at = place - 1
+        while at > 0 and self._rules.adverb.fullmatch(self._words[at].low):
+            at -= 1
+        inside = at >= 0 and self._free[at] == self._free[at + 1]
+        return inside and not self._words[at].is_mark and not any(self._stops[at + 1 : place])
 
     def _ahead(self, cue: Cue, start: int, behind: int, until: int) -> Iterator[int]:
         """Mentions from a place on, as far as the cue reaches: words are counted from it or from the mention before."""
@@ -155,26 +171,35 @@ class _Scopes:
                 return
             if cue.reach is not None and self._between(anchor, first) > cue.reach:
                 return
+            if anchor == start and cue.reads == "absent" and self._parted(start, first):
+                return
             comma = self._last_comma(anchor, first)
+            if comma is not None and cue.reads == "absent" and self._affirmed(start, first):
+                return
             far = self._between(anchor, first) > _GAP
-            if comma is not None and (far or not self._goes_on(cue, start, comma, first, until)):
+            if comma is not None and (far or not self._goes_on(cue, start, comma, number, until)):
                 return
             yield number
             anchor = max(anchor, end)
 
-    def _goes_on(self, cue: Cue, start: int, comma: int, first: int, until: int) -> bool:
+    def _goes_on(self, cue: Cue, start: int, comma: int, number: int, until: int) -> bool:
         """Whether what follows a comma is a member of the list that a cue begins, rather than a new finding.
 
         It is one where a joining word follows, as in "no fever, cough or rash". In a list without such a word it stands
-        right behind the comma, and its other members have no cues of their own ("no fever, no cough, rash").
+        right behind the comma, nothing more is said of it ("no murmur, hernia on the left"), and its other members have
+        no cues of their own ("no fever, no cough, rash").
         """
+        first, end = self._mentions[number]
         denial = bisect_left(self._denials, start)
         if cue.reads == "absent" and denial < len(self._denials):
             until = min(until, self._denials[denial] + 1)
+        nothing = self._free[comma] - self._free[start] == self._counted[comma] - self._counted[start]
+        nothing = nothing and _FIELD[cue.reads] != "experiencer"  # what it speaks of is no mention
         rest = {word.low for word in self._words[start : min(until, start + _FARTHEST)]}
         behind = self._words[comma + 1].low
-        if (behind in self._rules.grades or behind.isdecimal()) and rest.isdisjoint(self._rules.either):
-            return False
+        graded = (behind in self._rules.grades or behind.isdecimal()) and rest.isdisjoint(self._rules.either)
+        if graded or (nothing and cue.reads == "historical"):
+            return False  # "s/p stent, asthma and gout"
         if start in self._bound:
             return not rest.isdisjoint(self._rules.either)
         if not rest.isdisjoint(self._rules.joins):
@@ -182,9 +207,21 @@ class _Scopes:
             first_comma = next(at for at in range(start, comma + 1) if self._words[at].low == ",")
             further = (word.low for word in self._words[first_comma : min(until, start + _FARTHEST)])
             return not self._rules.joins.isdisjoint(further)
-        if (cue.reach is not None and cue.reads in _TIGHT) or self._between(comma, first) > _ITEM:
-            return False
-        return cue.reads != "absent" or not self._each_denied(start)
+        tight = cue.reach is not None and cue.reads in _TIGHT
+        if nothing or tight or self._between(comma, first) > _ITEM:
+            return False  # "no compresible, ascitis"
+        more = end < len(self._words) and not (self._stops[end] or self._words[end].is_mark)
+        return cue.reads != "absent" or not (more or self._each_denied(start))
+
+    def _parted(self, start: int, first: int) -> bool:
+        """Whether a mark parts what a cue denies, which is no mention, from one ("sits not yet (delay)")."""
+        marks = (at for at in range(start, first) if self._words[at].low in _PARTING)
+        mark = next(marks, start)
+        return mark > start or self._words[start].low == "("
+
+    def _affirmed(self, start: int, end: int) -> bool:
+        """Whether a cue between two places says that something is there ("no erythema, +flatus, engorgement")."""
+        return bisect_left(self._there, start) < bisect_left(self._there, end)
 
     def _each_denied(self, start: int) -> bool:
         """Whether the clause of a denial has another one before or behind it."""
@@ -227,6 +264,21 @@ class _Scopes:
 
     def _last_comma(self, start: int, end: int) -> int | None:
         return next((place for place in range(end - 1, start - 1, -1) if self._words[place].low == ","), None)
+
+
+def _dashes(words: Sequence[Word], matches: Sequence[Match]) -> list[Place]:
+    """Dashes between blanks, but those beside a cue ("Fever - none")."""
+    beside = {end for match in matches for _, end in match.parts} | {
+        start - 1 for one in matches for start, _ in one.parts
+    }
+    return [
+        (at, at + 1)
+        for at in range(1, len(words) - 1)
+        if words[at].low in _DASHES
+        and at not in beside
+        and words[at - 1].end < words[at].start
+        and words[at].end < words[at + 1].start
+    ]
 
 
 def _brackets(words: Sequence[Word], stops: Sequence[bool], matches: Sequence[Match]) -> dict[int, int]:

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from medlink.language.cues.matcher import Phrases, Word
 from medlink.language.cues.tables import SYSTEM, effects
-from medlink.notes.clauses import PARAGRAPH, Layout, item_start, opens_line
+from medlink.notes.clauses import PARAGRAPH, Layout, begins_item, item_start, opens_line
 
 _MOST = 6  # words of a heading that no table has
 _EMPTY = 7  # words and marks in the line of a heading that says that its section is empty
 _DATE = 12  # words of the date of a heading
+_FEW = 3  # words and marks of a line that goes on with the line of its heading
 _REVIEW, _EXAMINATION = "review", "examination"
 
 
@@ -29,7 +30,8 @@ class Sections:
 
     A heading stands at the start of a line or sentence, before a colon, or fills its line. A section goes on to the
     next heading; one that begins in the line of its heading and says something of all its mentions ends with the
-    paragraph, for notes do not name the section that follows.
+    paragraph, for notes do not name the section that follows. What is of relatives ends with its line, or before the
+    next label with a colon: each line or label that goes on with them names them.
     """
 
     def __init__(self, layout: Layout, stops: Sequence[bool], table: Phrases[str]) -> None:
@@ -42,7 +44,7 @@ class Sections:
                 if heading is not None:
                     self.headings.append(heading)
                     behind = heading.end
-        self._starts, self._kinds = _spans(self.headings, layout)
+        self._starts, self._kinds = _spans(self.headings, layout, stops)
 
     def kind(self, place: int) -> str:
         """The kind of the section that a word is in, empty in none."""
@@ -102,12 +104,22 @@ def _unknown(layout: Layout, first: int, *, fills: bool) -> Heading | None:
     return None
 
 
+def _goes_on(layout: Layout, stops: Sequence[bool], place: int) -> bool:
+    """Whether a note goes on to something else at a word: in a line of more than a few words, or at a label."""
+    if not stops[place]:
+        return False
+    if layout.lines[place]:
+        rest = layout.lines[place + 1 : place + 1 + _FEW]
+        return len(rest) == _FEW and not any(rest)
+    return layout.words[place].text[0].isupper() and begins_item(layout, place)
+
+
 def _shouted(words: Sequence[Word]) -> bool:
     """Whether words are in capitals."""
     return all(word.is_mark or word.text.isupper() for word in words)
 
 
-def _spans(headings: list[Heading], layout: Layout) -> tuple[list[int], list[str]]:
+def _spans(headings: list[Heading], layout: Layout, stops: Sequence[bool]) -> tuple[list[int], list[str]]:
     """Where sections start, with their kinds."""
     words, lines, nothing = layout.words, layout.lines, layout.rules.nothing
     starts, kinds, kind = list[int](), list[str](), ""
@@ -120,7 +132,15 @@ def _spans(headings: list[Heading], layout: Layout) -> tuple[list[int], list[str
             line = next((place for place in range(heading.end, following) if lines[place]), following)
             said = {word.low for word in words[heading.end : line]}
             least = 1 if len(said) <= _EMPTY and not said.isdisjoint(nothing) else PARAGRAPH
-            end = next((place for place in range(heading.end, following) if lines[place] >= least), None)
+            of_family = effects()[kind].experiencer == "family"
+            end = next(
+                (
+                    place
+                    for place in range(heading.end, following)
+                    if lines[place] >= least or (of_family and place > heading.end and _goes_on(layout, stops, place))
+                ),
+                None,
+            )
             if end is not None:
                 starts.append(end)
                 kinds.append("")

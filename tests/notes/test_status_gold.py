@@ -27,10 +27,12 @@ def status() -> ModuleType:
 def test_absent_findings_are_read_as_absent(status: ModuleType, shared: Path) -> None:
     result = CliRunner().invoke(status.main, catch_exceptions=False)
     assert result.exit_code == 0
-    rows = {cells[0]: cells[1:] for cells in (line.strip("| ").split(" | ") for line in result.output.splitlines())}
-    f1 = {kind: [float(cell.split()[4]) for cell in rows[f"`{kind}`"]] for kind in ("absent", "historical")}
-    assert min(f1["absent"]) >= 0.92
-    assert all(one >= least for one, least in zip(f1["historical"], (0.70, 0.70, 0.55), strict=True))
+    cells = [line.strip("| ").split(" | ") for line in result.output.splitlines()]
+    absent, written = ([float(cell.split()[4]) for cell in row[1:]] for row in cells if row[0] == "`absent`")
+    historical, *_ = ([float(cell.split()[4]) for cell in row[1:]] for row in cells if row[0] == "`historical`")
+    assert min(absent) >= 0.92
+    assert min(written) >= 0.92
+    assert all(one >= least for one, least in zip(historical, (0.70, 0.70, 0.55), strict=True))
 
 
 def test_without_the_notes_it_says_so(status: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,8 @@ class ScopeRules(Rules):
     ``without`` are denials that stand by one word of a list ("nausea without emesis, vertigo"). ``passing`` are
     patterns of findings that pass by, as an infarct does and diabetes does not, and ``lasting`` of those among them
     that last ("chronic sinusitis"). ``since`` are words before the year in which something began that lasts.
-    ``nothing`` are words that say in the line of a heading that its section is empty.
+    ``nothing`` are words that say in the line of a heading that its section is empty. ``adverbs`` are patterns of words
+    that may stand between a mention and the denial behind it ("fever currently none").
     """
 
     joins: frozenset[str] = frozenset()
@@ -83,6 +84,12 @@ class ScopeRules(Rules):
     lasting: tuple[str, ...] = ()
     since: frozenset[str] = frozenset()
     nothing: frozenset[str] = frozenset()
+    adverbs: tuple[str, ...] = ()
+
+    @cached_property
+    def adverb(self) -> re.Pattern[str]:
+        """``adverbs`` as one pattern of whole words, in lower case."""
+        return any_of(map(re.compile, self.adverbs))
 
     @cached_property
     def passes(self) -> re.Pattern[str]:
