@@ -250,9 +250,12 @@ def shipped_choice() -> Choice:
 
 
 def without_longer(judged: Sequence[Judged]) -> list[Judged]:
-    """Stretches, without those that another one of the same concept makes needless."""
+    """Stretches, without those that another one of the same concept makes needless, and abbreviations in a name."""
     dropped = bytearray(len(judged))
     for i, j in _overlapping(judged):
+        for wide, narrow in ((i, j), (j, i)):
+            if judged[narrow].is_short and _is_part(judged[narrow], judged[wide]):
+                dropped[narrow] = 1
         if judged[i].best.ranked.concept == judged[j].best.ranked.concept:
             if judged[i].stretch.place == judged[j].stretch.place and not judged[i].is_name | judged[j].is_name:
                 continue  # of two ways to read what is no name the likelier one is taken
@@ -261,6 +264,12 @@ def without_longer(judged: Sequence[Judged]) -> list[Judged]:
             elif _holds(judged[j], judged[i]):
                 dropped[i if _is_better(judged[j], judged[i]) else j] = 1
     return [one for one, drop in zip(judged, dropped, strict=True) if not drop]
+
+
+def _is_part(one: Judged, name: Judged) -> bool:
+    """Whether a stretch is a part of a longer one that is a name of the bundle as it is written."""
+    as_written = name.is_name and name.stretch.known.expanded is None and bool(name.stretch.context[_LISTED])
+    return as_written and one.stretch.place != name.stretch.place and _holds(name, one)
 
 
 def _is_better(wide: Judged, narrow: Judged) -> bool:

@@ -130,8 +130,29 @@ class MentionFinder:
                     judged, says_one = _taught(Judged(one, found)), next(attribute)
                     if judged is not None:
                         apart[says_one].append(judged)
-            told.append(apart)
+            told.append((self._as_written(apart[0]), apart[1]))
         return told
+
+    def _as_written(self, judged: list[Judged]) -> list[Judged]:
+        """Stretches, without other words for concepts that have what is written as a name too.
+
+        So *Herzinfarkt* is read as the name that two terminologies have, not as the *Myokardinfarkt* of one of them.
+        Abbreviations are read as their long forms, which say more.
+        """
+        written = {one.stretch.place: one for one in judged if one.stretch.known.expanded is None and one.is_name}
+        return [
+            one
+            for one in judged
+            if one.stretch.known.expanded is None
+            or one.is_short
+            or one.stretch.place not in written
+            or one.best.concept_id not in self._named(written[one.stretch.place].stretch.known)
+        ]
+
+    def _named(self, known: Found) -> set[str]:
+        """The concepts that have a mention as a name."""
+        rows = () if known.match is None else known.match.rows
+        return {entry.concept_id for row in rows for entry in self._index.entries_of(row, self._linker.selection)}
 
     def note(self, doc: Doc, explained: LongForms, reader: FamilyReader | None = None) -> Noted:
         """A note with the stretches that may be mentions; ``reader`` is one that several notes share."""

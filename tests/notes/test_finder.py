@@ -139,3 +139,30 @@ def test_batches_and_single_notes_are_the_same(folder: Path) -> None:
     together = pipeline.link([Note(str(number), text) for number, text in enumerate(texts)])
     alone = [NotePipeline(folder, language="de").link([Note(str(n), text)])[0] for n, text in enumerate(texts)]
     assert together == alone
+
+
+@pytest.fixture(scope="module")
+def two_sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("two")
+    tables = {
+        "own": "G:1,Herzinfarkt,de\nG:2,exazerbierte COPD,de\n",
+        "other": "L:1,Herzinfarkt,de\nL:1,Myokardinfarkt,de\n"
+        "L:2,chronisch obstruktive Lungenerkrankung,de\nL:2,chronic obstructive pulmonary disease,en\nL:2,COPD,de\n",
+    }
+    for name, rows in tables.items():
+        (folder / f"{name}.csv").write_text(f"concept_id,name,language\n{rows}", "utf-8")
+    build_kb(folder / "kb.sqlite", [Input("table", folder / f"{name}.csv") for name in tables])
+    build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
+    return folder / "bundle"
+
+
+@pytest.mark.parametrize(("prefer", "concept"), [("own", "G:1"), ("other", "L:1")])
+def test_a_name_of_two_sources_is_read_as_it_is_written(two_sources: Path, prefer: str, concept: str) -> None:
+    """The lexicon reads it as a lay word for a name that only one of them has."""
+    assert found(two_sources, "Herzinfarkt.", "de", prefer=[prefer]) == [("Herzinfarkt", concept, None)]
+
+
+def test_an_abbreviation_in_a_longer_name_is_a_part_of_it(two_sources: Path) -> None:
+    wanted = [("exazerbierte COPD", "G:2", None)]
+    assert found(two_sources, "Es besteht eine exazerbierte COPD.", "de") == wanted
+    assert found(two_sources, "Bekannte COPD.", "de")[0][1] == "L:2"
