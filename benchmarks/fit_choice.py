@@ -41,8 +41,8 @@ LEAST = 0.35
 """Probability that a mention needs; what is linked is decided by the threshold of the linker."""
 _INVERSE_DECAY = 0.1
 _ENDS = 0.005  # share of the rows at either end of a column that is cut to the next one
-# How much a stretch of a set counts: the gold is annotated in full, DisTEMIST is of diseases alone, the others are many
-# and of one language, and of the case reports not every finding is there.
+# How much a stretch of a set counts: the gold is annotated in full, DisTEMIST is of diseases alone, the written texts
+# are many, the others are many and of one language, and of the case reports not every finding is there.
 WEIGHTS = {
     "German letters (gold)": 2.0,
     "Spanish cases (gold)": 2.0,
@@ -50,6 +50,9 @@ WEIGHTS = {
     "English vignettes": 0.5,
     "English case reports": 0.2,
     "Spanish cases (DisTEMIST)": 1.0,
+    "German texts (written)": 0.5,
+    "Spanish texts (written)": 0.5,
+    "English texts (written)": 0.5,
 }
 _BATCH = 32
 

@@ -42,11 +42,11 @@ In all {names:,} names of {concepts:,} concepts ({languages}).
 - `alpha.tsv`, `oncology.tsv`, `drugs.tsv`: German terms of Alpha-ID by ORPHA code (one code in ten held out), German
   and Spanish names of ICD-O-3, German names of ATC.
 - `mentions.tsv`: mentions of the train parts of NCBI-disease and BC5CDR, but those whose text a development part has.
-- `lexicon.tsv`: words and terms of medlink's lexicon, one concept for each meaning.
 - `siblings.tsv`: coarse names, which share a code and are often no synonyms: terms of the alphabet of ICD-10-GM and of
   ICD-O-3, phrases of the train part of CodiEsp (but documents of DisTEMIST) with the titles of ICD-10-CM.
-- `made_de.tsv`, `made_es.tsv`: German and Spanish names that were made from English ones by the lexicon, word by word.
-  They teach which words mean the same; many are not what a clinician would write.
+- `made.tsv`: words and terms of medlink's lexicon, one concept for each meaning; and German and Spanish names that were
+  made from English ones by the lexicon, word by word (`medlink train names`). They teach which words mean the same; many
+  are not what a clinician would write.
 
 No development or test mention, no patient data, nothing of UMLS or SNOMED CT.
 
@@ -70,8 +70,8 @@ No development or test mention, no patient data, nothing of UMLS or SNOMED CT.
 | BC5CDR, train part | 2015 | public, BioCreative V |
 | medlink's lexicon | as in this repository | Apache-2.0 |
 
-The weights hold vectors of hashed n-grams and word families, no names. Beside them lie the forms of the lexicon that
-the encoder was trained with, and single words of its training names that the lexicon lacks.
+The weights hold vectors of hashed n-grams and word families, no names. Beside them lie the forms of the lexicon, and
+single words of its training names that the lexicon lacks.
 
 ## Recipe
 
