@@ -1,0 +1,47 @@
+"""How conceptual grounding trains: every number with its source. What is imported here needs no torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from medlink.training.common.recipes import Epochs, LearningRate, PhaseRecipe, Warmup, WeightDecay
+
+
+class GroundingRecipe(PhaseRecipe):
+    """The recipe of Fivez et al. 2021, section 5.3: Adam at a constant rate, no decay, gradients as they are.
+
+    Training stops at the first epoch whose validation mAP is no better, and the epoch before counts. There one name of
+    each concept with two or more is for validation; here of a tenth of these concepts, as most terminologies have two
+    or three names of a concept. The paper does not say how many names negatives are drawn from; 200 is that of the
+    authors' code. ``epochs`` is a bound that is seldom met.
+
+    >>> GroundingRecipe().hidden, GroundingRecipe(cca=False).margin
+    (38400, 0.1)
+    """
+
+    schedule: ClassVar[str] = "constant_with_warmup"
+
+    cca: Annotated[bool, Field(description="Whether names and concepts pass the linear map first.")] = True
+    hidden: Annotated[int, Field(ge=1, description="Width of the hidden layer.")] = 38_400
+    dropout: Annotated[float, Field(ge=0, lt=1, description="Dropout of the hidden layer.")] = 0.5
+    margin: Annotated[float, Field(ge=0, le=2, description="Margin of the triplet loss, in cosine.")] = 0.1
+    synonym_dropout: Annotated[
+        float, Field(ge=0, lt=1, description="Share of its names left out of the prototype of a concept.")
+    ] = 0.5
+    neighbours: Annotated[int, Field(ge=1, le=10_000, description="Nearest names that a negative is drawn from.")] = 200
+    validation: Annotated[
+        float,
+        Field(ge=0, le=1, description="Share of the concepts with two names or more of which one is for validation."),
+    ] = 0.1
+    epochs: Epochs = 100
+    learning_rate: LearningRate = 1e-3
+    warmup: Warmup = 0.0
+    weight_decay: WeightDecay = 0.0
+    max_grad_norm: Annotated[
+        float, Field(ge=0, le=1e6, description="Length to which a gradient is cut; 0: not at all.")
+    ] = 0.0
+    patience: Annotated[
+        int, Field(ge=0, description="Epochs without a better validation mAP after which training stops; 0: never.")
+    ] = 1
