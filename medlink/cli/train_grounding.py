@@ -13,7 +13,7 @@ from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
 from medlink.errors import ConfigError
 from medlink.training.common.recipes import RunOptions
 from medlink.training.grounding.recipe import GroundingRecipe
-from medlink.training.grounding.synonyms import SplitOptions
+from medlink.training.grounding.synonyms import SetOptions
 
 if TYPE_CHECKING:
     from medlink.training.grounding.synonyms import Sets
@@ -23,62 +23,47 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _common(command: F) -> F:
     """What both commands take: names, how they are fused and split, the encoder below, and the folder to write."""
-    start_help = "Encoder below, which is not trained: 'builtin', a folder, or hf:NAME of the hub."
+    start = "Encoder below, which is not trained: 'builtin', a folder, or hf:NAME of the hub."
     options = [
         click.argument("kb", type=PATH),
         click.option("-o", "--out", required=True, type=PATH, help="Folder of the encoder."),
-        click.option("--start", type=PATH_OR_NAME, default="builtin", show_default=True, help=start_help),
-        click.option("--language", "languages", multiple=True, help="Language of the names; may be repeated.  [all]"),
-        click.option(
-            "--fuse", metavar="SYSTEM", help="Names under one code of this system are one set, such as ICD-10."
-        ),
+        click.option("--start", type=PATH_OR_NAME, default="builtin", show_default=True, help=start),
         click.option("--hold-out", is_flag=True, help="Leave out what 'medlink evaluate synonyms' measures."),
-        settings_options(SplitOptions),
+        settings_options(SetOptions),
     ]
     return reduce(lambda done, option: option(done), reversed(options), command)
 
 
-def _sets(kb: Path, languages: tuple[str, ...], fuse: str | None, hold_out: bool, options: dict[str, Any]) -> Sets:
+def _sets(kb: Path, hold_out: bool, options: dict[str, Any]) -> Sets:
     """Names to train on."""
     from medlink.training.grounding.synonyms import read_sets, split
 
-    chosen = given(options, SplitOptions)
-    if chosen and not hold_out:
-        problem = f"{next(iter(chosen))} is given and nothing is held out"
-        raise ConfigError(problem, remedy="add --hold-out, or leave it out")
-    sets = read_sets(kb, languages or None, fuse)
-    return split(sets, SplitOptions(**chosen)).train if hold_out else sets
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)
+    chosen = given(options, SetOptions)
+    if not hold_out and (of_split := sorted(chosen.keys() - {"languages", "fuse"})):
+        raise ConfigError(f"{of_split[0]} is given and nothing is held out", remedy="add --hold-out, or leave it out")
+    sets = read_sets(kb, SetOptions(**chosen))
+    return split(sets, SetOptions(**chosen)).train if hold_out else sets
 
 
 @click.command("grounding")
 @_common
 @settings_options(GroundingRecipe, leave_out=("mini_batch", "max_tokens", "evaluate_steps"))
 @settings_options(RunOptions)
-def grounding(
-    kb: Path, out: Path, start: str, languages: tuple[str, ...], fuse: str | None, hold_out: bool, **options: Any
-) -> None:
+def grounding(kb: Path, out: Path, start: str, hold_out: bool, **options: Any) -> None:
     """Train a network above an encoder by conceptual grounding: names near synonyms and near their concept."""
     recipe = GroundingRecipe(**given(options, GroundingRecipe))
     from medlink.training import ConceptualGroundingTrainer
 
-    sets = _sets(kb, languages, fuse, hold_out, options)
-    run = given(options, RunOptions)
-    encoder = ConceptualGroundingTrainer(sets, start, recipe).train(out, progress=_say, **run)
-    click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(sets)} concepts")
+    trainer = ConceptualGroundingTrainer(_sets(kb, hold_out, options), start, recipe)
+    encoder = trainer.train(out, progress=lambda line: click.echo(line, err=True), **given(options, RunOptions))
+    click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(trainer.sets)} concepts")
 
 
 @click.command("map")
 @_common
-def concept_map(
-    kb: Path, out: Path, start: str, languages: tuple[str, ...], fuse: str | None, hold_out: bool, **options: Any
-) -> None:
+def concept_map(kb: Path, out: Path, start: str, hold_out: bool, **options: Any) -> None:
     """Put the linear map of names to their concepts above an encoder: seconds on a CPU, nothing is trained."""
     from medlink.training.grounding.trainer import train_map
 
-    sets = _sets(kb, languages, fuse, hold_out, options)
-    encoder = train_map(sets, start, out)
-    click.echo(f"{out}: encoder {encoder.fingerprint}, fitted on {len(sets)} concepts")
+    sets = _sets(kb, hold_out, options)
+    click.echo(f"{out}: encoder {train_map(sets, start, out).fingerprint}, fitted on {len(sets)} concepts")

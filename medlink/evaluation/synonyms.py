@@ -2,69 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from medlink.evaluation.task import Report, Row, Run, Sampled
-from medlink.language.tags import language_filter
-from medlink.training.grounding.synonyms import Sets, Split, SplitOptions, read_sets, retrieve_synonyms, split
-
-_KINDS = ("train", "test", "zero-shot")
+from medlink.training.grounding.synonyms import SetOptions, Sets, read_sets, retrieve_synonyms, split
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """Names that are ranked, and queries among them: ``itself`` is -1 for a query that is none of the names.
-
-    ``synonyms`` holds the rows of the names of each query's concept, the query left out.
-    """
-
-    kind: str
-    names: tuple[str, ...]
-    queries: tuple[tuple[str, str], ...]
-    synonyms: tuple[NDArray[np.int64], ...]
-    itself: tuple[int, ...]
-
-
-def rankings(found: Split) -> Iterator[Ranking]:
-    """The three tables of section 5.1: names trained on, names kept of their concepts, and concepts kept from training.
-
-    A test name is ranked among all training names. A training name is a query among the others, and a zero-shot name
-    among those of zero-shot concepts alone. A name without a synonym there is no query; the paper does not say what it
-    does with such.
-
-    >>> found = Split({"A": ("a", "b"), "B": ("c",)}, (("d", "B"),), {"C": ("e", "f"), "D": ("g",)})
-    >>> [(one.kind, len(one.names), [text for text, _ in one.queries]) for one in rankings(found)]
-    [('train', 3, ['a', 'b']), ('test', 3, ['d']), ('zero-shot', 3, ['e', 'f'])]
-    """
-    for kind, sets in zip(_KINDS, (found.train, found.train, found.zero_shot), strict=True):
-        names = [(text, concept) for concept, texts in sets.items() for text in texts]
-        rows = dict(zip(sets, _rows(sets), strict=True))
-        asked = found.test if kind == "test" else names
-        itself = [-1] * len(asked) if kind == "test" else range(len(names))
-        others = [rows[concept][rows[concept] != row] for (_, concept), row in zip(asked, itself, strict=True)]
-        kept = [at for at, right in enumerate(others) if len(right)]
-        yield Ranking(
-            kind,
-            tuple(text for text, _ in names),
-            tuple(asked[at] for at in kept),
-            tuple(others[at] for at in kept),
-            tuple(itself[at] for at in kept),
-        )
-
-
-def _rows(sets: Sets) -> list[NDArray[np.int64]]:
-    """Rows of the names of each concept, where names lie one concept after the other."""
-    sizes = [len(texts) for texts in sets.values()]
-    return np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
-
-
-class SynonymsTask(Sampled, SplitOptions):
+class SynonymsTask(Sampled, SetOptions):
     """How well a name finds the other names of its concept, of unseen names and of unseen concepts (Fivez et al. 2021).
 
     KB is a knowledge base or a bundle. Its concepts are split as section 5.1 of the paper does; 'medlink train
@@ -74,39 +22,46 @@ class SynonymsTask(Sampled, SplitOptions):
     inputs: ClassVar = ("kb",)
 
     sample: Annotated[int | None, Field(ge=1, description="Only so many queries of each kind, drawn at random.")] = None
-    languages: Annotated[str | None, Field(description="Names of these languages only, such as en or en,de.")] = None
-    fuse: Annotated[
-        str | None, Field(description="Names under one code of this system are one set, such as ICD-10.")
-    ] = None
     trained: Annotated[bool, Field(description="Whether names to train on are queries too.")] = False
 
     def measure(self, run: Run) -> Report:
-        """Rank names for queries of each kind."""
-        languages = language_filter(self.languages)
-        found = split(read_sets(run.paths[0], languages, self.fuse), self)
+        """Rank the names of training concepts for names kept of them, and those of zero-shot concepts for each other.
+
+        A training name is ranked among the others, too, if asked for. A name without a synonym among the names is no
+        query; the paper does not say what it does with such.
+        """
+        train, test, zero_shot = split(read_sets(run.paths[0], self), self)
+        asked = {"train": (train, None), "test": (train, test), "zero-shot": (zero_shot, None)}
         table, items = list[Row](), list[Row]()
-        for one in rankings(found):
-            if one.kind != "train" or self.trained:
-                row, each = self._ranked(one, run)
+        for kind, (sets, queries) in asked.items():
+            if kind != "train" or self.trained:
+                row, each = self._ranked(kind, sets, queries, run)
                 table.append(row)
                 items += each
-        trained, apart = (sum(map(len, sets.values())) for sets in (found.train, found.zero_shot))
-        head = (
-            f"{trained} names of {len(found.train)} concepts, {len(found.test)} names kept of these, "
-            f"{apart} names of {len(found.zero_shot)} concepts kept"
-        )
+        names, apart = (sum(map(len, sets.values())) for sets in (train, zero_shot))
+        head = f"{names} names of {len(train)} concepts, {len(test)} kept of these, {apart} of {len(zero_shot)} others"
         return Report(head, table, items, run.problems)
 
-    def _ranked(self, one: Ranking, run: Run) -> tuple[Row, Sequence[Row]]:
-        """The measures of one kind, and each query by its concept, without its text."""
-        places = self.drawn(range(len(one.queries)))
-        head: Row = {"kind": one.kind, "names": len(one.names), "queries": len(places)}
-        if not places:
+    def _ranked(
+        self, kind: str, sets: Sets, queries: Sequence[tuple[str, str]] | None, run: Run
+    ) -> tuple[Row, Sequence[Row]]:
+        """The measures of one kind, and each query by its concept, without its text; without queries, of all names."""
+        texts = [text for names in sets.values() for text in names]
+        ends = np.cumsum([len(names) for names in sets.values()])
+        rows = {concept: np.arange(end - len(sets[concept]), end) for concept, end in zip(sets, ends, strict=True)}
+        every = [(text, concept) for concept, names in sets.items() for text in names] if queries is None else queries
+        few = 2 if queries is None else 1
+        drawn = self.drawn([at for at, (_, concept) in enumerate(every) if len(rows[concept]) >= few])
+        head: Row = {"kind": kind, "names": len(texts), "queries": len(drawn)}
+        if not drawn:
             return {**head, "mAP": None, "Acc": None, "MRR": None}, ()
-        vectors = run.embed([*one.names, *(one.queries[at][0] for at in places)])
-        names, queries = vectors[: len(one.names)], vectors[len(one.names) :]
-        itself = None if one.kind == "test" else np.array([one.itself[at] for at in places])
-        found = retrieve_synonyms(queries, names, [one.synonyms[at] for at in places], itself)
-        rows = zip(places, found.precision.tolist(), found.first.tolist(), strict=True)
-        items = [{"kind": one.kind, "concept": one.queries[at][1], "precision": p, "first": r} for at, p, r in rows]
-        return {**head, **found.measures()}, items
+        vectors = run.embed([*texts, *(every[at][0] for at in drawn)])
+        itself = np.array(drawn) if queries is None else None
+        right = [rows[every[at][1]] for at in drawn]
+        if itself is not None:
+            right = [of_concept[of_concept != at] for of_concept, at in zip(right, drawn, strict=True)]
+        precision, first = retrieve_synonyms(vectors[len(texts) :], vectors[: len(texts)], right, itself)
+        measures = {"mAP": precision.mean(), "Acc": (first == 1).mean(), "MRR": (1 / first).mean()}
+        each = zip((every[at][1] for at in drawn), precision.tolist(), first.tolist(), strict=True)
+        items = [{"kind": kind, "concept": concept, "precision": p, "first": rank} for concept, p, rank in each]
+        return {**head, **{name: float(value) for name, value in measures.items()}}, items

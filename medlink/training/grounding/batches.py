@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Iterator
 from itertools import combinations
@@ -15,9 +13,8 @@ from medlink.errors import ConfigError
 from medlink.training.data.batches import Batch, order
 from medlink.training.grounding.losses import ANCHOR, MEMBER, NEGATIVE, POSITIVE
 from medlink.training.grounding.recipe import GroundingRecipe
-from medlink.training.grounding.synonyms import Sets, digest
+from medlink.training.grounding.synonyms import Ids, Sets, digest
 
-Ids = NDArray[np.int64]
 _LEAST = 1e-9  # cosine distance below which names count as one
 
 
@@ -36,13 +33,10 @@ def draw_negatives(rows: Ids, cosines: NDArray[np.float32], owner: Ids, rng: np.
     >>> draw_negatives(rows, cosines, np.array([0, 0, 1]), np.random.default_rng(1))[:2].tolist()  # 0 and 1 are one
     [2, 2]
     """
-    n = len(owner)
     other = (rows >= 0) & (owner[rows] != owner[:, None])
-    weights = np.where(other, 1 / np.clip(1 - cosines.astype(np.float64), _LEAST, None), 0)
-    sums = weights.cumsum(axis=1)
-    # below the last sum, so that a name without weight is never hit
-    place = (sums <= (rng.random(n) * sums[:, -1])[:, None]).sum(axis=1)
-    drawn: Ids = rows[np.arange(n), np.minimum(place, rows.shape[1] - 1)]
+    sums = np.where(other, 1 / np.clip(1 - cosines.astype(np.float64), _LEAST, None), 0).cumsum(axis=1)
+    place = (sums <= rng.random((len(rows), 1)) * sums[:, -1:]).sum(axis=1)
+    drawn: Ids = rows[np.arange(len(rows)), np.minimum(place, rows.shape[1] - 1)]
     for row in np.flatnonzero(~other.any(axis=1)):
         drawn[row] = rng.choice(np.flatnonzero(owner != owner[row]))
     return drawn
@@ -52,15 +46,12 @@ class GroundingBatches:
     """Batches of synonym pairs; an epoch has each pair of names of one concept once, either of them as the anchor.
 
     A batch is one column of names: its anchors, positives and negatives, then the names of each anchor's concept that
-    did not drop out (Fivez et al. 2021, section 3.2 and 5.3: a rate of 0.5; as many as that leaves, rounded up). The
-    labels are those of :class:`~medlink.training.grounding.losses.GroundingLoss`.
-
-    Args:
-        sets: names of each concept.
+    did not drop out (Fivez et al. 2021, sections 3.2 and 5.3; as many as the rate leaves, rounded up). The labels are
+    those of :class:`~medlink.training.grounding.losses.GroundingLoss`.
 
     Attributes:
-        texts: all names, those of one concept one after the other.
-        owner: ``(n,)`` number of the concept of each.
+        texts, owner: all names, those of one concept one after the other, and ``(n,)`` the number of each one's
+            concept.
         negatives: gives the ``(n,)`` rows of the negatives of all names in an epoch; to be set.
 
     Raises:
@@ -70,20 +61,14 @@ class GroundingBatches:
     negatives: Callable[[int], Ids]
 
     def __init__(self, sets: Sets, recipe: GroundingRecipe) -> None:
+        self._recipe, self.digest = recipe, digest(sets)
         self.texts = [text for names in sets.values() for text in names]
-        sizes = np.array([len(names) for names in sets.values()])
-        self.owner: Ids = np.repeat(np.arange(len(sizes)), sizes)
-        self._ends = sizes.cumsum()
-        self._recipe = recipe
-        pairs = [
-            pair for end, n in zip(self._ends, sizes, strict=True) for pair in combinations(range(end - n, end), 2)
-        ]
-        if not pairs:
+        self.owner: Ids = np.repeat(np.arange(len(sets)), [len(names) for names in sets.values()])
+        self._members = np.split(np.arange(len(self.texts)), np.flatnonzero(np.diff(self.owner)) + 1)
+        self.pairs = np.array([pair for rows in self._members for pair in combinations(rows.tolist(), 2)], np.int32)
+        if not len(self.pairs):
             remedy = "train on more synonyms, or with a smaller share for validation"
             raise ConfigError("no concept has two names to train on", remedy=remedy)
-        self.pairs = np.array(pairs, dtype=np.int32)
-        how = [recipe.batch_size, recipe.synonym_dropout, recipe.seed]
-        self.digest = hashlib.sha256(f"{digest(sets)} {json.dumps(how)}".encode()).hexdigest()
 
     def batches_per_epoch(self) -> int:
         """How many there are; the last may be smaller."""
@@ -91,26 +76,22 @@ class GroundingBatches:
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch from one on; those before are not made."""
-        negatives = self.negatives(epoch)
-        places = order(self._recipe.seed, 0, epoch, len(self.pairs))
+        negatives, size, seed = self.negatives(epoch), self._recipe.batch_size, self._recipe.seed
+        places = order(seed, 0, epoch, len(self.pairs))
         for number in range(start, self.batches_per_epoch()):
-            begin = number * self._recipe.batch_size
-            pairs = self.pairs[places[begin : begin + self._recipe.batch_size]]
-            yield self._batch(pairs, negatives, np.random.default_rng([self._recipe.seed, 1, epoch, number]))
+            pairs = self.pairs[places[number * size : (number + 1) * size]]
+            yield self._batch(pairs, negatives, np.random.default_rng([seed, 1, epoch, number]))
 
     def _batch(self, pairs: NDArray[np.int32], negatives: Ids, rng: np.random.Generator) -> Batch:
         anchors, positives = rng.permuted(pairs, axis=1).T
-        concepts = self.owner[anchors]
-        members = [self._members(concept, rng) for concept in concepts.tolist()]
-        count = len(pairs)
+        concepts, count = self.owner[anchors], len(pairs)
+        members = [self._kept(concept, rng) for concept in concepts.tolist()]
         rows = np.concatenate([anchors, positives, negatives[anchors], *members])
         kind = np.repeat([ANCHOR, POSITIVE, NEGATIVE, MEMBER], [count, count, count, len(rows) - 3 * count])
         number = np.concatenate([np.tile(concepts, 3), np.repeat(np.arange(count), list(map(len, members)))])
         return Batch(([self.texts[row] for row in rows],), np.stack([kind, number], axis=1))
 
-    def _members(self, concept: int, rng: np.random.Generator) -> Ids:
+    def _kept(self, concept: int, rng: np.random.Generator) -> Ids:
         """Rows of the names of a concept that did not drop out."""
-        end = self._ends[concept]
-        rows = np.arange(self._ends[concept - 1] if concept else 0, end)
-        kept = math.ceil(len(rows) * (1 - self._recipe.synonym_dropout))
-        return rng.choice(rows, kept, replace=False, shuffle=False)
+        rows = self._members[concept]
+        return rng.choice(rows, math.ceil(len(rows) * (1 - self._recipe.synonym_dropout)), replace=False, shuffle=False)

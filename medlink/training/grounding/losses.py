@@ -1,10 +1,10 @@
-"""The two losses of conceptual grounding as functions of embeddings, and their sum as a loss of sentence-transformers."""
+"""The losses of conceptual grounding as functions of embeddings, and their sum as a loss of sentence-transformers."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn import functional
+from torch.nn.functional import cosine_similarity
 
 ANCHOR, POSITIVE, NEGATIVE, MEMBER = range(4)
 """What a row of a batch is; a member is a name that a prototype is the mean of."""
@@ -13,25 +13,20 @@ ANCHOR, POSITIVE, NEGATIVE, MEMBER = range(4)
 def synonym_loss(anchors: Tensor, positives: Tensor, negatives: Tensor, margin: float) -> Tensor:
     """Mean hinge ``max(d(n, n_pos) - d(n, n_neg) + margin, 0)`` of ``(b, d)`` rows, d the cosine distance.
 
-    Fivez et al. 2021, equation 3, for each triplet. (The authors' code takes the hinge of the mean distances of a
-    batch, so that a triplet that is far off can be made up for by others.)
+    Fivez et al. 2021, equation 3, for each triplet. (The authors' code has the hinge of the mean distances of a batch.)
 
     >>> a, p, n = torch.tensor([[1.0, 0]]), torch.tensor([[3.0, 4]]), torch.tensor([[4.0, 3]])
     >>> round(float(synonym_loss(a, p, n, 0.1)), 4)  # 0.4 - 0.2 + 0.1
     0.3
     """
-    near, far = (1 - functional.cosine_similarity(anchors, others) for others in (positives, negatives))
-    return (near - far + margin).clamp(min=0).mean()
+    return (cosine_similarity(anchors, negatives) - cosine_similarity(anchors, positives) + margin).clamp(min=0).mean()
 
 
 def prototype_loss(members: Tensor, owner: Tensor, targets: Tensor) -> Tensor:
-    """Mean cosine distance of prototypes, each the mean of encoded names, to their concepts.
-
-    Fivez et al. 2021, equation 4.
+    """Mean cosine distance of prototypes, each the mean of encoded names, to their concepts (equation 4).
 
     Args:
-        members: ``(m, d)`` encoded names.
-        owner: ``(m,)`` row of the prototype that each is part of, none left out.
+        members, owner: ``(m, d)`` encoded names, ``(m,)`` the row of the prototype of each, none left out.
         targets: ``(b, d)`` CCA(u_p) of the concept of each prototype.
 
     >>> members = torch.tensor([[2.0, 0], [0, 2], [0, 5]])
@@ -41,7 +36,7 @@ def prototype_loss(members: Tensor, owner: Tensor, targets: Tensor) -> Tensor:
     """
     # a sum points where the mean does
     sums = torch.zeros_like(targets).index_add(0, owner, members)
-    return (1 - functional.cosine_similarity(sums, targets)).mean()
+    return (1 - cosine_similarity(sums, targets)).mean()
 
 
 class GroundingLoss(torch.nn.Module):
@@ -56,13 +51,11 @@ class GroundingLoss(torch.nn.Module):
     def __init__(self, targets: Tensor, margin: float) -> None:
         super().__init__()
         self.margin = margin
-        # no weights: made anew from the names when a run is resumed
-        self.register_buffer("targets", targets, persistent=False)
+        self.register_buffer("targets", targets, persistent=False)  # made anew when a run is resumed
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
         """The loss of the ``(n, d)`` embeddings of the one column."""
-        (rows,) = embeddings
-        kind, number = labels.T
+        (rows,), (kind, number) = embeddings, labels.T
         anchors, positives, negatives = (rows[kind == one] for one in (ANCHOR, POSITIVE, NEGATIVE))
         targets = self.targets.to(rows)[number[kind == ANCHOR]]
         grounded = prototype_loss(rows[kind == MEMBER], number[kind == MEMBER], targets)

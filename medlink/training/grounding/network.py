@@ -20,11 +20,11 @@ from medlink.training.common.batch_trainer import Figures
 from medlink.training.common.run import Run
 from medlink.training.common.targets import to_unit
 from medlink.training.common.trainable import trainable
-from medlink.training.grounding.batches import GroundingBatches, Ids, draw_negatives
+from medlink.training.grounding.batches import GroundingBatches, draw_negatives
 from medlink.training.grounding.cca import ConceptMap, concept_means, fit_map
 from medlink.training.grounding.losses import GroundingLoss
 from medlink.training.grounding.recipe import GroundingRecipe
-from medlink.training.grounding.synonyms import Sets, retrieve_synonyms
+from medlink.training.grounding.synonyms import Ids, Sets, retrieve_synonyms
 
 Validation = list[tuple[str, int]]
 """Names kept for validation, with the number of the concept of each."""
@@ -40,8 +40,8 @@ def frozen(encoder: Encoder) -> list[torch.nn.Module]:
 
 def map_modules(fitted: ConceptMap) -> list[torch.nn.Module]:
     """The map of names as modules: one linear layer, and unit length."""
-    weight = torch.from_numpy(fitted.weights.T.astype(np.float32))
-    bias = torch.from_numpy((-fitted.mean @ fitted.weights).astype(np.float32))
+    weight = torch.from_numpy(fitted.names.T.astype(np.float32).copy())
+    bias = torch.from_numpy((-fitted.mean @ fitted.names).astype(np.float32))
     d = len(weight)
     return [Dense(d, d, activation_function=torch.nn.Identity(), init_weight=weight, init_bias=bias), Normalize()]
 
@@ -97,7 +97,8 @@ class _Network:
             rows = torch.arange(len(self._kept.vectors), device=self._kept.vectors.device).split(_AT_ONCE)  # type: ignore[no-untyped-call]  # torch's
             parts = [self.model({"input_ids": part})["sentence_embedding"].float().cpu() for part in rows]
         self.model.train(was_training)
-        return torch.cat(parts).numpy()
+        # numbers of 16 bits are not of unit length
+        return to_unit(torch.cat(parts).numpy())
 
     def negatives(self, epoch: int) -> Ids:
         """Those of an epoch, by the network as it stood when the epoch began: a run that is resumed has them again."""
@@ -110,11 +111,11 @@ class _Network:
         self._run.wait()
         return checkpoint.read_neighbours(folder, epoch, self._names)[:, 0].astype(np.int64)
 
-    def measure(self, _: SentenceTransformer) -> float:
+    def measure(self, model: SentenceTransformer) -> float:
         """mAP of the validation names among the names that are trained on (section 5.3)."""
         encoded = self._encoded()
-        found = retrieve_synonyms(encoded[self._names :], encoded[: self._names], self._synonyms)
-        return float(found.precision.mean())
+        precision, _ = retrieve_synonyms(encoded[self._names :], encoded[: self._names], self._synonyms)
+        return float(precision.mean())
 
 
 def train_network(
@@ -136,7 +137,8 @@ def train_network(
     concepts, fitted = concept_means(names, batches.owner), None
     if recipe.cca:
         fitted = fit_map(names, batches.owner)
-        concepts, vectors = fitted.concepts(concepts), to_unit(fitted.names(vectors).astype(np.float32))
+        concepts = (concepts - fitted.mean) @ fitted.concepts
+        vectors = to_unit(((vectors - fitted.mean) @ fitted.names).astype(np.float32))
     network = _Network(run, batches, vectors, validation, recipe)
     batches.negatives = network.negatives
     run.evaluate = network.measure if validation else None

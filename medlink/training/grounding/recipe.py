@@ -8,6 +8,8 @@ from pydantic import Field
 
 from medlink.training.common.recipes import Epochs, LearningRate, PhaseRecipe, Warmup, WeightDecay
 
+_Share = Annotated[float, Field(ge=0, lt=1)]
+
 
 class GroundingRecipe(PhaseRecipe):
     """The recipe of Fivez et al. 2021, section 5.3: Adam at a constant rate, no decay, gradients as they are.
@@ -25,23 +27,14 @@ class GroundingRecipe(PhaseRecipe):
 
     cca: Annotated[bool, Field(description="Whether names and concepts pass the linear map first.")] = True
     hidden: Annotated[int, Field(ge=1, description="Width of the hidden layer.")] = 38_400
-    dropout: Annotated[float, Field(ge=0, lt=1, description="Dropout of the hidden layer.")] = 0.5
+    dropout: Annotated[_Share, Field(description="Dropout of the hidden layer.")] = 0.5
     margin: Annotated[float, Field(ge=0, le=2, description="Margin of the triplet loss, in cosine.")] = 0.1
-    synonym_dropout: Annotated[
-        float, Field(ge=0, lt=1, description="Share of its names left out of the prototype of a concept.")
-    ] = 0.5
+    synonym_dropout: Annotated[_Share, Field(description="Share of its names left out of a concept's prototype.")] = 0.5
     neighbours: Annotated[int, Field(ge=1, le=10_000, description="Nearest names that a negative is drawn from.")] = 200
-    validation: Annotated[
-        float,
-        Field(ge=0, le=1, description="Share of the concepts with two names or more of which one is for validation."),
-    ] = 0.1
+    validation: Annotated[_Share, Field(description="Share of the concepts with synonyms that validate by one.")] = 0.1
     epochs: Epochs = 100
     learning_rate: LearningRate = 1e-3
     warmup: Warmup = 0.0
     weight_decay: WeightDecay = 0.0
-    max_grad_norm: Annotated[
-        float, Field(ge=0, le=1e6, description="Length to which a gradient is cut; 0: not at all.")
-    ] = 0.0
-    patience: Annotated[
-        int, Field(ge=0, description="Epochs without a better validation mAP after which training stops; 0: never.")
-    ] = 1
+    max_grad_norm: Annotated[float, Field(ge=0, le=1e6, description="Longest gradient; 0: any length.")] = 0.0
+    patience: Annotated[int, Field(ge=0, description="Epochs without a better mAP that end training; 0: none.")] = 1

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from os import PathLike
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +14,25 @@ from pydantic import Field
 
 from medlink.errors import ConfigError
 from medlink.kb.store import KnowledgeBase
+from medlink.language.tags import language_filter
 from medlink.language.text import normalise
 from medlink.records import Name
 from medlink.settings import Settings
 from medlink.training.data.selection import Selection
 
-_BLOCK = 256  # queries compared at a time
-
+Ids = NDArray[np.int64]
 Sets = Mapping[str, tuple[str, ...]]
 """Names of each concept, both sorted."""
+_BLOCK = 256  # queries compared at a time
 
 
-class SplitOptions(Settings):
-    """How names are split into those to train on, those to test on, and concepts that training never meets."""
+class SetOptions(Settings):
+    """Which names are read, and how they are split into those to train on and those to measure with."""
 
+    languages: Annotated[str | None, Field(description="Names of these languages only, such as en or en,de.")] = None
+    fuse: Annotated[
+        str | None, Field(description="Names under one code of this system are one set, such as ICD-10.")
+    ] = None
     zero_shot: Annotated[float, Field(ge=0, lt=1, description="Share of the concepts kept from training.")] = 0.1
     rounds: Annotated[
         int, Field(ge=1, description="How often one name of each concept that has two or more is kept to test on.")
@@ -36,27 +40,43 @@ class SplitOptions(Settings):
     split_seed: Annotated[int, Field(ge=0, lt=2**32, description="Seed of the split.")] = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """Names to train on, (name, concept) pairs of these concepts to test on, and the concepts kept from training."""
 
     train: Sets
-    test: tuple[tuple[str, str], ...]
+    test: list[tuple[str, str]]
     zero_shot: Sets
 
 
-def synonym_sets(names: Iterable[Name], codes: Mapping[str, Iterable[str]] | None = None) -> Sets:
-    """The distinct names of each concept (Fivez et al. 2021, section 4.1.1), or of each code of a map (4.1.2).
-
-    Names of one exact form (:func:`medlink.language.text.normalise`) are one; the first spelling stands for it. As in
-    the paper a name of more than one concept is left out; here that is said of codes as well, where the paper is
-    silent. Its other filters match names with a corpus, and are not made here.
-
-    Args:
-        codes: of each concept, whose names are fused into one set for each code; concepts without a code are left out.
+def read_sets(path: str | PathLike[str], options: SetOptions) -> Sets:
+    """The :func:`synonym_sets` of a knowledge base, without fully specified names, as the paper has none (appendix A).
 
     Raises:
-        ConfigError: fewer than two concepts have a name, or none has two.
+        ConfigError: a language is missing, no concept maps to the system, or see :func:`synonym_sets`.
+    """
+    with KnowledgeBase(path) as store:
+        codes: dict[str, list[str]] | None = None if options.fuse is None else defaultdict(list)
+        if codes is not None:
+            for mapping in store.iter_mappings(systems=[str(options.fuse)]):
+                codes[mapping.concept_id].append(mapping.code)
+            if not codes:
+                systems = ", ".join(sorted({mapping.system for mapping in store.iter_mappings()})) or "none"
+                raise ConfigError(
+                    f"no concept maps to {options.fuse!r}", path=path, remedy=f"it has maps to: {systems}"
+                )
+        names = Selection(store, languages=language_filter(options.languages)).names()
+        return synonym_sets(names, codes)
+
+
+def synonym_sets(names: Iterable[Name], codes: Mapping[str, Iterable[str]] | None = None) -> Sets:
+    """The distinct names of each concept (Fivez et al. 2021, section 4.1.1), or of each of its ``codes`` (4.1.2).
+
+    Names of one exact form (:func:`medlink.language.text.normalise`) are one; the first spelling stands for it. As in
+    the paper a name of more than one concept is left out, here one of more than one code as well; with codes, concepts
+    that have none are left out. The paper's other filters match names with a corpus and are not made here.
+
+    Raises:
+        ConfigError: fewer than two concepts have a name of their own, or none has two.
 
     >>> names = [Name("A", "cold"), Name("A", "Cold"), Name("A", "coryza"), Name("B", "chill"), Name("C", "chill")]
     >>> synonym_sets([*names, Name("D", "flu")])
@@ -67,8 +87,7 @@ def synonym_sets(names: Iterable[Name], codes: Mapping[str, Iterable[str]] | Non
     owners: dict[str, set[str]] = defaultdict(set)
     spelt: dict[str, str] = {}
     for name in names:
-        form = normalise(name.text)
-        if form:
+        if form := normalise(name.text):
             owners[form].update([name.concept_id] if codes is None else codes.get(name.concept_id, ()))
             spelt[form] = min(spelt.get(form, name.text), name.text)
     found: dict[str, list[str]] = defaultdict(list)
@@ -76,36 +95,11 @@ def synonym_sets(names: Iterable[Name], codes: Mapping[str, Iterable[str]] | Non
         if len(concepts) == 1:
             found[next(iter(concepts))].append(spelt[form])
     if len(found) < 2:
-        remedy = "name a terminology of several concepts" + (", or a system that it maps to" if codes else "")
+        remedy = "name a terminology of several concepts"
         raise ConfigError("fewer than two concepts have a name of their own", remedy=remedy)
     if max(map(len, found.values())) < 2:
         raise ConfigError("no concept has two names", remedy="name a source that has synonyms or translations")
     return {concept: tuple(sorted(found[concept])) for concept in sorted(found)}
-
-
-def read_sets(path: str | PathLike[str], languages: Iterable[str] | None = None, fuse: str | None = None) -> Sets:
-    """The :func:`synonym_sets` of a knowledge base, of some languages, or of the codes of a system that it maps to.
-
-    Fully specified names are left out: the paper leaves out names with such tags (section 4.1.1, appendix A).
-    """
-    with KnowledgeBase(path) as store:
-        codes = None if fuse is None else codes_of(store, fuse)
-        return synonym_sets(Selection(store, languages=languages).names(), codes)
-
-
-def codes_of(store: KnowledgeBase, system: str) -> dict[str, list[str]]:
-    """Codes of a system that each concept of a knowledge base maps to.
-
-    Raises:
-        ConfigError: no concept maps to it; the remedy names systems that some do.
-    """
-    codes: dict[str, list[str]] = defaultdict(list)
-    for mapping in store.iter_mappings(systems=[system]):
-        codes[mapping.concept_id].append(mapping.code)
-    if not codes:
-        systems = ", ".join(sorted({mapping.system for mapping in store.iter_mappings()})) or "none"
-        raise ConfigError(f"no concept maps to {system!r}", path=store.path, remedy=f"it has maps to: {systems}")
-    return dict(codes)
 
 
 def digest(sets: Sets) -> str:
@@ -113,26 +107,21 @@ def digest(sets: Sets) -> str:
     return hashlib.sha256("".join(f"{c}\t{t}\n" for c, names in sets.items() for t in names).encode()).hexdigest()
 
 
-def split(sets: Sets, options: SplitOptions) -> Split:
+def split(sets: Sets, options: SetOptions) -> Split:
     """Split synonym sets as section 5.1 does: concepts at random, then names of those that stay, one of each concept.
 
-    The same sets and options give the same split: what ``medlink evaluate synonyms`` asks can be kept from training.
-
     >>> sets = {"A": ("a", "b", "c"), "B": ("d",), "C": ("e", "f"), "D": ("g",)}
-    >>> found = split(sets, SplitOptions(zero_shot=0.25, rounds=2))
-    >>> found.train, found.test, found.zero_shot
-    ({'B': ('d',), 'C': ('f',), 'D': ('g',)}, (('e', 'C'),), {'A': ('a', 'b', 'c')})
+    >>> split(sets, SetOptions(zero_shot=0.25, rounds=2))[1:]
+    ([('e', 'C')], {'A': ('a', 'b', 'c')})
     """
     rng = np.random.default_rng(options.split_seed)
-    order = rng.permutation(len(sets))
-    concepts = list(sets)
-    apart = {concepts[i] for i in order[: round(options.zero_shot * len(concepts))]}
+    apart = set(rng.permutation(list(sets))[: round(options.zero_shot * len(sets))].tolist())
     train: Sets = {concept: names for concept, names in sets.items() if concept not in apart}
     test: list[tuple[str, str]] = []
     for _ in range(options.rounds):
         train, drawn = hold_out(train, rng)
         test += drawn
-    return Split(train, tuple(test), {concept: sets[concept] for concept in concepts if concept in apart})
+    return Split(train, test, {concept: names for concept, names in sets.items() if concept in apart})
 
 
 def hold_out(sets: Sets, rng: np.random.Generator, share: float = 1.0) -> tuple[Sets, list[tuple[str, str]]]:
@@ -140,33 +129,15 @@ def hold_out(sets: Sets, rng: np.random.Generator, share: float = 1.0) -> tuple[
     several = [concept for concept, names in sets.items() if len(names) > 1]
     if share < 1:
         several = sorted(rng.choice(several, round(share * len(several)), replace=False).tolist())
-    drawn = [(sets[concept][rng.integers(len(sets[concept]))], concept) for concept in several]
-    gone = {concept: text for text, concept in drawn}
-    return {c: tuple(t for t in names if t != gone.get(c)) for c, names in sets.items()}, drawn
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Of each of q queries the average precision and the rank of its first synonym, from 1; ``(q,)`` each."""
-
-    precision: NDArray[np.float64]
-    first: NDArray[np.int64]
-
-    def measures(self) -> dict[str, float | None]:
-        """Mean average precision, Acc (share with a synonym first) and MRR (section 5.1); ``None`` without queries."""
-        if not len(self.first):
-            return {"mAP": None, "Acc": None, "MRR": None}
-        means = self.precision.mean(), (self.first == 1).mean(), (1 / self.first).mean()
-        return dict(zip(("mAP", "Acc", "MRR"), map(float, means), strict=True))
+    drawn = {concept: sets[concept][rng.integers(len(sets[concept]))] for concept in several}
+    rest = {concept: tuple(t for t in names if t != drawn.get(concept)) for concept, names in sets.items()}
+    return rest, [(text, concept) for concept, text in drawn.items()]
 
 
 def retrieve_synonyms(
-    queries: NDArray[np.float32],
-    names: NDArray[np.float32],
-    synonyms: Sequence[NDArray[np.int64]],
-    itself: NDArray[np.int64] | None = None,
-) -> Found:
-    """Rank all names by cosine with each query, and look where its synonyms are (Fivez et al. 2021, section 5.1).
+    queries: NDArray[np.float32], names: NDArray[np.float32], synonyms: Sequence[Ids], itself: Ids | None = None
+) -> tuple[NDArray[np.float64], Ids]:
+    """Average precision and rank of the first synonym of each query, all names ranked by cosine (section 5.1).
 
     The average precision of a query with synonyms at the ranks r_1 < r_2 < ... is the mean of i / r_i. Of names with
     one cosine those that are no synonyms come first: an encoder that cannot tell names apart gains nothing by it.
@@ -176,12 +147,9 @@ def retrieve_synonyms(
         synonyms: rows of the names that are right, one or more for each query.
         itself: ``(q,)`` rows that are the queries themselves and are not ranked.
 
-    Raises:
-        ValueError: a query has no synonym.
-
     >>> names = np.array([[1, 0], [0.8, 0.6], [0.6, 0.8], [0, 1]], dtype=np.float32)
-    >>> found = retrieve_synonyms(names[:1], names, [np.array([1, 3])], np.array([0]))  # ranks 1 and 3
-    >>> found.precision.round(4).tolist(), found.first.tolist()
+    >>> precision, first = retrieve_synonyms(names[:1], names, [np.array([1, 3])], np.array([0]))  # ranks 1 and 3
+    >>> precision.round(4).tolist(), first.tolist()
     ([0.8333], [1])
     """
     precision, first = np.zeros(len(queries)), np.zeros(len(queries), dtype=np.int64)
@@ -192,11 +160,8 @@ def retrieve_synonyms(
         own = [np.sort(row[right]) for row, right in zip(cosines, synonyms[start : start + _BLOCK], strict=True)]
         cosines.sort(axis=1)
         for row, (every, right) in enumerate(zip(cosines, own, strict=True), start):
-            if not len(right):
-                raise ValueError(f"query {row} has no synonym")
+            # names at least as near that are no synonyms, and the synonyms up to each
             place = np.arange(len(right), 0, -1)
-            # names that are no synonyms and at least as near, and the synonyms up to this one
             before = len(every) - np.searchsorted(every, right) - (len(right) - np.searchsorted(right, right))
-            ranks = before + place
-            precision[row], first[row] = (place / ranks).mean(), ranks.min()
-    return Found(precision, first)
+            precision[row], first[row] = (place / (before + place)).mean(), (before + place).min()
+    return precision, first
