@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -13,10 +13,7 @@ from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
 from medlink.errors import ConfigError
 from medlink.training.common.recipes import RunOptions
 from medlink.training.grounding.recipe import GroundingRecipe
-from medlink.training.grounding.synonyms import SetOptions
-
-if TYPE_CHECKING:
-    from medlink.training.grounding.synonyms import Sets
+from medlink.training.grounding.synonyms import SetOptions, read_sets, split
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,15 +31,21 @@ def _common(command: F) -> F:
     return reduce(lambda done, option: option(done), reversed(options), command)
 
 
-def _sets(kb: Path, hold_out: bool, options: dict[str, Any]) -> Sets:
-    """Names to train on."""
-    from medlink.training.grounding.synonyms import read_sets, split
-
+def _train(
+    kb: Path, out: Path, start: str, hold_out: bool, recipe: GroundingRecipe, options: Mapping[str, Any]
+) -> None:
+    """Read the names and train."""
     chosen = given(options, SetOptions)
     if not hold_out and (of_split := sorted(chosen.keys() - {"languages", "fuse"})):
         raise ConfigError(f"{of_split[0]} is given and nothing is held out", remedy="add --hold-out, or leave it out")
+    from medlink.training import ConceptualGroundingTrainer
+
     sets = read_sets(kb, SetOptions(**chosen))
-    return split(sets, SetOptions(**chosen)).train if hold_out else sets
+    sets = split(sets, SetOptions(**chosen)).train if hold_out else sets
+    run = given(options, RunOptions)
+    trainer = ConceptualGroundingTrainer(sets, start, recipe)
+    encoder = trainer.train(out, progress=lambda line: click.echo(line, err=True), **run)
+    click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(sets)} concepts")
 
 
 @click.command("grounding")
@@ -51,19 +54,11 @@ def _sets(kb: Path, hold_out: bool, options: dict[str, Any]) -> Sets:
 @settings_options(RunOptions)
 def grounding(kb: Path, out: Path, start: str, hold_out: bool, **options: Any) -> None:
     """Train a network above an encoder by conceptual grounding: names near synonyms and near their concept."""
-    recipe = GroundingRecipe(**given(options, GroundingRecipe))
-    from medlink.training import ConceptualGroundingTrainer
-
-    trainer = ConceptualGroundingTrainer(_sets(kb, hold_out, options), start, recipe)
-    encoder = trainer.train(out, progress=lambda line: click.echo(line, err=True), **given(options, RunOptions))
-    click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(trainer.sets)} concepts")
+    _train(kb, out, start, hold_out, GroundingRecipe(**given(options, GroundingRecipe)), options)
 
 
 @click.command("map")
 @_common
 def concept_map(kb: Path, out: Path, start: str, hold_out: bool, **options: Any) -> None:
     """Put the linear map of names to their concepts above an encoder: seconds on a CPU, nothing is trained."""
-    from medlink.training.grounding.trainer import train_map
-
-    sets = _sets(kb, hold_out, options)
-    click.echo(f"{out}: encoder {train_map(sets, start, out).fingerprint}, fitted on {len(sets)} concepts")
+    _train(kb, out, start, hold_out, GroundingRecipe.map_alone(), options)

@@ -50,8 +50,8 @@ class GroundingBatches:
     those of :class:`~medlink.training.grounding.losses.GroundingLoss`.
 
     Attributes:
-        texts, owner: all names, those of one concept one after the other, and ``(n,)`` the number of each one's
-            concept.
+        texts: all names, those of one concept one after the other.
+        owner, members: ``(n,)`` number of the concept of each, and the rows of each concept.
         negatives: gives the ``(n,)`` rows of the negatives of all names in an epoch; to be set.
 
     Raises:
@@ -64,8 +64,8 @@ class GroundingBatches:
         self._recipe, self.digest = recipe, digest(sets)
         self.texts = [text for names in sets.values() for text in names]
         self.owner: Ids = np.repeat(np.arange(len(sets)), [len(names) for names in sets.values()])
-        self._members = np.split(np.arange(len(self.texts)), np.flatnonzero(np.diff(self.owner)) + 1)
-        self.pairs = np.array([pair for rows in self._members for pair in combinations(rows.tolist(), 2)], np.int32)
+        self.members = np.split(np.arange(len(self.texts)), np.flatnonzero(np.diff(self.owner)) + 1)
+        self.pairs = np.array([pair for rows in self.members for pair in combinations(rows.tolist(), 2)], np.int32)
         if not len(self.pairs):
             remedy = "train on more synonyms, or with a smaller share for validation"
             raise ConfigError("no concept has two names to train on", remedy=remedy)
@@ -85,13 +85,10 @@ class GroundingBatches:
     def _batch(self, pairs: NDArray[np.int32], negatives: Ids, rng: np.random.Generator) -> Batch:
         anchors, positives = rng.permuted(pairs, axis=1).T
         concepts, count = self.owner[anchors], len(pairs)
-        members = [self._kept(concept, rng) for concept in concepts.tolist()]
+        rate = 1 - self._recipe.synonym_dropout
+        of_concept = [self.members[concept] for concept in concepts.tolist()]
+        members = [rng.choice(rows, math.ceil(len(rows) * rate), replace=False, shuffle=False) for rows in of_concept]
         rows = np.concatenate([anchors, positives, negatives[anchors], *members])
         kind = np.repeat([ANCHOR, POSITIVE, NEGATIVE, MEMBER], [count, count, count, len(rows) - 3 * count])
         number = np.concatenate([np.tile(concepts, 3), np.repeat(np.arange(count), list(map(len, members)))])
         return Batch(([self.texts[row] for row in rows],), np.stack([kind, number], axis=1))
-
-    def _kept(self, concept: int, rng: np.random.Generator) -> Ids:
-        """Rows of the names of a concept that did not drop out."""
-        rows = self._members[concept]
-        return rng.choice(rows, math.ceil(len(rows) * (1 - self._recipe.synonym_dropout)), replace=False, shuffle=False)

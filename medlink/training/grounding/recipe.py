@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from medlink.training.common.recipes import Epochs, LearningRate, PhaseRecipe, Warmup, WeightDecay
 
@@ -23,10 +23,13 @@ class GroundingRecipe(PhaseRecipe):
     (38400, 0.1)
     """
 
+    mini_batch: Literal[0] = 0
+    max_tokens: Literal[0] = 0
+    evaluate_steps: Literal["epoch"] = "epoch"
     schedule: ClassVar[str] = "constant_with_warmup"
 
     cca: Annotated[bool, Field(description="Whether names and concepts pass the linear map first.")] = True
-    hidden: Annotated[int, Field(ge=1, description="Width of the hidden layer.")] = 38_400
+    hidden: Annotated[int, Field(ge=0, description="Width of the hidden layer; 0: no network, the map alone.")] = 38_400
     dropout: Annotated[_Share, Field(description="Dropout of the hidden layer.")] = 0.5
     margin: Annotated[float, Field(ge=0, le=2, description="Margin of the triplet loss, in cosine.")] = 0.1
     synonym_dropout: Annotated[_Share, Field(description="Share of its names left out of a concept's prototype.")] = 0.5
@@ -38,3 +41,14 @@ class GroundingRecipe(PhaseRecipe):
     weight_decay: WeightDecay = 0.0
     max_grad_norm: Annotated[float, Field(ge=0, le=1e6, description="Longest gradient; 0: any length.")] = 0.0
     patience: Annotated[int, Field(ge=0, description="Epochs without a better mAP that end training; 0: none.")] = 1
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Self:
+        if not self.hidden and not self.cca:
+            raise ValueError("without cca and with a hidden layer of width 0 nothing is left to train")
+        return self
+
+    @classmethod
+    def map_alone(cls) -> Self:
+        """The map without a network, fitted on all names."""
+        return cls(hidden=0, validation=0.0)
