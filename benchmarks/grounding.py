@@ -85,13 +85,14 @@ def say(line: str) -> None:
 @click.option("--encoder", help="Encoder in place of word vectors.")
 @click.option("--concepts", default=0, show_default=True, help="Only so many concepts; 0 for all.")
 @click.option("--hidden", default=38_400, show_default=True, help="Width of the network.")
+@click.option("--pairs", default=0, show_default=True, help="Synonym pairs of an epoch; 0 for all.")
 @click.option("--validation", default=0.1, show_default=True)
 @click.option("--word-epochs", default=5, show_default=True, help="Passes of fastText.")
 @click.option("--sample", default=2000, show_default=True, help="Queries of each kind, at most.")
 @click.option("--seed", default=1, show_default=True)
 def main(
     kb: Path, work: Path, fuse: str | None, languages: str, encoder: str | None, concepts: int, hidden: int,
-    validation: float, word_epochs: int, sample: int, seed: int,
+    pairs: int, validation: float, word_epochs: int, sample: int, seed: int,
 ) -> None:  # fmt: skip
     """Train the four encoders, print the table."""
     options = SetOptions(languages=languages, fuse=fuse, split_seed=seed)
@@ -101,7 +102,7 @@ def main(
         sets = {concept: names for concept, names in sets.items() if concept in drawn}
     train, test, zero_shot = split(sets, options)
     task = _Drawn(**options.to_dict(), sample=sample, trained=True)
-    recipe = GroundingRecipe(hidden=hidden, validation=validation, seed=seed)
+    recipe = GroundingRecipe(hidden=hidden, pairs=pairs, validation=validation, seed=seed)
     run = json.dumps([digest(sets), recipe.to_dict(), encoder, word_epochs])
     folder = work / hashlib.sha256(run.encode()).hexdigest()[:12]
     folder.mkdir(parents=True, exist_ok=True)

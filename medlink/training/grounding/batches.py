@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
 from medlink.training.data.batches import Batch, order
-from medlink.training.grounding.losses import ANCHOR, MEMBER, NEGATIVE, POSITIVE
+from medlink.training.grounding.losses import ANCHOR, NEGATIVE, POSITIVE
 from medlink.training.grounding.recipe import GroundingRecipe
 from medlink.training.grounding.synonyms import Ids, Sets, digest
 
@@ -43,9 +43,9 @@ def draw_negatives(rows: Ids, cosines: NDArray[np.float32], owner: Ids, rng: np.
 
 
 class GroundingBatches:
-    """Batches of synonym pairs; an epoch has each pair of names of one concept once, either of them as the anchor.
+    """Batches of synonym pairs; an epoch has each pair of names of one concept at most once, either as the anchor.
 
-    A batch is one column of names: its anchors, positives and negatives, then the names of each anchor's concept that
+    A batch is one column of names: its anchors, positives and negatives, then the names of each of their concepts that
     did not drop out (Fivez et al. 2021, sections 3.2 and 5.3; as many as the rate leaves, rounded up). The labels are
     those of :class:`~medlink.training.grounding.losses.GroundingLoss`.
 
@@ -72,7 +72,7 @@ class GroundingBatches:
 
     def batches_per_epoch(self) -> int:
         """How many there are; the last may be smaller."""
-        return math.ceil(len(self.pairs) / self._recipe.batch_size)
+        return math.ceil(min(len(self.pairs), self._recipe.pairs or len(self.pairs)) / self._recipe.batch_size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch from one on; those before are not made."""
@@ -84,11 +84,10 @@ class GroundingBatches:
 
     def _batch(self, pairs: NDArray[np.int32], negatives: Ids, rng: np.random.Generator) -> Batch:
         anchors, positives = rng.permuted(pairs, axis=1).T
-        concepts, count = self.owner[anchors], len(pairs)
         rate = 1 - self._recipe.synonym_dropout
-        of_concept = [self.members[concept] for concept in concepts.tolist()]
+        of_concept = [self.members[concept] for concept in np.unique(self.owner[anchors]).tolist()]
         members = [rng.choice(rows, math.ceil(len(rows) * rate), replace=False, shuffle=False) for rows in of_concept]
-        rows = np.concatenate([anchors, positives, negatives[anchors], *members])
-        kind = np.repeat([ANCHOR, POSITIVE, NEGATIVE, MEMBER], [count, count, count, len(rows) - 3 * count])
-        number = np.concatenate([np.tile(concepts, 3), np.repeat(np.arange(count), list(map(len, members)))])
-        return Batch(([self.texts[row] for row in rows],), np.stack([kind, number], axis=1))
+        kept = np.concatenate(members)
+        rows = np.concatenate([anchors, positives, negatives[anchors], kept])
+        labels = np.concatenate([np.repeat([ANCHOR, POSITIVE, NEGATIVE], len(pairs)), self.owner[kept]])
+        return Batch(([self.texts[row] for row in rows],), labels)

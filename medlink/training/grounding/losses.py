@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-ANCHOR, POSITIVE, NEGATIVE, MEMBER = range(4)
-"""What a row of a batch is; a member is a name that a prototype is the mean of."""
+ANCHOR, POSITIVE, NEGATIVE = -1, -2, -3
+"""What a row of a batch is, if not a name that a prototype is the mean of: such a row has the number of its concept."""
 
 
 def synonym_loss(anchors: Tensor, positives: Tensor, negatives: Tensor, margin: float) -> Tensor:
@@ -42,8 +42,8 @@ def prototype_loss(members: Tensor, owner: Tensor, targets: Tensor) -> Tensor:
 class GroundingLoss(torch.nn.Module):
     """Plain sum of :func:`synonym_loss` and :func:`prototype_loss` (equation 5).
 
-    Inputs: a column of n names; labels ``(n, 2)``, what each row is and, of an anchor, the number of its concept, of a
-    member, the place of its anchor. ``targets`` are ``(concepts, d)``.
+    Inputs: a column of n names; labels ``(n,)``, what each row is. ``targets`` are ``(concepts, d)``. Each concept of a
+    batch has one prototype. (In the authors' code each anchor has one of its own.)
     """
 
     targets: Tensor
@@ -55,8 +55,8 @@ class GroundingLoss(torch.nn.Module):
 
     def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
         """The loss of the ``(n, d)`` embeddings of the one column."""
-        (rows,), (kind, number) = embeddings, labels.T
-        anchors, positives, negatives = (rows[kind == one] for one in (ANCHOR, POSITIVE, NEGATIVE))
-        targets = self.targets.to(rows)[number[kind == ANCHOR]]
-        grounded = prototype_loss(rows[kind == MEMBER], number[kind == MEMBER], targets)
+        (rows,) = embeddings
+        anchors, positives, negatives = (rows[labels == one] for one in (ANCHOR, POSITIVE, NEGATIVE))
+        concepts, owner = torch.unique(labels[labels >= 0], return_inverse=True)
+        grounded = prototype_loss(rows[labels >= 0], owner, self.targets.to(rows)[concepts])
         return synonym_loss(anchors, positives, negatives, self.margin) + grounded

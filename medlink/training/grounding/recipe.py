@@ -31,6 +31,7 @@ class GroundingRecipe(PhaseRecipe):
     cca: Annotated[bool, Field(description="Whether names and concepts pass the linear map first.")] = True
     hidden: Annotated[int, Field(ge=0, description="Width of the hidden layer; 0: no network, the map alone.")] = 38_400
     dropout: Annotated[_Share, Field(description="Dropout of the hidden layer.")] = 0.5
+    pairs: Annotated[int, Field(ge=0, description="Synonym pairs of an epoch, in whole batches; 0: all there are.")] = 0
     margin: Annotated[float, Field(ge=0, le=2, description="Margin of the triplet loss, in cosine.")] = 0.1
     synonym_dropout: Annotated[_Share, Field(description="Share of its names left out of a concept's prototype.")] = 0.5
     neighbours: Annotated[int, Field(ge=1, le=10_000, description="Nearest names that a negative is drawn from.")] = 200

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from medlink.training.grounding.losses import (
-    ANCHOR,
-    MEMBER,
-    NEGATIVE,
-    POSITIVE,
-    GroundingLoss,
-    prototype_loss,
-    synonym_loss,
-)
+from medlink.training.grounding.losses import ANCHOR, NEGATIVE, POSITIVE, GroundingLoss, prototype_loss, synonym_loss
 
 
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -45,11 +37,10 @@ def test_prototype_loss_of_a_loop() -> None:
 def test_a_batch_is_taken_apart_by_its_labels() -> None:
     torch.manual_seed(2)
     rows, targets = torch.randn(11, 4, requires_grad=True), torch.randn(5, 4)
-    kinds = [ANCHOR, ANCHOR, POSITIVE, POSITIVE, NEGATIVE, NEGATIVE] + 5 * [MEMBER]
-    labels = torch.tensor([kinds, [3, 1, 3, 1, 3, 1, 0, 0, 1, 1, 1]]).T
+    labels = torch.tensor([ANCHOR, ANCHOR, POSITIVE, POSITIVE, NEGATIVE, NEGATIVE, 3, 3, 1, 1, 1])
     loss = GroundingLoss(targets, 0.1).compute_loss_from_embeddings([rows], labels)
     expected = synonym_loss(rows[:2], rows[2:4], rows[4:6], 0.1)
-    expected = expected + prototype_loss(rows[6:], torch.tensor([0, 0, 1, 1, 1]), targets[[3, 1]])
+    expected = expected + prototype_loss(rows[6:], torch.tensor([1, 1, 0, 0, 0]), targets[[1, 3]])
     assert torch.equal(loss, expected)
     loss.backward()
     assert rows.grad is not None

@@ -202,6 +202,7 @@ def test_every_option_changes_the_weights(start: Path, tmp_path: Path) -> None:
                 {"hidden": 16},
                 {"dropout": 0.1},
                 {"margin": 0.5},
+                {"pairs": 8},
                 {"synonym_dropout": 0.0},
                 {"neighbours": 1},
                 {"validation": 0.3},
