@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
@@ -43,25 +44,23 @@ class SynonymsTask(Sampled, SetOptions):
         return Report(head, table, items, run.problems)
 
     def _ranked(
-        self, kind: str, sets: Sets, queries: Sequence[tuple[str, str]] | None, run: Run
+        self, kind: str, sets: Sets, test: Sequence[tuple[str, str]] | None, run: Run
     ) -> tuple[Row, Sequence[Row]]:
-        """The measures of one kind, and each query by its concept, without its text; without queries, of all names."""
-        texts = [text for names in sets.values() for text in names]
-        ends = np.cumsum([len(names) for names in sets.values()])
-        rows = {concept: np.arange(end - len(sets[concept]), end) for concept, end in zip(sets, ends, strict=True)}
-        every = [(text, concept) for concept, names in sets.items() for text in names] if queries is None else queries
-        few = 2 if queries is None else 1
-        drawn = self.drawn([at for at, (_, concept) in enumerate(every) if len(rows[concept]) >= few])
-        head: Row = {"kind": kind, "names": len(texts), "queries": len(drawn)}
+        """The measures of one kind, and each query by its concept, without its text; all names if there is no test."""
+        names = [(text, concept) for concept, texts in sets.items() for text in texts]
+        rows: dict[str, list[int]] = defaultdict(list)
+        for row, (_, concept) in enumerate(names):
+            rows[concept].append(row)
+        asked = names if test is None else test
+        drawn = self.drawn([at for at, (_, concept) in enumerate(asked) if len(rows[concept]) > (test is None)])
+        head: Row = {"kind": kind, "names": len(names), "queries": len(drawn)}
         if not drawn:
             return {**head, "mAP": None, "Acc": None, "MRR": None}, ()
-        vectors = run.embed([*texts, *(every[at][0] for at in drawn)])
-        itself = np.array(drawn) if queries is None else None
-        right = [rows[every[at][1]] for at in drawn]
-        if itself is not None:
-            right = [of_concept[of_concept != at] for of_concept, at in zip(right, drawn, strict=True)]
-        precision, first = retrieve_synonyms(vectors[len(texts) :], vectors[: len(texts)], right, itself)
-        measures = {"mAP": precision.mean(), "Acc": (first == 1).mean(), "MRR": (1 / first).mean()}
-        each = zip((every[at][1] for at in drawn), precision.tolist(), first.tolist(), strict=True)
+        vectors = run.embed([text for text, _ in [*names, *(asked[at] for at in drawn)]])
+        right = [np.array([row for row in rows[asked[at][1]] if test is not None or row != at]) for at in drawn]
+        itself = np.array(drawn) if test is None else None
+        precision, first = retrieve_synonyms(vectors[len(names) :], vectors[: len(names)], right, itself)
+        means = map(float, (precision.mean(), (first == 1).mean(), (1 / first).mean()))
+        each = zip((asked[at][1] for at in drawn), precision.tolist(), first.tolist(), strict=True)
         items = [{"kind": kind, "concept": concept, "precision": p, "first": rank} for concept, p, rank in each]
-        return {**head, **{name: float(value) for name, value in measures.items()}}, items
+        return {**head, **dict(zip(("mAP", "Acc", "MRR"), means, strict=True))}, items

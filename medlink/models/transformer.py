@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import EncoderError, needs_extra
-from medlink.models.static.encoder import MODULE_PATH, MODULE_PATHS
+from medlink.models.static.encoder import MODULE_PATHS
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 HUB = "hf:"
 """Before the name of a model of the Hugging Face hub: nothing else is ever fetched."""
-OWN_MODULES = dict.fromkeys(MODULE_PATHS, MODULE_PATH)
-"""Names of our modules in ``modules.json``, and where each is now."""
 _PATIENCE = 10.0  # seconds for an answer of the hub
 
 
@@ -90,15 +88,17 @@ def _stack(folder: Path, device: str | None) -> SentenceTransformer | None:
     """
     described = folder / "modules.json"
     modules = json.loads(described.read_text("utf-8")) if described.is_file() else []
-    if not modules or modules[0]["type"] not in OWN_MODULES:
+    if not modules or modules[0]["type"] not in MODULE_PATHS:
         return None
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.util import import_from_string
 
+    from medlink.models.static.module import StaticEmbedding
+
     others = [module["type"] for module in modules[1:]]
     if foreign := [kind for kind in others if not kind.startswith("sentence_transformers.")]:
         raise ValueError(f"{foreign[0]} is no module of sentence-transformers")
-    kinds: list[Any] = [import_from_string(kind) for kind in (OWN_MODULES[modules[0]["type"]], *others)]
+    kinds: list[Any] = [StaticEmbedding, *map(import_from_string, others)]
     stack = [kind.load(str(folder), subfolder=one["path"]) for kind, one in zip(kinds, modules, strict=True)]
     return SentenceTransformer(modules=stack, device=device)
 

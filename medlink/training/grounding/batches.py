@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,7 +64,8 @@ class GroundingBatches:
         self.texts = [text for names in sets.values() for text in names]
         self.owner: Ids = np.repeat(np.arange(len(sets)), [len(names) for names in sets.values()])
         self.members = np.split(np.arange(len(self.texts)), np.flatnonzero(np.diff(self.owner)) + 1)
-        self.pairs = np.array([pair for rows in self.members for pair in combinations(rows.tolist(), 2)], np.int32)
+        found = [rows[np.stack(np.triu_indices(len(rows), 1), axis=1)] for rows in self.members]
+        self.pairs = np.concatenate(found).astype(np.int32)
         if not len(self.pairs):
             remedy = "train on more synonyms, or with a smaller share for validation"
             raise ConfigError("no concept has two names to train on", remedy=remedy)
