@@ -35,7 +35,9 @@ class GroundingRecipe(PhaseRecipe):
     margin: Annotated[float, Field(ge=0, le=2, description="Margin of the triplet loss, in cosine.")] = 0.1
     synonym_dropout: Annotated[_Share, Field(description="Share of its names left out of a concept's prototype.")] = 0.5
     neighbours: Annotated[int, Field(ge=1, le=10_000, description="Nearest names that a negative is drawn from.")] = 200
-    validation: Annotated[_Share, Field(description="Share of the concepts with synonyms that validate by one.")] = 0.1
+    validation: Annotated[
+        float, Field(ge=0, le=1, description="Share of the concepts with synonyms that validate by one.")
+    ] = 0.1
     epochs: Epochs = 100
     learning_rate: LearningRate = 1e-3
     warmup: Warmup = 0.0
