@@ -81,4 +81,15 @@ if wanted pairs && [ ! -e "$work/three.sqlite" ]; then
 fi
 report pairs pair_generation.py "$work/three.sqlite"
 
+# Conceptual grounding above fastText vectors, on a release that is shaped as SNOMED CT's, and on the codes of its map.
+if wanted grounding grounding-icd && [ ! -e "$work/snomed.sqlite" ]; then
+  mkdir -p "$work/releases"
+  tar -C "$work/releases" -xf "$data/releases/snomed.tar.xz"
+  medlink kb build "$work/snomed.sqlite" --snomed "$work/releases/snomed"
+  "$PYTHON" -m pip install -q --no-deps --target "$work/gensim" gensim
+fi
+PYTHONPATH="$PYTHONPATH:$work/gensim"
+report grounding grounding.py "$work/snomed.sqlite" --work "$work/grounding" --concepts 5000 --hidden 1200 --word-epochs 3
+report grounding-icd grounding.py "$work/snomed.sqlite" --work "$work/grounding" --fuse ICD-10 --hidden 1200 --pairs 6400 --word-epochs 3
+
 "$PYTHON" benchmarks/reports.py fill

@@ -7,6 +7,7 @@ from medlink.evaluation.leaf_to_parent import LeafToParentTask
 from medlink.evaluation.partition import PartitionTask
 from medlink.evaluation.retrieval_data import RetrievalTask
 from medlink.evaluation.similarity import SimilarityTask, StsTask
+from medlink.evaluation.synonyms import SynonymsTask
 from medlink.evaluation.task import Task
 
 TASKS: dict[str, type[Task]] = {
@@ -16,4 +17,5 @@ TASKS: dict[str, type[Task]] = {
     "retrieval": RetrievalTask,
     "similarity": SimilarityTask,
     "sts": StsTask,
+    "synonyms": SynonymsTask,
 }

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import EncoderError, needs_extra
+from medlink.models.static.encoder import MODULE_PATHS
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -39,7 +40,9 @@ class TransformerEncoder:
         refused = _refused(where) if hub else ""
         local = not hub or bool(refused)
         try:
-            self._model = SentenceTransformer(where, device=device, local_files_only=local, trust_remote_code=False)
+            self._model = (None if hub else _stack(Path(where), device)) or SentenceTransformer(
+                where, device=device, local_files_only=local, trust_remote_code=False
+            )
         except Exception as error:  # the library raises many kinds for one cause: no model of that name
             raise EncoderError(
                 f"no sentence-transformers model could be loaded: {refused or ' '.join(str(error).split())}",
@@ -76,6 +79,28 @@ class TransformerEncoder:
         """Write the model folder with safetensors weights."""
         self._model.save(str(folder), safe_serialization=True)
         return Path(folder)
+
+
+def _stack(folder: Path, device: str | None) -> SentenceTransformer | None:
+    """The model of a folder whose first module is medlink's own, ``None`` for any other.
+
+    sentence-transformers would load that class only if it were allowed to load any; here all others are its own.
+    """
+    described = folder / "modules.json"
+    modules = json.loads(described.read_text("utf-8")) if described.is_file() else []
+    if not modules or modules[0]["type"] not in MODULE_PATHS:
+        return None
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.util import import_from_string
+
+    from medlink.models.static.module import StaticEmbedding
+
+    others = [module["type"] for module in modules[1:]]
+    if foreign := [kind for kind in others if not kind.startswith("sentence_transformers.")]:
+        raise ValueError(f"{foreign[0]} is no module of sentence-transformers")
+    kinds: list[Any] = [StaticEmbedding, *map(import_from_string, others)]
+    stack = [kind.load(str(folder), subfolder=one["path"]) for kind, one in zip(kinds, modules, strict=True)]
+    return SentenceTransformer(modules=stack, device=device)
 
 
 def _refused(name: str) -> str:

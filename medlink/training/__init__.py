@@ -9,6 +9,12 @@ from medlink.lazy import lazily
 if TYPE_CHECKING:
     from medlink.training.biolord.trainer import BioLordTrainer
     from medlink.training.coderpp.trainer import CoderPlusPlusTrainer
+    from medlink.training.grounding.trainer import ConceptualGroundingTrainer
 
-__all__ = ["BioLordTrainer", "CoderPlusPlusTrainer"]
-__getattr__ = lazily(__name__, {"biolord.trainer": "BioLordTrainer", "coderpp.trainer": "CoderPlusPlusTrainer"})
+__all__ = ["BioLordTrainer", "CoderPlusPlusTrainer", "ConceptualGroundingTrainer"]
+_MODULES = {
+    "biolord.trainer": "BioLordTrainer",
+    "coderpp.trainer": "CoderPlusPlusTrainer",
+    "grounding.trainer": "ConceptualGroundingTrainer",
+}
+__getattr__ = lazily(__name__, _MODULES)

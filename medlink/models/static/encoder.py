@@ -41,7 +41,7 @@ from medlink.models.ngrams import buckets, hash_markers, hash_meanings, hash_ngr
 from medlink.settings import Settings
 
 MODULE_PATH = "medlink.models.static.module.StaticEmbedding"
-_MODULE_PATHS = (MODULE_PATH, "medlink.models.static_module.StaticEmbedding")  # the second up to version 0.1
+MODULE_PATHS = (MODULE_PATH, "medlink.models.static_module.StaticEmbedding")  # the second up to version 0.1
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 _TENSORS = {"table", "scale", "norm.weight", "norm.bias", "up.weight", "up.bias", "down.weight", "down.bias"}
@@ -334,7 +334,7 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
 def is_static(folder: Path) -> bool:
     """Whether a model folder holds a static encoder: its ``modules.json`` names our module and no other."""
     modules = _modules(folder)
-    return len(modules) == 1 and modules[0][0] in _MODULE_PATHS
+    return len(modules) == 1 and modules[0][0] in MODULE_PATHS
 
 
 def _weights_folder(folder: Path) -> Path:

@@ -68,6 +68,10 @@ class StaticEmbedding(Module):
         """Width of the embeddings."""
         return self.shape.dimension
 
+    def get_config_dict(self) -> dict[str, Any]:
+        """What a fingerprint knows it by where other modules lie above."""
+        return {"fingerprint": self.encoder().fingerprint}
+
     def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
         """Texts to table rows, see :func:`as_tensors`."""
         reader = None if self.forms is None else FamilyReader(self.forms)

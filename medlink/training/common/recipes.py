@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,12 +27,16 @@ Workers = Annotated[int, Field(ge=0, description="Processes that prepare batches
 class Recipe(Settings):
     """What the recipe of every trainer states. The same recipe, data and start give the same weights on a CPU.
 
-    The learning rate grows to its peak and falls to 0, both linearly. ``precision`` ``"auto"`` is the 16-bit type that
-    the GPU has, and fp32 on a CPU. The defaults are those of BioLORD 2022, appendix A.2.
+    The learning rate grows to its peak and falls to 0, both linearly, unless ``schedule`` says otherwise. ``precision``
+    ``"auto"`` is the 16-bit type that the GPU has, and fp32 on a CPU. The defaults are those of BioLORD 2022, appendix
+    A.2.
 
     >>> Recipe().learning_rate, Recipe(seed=2).replace(warmup=0.1).to_dict()["seed"]
     (2e-05, 2)
     """
+
+    schedule: ClassVar[str] = "linear"
+    """How the learning rate goes, in the words of transformers."""
 
     learning_rate: LearningRate = 2e-5
     warmup: Warmup = 0.05

@@ -1,0 +1,256 @@
+"""Grounding and the map from names to a folder: what they learn, resuming, a killed process, an index, and refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import medlink
+from medlink.errors import ConfigError, EncoderError
+from medlink.index import Bundle, build_bundle
+from medlink.models import Encoder, StaticConfig, StaticEncoder, load_encoder
+from medlink.models.static.encoder import quantise
+from medlink.models.static.module import StaticEmbedding
+from medlink.models.transformer import TransformerEncoder
+from medlink.training import ConceptualGroundingTrainer
+from medlink.training.grounding.cca import fit_map
+from medlink.training.grounding.recipe import GroundingRecipe
+from medlink.training.grounding.synonyms import Sets, retrieve_synonyms
+from tests.training.small_bert import Killed, small_bert
+
+WORDS = ("kidney", "renal", "nephros", "Niere")
+SETS = {f"C{i}": tuple(sorted(f"{word} {chr(97 + i)}{chr(105 + i)}" for word in WORDS)) for i in range(8)}
+TEXTS = [text for names in SETS.values() for text in names]
+OWNER = np.repeat(np.arange(8), 4)
+RECIPE = GroundingRecipe(
+    hidden=32, batch_size=8, neighbours=6, epochs=3, patience=0, validation=0.5, seed=3, learning_rate=3e-3
+)
+
+pytestmark = pytest.mark.usefixtures("frozen")
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A static encoder with random weights."""
+    torch.manual_seed(0)
+    config = StaticConfig(families=False, rows=256, dimension=16, hidden=8)
+    state = {name: value.detach().numpy().copy() for name, value in StaticEmbedding(config).state_dict().items()}
+    codes, scale = quantise(state.pop("table.weight"))
+    folder = tmp_path_factory.mktemp("start") / "encoder"
+    return StaticEncoder(config, {"table": codes, "scale": scale, **state}).save(folder)
+
+
+@pytest.fixture(scope="module")
+def whole(start: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A run left alone, and its log."""
+    lines: list[str] = []
+    out = tmp_path_factory.mktemp("whole") / "out"
+    ConceptualGroundingTrainer(SETS, start, RECIPE).train(out, progress=lines.append)
+    return out, lines
+
+
+def train_map(sets: Sets, start: Path, out: Path) -> Encoder:
+    """The map alone."""
+    return ConceptualGroundingTrainer(sets, start, GroundingRecipe.map_alone()).train(out)
+
+
+def found(folder: Path) -> float:
+    """mAP of each name among the others."""
+    vectors = load_encoder(folder).encode(TEXTS)
+    others = [np.flatnonzero((concept == OWNER) & (np.arange(32) != row)) for row, concept in enumerate(OWNER)]
+    return float(retrieve_synonyms(vectors, vectors, others, np.arange(32))[0].mean())
+
+
+def test_the_map_is_the_closed_form_above_the_encoder(start: Path, tmp_path: Path) -> None:
+    made = train_map(SETS, start, tmp_path / "out")
+    vectors = load_encoder(start).encode(TEXTS)
+    fitted = fit_map(vectors, OWNER)
+    expected = (vectors - fitted.mean) @ fitted.names
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(made.encode(TEXTS), expected, atol=1e-4)
+    card = (tmp_path / "out" / "README.md").read_text("utf-8")
+    for fact in ("names: 32", "concepts: 8", load_encoder(start).fingerprint, made.fingerprint, "medlink train map"):
+        assert fact in card
+    assert found(tmp_path / "out") > found(start) + 0.05
+
+
+def test_a_map_above_a_transformer_needs_no_module_of_ours(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    bert = small_bert(tmp_path / "bert")
+    made = train_map(SETS, bert, tmp_path / "out")
+    theirs = SentenceTransformer(str(tmp_path / "out"), device="cpu").encode(TEXTS)
+    np.testing.assert_allclose(made.encode(TEXTS), theirs, atol=1e-5)
+    assert made.fingerprint != load_encoder(bert).fingerprint
+
+
+def test_the_network_learns_and_its_folder_is_an_encoder(start: Path, tmp_path: Path) -> None:
+    recipe = RECIPE.replace(epochs=20, validation=0.0, hidden=256, cca=False)
+    made = ConceptualGroundingTrainer(SETS, start, recipe).train(tmp_path / "out")
+    assert found(tmp_path / "out") > found(start) + 0.5
+    assert made.dimension == 16
+    assert np.linalg.norm(made.encode(TEXTS), axis=1) == pytest.approx(1, abs=1e-5)
+    again = made.save(tmp_path / "again")
+    assert load_encoder(again).fingerprint == made.fingerprint
+
+
+def test_a_bundle_with_a_grounded_encoder(whole: tuple[Path, list[str]], tmp_path: Path) -> None:
+    table = tmp_path / "names.tsv"
+    rows = "".join(f"{concept}\t{text}\ten\n" for concept, names in SETS.items() for text in names)
+    table.write_text(f"concept_id\tname\tlanguage\n{rows}", encoding="utf-8")
+    medlink.build_kb(tmp_path / "kb.sqlite", [medlink.Input("table", table)])
+    build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite", encoder=str(whole[0]))
+    bundle = Bundle(tmp_path / "bundle")
+    assert bundle.encoder.fingerprint == load_encoder(whole[0]).fingerprint
+    (link,) = medlink.load(tmp_path / "bundle").link([medlink.Mention("renal ai", "en")])
+    assert link.concept_id == "C0"
+
+
+def test_a_weight_or_another_trunk_changes_the_fingerprint(whole: tuple[Path, list[str]], start: Path) -> None:
+    encoder = load_encoder(whole[0])
+    assert isinstance(encoder, TransformerEncoder)
+    before = encoder.fingerprint
+    static = encoder.model[0]
+    assert isinstance(static, StaticEmbedding)
+    # what reads a text otherwise and has the same weights
+    static.shape = static.shape.replace(sizes=(2, 3))
+    assert encoder.fingerprint != before
+
+
+def test_what_the_run_says(whole: tuple[Path, list[str]]) -> None:
+    out, lines = whole
+    assert [line.split(" (")[0].split(" measure")[0] for line in lines if "measure" in line] == [
+        "step 5/15", "step 10/15", "step 15/15"
+    ]  # fmt: skip
+    card = (out / "README.md").read_text("utf-8")
+    assert "- names kept for validation: 4\n" in card
+    assert "- best development measure: " in card
+    assert sorted(path.name for path in out.parent.iterdir()) == ["out"]
+
+
+def test_training_stops_where_validation_is_no_better(start: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    recipe = RECIPE.replace(epochs=60, patience=1)
+    ConceptualGroundingTrainer(SETS, start, recipe).train(tmp_path / "out", progress=lines.append)
+    measures = [line for line in lines if "measure" in line]
+    assert len(measures) < 60
+    assert [line.endswith("(best)") for line in measures] == [True] * (len(measures) - 1) + [False]
+
+
+@pytest.mark.parametrize("step", [3, 8, 11])
+def test_a_killed_run_goes_on_to_the_same_weights(
+    step: int, start: Path, whole: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    def kill(line: str) -> None:
+        if line.startswith(f"step {step}/"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        ConceptualGroundingTrainer(SETS, start, RECIPE).train(tmp_path / "out", checkpoint_steps=2, progress=kill)
+    assert not (tmp_path / "out").exists()
+    wider = ConceptualGroundingTrainer(SETS, start, RECIPE.replace(hidden=33))
+    with pytest.raises(ConfigError, match=r"the unfinished run has hidden 32 \(now 33\)"):
+        wider.train(tmp_path / "out", resume=True)
+    resumed = ConceptualGroundingTrainer(SETS, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
+
+
+KILLED = """
+import os, signal, sys
+from tests.training.grounding.test_trainer import RECIPE, SETS
+from medlink.training import ConceptualGroundingTrainer
+
+def kill(line):
+    if line.startswith("step 7/"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+ConceptualGroundingTrainer(SETS, sys.argv[1], RECIPE).train(sys.argv[2], checkpoint_steps=4, progress=kill)
+"""
+
+
+def test_a_process_killed_by_the_system(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(start), str(tmp_path / "out")],
+        cwd=Path(medlink.__file__).parents[1],
+        check=False,
+        capture_output=True,
+        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    resumed = ConceptualGroundingTrainer(SETS, start, RECIPE).train(tmp_path / "out", resume=True)
+    assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
+
+
+def test_every_option_changes_the_weights(start: Path, tmp_path: Path) -> None:
+    short = RECIPE.replace(epochs=1, validation=0.0)
+    made = [
+        ConceptualGroundingTrainer(SETS, start, short.replace(**option)).train(tmp_path / str(i)).fingerprint
+        for i, option in enumerate(
+            [
+                {},
+                {"cca": False},
+                {"hidden": 16},
+                {"dropout": 0.1},
+                {"margin": 0.5},
+                {"pairs": 8},
+                {"synonym_dropout": 0.0},
+                {"neighbours": 1},
+                {"validation": 0.3},
+                {"learning_rate": 1e-3},
+                {"warmup": 0.5},
+                {"weight_decay": 0.5},
+                {"max_grad_norm": 1e-3},
+                {"batch_size": 5},
+                {"precision": "bf16"},
+                {"seed": 4},
+            ]
+        )
+    ]
+    assert len(set(made)) == len(made)
+    again = ConceptualGroundingTrainer(SETS, start, short).train(tmp_path / "again")
+    assert again.fingerprint == made[0]
+
+
+def test_what_is_refused(start: Path, tmp_path: Path) -> None:
+    for name in ("mini_batch", "max_tokens"):
+        with pytest.raises(ConfigError, match=f"{name} "):
+            RECIPE.replace(**{name: 4})
+    with pytest.raises(ConfigError, match=r"without cca and with a hidden layer of width 0 nothing is left to train"):
+        GroundingRecipe(hidden=0, cca=False)
+    with pytest.raises(ConfigError, match="grounding has a development measure of its own"):
+        ConceptualGroundingTrainer(SETS, start, RECIPE).train(tmp_path / "out", evaluate=lambda model: 0.0)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.doc").touch()
+    with pytest.raises(ConfigError, match="not empty and holds no encoder"):
+        train_map(SETS, start, tmp_path / "thesis")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_start_whose_embeddings_are_nan(start: Path, tmp_path: Path) -> None:
+    encoder = StaticEncoder.load(start)
+    bias = np.full_like(encoder.tensors["norm.bias"], np.nan)
+    StaticEncoder(encoder.config, {**encoder.tensors, "norm.bias": bias}).save(tmp_path / "broken")
+    without_map = ConceptualGroundingTrainer(SETS, tmp_path / "broken", RECIPE.replace(cca=False))
+    for train in (partial(train_map, SETS, tmp_path / "broken"), without_map.train):
+        with pytest.raises(EncoderError, match="an embedding of a name is NaN or infinite"):
+            train(tmp_path / "out")
+
+
+def test_a_stack_with_a_foreign_module_is_not_loaded(whole: tuple[Path, list[str]], tmp_path: Path) -> None:
+    shutil.copytree(whole[0], tmp_path / "foreign")
+    described = tmp_path / "foreign" / "modules.json"
+    modules = json.loads(described.read_text("utf-8"))
+    modules[1]["type"] = "os.path.join"
+    described.write_text(json.dumps(modules), encoding="utf-8")
+    with pytest.raises(EncoderError, match=r"os\.path\.join is no module of sentence-transformers"):
+        load_encoder(tmp_path / "foreign")
