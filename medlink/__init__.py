@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from medlink.notes.link import Report, link_notes
     from medlink.notes.pipeline import LinkedNote, NotePipeline
     from medlink.notes.reading import Note
-    from medlink.training import BioLordTrainer, CoderPlusPlusTrainer
+    from medlink.training import BioLordTrainer, CoderPlusPlusTrainer, MlteRegressor, MlteTrainer
 
 __version__ = "0.1.0"
 
@@ -31,12 +31,13 @@ _MODULES = {
     "notes.link": "Report link_notes",
     "notes.pipeline": "LinkedNote NotePipeline",
     "notes.reading": "Note",
-    "training": "BioLordTrainer CoderPlusPlusTrainer",
+    "training": "BioLordTrainer CoderPlusPlusTrainer MlteRegressor MlteTrainer",
 }
 __all__ = [
     "BioLordTrainer", "Bundle", "Candidate", "CoderPlusPlusTrainer", "Concept", "ConceptIndex", "Definition",
     "Encoder", "Filter", "Input", "KnowledgeBase", "Link", "LinkOptions", "LinkedNote", "Linker", "MedlinkError",
-    "Mention", "Name", "Note", "NotePipeline", "Relation", "Report", "TermClusterer", "__version__", "build_bundle",
-    "build_kb", "extend_bundle", "link_notes", "load", "load_encoder",
+    "Mention", "MlteRegressor", "MlteTrainer", "Name", "Note", "NotePipeline", "Relation", "Report",
+    "TermClusterer", "__version__", "build_bundle", "build_kb", "extend_bundle", "link_notes", "load",
+    "load_encoder",
 ]  # fmt: skip
 __getattr__ = lazily(__name__, _MODULES)

@@ -9,6 +9,14 @@ from medlink.lazy import lazily
 if TYPE_CHECKING:
     from medlink.training.biolord.trainer import BioLordTrainer
     from medlink.training.coderpp.trainer import CoderPlusPlusTrainer
+    from medlink.training.mlte.regressor import MlteRegressor
+    from medlink.training.mlte.trainer import MlteTrainer
 
-__all__ = ["BioLordTrainer", "CoderPlusPlusTrainer"]
-__getattr__ = lazily(__name__, {"biolord.trainer": "BioLordTrainer", "coderpp.trainer": "CoderPlusPlusTrainer"})
+_MODULES = {
+    "biolord.trainer": "BioLordTrainer",
+    "coderpp.trainer": "CoderPlusPlusTrainer",
+    "mlte.regressor": "MlteRegressor",
+    "mlte.trainer": "MlteTrainer",
+}
+__all__ = ["BioLordTrainer", "CoderPlusPlusTrainer", "MlteRegressor", "MlteTrainer"]
+__getattr__ = lazily(__name__, _MODULES)
