@@ -9,6 +9,7 @@ import click
 
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, lexicon_folders, settings_options
 from medlink.cli.train_biolord import biolord, where_static_differs
+from medlink.cli.train_mlte import mlte
 from medlink.errors import ConfigError, needs_extra
 from medlink.files.problems import counted
 from medlink.models.static.encoder import StaticConfig
@@ -40,6 +41,7 @@ def train() -> None:
 
 
 train.add_command(biolord)
+train.add_command(mlte)
 
 
 @train.command("names")

@@ -82,7 +82,7 @@ def read_pairs(path: StrPath, problems: Problems, extra: Sequence[str] = ()) -> 
     for texts, ratings, ids in _LAYOUTS:
         if table.has((*texts, *ratings)):
             places = [table.places(columns) if table.has(columns) else [] for columns in (texts, ratings, ids)]
-            return _filled(_pairs(table, table.rows, *places, further), table.lines)
+            return _filled(_pairs(table, table.rows, *[*places, further]), table.lines)
     if len(table.first) == 3 and math.isfinite(_number(table.first[2])):
         return _filled(_pairs(table, table.with_first(), [0, 1], [2], [], []), table.lines)
     raise table.unknown("the columns of rated pairs")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from medlink.training.common.recipes import LARGEST, BatchSize, Epochs, LearningRate, PhaseRecipe, Warmup, WeightDecay
 
+HOLDS = "mlte.json"
+"""The file by which the folder of a regressor is known."""
 BETAS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
 
 
@@ -54,3 +57,8 @@ class MlteRecipe(PhaseRecipe):
         if min(self.beta) < 0 or max(self.beta) > LARGEST:
             raise ValueError(f"beta is {self.beta}, at least 0 and at most {LARGEST:g} expected")
         return self
+
+
+def is_mlte(folder: str | Path) -> bool:
+    """Whether a folder holds a regressor."""
+    return (Path(folder) / HOLDS).is_file()

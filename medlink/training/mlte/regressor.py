@@ -19,9 +19,8 @@ from medlink.training.common.checkpoint import new_folder
 from medlink.training.mlte.extra import Extra, extra_columns
 from medlink.training.mlte.head import Head
 from medlink.training.mlte.kernels import Vectors, pair_features
+from medlink.training.mlte.recipe import HOLDS, is_mlte
 
-HOLDS = "mlte.json"
-"""The file by which the folder of a regressor is known."""
 _WEIGHTS, _ENCODER = "mlte.safetensors", "encoder"
 _REMEDY = "train it again"
 
@@ -116,11 +115,6 @@ def scores_of(head: Head, features: Vectors, extra: Vectors, kind: str) -> Vecto
     """What a head says of features: ratings, or the probabilities of a classifier."""
     output = head(features, extra)
     return output if kind == "regressor" else 1 / (1 + np.exp(-np.clip(output, -500, 500)))
-
-
-def is_mlte(folder: str | Path) -> bool:
-    """Whether a folder holds a regressor."""
-    return (Path(folder) / HOLDS).is_file()
 
 
 def blocks_of(encoder: Encoder) -> Any:

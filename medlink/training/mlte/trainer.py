@@ -24,8 +24,8 @@ from medlink.training.data.rated import RatedPair
 from medlink.training.mlte.extra import Extra, extra_columns
 from medlink.training.mlte.head import Head, fit_heads, quality
 from medlink.training.mlte.kernels import Vectors, pair_features
-from medlink.training.mlte.recipe import MlteRecipe
-from medlink.training.mlte.regressor import HOLDS, MlteRegressor, blocks_of, scores_of
+from medlink.training.mlte.recipe import HOLDS, MlteRecipe
+from medlink.training.mlte.regressor import MlteRegressor, blocks_of, scores_of
 
 _TEMPERATURE = 0.05  # of SimCSE (Gao et al. 2021), whose loss the paper takes
 
