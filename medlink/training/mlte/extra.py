@@ -39,7 +39,9 @@ class Extra:
             ConfigError: a cell of a column of numbers is none.
         """
         if self.words:
-            return np.array([[float(cell == word) for word in self.words] for cell in cells]).reshape(len(cells), -1)
+            return np.array([[float(cell == word) for word in self.words] for cell in cells]).reshape(
+                len(cells), len(self.words)
+            )
         numbers = np.array([_number(cell) for cell in cells], dtype=np.float64)
         if not np.isfinite(numbers).all():
             row = int(np.flatnonzero(~np.isfinite(numbers))[0]) + 1

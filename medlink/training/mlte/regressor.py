@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from medlink.errors import EncoderError
 from medlink.files.json import read_json, write_json
-from medlink.models import Encoder, load_encoder
+from medlink.models import Encoder, TranslatedEncoder, load_encoder
 from medlink.models.transformer import TransformerEncoder
 from medlink.training.common.checkpoint import new_folder
 from medlink.training.mlte.extra import Extra, extra_columns
@@ -30,7 +30,7 @@ class MlteRegressor:
     """A regressor or classifier of pairs of texts (Feng 2023), as :class:`medlink.training.MlteTrainer` makes it.
 
     Args:
-        encoder: the transformer whose blocks are read.
+        encoder: the transformer whose blocks are read, or one behind a translator.
         head: the prediction model.
         kind: ``regressor``, whose scores are on the scale of the ratings, or ``classifier``, whose are probabilities.
         extras: what else it asks of a pair.
@@ -54,7 +54,8 @@ class MlteRegressor:
             ConfigError: there are not as many of one as of the other, or an extra feature is missing.
             EncoderError: a state of the encoder is NaN or infinite.
         """
-        features = pair_features(blocks_of(self.encoder), ones, others)
+        translate, model = reader_of(self.encoder)
+        features = pair_features(model, translate(ones), translate(others))
         known = extra_columns(self.extras, extra, len(ones))
         if not len(features):
             return np.zeros(0)
@@ -117,13 +118,16 @@ def scores_of(head: Head, features: Vectors, extra: Vectors, kind: str) -> Vecto
     return output if kind == "regressor" else 1 / (1 + np.exp(-np.clip(output, -500, 500)))
 
 
-def blocks_of(encoder: Encoder) -> Any:
-    """The sentence-transformers model of an encoder, whose blocks are read.
+def reader_of(encoder: Encoder) -> tuple[Callable[[Sequence[str]], list[str]], Any]:
+    """What texts go through first (Feng 2023, section III-B), and the sentence-transformers model that is read.
 
     Raises:
-        EncoderError: it is a static encoder, which has none.
+        EncoderError: it is a static encoder, which has no blocks.
     """
+    translate: Callable[[Sequence[str]], list[str]] = list
+    if isinstance(encoder, TranslatedEncoder):
+        translate, encoder = encoder.translate, encoder.encoder
     if not isinstance(encoder, TransformerEncoder):
         remedy = "name the folder of a transformer, or hf:ORG/NAME for one of the Hugging Face hub"
         raise EncoderError("MLTE reads the blocks of a transformer, and a static encoder has none", remedy=remedy)
-    return encoder.model.float()
+    return translate, encoder.model.float()

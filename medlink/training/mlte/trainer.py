@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from medlink.training.mlte.extra import Extra, extra_columns
 from medlink.training.mlte.head import Head, fit_heads, quality
 from medlink.training.mlte.kernels import Vectors, pair_features
 from medlink.training.mlte.recipe import HOLDS, MlteRecipe
-from medlink.training.mlte.regressor import MlteRegressor, blocks_of, scores_of
+from medlink.training.mlte.regressor import MlteRegressor, reader_of, scores_of
 
 _TEMPERATURE = 0.05  # of SimCSE (Gao et al. 2021), whose loss the paper takes
 
@@ -109,37 +110,38 @@ class MlteTrainer:
                 checkpoint is damaged, or the disk is full.
         """
         options = RunOptions(resume=resume, checkpoint_steps=checkpoint_steps, workers=workers)
-        measure = self._measure() if self.recipe.fine_tune and self.dev is not None else None
-        with training_run(out, self.recipe, options, progress, measure, holds=HOLDS, what="regressor") as run:
+        with training_run(out, self.recipe, options, progress, holds=HOLDS, what="regressor") as run:
             self._run(run)
         return MlteRegressor.load(out)
 
     def _run(self, run: Run) -> None:
         encoder, recipe = load_encoder(self.start), self.recipe
-        model = blocks_of(encoder)
+        translate, model = reader_of(encoder)
         made_of = {"data": self._digest(), "start": encoder.fingerprint}
         run.bind(recipe, **made_of)
+        pairs, dev = _translated(self.pairs, translate), _translated(self.dev or (), translate)
+        run.evaluate = _pearson_of_cosines(dev) if recipe.fine_tune and dev else None
         figures: dict[str, Any] = {}
         if recipe.fine_tune:
-            batches = StsBatches({"training pairs": self.pairs}, recipe.batch_size, recipe.seed)
+            batches = StsBatches({"training pairs": pairs}, recipe.batch_size, recipe.seed)
             figures = run.fit(model, batches, FineTuneLoss(recipe.kind, recipe.dropout), recipe).facts()
-        columns = zip(*(pair.extra for pair in self.pairs), strict=True)
+        columns = zip(*(pair.extra for pair in pairs), strict=True)
         extras = tuple(Extra.of(name, cells) for name, cells in zip(self._names, columns, strict=True))
-        run.progress(f"{len(self.pairs):,} pairs are read by the encoder")
-        heads = fit_heads(*_read(model, self.pairs, extras), _gold(self.pairs), recipe)
-        head, figures["dev by beta"] = self._best(model, heads, extras, run)
+        run.progress(f"{len(pairs):,} pairs are read by the encoder")
+        heads = fit_heads(*_read(model, pairs, extras), _gold(pairs), recipe)
+        head, figures["dev by beta"] = self._best(heads, _read(model, dev, extras), run)
         figures["beta"] = recipe.beta[heads.index(head)]
         record = {**made_of, "pairs": len(self.pairs), "recipe": recipe.to_dict(), "figures": figures}
         if run.first:
             MlteRegressor(encoder, head, recipe.kind, extras, record).save(run.out)
         run.wait()
 
-    def _best(self, model: Any, heads: list[Head], extras: tuple[Extra, ...], run: Run) -> tuple[Head, list[float]]:
+    def _best(self, heads: list[Head], dev: tuple[Vectors, Vectors], run: Run) -> tuple[Head, list[float]]:
         """The head that is best on the development pairs, the first of several, and the measure of each."""
         if self.dev is None:
             return heads[0], []
-        read, gold = _read(model, self.dev, extras), _gold(self.dev)
-        found = [quality(scores_of(head, *read, self.recipe.kind), gold, self.recipe.kind) for head in heads]
+        gold, kind = _gold(self.dev), self.recipe.kind
+        found = [quality(scores_of(head, *dev, kind), gold, kind) for head in heads]
         for beta, value in zip(self.recipe.beta, found, strict=True):
             run.progress(f"beta {beta:g} measure {value:.4f}")
         if not np.isfinite(found).any():
@@ -147,19 +149,24 @@ class MlteTrainer:
         figures = [round(value, 6) if np.isfinite(value) else -1.0 for value in found]
         return heads[int(np.nanargmax(found))], figures
 
-    def _measure(self) -> Measure:
-        """Pearson correlation of cosines with the ratings of the development pairs."""
-        assert self.dev is not None
-        ones, others = [pair.one for pair in self.dev], [pair.other for pair in self.dev]
-        evaluator = EmbeddingSimilarityEvaluator(
-            ones, others, _gold(self.dev).tolist(), batch_size=32, similarity_fn_names=["cosine"], write_csv=False
-        )
-        return lambda model: float(evaluator(model)["pearson_cosine"])
-
     def _digest(self) -> str:
         """Hash of all pairs."""
         rows = [[[p.one, p.other, p.rating, *p.extra] for p in some] for some in (self.pairs, self.dev or ())]
         return hashlib.sha256(json.dumps([self._names, *rows]).encode()).hexdigest()
+
+
+def _translated(pairs: Sequence[RatedPair], translate: Callable[[Sequence[str]], list[str]]) -> list[RatedPair]:
+    ones, others = (translate([getattr(pair, side) for pair in pairs]) for side in ("one", "other"))
+    return [replace(pair, one=one, other=two) for pair, one, two in zip(pairs, ones, others, strict=True)]
+
+
+def _pearson_of_cosines(pairs: Sequence[RatedPair]) -> Measure:
+    """What chooses the epoch of the fine-tuning, of a classifier too: the correlation of the cosines with the gold."""
+    ones, others = [pair.one for pair in pairs], [pair.other for pair in pairs]
+    evaluator = EmbeddingSimilarityEvaluator(
+        ones, others, _gold(pairs).tolist(), batch_size=32, similarity_fn_names=["cosine"], write_csv=False
+    )
+    return lambda model: float(evaluator(model)["pearson_cosine"])
 
 
 def _read(model: Any, pairs: Sequence[RatedPair], extras: Sequence[Extra]) -> tuple[Vectors, Vectors]:
