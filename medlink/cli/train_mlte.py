@@ -9,7 +9,7 @@ import click
 
 from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
 from medlink.errors import ConfigError, needs_extra
-from medlink.training.common.recipes import PhaseRecipe, RunOptions
+from medlink.training.common.recipes import PhaseRecipe, RunOptions, check_measured
 from medlink.training.mlte.recipe import MlteRecipe
 
 
@@ -36,6 +36,7 @@ def mlte(
             remedy = f"give fine_tune, or leave {name} out"
             raise ConfigError(f"{name} is of the fine-tuning, and there is none", remedy=remedy)
     recipe = MlteRecipe(**said)
+    check_measured(recipe, dev)
     with needs_extra("train", "training"):
         from medlink.training import MlteTrainer
         from medlink.training.biolord.phases import rated_pairs

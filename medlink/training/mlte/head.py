@@ -18,10 +18,11 @@ from medlink.training.mlte.recipe import MlteRecipe
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Two linear layers on scaled features: ``features (n, f)`` and ``extra (n, c)`` to scores ``(n,)``.
+    """Two layers on scaled features: ``features (n, f)`` and ``extra (n, c)`` to scores ``(n,)``.
 
     Feng 2023, equation 3a: the first layer sees the features of a pair, the second its output and what else is known of
-    the pair. Features are scaled by mean and standard deviation on the training pairs, which the paper leaves open.
+    the pair. The paper leaves open how features are scaled and what stands between the layers; here that is mean and
+    standard deviation on the training pairs, and a ReLU.
 
     Args:
         mean, deviation: ``(f,)`` of the features.
@@ -37,7 +38,7 @@ class Head:
 
     def __call__(self, features: Vectors, extra: Vectors) -> Vectors:
         """Ratings, or logits of a classifier."""
-        hidden = (features - self.mean) / self.deviation @ self.first + self.first_bias
+        hidden = np.maximum((features - self.mean) / self.deviation @ self.first + self.first_bias, 0)
         return np.asarray(np.concatenate([hidden, extra], axis=1) @ self.second + self.second_bias)
 
     def tensors(self) -> dict[str, Vectors]:
@@ -122,7 +123,7 @@ def _start(features: int, extra: int, recipe: MlteRecipe) -> list[Tensor]:
 def _forward(weights: Sequence[Tensor], inputs: Tensor, extra: Tensor) -> Tensor:
     """Outputs ``(betas, n)`` of ``(n, f)`` scaled features and ``(n, c)`` extra ones."""
     first, first_bias, second, second_bias = weights
-    hidden = inputs @ first + first_bias
+    hidden = (inputs @ first + first_bias).relu()
     known = extra.expand(len(first), *extra.shape)
     return (torch.cat([hidden, known], dim=2) @ second + second_bias)[..., 0]
 

@@ -18,9 +18,9 @@ class MlteRecipe(PhaseRecipe):
     """How a regressor or classifier of pairs is trained: Feng 2023, section IV-C.
 
     The prediction model: Adam, 30 epochs, rate 0.02, weight decay 0.001, batches of 24, and beta from 0 to 3 by 0.5, of
-    which the development set chooses. Equation 3a has two layers and the paper names no width between them; ``hidden``
-    is ours. The fine-tuning: AdamW, 10 epochs, rate 1e-5, weight decay 1e-4, batches of 8, 10 % linear warm-up, dropout
-    0.1 of the sentence embeddings, the best epoch on the development set.
+    which the development set chooses. Equation 3a has two layers; the width between them, ``hidden``, is ours. The
+    fine-tuning: AdamW, 10 epochs, rate 1e-5, weight decay 1e-4, batches of 8, 10 % linear warm-up, dropout 0.1 of the
+    sentence embeddings, the best epoch on the development set.
 
     >>> MlteRecipe().head_epochs, MlteRecipe(fine_tune=True).epochs
     (30, 10)
@@ -46,7 +46,7 @@ class MlteRecipe(PhaseRecipe):
     head_weight_decay: Annotated[
         float, Field(ge=0, le=LARGEST, description="Weight decay of the prediction model, by Adam.")
     ] = 0.001
-    hidden: Annotated[int, Field(ge=1, description="Width between its two layers.")] = 32
+    hidden: Annotated[int, Field(ge=1, description="Width between its two layers.")] = 8
     beta: Annotated[
         tuple[float, ...],
         Field(strict=False, min_length=1, description="Weight of pairs out of order; of several --dev chooses."),

@@ -19,7 +19,7 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.models import load_encoder
 from medlink.training.biolord.sts import StsBatches
 from medlink.training.common.batch_trainer import Measure
-from medlink.training.common.recipes import RunOptions, check_measured
+from medlink.training.common.recipes import RunOptions
 from medlink.training.common.run import Run, training_run
 from medlink.training.data.rated import RatedPair
 from medlink.training.mlte.extra import Extra, extra_columns
@@ -80,6 +80,9 @@ class MlteTrainer:
     ) -> None:
         self.pairs, self.start, self.recipe, self.dev = pairs, start, recipe or MlteRecipe(), dev
         self._names = tuple(extras)
+        if any(len(pair.extra) < len(extras) for pair in (*pairs, *(dev or ()))):
+            remedy = "read the pairs with these columns"
+            raise ConfigError(f"pairs without the extra features {', '.join(extras)}", remedy=remedy)
         _check(pairs, "training", self.recipe.kind)
         if dev is not None:
             _check(dev, "development", self.recipe.kind)
@@ -88,7 +91,6 @@ class MlteTrainer:
                 f"{len(self.recipe.beta)} betas and no pairs to choose by",
                 remedy="name rated pairs as dev, or one beta",
             )
-        check_measured(self.recipe, dev)
 
     def train(
         self,
@@ -125,21 +127,20 @@ class MlteTrainer:
         if recipe.fine_tune:
             batches = StsBatches({"training pairs": pairs}, recipe.batch_size, recipe.seed)
             figures = run.fit(model, batches, FineTuneLoss(recipe.kind, recipe.dropout), recipe).facts()
-        columns = zip(*(pair.extra for pair in pairs), strict=True)
-        extras = tuple(Extra.of(name, cells) for name, cells in zip(self._names, columns, strict=True))
+        extras = tuple(Extra.of(name, [pair.extra[i] for pair in pairs]) for i, name in enumerate(self._names))
         run.progress(f"{len(pairs):,} pairs are read by the encoder")
         heads = fit_heads(*_read(model, pairs, extras), _gold(pairs), recipe)
-        head, figures["dev by beta"] = self._best(heads, _read(model, dev, extras), run)
-        figures["beta"] = recipe.beta[heads.index(head)]
+        best, figures["dev by beta"] = self._best(heads, _read(model, dev, extras), run)
+        figures["beta"] = recipe.beta[best]
         record = {**made_of, "pairs": len(self.pairs), "recipe": recipe.to_dict(), "figures": figures}
         if run.first:
-            MlteRegressor(encoder, head, recipe.kind, extras, record).save(run.out)
+            MlteRegressor(encoder, heads[best], recipe.kind, extras, record).save(run.out)
         run.wait()
 
-    def _best(self, heads: list[Head], dev: tuple[Vectors, Vectors], run: Run) -> tuple[Head, list[float]]:
-        """The head that is best on the development pairs, the first of several, and the measure of each."""
+    def _best(self, heads: list[Head], dev: tuple[Vectors, Vectors], run: Run) -> tuple[int, list[float]]:
+        """Which head is best on the development pairs, the first of several, and the measure of each."""
         if self.dev is None:
-            return heads[0], []
+            return 0, []
         gold, kind = _gold(self.dev), self.recipe.kind
         found = [quality(scores_of(head, *dev, kind), gold, kind) for head in heads]
         for beta, value in zip(self.recipe.beta, found, strict=True):
@@ -147,7 +148,7 @@ class MlteTrainer:
         if not np.isfinite(found).any():
             raise EncoderError("no beta gives scores that vary", remedy="lower head_learning_rate, or give more pairs")
         figures = [round(value, 6) if np.isfinite(value) else -1.0 for value in found]
-        return heads[int(np.nanargmax(found))], figures
+        return int(np.nanargmax(found)), figures
 
     def _digest(self) -> str:
         """Hash of all pairs."""
