@@ -4,9 +4,9 @@
 
 ``--base`` is the folder of a sentence-transformers model; ``benchmarks/biolord.py`` says where one is to be had. Of the
 train part of the STS benchmark so many pairs of each language are trained on, and some others choose beta and the
-epoch; what is measured is the dev part, and EHR-RelA, of which nothing is trained on. Rows: cosines of the base, MLTE on
-the frozen base, cosines of the fine-tuned encoder, MLTE on it. Both runs have folders in ``--work``: one that was cut
-short goes on where it was.
+epoch. What is measured is the dev part, and EHR-RelA, of which nothing is trained on. Rows: cosines of the base, MLTE
+on the frozen base, cosines of the fine-tuned encoder, MLTE on it. Both runs have folders in ``--work``: one that was
+cut short goes on where it was.
 """
 
 from __future__ import annotations

@@ -91,6 +91,7 @@ COMMANDS = [
     "train static kb.sqlite -o static --epochs 1 --hard-epochs 0 --batch-size 8",
     "train average static static -o mean",
     "train coderpp kb.sqlite -o coderpp --start static --epochs 1 --anchors 8 --positives 2 --neighbours 3",
+    "train mlte sts.tsv -o mlte --start base --dev sts.tsv --head-epochs 1",
     "train biolord run recipe.toml",
     "train biolord sts sts.tsv -o sts --start base --epochs 1 --batch-size 8",
     "train biolord contrastive kb.sqlite -o contrastive --start base --epochs 1 --batch-size 16 --pairs 40",

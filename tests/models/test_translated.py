@@ -12,6 +12,7 @@ import torch
 
 from medlink.errors import EncoderError
 from medlink.index import build_bundle
+from medlink.kb import Input, build_kb
 from medlink.linking import Linker
 from medlink.models import MarianTranslator, TranslatedEncoder, load_encoder
 from medlink.models import translated as module
@@ -38,10 +39,11 @@ def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = MarianConfig(
         vocab_size=len(vocabulary), d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
         decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=32, init_std=1.0,
-        eos_token_id=0, pad_token_id=2, decoder_start_token_id=2, forced_eos_token_id=0, max_length=12,
-        scale_embedding=True,
+        eos_token_id=0, pad_token_id=2, decoder_start_token_id=2, forced_eos_token_id=0, scale_embedding=True,
     )  # fmt: skip
-    MarianMTModel(config).save_pretrained(folder)
+    model = MarianMTModel(config)
+    model.generation_config.max_length = 12
+    model.save_pretrained(folder)
     return folder
 
 
@@ -105,9 +107,7 @@ def test_a_folder_of_both_is_an_encoder(marian: Path, tmp_path: Path) -> None:
 def test_a_bundle_that_is_built_with_it(marian: Path, tmp_path: Path) -> None:
     TranslatedEncoder(load_encoder(), MarianTranslator(marian)).save(tmp_path / "both")
     (tmp_path / "names.tsv").write_text("concept_id\tname\tlanguage\nA\tfever\ten\nB\tcough of a man\ten\n", "utf-8")
-    from medlink.kb import Input, build_kb
-
-    build_kb([Input("table", tmp_path / "names.tsv")], tmp_path / "kb.sqlite")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", tmp_path / "names.tsv")])
     bundle = build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite", encoder=tmp_path / "both")
     assert isinstance(bundle.encoder, TranslatedEncoder)
     assert Linker(bundle).link(["fever"])[0].candidates[0].concept_id == "A"
