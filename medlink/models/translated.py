@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,11 +21,8 @@ ENCODER = "encoder"
 _AT_ONCE = 16
 
 
-class Translate(Protocol):
-    """What translates n texts; with a ``fingerprint``, a hash of all that decides its translations, it can be bound."""
-
-    def __call__(self, texts: Sequence[str]) -> Sequence[str]:
-        """The translations, in the order of the texts."""
+Translate = Callable[[Sequence[str]], Sequence[str]]
+"""n texts to their n translations; with a ``fingerprint``, a hash of all that decides these, it can be bound."""
 
 
 class MarianTranslator:

@@ -87,10 +87,8 @@ class MlteTrainer:
         if dev is not None:
             _check(dev, "development", self.recipe.kind)
         elif len(self.recipe.beta) > 1:
-            raise ConfigError(
-                f"{len(self.recipe.beta)} betas and no pairs to choose by",
-                remedy="name rated pairs as dev, or one beta",
-            )
+            message = f"{len(self.recipe.beta)} betas and no pairs to choose by"
+            raise ConfigError(message, remedy="name rated pairs as dev, or one beta")
 
     def train(
         self,
@@ -103,13 +101,7 @@ class MlteTrainer:
     ) -> MlteRegressor:
         """Run the recipe and write the folder of the regressor; returns it, opened from there.
 
-        Same pairs, start, recipe and number of threads give the same weights on a CPU, whether or not the fine-tuning
-        was cut short and resumed. The arguments are those of :meth:`medlink.training.common.trainer.Trainer.train`.
-
-        Raises:
-            ConfigError: a folder is in use or holds another run, or an extra feature is missing.
-            EncoderError: the start cannot be used, the loss, the weights or the measure are NaN or infinite, a
-                checkpoint is damaged, or the disk is full.
+        Arguments, errors and what is promised are those of :meth:`medlink.training.common.trainer.Trainer.train`.
         """
         options = RunOptions(resume=resume, checkpoint_steps=checkpoint_steps, workers=workers)
         with training_run(out, self.recipe, options, progress, holds=HOLDS, what="regressor") as run:
