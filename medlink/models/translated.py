@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ HOLDS = "translation"
 """The folder by which that of a translated encoder is known."""
 ENCODER = "encoder"
 _AT_ONCE = 16
+_OF_A_MODEL = {".json", ".safetensors", ".spm", ".txt"}
 
 
 Translate = Callable[[Sequence[str]], Sequence[str]]
@@ -40,24 +42,27 @@ class MarianTranslator:
         with needs_extra("translate", "a translator"):
             from transformers import AutoTokenizer, MarianMTModel
 
+        self._folder = Path(folder)
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
             # never a pickle
             model: Any = MarianMTModel.from_pretrained(str(folder), local_files_only=True, use_safetensors=True)
         except Exception as error:  # the library raises many kinds for one cause: no model that can be read
             remedy = "name a folder with config.json, model.safetensors and a tokenizer; [translate] may be missing"
-            detail = " ".join(str(error).split())
+            detail = " ".join(str(error).split()).rstrip(".")
             raise EncoderError(f"no Marian model could be loaded: {detail}", path=folder, remedy=remedy) from error
         self._model = model.to(device or "cpu").eval()
 
     @property
     def fingerprint(self) -> str:
-        """Hash of every weight, of how it generates, and of the tokenizer's vocabulary."""
-        digest = hashlib.sha256(repr(sorted(self._tokenizer.get_vocab().items())).encode())
-        digest.update(self._model.generation_config.to_json_string().encode())
-        for name, tensor in sorted(self._model.state_dict().items()):
-            digest.update(name.encode() + tensor.cpu().contiguous().numpy().tobytes())
+        """Hash of the files of the model and its tokenizer."""
+        digest = hashlib.sha256()
+        for path in self._files():
+            digest.update(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}".encode())
         return digest.hexdigest()[:32]
+
+    def _files(self) -> list[Path]:
+        return sorted(path for path in self._folder.iterdir() if path.suffix in _OF_A_MODEL)
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
         """The translations; each distinct text is translated once, an empty one stays."""
@@ -73,9 +78,10 @@ class MarianTranslator:
         return [found[text] for text in texts]
 
     def save(self, folder: str | Path) -> Path:
-        """Write the model folder with safetensors weights."""
-        self._model.save_pretrained(str(folder), safe_serialization=True)
-        self._tokenizer.save_pretrained(str(folder))
+        """Copy the files of the model and its tokenizer into a folder."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for path in self._files():
+            shutil.copyfile(path, Path(folder) / path.name)
         return Path(folder)
 
 
@@ -136,7 +142,6 @@ class TranslatedEncoder:
         if not isinstance(self._translate, MarianTranslator):
             remedy = "save one with a Marian folder, or keep the function beside it"
             raise EncoderError("a function that translates cannot be saved", path=folder, remedy=remedy)
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        self.encoder.save(Path(folder) / ENCODER)
         self._translate.save(Path(folder) / HOLDS)
+        self.encoder.save(Path(folder) / ENCODER)
         return Path(folder)
