@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, needs_extra
 from medlink.files.escapes import as_cell
 from medlink.files.problems import Problems
 from medlink.settings import Settings
@@ -147,7 +147,8 @@ class Run:
 
         if not is_mlte(self._encoder):
             return None
-        from medlink.training import MlteRegressor
+        with needs_extra("train", "a regressor of pairs"):
+            from medlink.training import MlteRegressor
 
         return MlteRegressor.load(self._encoder)
 

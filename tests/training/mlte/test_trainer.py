@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save
 from torch.nn import functional
 
 from medlink.errors import ConfigError, EncoderError
@@ -213,11 +214,14 @@ def test_damaged_folders(frozen_one: Path, tmp_path: Path) -> None:
         return tmp_path / "out"
 
     said = (frozen_one / "mlte.json").read_text("utf-8")
+    weights = load_file(frozen_one / "mlte.safetensors")
+    weights["deviation"] = np.full_like(weights["deviation"], np.nan)
     for name, text, message in (
+        ("mlte.safetensors", save(weights), "weights that are NaN or infinite"),
         ("mlte.json", "{", "cannot be read"),
         ("mlte.json", "{}", "cannot be read"),
         ("mlte.safetensors", b"\0" * 40, "cannot be read"),
-        ("mlte.json", said.replace('"extras": [', '"extras": [], "others": ['), "weights of other shapes"),
+        ("mlte.json", said.replace('"extras": [', '"extras": [], "others": ['), "cannot be read"),
         ("mlte.json", said.replace('"encoder": "', '"encoder": "0'), "the encoder in it is not the one"),
     ):
         with pytest.raises(EncoderError, match=message):
