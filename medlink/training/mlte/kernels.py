@@ -35,7 +35,6 @@ def block_means(model: SentenceTransformer, texts: Sequence[str]) -> NDArray[np.
         raise EncoderError("the blocks of this encoder cannot be read", remedy=remedy)
     order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
     found: list[NDArray[np.float32]] = []
-    was_training = model.training
     model.eval()
     with torch.no_grad():
         for rows in in_parts(order, _TEXTS):
@@ -43,7 +42,6 @@ def block_means(model: SentenceTransformer, texts: Sequence[str]) -> NDArray[np.
             blocks = torch.stack(reader(**features, output_hidden_states=True).hidden_states[1:], dim=1)
             mask = features["attention_mask"][:, None, :, None].to(blocks.dtype)
             found.append(((blocks * mask).sum(dim=2) / mask.sum(dim=2).clamp(min=1)).float().cpu().numpy())
-    model.train(was_training)
     means = np.concatenate(found)[np.argsort(order)]
     if not np.isfinite(means).all():
         raise EncoderError("states of the encoder are NaN or infinite", remedy="name another encoder")
@@ -80,7 +78,7 @@ def kernels(one: NDArray[Any], other: NDArray[Any]) -> Vectors:
         scaled**3,
         np.tanh(scaled),
     )
-    return np.asarray(np.stack(found, axis=2).reshape(len(x), -1))
+    return np.asarray(np.stack(found, axis=2).reshape(len(x), x.shape[1] * len(KERNELS)))
 
 
 def pair_features(model: SentenceTransformer, ones: Sequence[str], others: Sequence[str]) -> Vectors:

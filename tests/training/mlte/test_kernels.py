@@ -69,8 +69,8 @@ def test_means_are_those_of_each_text_alone(model, monkeypatch: pytest.MonkeyPat
         np.testing.assert_allclose(rows, [block[0].mean(dim=0) for block in states[1:]], atol=1e-6)
     # the library's mean pooling of the last block
     np.testing.assert_allclose(found[:, -1], model.encode(TEXTS), atol=1e-6)
-    assert block_means(model.train(), TEXTS[:1]).shape == (1, 3, 16)
-    assert model.training
+    # a dropout that is on changes nothing
+    np.testing.assert_allclose(block_means(model.train(), TEXTS), found)
 
 
 def test_features_of_pairs_in_parts(model, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
