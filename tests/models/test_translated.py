@@ -16,35 +16,14 @@ from medlink.kb import Input, build_kb
 from medlink.linking import Linker
 from medlink.models import MarianTranslator, TranslatedEncoder, load_encoder
 from medlink.models import translated as module
+from tests.models.small_marian import small_marian
 
 TEXTS = ["fever", "", "left arm", "fever", "cough of a man"]
 
 
 @pytest.fixture(scope="module")
 def marian(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Marian of one layer with random weights, which reads and writes letters."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
-    from transformers import MarianConfig, MarianMTModel, PreTrainedTokenizerFast
-
-    vocabulary = {letter: i for i, letter in enumerate(["</s>", "<unk>", "<pad>", *map(chr, range(97, 123)), " "])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    tokenizer.decoder = decoders.Fuse()
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 0)])
-    folder = tmp_path_factory.mktemp("marian")
-    PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, eos_token="</s>", unk_token="<unk>", pad_token="<pad>"
-    ).save_pretrained(folder)
-    torch.manual_seed(3)
-    config = MarianConfig(
-        vocab_size=len(vocabulary), d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=32, init_std=1.0,
-        eos_token_id=0, pad_token_id=2, decoder_start_token_id=2, forced_eos_token_id=0, scale_embedding=True,
-    )  # fmt: skip
-    model = MarianMTModel(config)
-    model.generation_config.max_length = 12
-    model.save_pretrained(folder)
-    return folder
+    return small_marian(tmp_path_factory.mktemp("marian"))
 
 
 def upside(texts: Sequence[str]) -> list[str]:
