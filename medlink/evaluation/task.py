@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, needs_extra
 from medlink.files.escapes import as_cell
 from medlink.files.problems import Problems
 from medlink.settings import Settings
@@ -28,6 +28,7 @@ from medlink.settings import Settings
 if TYPE_CHECKING:
     from medlink.evaluation.clustering import Sweep
     from medlink.models import Encoder
+    from medlink.training import MlteRegressor
 
 StrPath = str | PathLike[str]
 Cell = float | int | str | None
@@ -114,11 +115,14 @@ class Run:
 
     Args:
         paths: a file or folder for each of the inputs of the task.
-        encoder: an encoder, or what :func:`medlink.load_encoder` takes.
+        encoder: an encoder, or what :func:`medlink.load_encoder` takes; for tasks on pairs also a regressor of pairs
+            (:class:`medlink.MlteRegressor`), or its folder.
         progress: called as each step goes on.
     """
 
-    def __init__(self, paths: Sequence[StrPath], encoder: str | Encoder, progress: Progress | None) -> None:
+    def __init__(
+        self, paths: Sequence[StrPath], encoder: str | Encoder | MlteRegressor, progress: Progress | None
+    ) -> None:
         self.paths, self.progress = paths, progress
         self.problems = Problems(adjustable=False)
         self._encoder = encoder
@@ -128,7 +132,25 @@ class Run:
         """What embeds texts; an encoder that is named is loaded when it is first asked for."""
         from medlink.models import load_encoder
 
-        return (load_encoder(self._encoder) if isinstance(self._encoder, str) else self._encoder).encode
+        if self.regressor is not None:
+            remedy = "name an encoder, such as the folder 'encoder' in that of the regressor"
+            raise ConfigError("a regressor of pairs gives no embeddings, which this task needs", remedy=remedy)
+        named = self._encoder
+        return (load_encoder(named) if isinstance(named, str) else named).encode  # type: ignore[union-attr]  # as above
+
+    @cached_property
+    def regressor(self) -> MlteRegressor | None:
+        """The regressor of pairs, where one stands in the place of the encoder."""
+        if not isinstance(self._encoder, str):
+            return None if hasattr(self._encoder, "encode") else self._encoder
+        from medlink.training.mlte.recipe import is_mlte
+
+        if not is_mlte(self._encoder):
+            return None
+        with needs_extra("train", "a regressor of pairs"):
+            from medlink.training import MlteRegressor
+
+        return MlteRegressor.load(self._encoder)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings ``(n, d)`` of one or more texts."""
@@ -149,7 +171,10 @@ class Task(Settings, ABC):
     draws: ClassVar[bool] = False
 
     def run(
-        self, paths: Sequence[StrPath], encoder: str | Encoder = "builtin", progress: Progress | None = None
+        self,
+        paths: Sequence[StrPath],
+        encoder: str | Encoder | MlteRegressor = "builtin",
+        progress: Progress | None = None,
     ) -> Report:
         """Read the files, measure, and report; the arguments are those of :class:`Run`.
 

@@ -2,5 +2,6 @@
 
 from medlink.models.encoders import Encoder, load_encoder
 from medlink.models.static import StaticConfig, StaticEncoder
+from medlink.models.translated import MarianTranslator, TranslatedEncoder
 
-__all__ = ["Encoder", "StaticConfig", "StaticEncoder", "load_encoder"]
+__all__ = ["Encoder", "MarianTranslator", "StaticConfig", "StaticEncoder", "TranslatedEncoder", "load_encoder"]

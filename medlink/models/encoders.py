@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from medlink.errors import ConfigError, EncoderError
 from medlink.models.static.encoder import StaticEncoder, is_static
 from medlink.models.transformer import HUB, TransformerEncoder
+from medlink.models.translated import ENCODER, HOLDS, MarianTranslator, TranslatedEncoder
 
 BUILTIN = "builtin"
 _OF_A_MODEL = ("config.json", "modules.json")
@@ -64,7 +65,7 @@ def load_encoder(name: str | Path = BUILTIN, *, device: str | None = None) -> En
         device: torch device for a transformer; a static encoder always runs on the CPU.
 
     Returns:
-        A static encoder (NumPy alone) or a sentence-transformers model.
+        A static encoder (NumPy alone), a sentence-transformers model, or either behind a translator.
 
     Raises:
         EncoderError: nothing usable stands at that place, or the hub does not give the model.
@@ -81,6 +82,9 @@ def load_encoder(name: str | Path = BUILTIN, *, device: str | None = None) -> En
         hub = f"{HUB}{name}" if _HUB_NAME.fullmatch(str(name)) else f"{HUB}ORG/NAME"
         remedy = f"name {BUILTIN!r}, the folder of an encoder, or {hub} for a model of the Hugging Face hub"
         raise EncoderError("no such encoder folder", path=name, remedy=remedy)
+    if (folder / HOLDS).is_dir():
+        translate = MarianTranslator(folder / HOLDS, device=device)
+        return TranslatedEncoder(load_encoder(folder / ENCODER, device=device), translate)
     if not any((folder / file).is_file() for file in _OF_A_MODEL):
         # before an extra is asked for, which would be of no use
         files = " nor ".join(_OF_A_MODEL)

@@ -10,11 +10,15 @@ if TYPE_CHECKING:
     from medlink.training.biolord.trainer import BioLordTrainer
     from medlink.training.coderpp.trainer import CoderPlusPlusTrainer
     from medlink.training.grounding.trainer import ConceptualGroundingTrainer
+    from medlink.training.mlte.regressor import MlteRegressor
+    from medlink.training.mlte.trainer import MlteTrainer
 
-__all__ = ["BioLordTrainer", "CoderPlusPlusTrainer", "ConceptualGroundingTrainer"]
 _MODULES = {
     "biolord.trainer": "BioLordTrainer",
     "coderpp.trainer": "CoderPlusPlusTrainer",
     "grounding.trainer": "ConceptualGroundingTrainer",
+    "mlte.regressor": "MlteRegressor",
+    "mlte.trainer": "MlteTrainer",
 }
+__all__ = ["BioLordTrainer", "CoderPlusPlusTrainer", "ConceptualGroundingTrainer", "MlteRegressor", "MlteTrainer"]
 __getattr__ = lazily(__name__, _MODULES)

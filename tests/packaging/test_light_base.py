@@ -54,6 +54,8 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "terms.txt").write_text("fever\nFieber\nleft arm\nright arm\n", encoding="utf-8")
     (folder / "encoder").mkdir()
     (folder / "encoder" / "modules.json").write_text("[]", encoding="utf-8")
+    (folder / "regressor").mkdir()
+    (folder / "regressor" / "mlte.json").write_text("{}", encoding="utf-8")
     done = run(folder, "demo", "-o", "demo")
     assert done.returncode == 0, done.stderr
     assert (folder / "demo" / "notes.html").stat().st_size > 1000
@@ -124,6 +126,8 @@ print([(span.text, span.kb_id_) for span in nlp("Z. n. Herzinfarkt").ents])
         (["train", "static", "demo/bundle", "-o", "out"], "train"),
         (["train", "biolord", "soup", "one", "two", "-o", "out"], "train"),
         (["train", "coderpp", "demo/bundle", "-o", "out"], "train"),
+        (["train", "mlte", "terms.txt", "--start", "encoder", "--beta", "0", "-o", "out"], "train"),
+        (["evaluate", "sts", "terms.txt", "--encoder", "regressor"], "train"),
         (["index", "build", "demo/bundle", "--encoder", "encoder"], "transformers"),
         (["cluster", "terms.txt", "--bundle", "transformer"], "transformers"),
     ],

@@ -1,4 +1,4 @@
-"""A BERT of one layer with random weights, for the tests that train a transformer."""
+"""A BERT of one layer or more with random weights, for the tests that train a transformer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Killed(Exception):
     """The end of a process, as its log saw it."""
 
 
-def small_bert(folder: Path, *, dropout: float = 0.1, seed: int = 0, width: int = 16) -> Path:
+def small_bert(folder: Path, *, dropout: float = 0.1, seed: int = 0, width: int = 16, layers: int = 1) -> Path:
     """Write the model below a folder; returns its place. It reads letters."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -25,7 +25,7 @@ def small_bert(folder: Path, *, dropout: float = 0.1, seed: int = 0, width: int 
     config = BertConfig(
         vocab_size=len(vocabulary),
         hidden_size=width,
-        num_hidden_layers=1,
+        num_hidden_layers=layers,
         num_attention_heads=2,
         intermediate_size=width,
         max_position_embeddings=48,

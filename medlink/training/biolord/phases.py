@@ -96,10 +96,10 @@ class TrainingData:
         return ids
 
 
-def rated_pairs(path: Path, progress: Progress) -> list[RatedPair]:
-    """Rated pairs of a table; says which of its rows are not used."""
+def rated_pairs(path: Path, progress: Progress, extra: Sequence[str] = ()) -> list[RatedPair]:
+    """Rated pairs of a table, with the cells of ``extra`` columns; says which of its rows are not used."""
     problems = Problems(adjustable=False)
-    pairs = read_pairs(path, problems)
+    pairs = read_pairs(path, problems, extra)
     _say(problems, progress)
     return pairs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from os import PathLike
@@ -24,7 +24,7 @@ class RatedPair:
     """Two texts and what people said of them.
 
     ``rating`` is higher for nearer, on the scale of the file. ``ids`` are those of the two concepts, ``""`` where the
-    file has none; ``row`` is the line number.
+    file has none; ``row`` is the line number, ``extra`` the cells of further columns that were asked for.
     """
 
     one: str
@@ -32,6 +32,7 @@ class RatedPair:
     rating: float
     ids: tuple[str, str]
     row: int
+    extra: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ Labelled = tuple[int, str, str, str]
 """Line, premise, hypothesis and label."""
 
 
-def read_pairs(path: StrPath, problems: Problems) -> list[RatedPair]:
+def read_pairs(path: StrPath, problems: Problems, extra: Sequence[str] = ()) -> list[RatedPair]:
     """Read rated pairs; the header says which layout it is.
 
     EHR-Rel (``snomed_label_1``, ``snomed_label_2``, ``mean_rating``), MayoSRS and UMNSRS (``Term1``, ``Term2``,
@@ -70,27 +71,31 @@ def read_pairs(path: StrPath, problems: Problems) -> list[RatedPair]:
     header, as the translations of STS-B have them.
 
     The file is TSV without quoting or CSV with it, plain or ``.gz``; rows without a text or a number are counted in
-    ``problems``.
+    ``problems``. ``extra`` names further columns that are read.
 
     Raises:
-        InputError: the file cannot be read, has none of these layouts, has no good row, or too many rows are bad.
+        InputError: the file cannot be read, has none of these layouts or lacks a column of ``extra``, has no good row,
+            or too many rows are bad.
     """
     table = open_table(path, problems)
+    further = table.places(extra) if extra else []
     for texts, ratings, ids in _LAYOUTS:
         if table.has((*texts, *ratings)):
             places = [table.places(columns) if table.has(columns) else [] for columns in (texts, ratings, ids)]
-            return _filled(_pairs(table, table.rows, *places), table.lines)
+            return _filled(_pairs(table, table.rows, *[*places, further]), table.lines)
     if len(table.first) == 3 and math.isfinite(_number(table.first[2])):
-        return _filled(_pairs(table, table.with_first(), [0, 1], [2], []), table.lines)
+        return _filled(_pairs(table, table.with_first(), [0, 1], [2], [], []), table.lines)
     raise table.unknown("the columns of rated pairs")
 
 
-def _pairs(table: Table, rows: Rows, texts: list[int], ratings: list[int], ids: list[int]) -> Iterator[RatedPair]:
+def _pairs(
+    table: Table, rows: Rows, texts: list[int], ratings: list[int], ids: list[int], further: list[int]
+) -> Iterator[RatedPair]:
     for line, cells, (one, other) in _with_texts(table, rows, texts):
         rating = sum(_number(cells[at]) for at in ratings) / len(ratings)
         if math.isfinite(rating):
             first, second = (cells[at].strip() for at in ids) if ids else ("", "")
-            yield RatedPair(one, other, rating, (first, second), line)
+            yield RatedPair(one, other, rating, (first, second), line, tuple(cells[at].strip() for at in further))
         else:
             table.lines.bad("rating that is not a number", line)
 

@@ -1,0 +1,157 @@
+"""The prediction model: its loss by hand and against loops, what a head says, and that no beta feels another."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import f1_score
+
+from medlink.errors import ConfigError, EncoderError
+from medlink.training.mlte.extra import Extra, extra_columns
+from medlink.training.mlte.head import Head, fit_heads, head_loss, order_penalty, quality
+from medlink.training.mlte.recipe import MlteRecipe
+
+RNG = np.random.default_rng(5)
+FEATURES, EXTRA = RNG.normal(size=(60, 10)) * 3 + 2, RNG.normal(size=(60, 2))
+GOLD = np.round(np.clip(FEATURES[:, 0] - 2 + EXTRA[:, 0], -4, 4))
+NONE = np.zeros((60, 0))
+RECIPE = MlteRecipe(head_epochs=4, hidden=3, seed=2)
+
+
+def test_the_penalty_by_hand() -> None:
+    # sorted by gold 1 2 2 5 the predictions are 4 1 3 2: 4 > 1 by 3, 3 > 2 by 1
+    predicted, gold = torch.tensor([2.0, 1.0, 4.0, 3.0]), torch.tensor([5.0, 2.0, 1.0, 2.0])
+    assert order_penalty(predicted, gold).item() == 4
+    # and with beta 1/2: errors 3, 1, 3, 1
+    assert head_loss(predicted, gold, 0.5, "regressor").item() == (9 + 1 + 9 + 1) / 4 + 2
+    assert order_penalty(gold, gold).item() == 0
+    assert order_penalty(predicted[:1], gold[:1]).item() == 0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_loss_against_a_loop(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    predicted, gold = rng.normal(size=12), rng.integers(0, 4, 12).astype(float)
+    order = sorted(range(12), key=lambda i: gold[i])
+    penalty = sum(max(0.0, predicted[i] - predicted[j]) for i, j in pairwise(order))
+    error = sum((p - y) ** 2 for p, y in zip(predicted, gold, strict=True)) / 12
+    found = head_loss(torch.tensor(predicted), torch.tensor(gold), 1.5, "regressor")
+    assert found.item() == pytest.approx(error + 1.5 * penalty)
+
+
+def test_the_loss_of_a_classifier_by_hand() -> None:
+    logits, gold = torch.tensor([0.0, math.log(3)]), torch.tensor([1.0, 0.0])
+    # probabilities 1/2 and 3/4; the one of label 0 is greater by 1/4
+    expected = (math.log(2) + math.log(4)) / 2
+    assert head_loss(logits, gold, 0.0, "classifier").item() == pytest.approx(expected)
+    assert head_loss(logits, gold, 2.0, "classifier").item() == pytest.approx(expected + 0.5)
+
+
+def test_a_head_by_hand() -> None:
+    head = Head(*(np.array(part) for part in ([1.0, 0.0], [2.0, 1.0], [[1.0], [3.0]], [0.5], [2.0, -1.0], [0.25])))
+    # (5 - 1) / 2 + 3 * 1 + 1/2 = 5.5, then 2 * 5.5 - 4 + 1/4; -2.5 is cut to 0
+    np.testing.assert_allclose(head(np.array([[5.0, 1.0], [1.0, -1.0]]), np.array([[4.0], [4.0]])), [7.25, -3.75])
+
+
+def test_each_beta_is_trained_as_if_alone() -> None:
+    together = fit_heads(FEATURES, EXTRA, GOLD, RECIPE)
+    assert len(together) == 7
+    for beta, head in zip(RECIPE.beta, together, strict=True):
+        alone = fit_heads(FEATURES, EXTRA, GOLD, RECIPE.replace(beta=(beta,)))[0]
+        np.testing.assert_allclose(alone(FEATURES, EXTRA), head(FEATURES, EXTRA), rtol=1e-9)
+    assert len({head(FEATURES, EXTRA)[0] for head in together}) == 7
+
+
+def test_a_head_is_trained_as_torch_would() -> None:
+    recipe = RECIPE.replace(beta=(1.0,), head_epochs=3)
+    torch.manual_seed(recipe.seed)
+    first, second = torch.nn.Linear(10, 3).double(), torch.nn.Linear(5, 1).double()
+    optimiser = torch.optim.Adam([*first.parameters(), *second.parameters()], lr=0.02, weight_decay=0.001)
+    x = torch.from_numpy((FEATURES - FEATURES.mean(axis=0)) / FEATURES.std(axis=0))
+    c, y = torch.from_numpy(EXTRA), torch.from_numpy(GOLD)
+    for epoch in range(3):
+        order = np.random.default_rng([2, epoch]).permutation(60)
+        for start in (0, 24, 48):
+            rows = order[start : start + 24]
+            predicted = second(torch.cat([first(x[rows]).relu(), c[rows]], dim=1))[:, 0]
+            optimiser.zero_grad()
+            head_loss(predicted, y[rows], 1.0, "regressor").backward()
+            optimiser.step()
+    expected = second(torch.cat([first(x).relu(), c], dim=1))[:, 0].detach()
+    np.testing.assert_allclose(fit_heads(FEATURES, EXTRA, GOLD, recipe)[0](FEATURES, EXTRA), expected, rtol=1e-6)
+
+
+def test_options_change_the_head() -> None:
+    def said(**changes: object) -> float:
+        return float(
+            fit_heads(FEATURES, EXTRA, GOLD, RECIPE.replace(**{"beta": (0.5,), **changes}))[0](FEATURES, EXTRA)[0]
+        )
+
+    changes: list[dict[str, object]] = [
+        {"head_epochs": 5}, {"head_batch_size": 12}, {"head_learning_rate": 0.01}, {"head_weight_decay": 0.1},
+        {"hidden": 4}, {"seed": 3}, {"beta": (1.0,)},
+    ]  # fmt: skip
+    assert len({said(), *(said(**change) for change in changes)}) == len(changes) + 1
+    assert said() == said()
+
+
+def test_it_learns_and_the_extra_features_help() -> None:
+    recipe = MlteRecipe(beta=(0.0,))
+    blind, seeing = fit_heads(FEATURES, NONE, GOLD, recipe)[0], fit_heads(FEATURES, EXTRA, GOLD, recipe)[0]
+    knowing = quality(seeing(FEATURES, EXTRA), GOLD, "regressor")
+    assert knowing > 0.95
+    assert knowing > quality(blind(FEATURES, NONE), GOLD, "regressor")
+    labels = (GOLD > 0).astype(float)
+    sorter = fit_heads(FEATURES, EXTRA, labels, recipe.replace(kind="classifier"))[0]
+    assert quality(1 / (1 + np.exp(-sorter(FEATURES, EXTRA))), labels, "classifier") > 0.9
+
+
+def test_features_that_do_not_vary_and_losses_that_run_away() -> None:
+    flat = FEATURES.copy()
+    flat[:, 3] = 1e9
+    head = fit_heads(flat, NONE, GOLD, RECIPE)[0]
+    assert np.isfinite(head(flat, NONE)).all()
+    assert head.deviation[3] == 1
+    with pytest.raises(
+        EncoderError, match=r"the loss is inf in epoch 1 of the head\. Remedy: lower head_learning_rate"
+    ):
+        fit_heads(FEATURES, NONE, GOLD * 1e200, RECIPE)
+
+
+def test_quality_by_hand_and_against_scikit_learn() -> None:
+    assert quality(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 6.0]), "regressor") == pytest.approx(
+        5 / math.sqrt(28)
+    )
+    assert math.isnan(quality(np.array([1.0, 1.0]), np.array([1.0, 2.0]), "regressor"))
+    for labels in (np.array([1.0, 0, 0, 1, 1, 0]), np.zeros(6)):
+        scores = np.array([0.9, 0.2, 0.6, 0.4, 0.7, 0.1])
+        expected = f1_score(labels, scores > 0.5, average="macro", labels=[0, 1])
+        assert quality(scores, labels, "classifier") == pytest.approx(expected)
+
+
+def test_extra_features_by_hand() -> None:
+    words, numbers = Extra.of("kind", ["b", "a", "b"]), Extra.of("age", ["1", "3", "5"])
+    assert (words.words, numbers.words, numbers.mean) == (("a", "b"), (), 3.0)
+    assert Extra.of("flat", ["2", "2"]).deviation == 1
+    found = extra_columns((words, numbers), [("a", "3"), ("new", "5")], 2)
+    np.testing.assert_allclose(found, [[1, 0, 0], [0, 0, 2 / math.sqrt(8 / 3)]])
+    assert extra_columns((words, numbers), (), 0).shape == (0, 3)
+    assert extra_columns((), (), 4).shape == (4, 0)
+    with pytest.raises(ConfigError, match=r"age of pair 2 is no finite number\. Remedy: give numbers, as in training"):
+        extra_columns((numbers,), [("3",), ("nan",)], 2)
+    with pytest.raises(ConfigError, match="1 rows of extra features, 2 of kind, age expected"):
+        extra_columns((words, numbers), [("a", "3")], 2)
+    with pytest.raises(ConfigError, match="2 rows of extra features, 2 of kind expected"):
+        extra_columns((words,), [("a", "3"), ("a", "3")], 2)
+
+
+def test_betas_in_range() -> None:
+    assert MlteRecipe().beta == (0, 0.5, 1, 1.5, 2, 2.5, 3)
+    with pytest.raises(ConfigError, match=r"beta is \(-1\.0,\), at least 0 and at most 1e\+06 expected"):
+        MlteRecipe(beta=(-1.0,))
+    with pytest.raises(ConfigError, match="beta is"):
+        MlteRecipe(beta=())
