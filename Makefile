@@ -37,10 +37,12 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/ready: $(VENV)/bin/python setup.cfg constraints.txt
+	@echo "pip installs medlink into $(VENV) without a word, which takes some minutes"
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[cpu]"
 	touch $@
 
 $(VENV)/ready-dev: $(VENV)/ready
+	@echo "pip installs what the tests need into $(VENV) without a word, which takes some minutes"
 	$(BIN)/python -m pip install -q -c constraints.txt -e ".[cpu,dev]"
 	touch $@
 

@@ -75,16 +75,16 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
     Raises:
         ConfigError: a library imported in the block is not installed.
 
-    >>> with needs_extra("train", "it"):
+    >>> with needs_extra("train", "it"):  # doctest: +ELLIPSIS
     ...     import torch_
     Traceback (most recent call last):
-    medlink.errors.ConfigError: it needs torch_, which is not installed. Remedy: install medlink with its extra [train].
+    medlink.errors.ConfigError: it needs torch_, which is not installed. Remedy: pip install "medlink[train]", in a ...
     """
     try:
         yield
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "medlink":
             raise
-        raise ConfigError(
-            f"{what} needs {error.name}, which is not installed", remedy=f"install medlink with its extra [{extra}]"
-        ) from error
+        clone = ",".join(dict.fromkeys(("cpu", extra)))
+        remedy = f'pip install "medlink[{extra}]", in a clone pip install -c constraints.txt ".[{clone}]"'
+        raise ConfigError(f"{what} needs {error.name}, which is not installed", remedy=remedy) from error

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
+from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, given, settings_options
 from medlink.cli.output import Bars
 from medlink.clustering import ClusterOptions, Columns
 from medlink.clustering.clusters import Shape
@@ -19,7 +19,7 @@ _INPUT = "-"
 
 
 @click.command()
-@click.argument("terms", type=PATH_OR_NAME)
+@click.argument("terms", type=PATH_OR_INPUT)
 @click.option("-o", "--out", type=PATH, help="Output file  [default: standard output]")
 @click.option(
     "--format", "shape", default="tsv", show_default=True, type=click.Choice(get_args(Shape)),

@@ -14,6 +14,8 @@ from medlink.errors import InputError
 from medlink.files.escapes import visible
 from medlink.files.problems import counted
 
+_SHOWN = 5  # words of a house that are shown
+
 
 @click.group(cls=Commands)
 def index() -> None:
@@ -66,6 +68,9 @@ def build(
         f"{bundle}: {counted(facts['names'], 'name')} of {counted(facts['concepts'], 'concept')}, "
         f"{facts['rows']:,} distinct, {facts['kind']} index of {facts['dimension']} dimensions"
     )
+    for own in built.manifest["lexicon"]:
+        shown, more = own["words"][:_SHOWN], ", ..." * (len(own["words"]) > _SHOWN)
+        click.echo(visible(f"with words of {own['folder']}, {counted(own['rows'], 'row')}: {', '.join(shown)}{more}"))
     for sentence in said:
         click.echo(visible(sentence))
 
@@ -111,7 +116,7 @@ def info(bundle: Path) -> None:
     from medlink.index.waiting import waiting_kb
 
     opened = Bundle(bundle)
-    about = {**opened.versions, "index": opened.index.manifest}
+    about = {**opened.versions, "index": opened.index.manifest, "lexicon": opened.manifest.get("lexicon", [])}
     if waiting := waiting_kb(bundle):
         about["waiting"] = f"{waiting} is not in the bundle until 'medlink index build {bundle}'"
     click.echo(json.dumps(about, indent=2, sort_keys=True))

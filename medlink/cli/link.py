@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
+from medlink.cli.options import PATH, PATH_OR_INPUT, given, settings_options
 from medlink.cli.output import Bars
 from medlink.errors import ConfigError
 from medlink.files.escapes import visible
@@ -23,7 +23,7 @@ _SHOWN = 5  # notes with a problem, and endings of files that were left out, tha
 
 @click.command()
 @click.argument("bundle", type=PATH)
-@click.argument("paths", nargs=-1, required=True, type=PATH_OR_NAME)
+@click.argument("paths", nargs=-1, required=True, type=PATH_OR_INPUT)
 @click.option("-o", "--out", type=PATH, help="Output file  [default: standard output]")
 @settings_options(NoteOptions)
 @click.option("--text-field", default="text", show_default=True, help="JSONL field with the text.")

@@ -27,6 +27,14 @@ class _Given(click.Path):
         return super().convert(value, param, ctx)
 
 
+class _Notes(_Given):
+    """Inputs among which ``-`` is standard input, as an error says where none is named."""
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str | None:
+        """What to name."""
+        return "Name files or folders, or - for standard input."
+
+
 class _Words(click.types.StringParamType):
     """A word of an option that may be repeated, or several with commas between; not empty, which would choose none."""
 
@@ -46,6 +54,8 @@ PATH = _Given(path_type=Path)
 """Type of every parameter that is a file or a folder."""
 PATH_OR_NAME = _Given(readable=False)
 """As :data:`PATH`, where a word may stand for something else too; the value is a string."""
+PATH_OR_INPUT = _Notes(readable=False)
+"""As :data:`PATH_OR_NAME`, where ``-`` is standard input."""
 
 
 class Commands(click.Group):

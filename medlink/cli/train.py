@@ -71,17 +71,19 @@ def names(
     """
     from medlink.files.whole import whole_text
     from medlink.language.lexicon import Lexicon
+    from medlink.training.data.lexicon_names import LEXICON
     from medlink.training.data.synthesis import made_names
 
-    count = 0
+    count = own = 0
     with whole_text(out, "the table") as file:
         file.write("concept_id\tname\tlanguage\n")
         made = made_names(_names(kb), Lexicon(folders), languages, per_concept, seed)
         for count, name in enumerate(made, 1):
             file.write(f"{name.concept_id}\t{name.text}\t{name.language}\n")
+            own += name.source == LEXICON
             if count % _TOLD == 0:
                 _say(f"{count:,} names")
-    click.echo(f"{out}: {counted(count, 'name')}")
+    click.echo(f"{out}: {counted(count, 'name')}, {count - own:,} made of those of {kb} and {own:,} of the lexicon")
 
 
 @train.command("static")

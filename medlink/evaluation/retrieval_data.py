@@ -139,5 +139,9 @@ class RetrievalTask(RankedTask):
         tag = known_language(self.language)
         queries = self.drawn(read_queries(run.paths[1:], run.problems, language=tag))
         names = read_dictionary(run.paths[0], run.problems, languages=languages)
+        if {one for query in queries for one in query.gold}.isdisjoint(one for ids in names.concepts for one in ids):
+            remedy = "give the queries the ids of the dictionary, or a dictionary of their terminology"
+            message = f"none of the concepts of its queries is in {run.paths[0]}"
+            raise InputError(message, path=run.paths[1], remedy=remedy)
         head = f"{len(queries)} queries, {len(names)} names of {len(names.concepts)} concepts"
         return self.report(head, names, queries, run)

@@ -11,6 +11,7 @@ import errno
 import fcntl
 import logging
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -198,7 +199,11 @@ def one_error(path: StrPath, what: str, remedy: str = _FILE) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConfigError(f"{what} cannot be written: {error.strerror or error}", path=path, remedy=remedy) from error
+        message = f"{what} cannot be written: {error.strerror or error}"
+        inside = re.search(rf"{os.sep}\.writing-[0-9a-f-]+{os.sep}(.+)", str(error.filename or ""))
+        if inside is not None:
+            message += f", at {inside[1]}"
+        raise ConfigError(message, path=path, remedy=remedy) from error
 
 
 def lock_now(number: int, kind: int = fcntl.LOCK_EX) -> bool | None:

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from medlink.errors import BundleError
-from medlink.files.folders import lock_now, locked, scratch_folder, sync
+from medlink.files.folders import lock_now, locked, one_error, scratch_folder, sync
 from medlink.files.json import json_text, read_json
 from medlink.files.places import MANIFEST, PART, bundles_instead, is_part, refuse_part
 from medlink.files.whole import put_in_place
@@ -38,6 +38,7 @@ _CRASHING = (".json", ".marisa")
 _NEEDED = {"kb", "index", "encoder"}
 _TRIES = 100
 _WHAT = "the bundle"
+_ROOM = "make room on its disk, or name a place that you can write to and that has room"
 
 Kind = Literal["kb", "index", "encoder", "added"]
 Raw = dict[str, Any]
@@ -215,7 +216,7 @@ def writing(folder: Path) -> Iterator[Path]:
     is_new = not folder.exists()
     with locked(folder / _LOCK, _WHAT, wait=True):
         try:
-            with scratch_folder(folder / MANIFEST, _WHAT) as work:
+            with scratch_folder(folder / MANIFEST, _WHAT) as work, one_error(folder, _WHAT, _ROOM):
                 before = {path.name for path in folder.iterdir()}
                 try:
                     yield work

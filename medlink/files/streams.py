@@ -21,8 +21,29 @@ LONGEST_LINE = 1 << 20
 """Bytes of the longest line that is looked at; of a longer one nothing is kept."""
 _BLOCK = 1 << 16
 _GZIP = b"\x1f\x8b"
-_OFFICE = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1")  # .xlsx, .docx, .odt and other zip files; .xls, .doc
-_PAGES = (b"%PDF-", b"{\\rtf")
+_AS_TEXT = "save its text as plain text in UTF-8, or leave it out"
+# how files begin that are no text, what they are, and what helps
+_NO_TEXT: tuple[tuple[tuple[bytes, ...], str, str], ...] = (
+    (
+        (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),  # .xlsx, .docx, .odt and other zip files; .xls, .doc
+        "is a spreadsheet or document file, or zipped, and no text",
+        "save a spreadsheet as CSV in UTF-8, another document as plain text, and unpack what is zipped",
+    ),
+    ((b"%PDF-", b"{\\rtf"), "is PDF or RTF, and no plain text", "save it as plain text in UTF-8"),
+    (
+        (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*"),
+        "is a picture, and no text",
+        _AS_TEXT,
+    ),
+    (
+        (b"BZh", b"\xfd7zXZ\0", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd"),
+        "is packed, and no text",
+        "unpack it; what gzip packed is read as it is",
+    ),
+    ((b"SQLite format 3\0",), "is a database of SQLite, and no text", "name the file that holds the text"),
+    ((b"\x7fELF", b"\xca\xfe\xba\xbe"), "is a program, and no text", "name the file that holds the text"),
+)
+_DICOM = slice(128, 132)
 _WIDE = ("utf-16", "utf-32")  # a line end is not one byte there
 # these decode bytes into text that nobody wrote, or carry a state from line to line
 _NO_LINES = ("hz", "idna", "iso2022", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
@@ -163,6 +184,9 @@ class LineFile:
         with self._open() as stream:
             raw = b"".join(self._blocks(stream))
         self._check_empty(not raw.strip())
+        if b"\0" in raw:
+            at = raw.index(b"\0") + 1
+            raise InputError(f"is no text: byte {at} is NUL", path=self.path, remedy=_AS_TEXT)
         try:
             return raw.decode("utf-8" if self._wide else self._encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
@@ -250,13 +274,11 @@ class LineFile:
             blocks = _unpacked(first, blocks)
             first = next(blocks, b"")
         blocks = chain([first] if first else [], blocks)
-        if first.startswith(_OFFICE):
-            remedy = "save a spreadsheet as CSV in UTF-8, another document as plain text, and unpack what is zipped"
-            raise InputError("is a spreadsheet or document file, or zipped, and no text", path=self.path, remedy=remedy)
-        if first.startswith(_PAGES):
-            raise InputError(
-                "is PDF or RTF, and no plain text", path=self.path, remedy="save it as plain text in UTF-8"
-            )
+        for begins, message, remedy in _NO_TEXT:
+            if first.startswith(begins):
+                raise InputError(message, path=self.path, remedy=remedy)
+        if first[_DICOM] == b"DICM" or (first[:4] == b"RIFF" and first[8:12] in (b"WEBP", b"WAVE")):
+            raise InputError("is a picture or a sound, and no text", path=self.path, remedy=_AS_TEXT)
         if not self._wide:
             self._refuse_wide(first)
             yield from blocks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -15,6 +16,8 @@ from medlink.files.streams import LineFile
 SWALLOWED = "swallowed by a quote"
 """Kind of the bad rows between a quote that should not be there and the next one."""
 Rows = Iterator[tuple[int, list[str]]]
+_SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+_COLUMN = re.compile(r"[^\W\d][\w -]{0,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +29,14 @@ class Table:
         header: cells of the first line, in lower case.
         first: the same cells as they are written.
         rows: line numbers and cells of the lines that follow.
+        separators: what could have stood between the cells.
     """
 
     lines: LineFile
     header: tuple[str, ...]
     first: tuple[str, ...]
     rows: Rows
+    separators: str
 
     def has(self, columns: Sequence[str]) -> bool:
         """Whether the header has all columns.
@@ -75,8 +80,24 @@ class Table:
         )
 
     def error(self, message: str, remedy: str) -> InputError:
-        """What to raise of the first line."""
+        """What to raise of the first line, which is told where something else seems to stand between its cells."""
+        mark = self._other_mark()
+        if mark is not None:
+            wanted = " or ".join(_SEPARATORS[one] for one in self.separators)
+            message += f", which {_SEPARATORS[mark]} seem to part; {wanted} are expected"
+            remedy = f"save the table with {wanted} between its cells"
         return InputError(message, path=self.lines.path, line=1, remedy=remedy)
+
+    def _other_mark(self) -> str | None:
+        """What seems to stand between the cells of a first line in which nothing stands that was looked for."""
+        if len(self.first) != 1:
+            return None
+        for mark in _SEPARATORS:
+            cells = [cell.strip().strip('"') for cell in self.first[0].split(mark)]
+            # what is no row of names is a text
+            if mark not in self.separators and len(cells) > 1 and all(map(_COLUMN.fullmatch, cells)):
+                return mark
+        return None
 
 
 def found_columns(header: Sequence[str]) -> str:
@@ -121,6 +142,7 @@ def open_table(
     numbered = _uncommented(lines, comments) if comments else iter(lines)
     number, first = next(numbered, (1, ""))
     quoted = bool(quoted_with) and quoted_with in first.split(separator)
+    separators = separator or ",;\t"
     if separator is None:
         separator = max(",;\t", key=lambda mark: (mark == "\t" and mark in first, first.count(mark)))
         if separator not in first and lines.path.name.lower().removesuffix(".gz").endswith(".tsv"):
@@ -133,7 +155,7 @@ def open_table(
         cells = first.split(separator)
         rows = read_rows(lines, len(cells), separator, numbered=numbered)
     written = tuple(cell.strip() for cell in cells)
-    return Table(lines, tuple(cell.lower() for cell in written), written, rows)
+    return Table(lines, tuple(cell.lower() for cell in written), written, rows, separators)
 
 
 def _uncommented(lines: LineFile, mark: str) -> Iterator[tuple[int, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +19,18 @@ REBUILD = "build the index again with 'medlink index build'"
 
 
 def save_array(folder: Path, name: str, array: Array) -> None:
-    """Write one array as ``name.npy``."""
-    np.save(folder / f"{name}.npy", np.ascontiguousarray(array), allow_pickle=False)
+    """Write one array as ``name.npy``.
+
+    Raises:
+        OSError: it cannot be written, with the file and the reason of the system.
+    """
+    path = folder / f"{name}.npy"
+    try:
+        np.save(path, np.ascontiguousarray(array), allow_pickle=False)
+    except OSError as error:
+        if error.errno is None:  # NumPy says how many values were written, and not why no more
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+        raise
 
 
 def open_array(folder: Path, name: str) -> Array:

@@ -22,7 +22,7 @@ from medlink.files.folders import alone, remove
 from medlink.files.parts import FORMAT, Opened, Raw
 from medlink.files.places import KB_FILE, MANIFEST, is_part, refuse_other
 from medlink.index.concept_index import ConceptIndex
-from medlink.index.manifest import BundleManifest, facts
+from medlink.index.manifest import BundleManifest, facts, own_words
 from medlink.index.waiting import add_again, lost_names, newer_kb
 from medlink.kb import KnowledgeBase
 from medlink.language.lexicon.forms import forms_of
@@ -102,6 +102,7 @@ def build_bundle(
                 "kb": facts(store),
                 "encoder": {"fingerprint": model.fingerprint, "dimension": model.dimension},
                 "calibration": calibration or {},
+                "lexicon": own_words(lexicon),
                 "parts": {
                     "kb": own,
                     "index": parts.place(folder, work / "index", "index", work),
@@ -116,6 +117,9 @@ def build_bundle(
         finish(folder, work, manifest)
     if old is not None and named is not None and old["encoder"]["fingerprint"] != named.fingerprint:
         say(f"the encoder is {encoder}, another one than before")
+    before: list[Raw] = [] if old is None else old.get("lexicon", [])
+    if gone := {one["folder"] for one in before}.difference(Path(given).resolve().name for given in lexicon):
+        say(f"the words of {', '.join(sorted(gone))} are no longer in the bundle: name each folder with --lexicon")
     if left_out:
         say(f"{left_out}: add the tables again, with {add_again(folder)}")
     return Bundle(folder)

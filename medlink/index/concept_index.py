@@ -241,7 +241,8 @@ class ConceptIndex:
         ):
             for value in values:
                 if value not in known:
-                    remedy = f"known: {', '.join(shown[:12]) or 'none'}"
+                    without = f"the bundle has none at all, leave {kind.replace(' ', '_')}s out"
+                    remedy = f"known: {', '.join(shown[:12])}" if shown else without
                     raise ConfigError(f"no {kind} {value!r} in this index", remedy=remedy)
         typed = [part.names.typed(wanted.semantic_types) for part in self.parts]
         for part, mask in zip(self.parts[1:], typed[1:], strict=True):

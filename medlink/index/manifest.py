@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 from pydantic import Field
@@ -9,6 +12,9 @@ from pydantic import Field
 from medlink.files import parts
 from medlink.files.parts import Checked
 from medlink.kb import KnowledgeBase
+from medlink.language.lexicon.tables import read_folder
+
+_SHOWN = 20  # words of a house that the manifest names
 
 
 class _Source(Checked):
@@ -28,6 +34,12 @@ class _Encoder(Checked):
     dimension: int
 
 
+class _OwnWords(Checked):
+    folder: str
+    rows: int
+    words: list[str]
+
+
 class BundleManifest(parts.Manifest):
     """The manifest of a bundle: its parts, and what binds them."""
 
@@ -35,6 +47,25 @@ class BundleManifest(parts.Manifest):
     kb: _KnowledgeBase
     encoder: _Encoder
     calibration: dict[str, Any]
+    lexicon: list[_OwnWords] = Field(default_factory=list)
+
+
+def own_words(folders: Iterable[str | Path]) -> list[dict[str, Any]]:
+    """What the manifest says of the folders of a house with words of its own: their rows, and the first words."""
+    told = []
+    for folder in map(Path, folders):
+        rows = read_folder(folder)
+        members = chain.from_iterable(entry.members for entry in rows.entries)
+        forms = chain((one.form for one in members), (form for one in rows.abbreviations for form in one.forms))
+        words = list(islice(dict.fromkeys(forms), _SHOWN))
+        told.append(
+            {
+                "folder": folder.resolve().name,
+                "rows": sum(len(getattr(rows, table)) for table in rows._fields),
+                "words": words,
+            }
+        )
+    return told
 
 
 def facts(kb: KnowledgeBase) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 An attribute is a stretch whose likeliest concept says no thing (*left*, *mild*), or a word of one of the families of
 ``resources/notes/attributes.json`` where the terminology has no such concept. It is of the finding in whose span it
-stands, else of the nearest one in its clause from which nothing parts it but words of the grammar, parts of the body
-and other attributes. Between a finding before it and one behind it, the one without a joining word between and with
-fewer other words counts, then the side on which such words stand in the language (``attributes.json`` of its folder).
+stands, else of the nearest one in its clause from which nothing parts it but words of the grammar, parts of the body,
+stages and other attributes; sides that are compared (*re > li*) are of one finding. Between a finding before it and one
+behind it, the one without a joining word between and with fewer other words counts, then the side on which such words
+stand in the language (``attributes.json`` of its folder).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from medlink.index import Bundle
 from medlink.index.heard import Heard, HeardWord, Place
 from medlink.language.cues.tables import scopes
 from medlink.language.languages import Rules, any_of, language_data
+from medlink.language.text import ROMAN
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import WORDS
 from medlink.linking.linker import Best
@@ -36,6 +38,8 @@ _CHANGE = frozenset(("change",))  # may be meant by a word that stands between: 
 _QUALITY = frozenset(("quality",))
 _MOST = (2, 3, 3)  # words between at most: joining ones, of content, of the grammar
 _CROSSED = (",", "(", ")", ".")  # marks of which one may stand beside an attribute
+_COMPARED = re.compile(r"\.?\s*[<>=≤≥]{1,3}")  # what stands between two sides of one finding: "re > li"
+_STAGE = re.compile(r"([ivx]+|\d{1,2})(?:[a-e]|\+)?")  # of a stage or degree: IIb, 2, 3+
 
 
 class _Rules(Rules):
@@ -202,6 +206,16 @@ class AttributeReader:
         return text.casefold() in self._parts
 
 
+def _is_stage(text: str) -> bool:
+    """Whether a word is the number of a stage or degree.
+
+    >>> [_is_stage(word) for word in ("IIb", "3", "2+", "B", "IIII", "2024")]
+    [True, True, True, False, False, False]
+    """
+    found = _STAGE.fullmatch(text.casefold())
+    return found is not None and (found[1] in ROMAN or found[1].isdecimal())
+
+
 class _Note:
     """A note with its mentions and attributes."""
 
@@ -214,6 +228,7 @@ class _Note:
         families = [rules.family(self._said(at, at + 1), word) for at, word in enumerate(self._words)]
         self._attributes = self._found(stretches, families)
         self._taken = {at for one in self._attributes for at in range(*one.place)}
+        self._sides = {at for one in self._attributes if one.kind == "laterality" for at in range(*one.place)}
 
     def attached(self) -> list[list[Attribute]]:
         """The attributes of each mention, in the order of the mentions."""
@@ -290,7 +305,7 @@ class _Note:
         at, last, crossed = edge + step, edge, False
         passed: tuple[float, ...] = (0, 0, 0)
         while 0 <= at < len(self._words):
-            if self._words[at].clause != self._words[last].clause:
+            if self._words[at].clause != self._words[last].clause and not self._compares(at, last):
                 if last not in self._taken or not self._crosses(one, last, at, other_side):
                     return None
                 crossed = True
@@ -314,7 +329,7 @@ class _Note:
             return 0, 0, inf
         if word.function:
             return 0, 0, 1
-        if at in self._taken or word.kinds == _QUALITY:
+        if at in self._taken or word.kinds == _QUALITY or _is_stage(text):
             return 0, 0, 0
         passes = word.kinds & _PASSED and word.kinds <= _PASSED | _CHANGE
         return 0, 1 if passes else inf, 0
@@ -334,6 +349,11 @@ class _Note:
         if stop < len(self._words) and self._words[stop].clause == self._words[stop - 1].clause:
             return False
         return mark != "." and not (stop < len(self._words) and self._is_cut(stop - 1, stop))
+
+    def _compares(self, at: int, last: int) -> bool:
+        """Whether two words are sides of which a mark between says on which there is more."""
+        first, second = sorted((at, last))
+        return {at, last} <= self._sides and _COMPARED.fullmatch(self._gap(first, second).strip()) is not None
 
     def _is_cut(self, at: int, behind: int) -> bool:
         """Whether a dot behind a word is that of an abbreviation, which stands before what it is said of."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from medlink.errors import InputError
 from medlink.files.json import read_json_lines
-from medlink.files.problems import Problems
+from medlink.files.problems import Problems, counted
 from medlink.files.streams import LineFile
 from medlink.files.whole import check_targets
 from medlink.index import Bundle
@@ -27,6 +27,7 @@ from medlink.notes.learned import (
     Entry,
     Forms,
     Head,
+    decided,
     is_learned,
     key,
     read_learned,
@@ -37,25 +38,31 @@ from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note, ending
 from medlink.notes.status import StatusReader, status_reader
 
+CONCEPT, UNDECIDED = "concept", "undecided"
+"""What an entry may be beside :data:`NO_CONCEPT` and :data:`NO_MENTION`."""
 _BATCH = 32
 
 
 @dataclass(slots=True)
 class LearnReport:
-    """What was learned: notes, mentions in them, and entries of the file.
+    """What was read, and what was learned of it.
 
-    ``rare`` counts what stood in too few notes, ``unknown`` the mentions of each concept that the bundle does not have,
-    ``parted`` mentions in several pieces, ``inside`` those that are parts of words; ``left_out`` what else was in the
-    folders, by ending.
+    ``mentions`` are all that are annotated: ``counted`` ones, ``parted`` ones in several pieces, ``inside`` those that
+    are parts of words or have none, ``again`` those at a place where one is annotated already, and ``unknown`` those of
+    each concept that the bundle does not have. ``learned`` are the entries of the file by what they were most often:
+    ``CONCEPT``, ``NO_CONCEPT``, ``NO_MENTION`` or ``UNDECIDED``; ``rare`` were in too few notes. ``left_out`` is what
+    else was in the folders, by ending.
     """
 
     notes: int = 0
     mentions: int = 0
-    entries: int = 0
-    rare: int = 0
-    unknown: Counter[str] = field(default_factory=Counter)
+    counted: int = 0
     parted: int = 0
     inside: int = 0
+    again: int = 0
+    unknown: Counter[str] = field(default_factory=Counter)
+    learned: Counter[str] = field(default_factory=Counter)
+    rare: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     problems: Problems = field(default_factory=lambda: Problems(adjustable=False))
 
@@ -81,7 +88,8 @@ def learn(
         options: fields of :class:`LearnOptions`.
 
     Raises:
-        InputError: an input cannot be read, or nothing is annotated.
+        InputError: an input cannot be read, nothing is annotated, nothing was in enough notes, or the bundle has none
+            of the concepts.
         ConfigError: an option is unknown or out of range, or the output cannot be written.
     """
     settings = LearnOptions(**options)
@@ -99,11 +107,16 @@ def learn(
         if progress is not None:
             progress(report.notes)
     learner.count_others()
+    learner.check_concepts(files[0])
     if not learner.entries:
         remedy = "name files in which mentions are annotated"
         raise InputError("no mention is annotated", path=files[0], remedy=remedy)
     kept = {at: entry for at, entry in learner.entries.items() if entry.notes >= settings.least_seen}
-    report.rare, report.entries = len(learner.entries) - len(kept), len(kept)
+    if not kept:
+        message = f"none of its {counted(len(learner.entries), 'mention')} is in {settings.least_seen} notes"
+        raise InputError(message, path=files[0], remedy="name more notes, or lower least_seen")
+    report.rare = len(learner.entries) - len(kept)
+    report.learned = Counter(_kind(entry, settings.least_share) for entry in kept.values())
     versions = bundle.versions
     head = Head(versions["kb"], versions["sources"], report.notes, settings.least_seen, settings.least_share)
     write_learned(out, head, kept)
@@ -116,6 +129,14 @@ def _was_learned(path: Path) -> bool:
         return False
     first = next(read_json_lines(LineFile(path, Problems(1), may_be_empty=True)), (0, {}))[1]
     return is_learned(first)
+
+
+def _kind(entry: Entry, least_share: float) -> str:
+    """What an entry was most often in all sections."""
+    taught = decided(entry.everywhere, least_share)
+    if taught is None:
+        return UNDECIDED
+    return taught.what if taught.what in (NO_CONCEPT, NO_MENTION) else CONCEPT
 
 
 @dataclass(slots=True)
@@ -148,6 +169,21 @@ class _Learner:
         self._report.notes += head.notes
         for at, entry in entries.items():
             self.entries.setdefault(at, Entry()).add(entry)
+
+    def check_concepts(self, path: Path) -> None:
+        """Refuse what was annotated with another terminology.
+
+        Raises:
+            InputError: there are concepts, and the bundle has none of them.
+        """
+        named = {what for entry in self.entries.values() for what in entry.everywhere} - {NO_CONCEPT, NO_MENTION}
+        named.update(self._report.unknown)
+        if named and not self._kb.identities(named):
+            raise InputError(
+                f"the bundle has none of the {counted(len(named), 'concept')} that are annotated",
+                path=path,
+                remedy="give a bundle of the terminology whose ids were annotated",
+            )
 
     def read(self, notes: Sequence[AnnotatedNote]) -> None:
         """Read the annotations of some notes."""
@@ -201,9 +237,11 @@ class _Learner:
     def _read_links(self, note: AnnotatedNote, language: str) -> None:
         for one in note.annotations:
             mention = _mention(one.text, exact_words(one.text, language), 0, len(one.text))
-            what = NO_MENTION if one.rejected else self._what(one)
             self._report.mentions += not one.rejected
-            if mention is not None and what is not None:
+            if mention is None:
+                self._report.inside += not one.rejected
+            elif what := NO_MENTION if one.rejected else self._what(one):
+                self._report.counted += not one.rejected
                 self._add(mention[0], language, what, one.section, note.note_id)
 
     def _read_text(self, note: AnnotatedNote, text: str, language: str) -> _Text:
@@ -212,12 +250,15 @@ class _Learner:
         for one in note.annotations:
             self._report.mentions += 1
             found.covered.append((min(start for start, _ in one.pieces), max(end for _, end in one.pieces)))
-            mention, what = _mention(text, words, *one.pieces[0]), self._what(one)
+            mention = _mention(text, words, *one.pieces[0])
             if len(one.pieces) > 1:
                 self._report.parted += 1
             elif mention is None:
                 self._report.inside += 1
-            elif what is not None and mention[1] not in found.marked:
+            elif mention[1] in found.marked:
+                self._report.again += 1
+            elif what := self._what(one):
+                self._report.counted += 1
                 found.marked[mention[1]] = mention[0]
                 section = said.sections([mention[1]])[0] if said is not None else ""
                 self._add(mention[0], language, what, section, note.note_id)

@@ -120,6 +120,17 @@ def test_bad_rows_are_said(tmp_path: Path) -> None:
     assert result.stdout.splitlines()[-1].split() == ["-", "1", "1", "1.000", "1.000", "1.000", "0.000"]
 
 
+def test_queries_of_another_terminology_are_refused(tmp_path: Path) -> None:
+    other = tmp_path / "other.tsv"
+    other.write_text("id\tname\nX:1\tclinical concept\n", "utf-8")
+    with pytest.raises(
+        InputError, match=r"other\.tsv: none of the concepts of its queries is in .*Remedy: give the que"
+    ):
+        run("retrieval", TABLE, other)
+    other.write_text("id\tname\nX:1\tclinical concept\nDEMO:0001\tclinical concept\n", "utf-8")
+    assert run("retrieval", TABLE, other).stdout
+
+
 def test_refusals_of_retrieval(queries: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"unknown language 'klingon'\. Remedy: give a BCP 47 tag such as de"):
         run("retrieval", TABLE, queries, "--language", "klingon")

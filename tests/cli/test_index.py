@@ -344,3 +344,21 @@ def test_words_of_a_house_are_read(tmp_path: Path) -> None:
     assert best[0].score > best[1].score + 0.1
     with pytest.raises(MedlinkError, match="nowhere: no such folder"):
         run("index", "build", tmp_path / "b", "--lexicon", tmp_path / "nowhere")
+
+
+def test_words_of_the_house_are_said(tmp_path: Path) -> None:
+    (tmp_path / "kb.tsv").write_text("concept_id\tname\tlanguage\nX:1\tward round\ten\n", encoding="utf-8")
+    (tmp_path / "words").mkdir()
+    forms = " | ".join(f"Kurvenvisite{letter} {{f,pl=Kurvenvisiten}}" for letter in "abcdef")
+    (tmp_path / "words" / "families.tsv").write_text(f"family\tde\nward round\t{forms}\n", encoding="utf-8")
+    run("kb", "build", tmp_path / "b", "--table", tmp_path / "kb.tsv")
+    told = run("index", "build", tmp_path / "b", "--lexicon", tmp_path / "words").splitlines()
+    words = [f"Kurvenvisite{letter}" for letter in "abcdef"]
+    assert told[1] == f"with words of words, 1 row: {', '.join(words[:5])}, ..."
+    (tmp_path / "more.tsv").write_text("concept_id\tname\nX:2\tcough\n", encoding="utf-8")
+    run("index", "add", tmp_path / "b", "--table", tmp_path / "more.tsv")
+    about = json.loads(run("index", "info", tmp_path / "b"))
+    assert about["lexicon"] == [{"folder": "words", "rows": 1, "words": words}]
+    told = run("index", "build", tmp_path / "b").splitlines()
+    assert told[1:] == ["the words of words are no longer in the bundle: name each folder with --lexicon"]
+    assert json.loads(run("index", "info", tmp_path / "b"))["lexicon"] == []

@@ -41,6 +41,7 @@ def gold(tmp_path: Path) -> Path:
         for note in ("d", "e")
         for text, concept in (("Rumpfkrise", FEVER), (SECRET, COUGH if note == "d" else "MESH:D005334"))
     ]
+    links.append({"note": "e", "text": "Krise", "language": "de", "concept_id": SECRET})
     (folder / "links.jsonl").write_text("".join(json.dumps(one) + "\n" for one in links), "utf-8")
     (folder / "image.png").write_bytes(b"")
     return folder
@@ -50,15 +51,14 @@ def test_learn_and_link(demo_path: Path, gold: Path, tmp_path: Path) -> None:
     house, note = tmp_path / "house.jsonl", tmp_path / "note.txt"
     told = run("learn", demo_path, gold, "-o", house, "--language", "de").stderr.splitlines()
     assert told == [
-        f"5 notes, 13 mentions, 1 learned: {house}",
-        "it holds words of these notes: keep it as you keep them",
-        "1 mention left out that too few notes have (--least-seen)",
-        "2 mentions left out in several pieces",
-        "4 mentions left out that are parts of words",
-        "3 mentions left out of 2 concepts that the bundle does not have: MESH:D005334, others",
+        "5 notes, 14 mentions: 6 counted, 2 in several pieces, 4 that are parts of words or have none, "
+        "2 of 2 concepts that the bundle does not have (MESH:D005334, others)",
+        f"1 learned: 1 with a concept: {house}",
+        "1 not learned, which too few notes have (--least-seen)",
+        "the file holds words of these notes: keep it as you keep them",
         "1 file left out: .png (1)",
         f"rows that cannot be used: 2 (other words stand at these offsets, the first at {gold / 'a.ann'}:5)",
-        f"{gold / 'links.jsonl'}: 4 links without a decision, taken as right",
+        f"{gold / 'links.jsonl'}: 5 links without a decision, taken as right",
     ]
     assert SECRET.casefold() not in house.read_text("utf-8").casefold()
     note.write_text("Rumpfkrise", "utf-8")
@@ -76,3 +76,18 @@ def test_options(demo_path: Path, gold: Path, tmp_path: Path) -> None:
     assert SECRET.casefold() in {row["mention"] for row in rows}
     run("learn", demo_path, gold, "-o", house, "--language", "en")
     assert {json.loads(line)["language"] for line in house.read_text("utf-8").splitlines()[1:]} == {"en"}
+
+
+def test_what_is_not_annotated_is_told_apart(demo_path: Path, tmp_path: Path) -> None:
+    """Who annotates one mention of a note teaches that the others are none, and is told so."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.txt").write_text("Rumpfkrise, Fieber. Husten.", "utf-8")
+        marked = f"T1\tX 0 10\tRumpfkrise\nN1\tR T1 {FEVER}\nT2\tX 0 10\tRumpfkrise\nN2\tR T2 {FEVER}\n"
+        (tmp_path / f"{name}.ann").write_text(marked, "utf-8")
+    house = tmp_path / "house.jsonl"
+    told = run("learn", demo_path, tmp_path / "a.ann", tmp_path / "b.ann", "-o", house, "--language", "de").stderr
+    assert told.splitlines()[:3] == [
+        "2 notes, 4 mentions: 2 counted, 2 at places that are annotated already",
+        f"3 learned: 1 with a concept, 2 no mention: {house}",
+        "no mention is what stands where nothing is annotated: annotate everything to be found",
+    ]

@@ -10,6 +10,7 @@ from click.testing import CliRunner, Result
 
 from medlink.cli.main import app
 from medlink.errors import ConfigError, InputError, MedlinkError
+from medlink.language.lexicon import Lexicon
 
 
 def run(*args: object) -> Result:
@@ -111,3 +112,18 @@ def test_check(own: Path) -> None:
     (own / "families.tsv").write_text("family\tde\nx\tWort {q}\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"families\.tsv:2: unknown tag 'q'"):
         run("check", own)
+
+
+def test_own_meanings_stand_beside_those_that_ship(tmp_path: Path) -> None:
+    head = "abbreviation\tlong\tenglish\tkind\tweight\tfield\tsafe\n"
+    rows = "MS\tMuskelschwund\tmuscle loss\tfinding\t0.9\tany\tno\nQXJ\tKnick\tkink\tfinding\t0.9\tany\tno\n"
+    (tmp_path / "abbreviations_de.tsv").write_text(head + rows, "utf-8")
+    shipped = sum(one.weight for one in Lexicon().expand("MS", "de") if "MS" in one.forms)
+    done = run("check", tmp_path)
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[:-1] == [
+        "MS (de): its own meanings have a weight of 0.90 and those of medlink, which stay beside them, "
+        f"of {shipped:.2f}"
+    ]
+    both = [one.long for one in Lexicon([tmp_path]).expand("MS", "de")]
+    assert {"Muskelschwund", "Multiple Sklerose"} <= set(both)

@@ -196,6 +196,7 @@ def test_an_error_says_what_to_type(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.docx").write_bytes(b"PK\x03\x04\x14\0")
+    Path("a.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     Path("a.pdf").write_bytes(b"%PDF-1.4\n%\xe2\xe3")
     Path("a.jsonl").write_text('{"id": [1], "body": "Geheimnis"}\n', encoding="utf-8")
     Path("b.jsonl").write_text("Geheimnis\n", encoding="utf-8")
@@ -206,6 +207,7 @@ def test_an_error_says_what_to_type(
     for words, said in (
         (["a.docx"], "document file, or zipped, and no text. Remedy: save a spreadsheet as CSV in UTF-8, another "
          "document as plain text, and unpack what is zipped."),
+        (["a.png"], "is a picture, and no text. Remedy: save its text as plain text in UTF-8, or leave it out."),
         (["a.pdf"], "is PDF or RTF, and no plain text. Remedy: save it as plain text in UTF-8."),
         (["a.jsonl"], "no field 'text' with a text. Remedy: name the field of the text with --text-field, "),
         (["a.jsonl", "--text-field", "body"], "no text and no number. Remedy: name the field of the id with --id-f"),

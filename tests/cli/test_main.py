@@ -184,6 +184,24 @@ def test_errors_name_the_option_as_typed(
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["link", "B"], "Missing argument 'PATHS...'. Name files or folders, or - for standard input."),
+        (["cluster"], "Missing argument 'TERMS'. Name files or folders, or - for standard input."),
+        (["link", "B", "n.txt", "--langauge", "de"], "--language"),
+        (["kb", "search", "K", "x", "--langauge", "de"], "Did you mean '--language'?"),
+    ],
+)
+def test_what_is_missing_or_misspelt_comes_with_what_is_meant(
+    args: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(args)
+    assert stop.value.code == 2
+    assert said in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(("path", "command"), EVERY, ids=lambda x: " ".join(x) if isinstance(x, tuple) else "")
 def test_no_help_is_cut_short(path: tuple[str, ...], command: click.Command) -> None:
     assert "..." not in CliRunner().invoke(app, [*path[1:], "-h"]).output.partition("\n\n")[2]

@@ -271,7 +271,9 @@ def test_names_are_made(words: Path, tmp_path: Path) -> None:
         done = CliRunner().invoke(app, ["train", "names", str(kb), "-o", str(out), *options], catch_exceptions=False)
         header, *lines = out.read_text("utf-8").splitlines()
         assert header == "concept_id\tname\tlanguage"
-        assert done.stdout == f"{out}: {len(lines):,} names\n"
+        own = sum(line.startswith("LEX:") for line in lines)
+        parted = f"{len(lines) - own:,} made of those of {kb} and {own:,} of the lexicon"
+        assert done.stdout == f"{out}: {len(lines):,} names, {parted}\n"
         assert "50,000 names\n" in done.stderr
         return [line.split("\t") for line in lines]
 

@@ -61,5 +61,5 @@ def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write_plot(tmp_path / "b.svg", {"one": found(0)})
     assert [p.name for p in tmp_path.iterdir()] == ["a.svg"]
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ConfigError, match=r"needs? matplotlib.*Remedy: install medlink with its extra \[plot\]"):
+    with pytest.raises(ConfigError, match=r"needs? matplotlib.*Remedy: pip install .medlink\[plot\]"):
         check_plot(tmp_path / "b.png")

@@ -299,6 +299,28 @@ def test_a_spreadsheet_is_no_text(head: bytes, tmp_path: Path) -> None:
                 list(read(tmp_path / name).texts if read is read_terms else read(tmp_path / name))
 
 
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "is a picture, and no text. Remedy: save its text as plain text"),
+        (b"\xff\xd8\xff\xe0\0\x10JFIF", "is a picture, and no text"),
+        (b"RIFF\x24\0\0\0WAVEfmt", "is a picture or a sound, and no text"),
+        (b"\0" * 128 + b"DICM\2\0", "is a picture or a sound, and no text"),
+        (b"7z\xbc\xaf\x27\x1c\0\4", "is packed, and no text. Remedy: unpack it"),
+        (b"SQLite format 3\0\x10", "is a database of SQLite, and no text"),
+        (b"\x7fELF\2\1\1\0", "is a program, and no text"),
+        (b"Fieber\0und Husten, seit gestern", "is no text: byte 7 is NUL. Remedy: save its text as plain text"),
+    ],
+)
+def test_what_is_no_text_is_said_as_what_it_is(content: bytes, what: str, tmp_path: Path) -> None:
+    """Whatever its name says, and whatever encoding is named: every byte is a character of some."""
+    (tmp_path / "note.txt").write_bytes(content)
+    for encoding in (None, "latin-1"):
+        with pytest.raises(InputError) as error:
+            LineFile(tmp_path / "note.txt", Problems(1), encoding=encoding).text()
+        assert what in str(error.value)
+
+
 def test_bad_bytes_tell_how_to_mend_them(tmp_path: Path) -> None:
     names = ["Fieber", "Husten", "Schmerz", "Ödem", *("Übelkeit",) * 2]
     table = tmp_path / "x.csv"

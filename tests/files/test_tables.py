@@ -98,3 +98,29 @@ def test_comments(tmp_path: Path) -> None:
     table = open_table(path, problems, separator="\t", comments="#")
     assert (table.header, list(table.rows)) == (("id", "name"), [(3, ["1", "one"]), (5, ["2", "# two"])])
     assert (problems.rows, problems.skipped) == (4, {"comment line": 2})
+
+
+@pytest.mark.parametrize(
+    ("first", "separator", "told"),
+    [
+        (
+            "id,name,decision",
+            "\t",
+            "found 1 column, which commas seem to part; tabs are expected. Remedy: save the table",
+        ),
+        ('"id";"name"', "\t", "found 1 column, which semicolons seem to part; tabs are expected. Remedy: save"),
+        (
+            "id|name",
+            None,
+            "which bars seem to part; commas or semicolons or tabs are expected. Remedy: save the table with",
+        ),
+        ("fever, 39 °C; cough", "\t", "found 1 column. Remedy: give a file with a header and the column id"),
+        ("name", None, "found 1 column. Remedy: give a file with a header and the column id"),
+        ("name,concept", None, "found 2 columns. Remedy: give a file with a header and the column id"),
+    ],
+)
+def test_a_first_line_that_something_else_parts(first: str, separator: str | None, told: str, tmp_path: Path) -> None:
+    table = open_table(write_lines(tmp_path / "x.csv", [first]), Problems(), separator=separator)
+    with pytest.raises(InputError) as error:
+        table.places(["id", "name"])
+    assert told in str(error.value)

@@ -13,7 +13,9 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from medlink.errors import BundleError, ConfigError, EncoderError, KnowledgeBaseError
@@ -380,3 +382,20 @@ def test_reading_writes_nothing(bundle: Path) -> None:
     assert _link(str(bundle))
     for path in [bundle, *bundle.rglob("*")]:
         path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def test_a_full_disk_names_the_file_and_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy says how many values it wrote, and not why no more."""
+    save = np.save
+
+    def full(path: Path, array: Any, **options: Any) -> None:
+        if path.name == "said_feature.npy":
+            raise OSError("284232 requested and 213488 written")
+        save(path, array, **options)
+
+    monkeypatch.setattr(np, "save", full)
+    message = (
+        r"bundle: the bundle cannot be written: No space left on device, at index/.*said_feature\.npy\. Remedy: make"
+    )
+    with pytest.raises(ConfigError, match=message):
+        build_bundle(tmp_path / "bundle", kb=small_kb(tmp_path / "kb.sqlite"))

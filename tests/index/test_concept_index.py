@@ -121,6 +121,12 @@ def test_filters_act_inside_the_search(index: ConceptIndex) -> None:
         index.select(Filter(semantic_types=("Diseases",)))
 
 
+def test_a_filter_by_what_the_bundle_has_none_of(tmp_path: Path) -> None:
+    bare = ConceptIndex.build(tmp_path, NAMES, load_encoder(), kind="flat")
+    with pytest.raises(ConfigError, match=r"Remedy: the bundle has none at all, leave semantic_types out\."):
+        bare.select(Filter(semantic_types=("Disease",)))
+
+
 def test_concept_cosines_are_those_of_the_mean_name(index: ConceptIndex) -> None:
     encoder = load_encoder()
     query = encoder.encode(["sclerosis"])

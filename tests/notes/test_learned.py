@@ -174,7 +174,8 @@ def test_links_that_were_looked_through(demo: Bundle, tmp_path: Path) -> None:
     ]
     (tmp_path / "links.jsonl").write_text("".join(json.dumps(one) + "\n" for one in links), "utf-8")
     report = learn(demo, [tmp_path / "links.jsonl"], tmp_path / "house.jsonl")
-    assert (report.notes, report.mentions, report.entries, dict(report.unknown)) == (2, 6, 3, {"X:1": 2})
+    assert (report.notes, report.mentions, report.counted, dict(report.unknown)) == (2, 6, 4, {"X:1": 2})
+    assert report.learned == {"concept": 1, "no concept": 1, "no mention": 1}
     assert {mention: row["seen"] for (mention, _), row in rows(tmp_path / "house.jsonl").items()} == {
         "rumpfkrise": {"history": {FEVER: 2}},
         "husten": {"": {"no mention": 2}},
@@ -187,7 +188,7 @@ def test_what_stands_in_few_notes_stays_out(demo: Bundle, tmp_path: Path) -> Non
     notes = {"a": f"Krise. {SECRET}, {SECRET}", "b": "Krise", "c": "gestern"}
     gold = brat(tmp_path / "gold", notes, {"Krise": FEVER, SECRET: COUGH})
     report = learn(demo, [gold], tmp_path / "house.jsonl", language="de")
-    assert (report.entries, report.rare) == (1, 1)
+    assert (report.learned, report.rare) == ({"concept": 1}, 1)
     assert SECRET.casefold() not in (tmp_path / "house.jsonl").read_text("utf-8").casefold()
     learn(demo, [gold], tmp_path / "all.jsonl", language="de", least_seen=1)
     assert (SECRET.casefold(), "de") in rows(tmp_path / "all.jsonl")
@@ -200,7 +201,7 @@ def test_pieces_and_parts_of_words_are_counted(demo: Bundle, tmp_path: Path) -> 
         (tmp_path / f"{name}.ann").write_text("\n".join(rows_) + "\n", "utf-8")
     gold = [tmp_path / "a.ann", tmp_path / "b.ann"]
     report = learn(demo, gold, tmp_path / "house.jsonl", language="de")
-    assert (report.parted, report.inside, report.entries) == (2, 2, 1)
+    assert (report.parted, report.inside, report.learned) == (2, 2, {"concept": 1})
 
 
 def test_the_same_notes_give_the_same_bytes_and_parts_the_whole(learned: Path, demo: Bundle, tmp_path: Path) -> None:
@@ -322,3 +323,25 @@ def test_nothing_to_learn(demo: Bundle, tmp_path: Path) -> None:
         learn(demo, [tmp_path], tmp_path.parent / "house.jsonl")
     with pytest.raises(ConfigError, match="the learned mentions is the input"):
         learn(demo, [tmp_path], tmp_path / "n.ann")
+
+
+def test_a_bundle_without_the_concepts_teaches_nothing(demo: Bundle, tmp_path: Path) -> None:
+    gold, house = brat(tmp_path / "gold", NOTES, {"Rumpfkrise": "X:1", "RK": "X:2"}), tmp_path / "house.jsonl"
+    message = r"none of the 2 concepts that are annotated\. Remedy: give a bundle of the terminology whose ids"
+    with pytest.raises(InputError, match=message):
+        learn(demo, [gold], house)
+    with pytest.raises(InputError, match=r"none of the 1 concept that are annotated"):
+        learn(demo, [write(tmp_path / "old.jsonl", HEAD, ROW | {"seen": {"": {"X:1": 2}}})], house)
+    assert not house.exists()
+
+
+def test_nothing_that_is_in_notes_enough(demo: Bundle, tmp_path: Path) -> None:
+    gold, house = brat(tmp_path / "gold", {"a": "Rumpfkrise"}, {"Rumpfkrise": FEVER}), tmp_path / "house.jsonl"
+    with pytest.raises(InputError, match=r"none of its 1 mention is in 2 notes\. Remedy: name more notes, or lower"):
+        learn(demo, [gold], house)
+    assert not house.exists()
+
+
+def test_what_is_no_one_thing_is_undecided(demo: Bundle, tmp_path: Path) -> None:
+    old = write(tmp_path / "old.jsonl", HEAD, ROW | {"seen": {"": {FEVER: 2, COUGH: 2}}})
+    assert learn(demo, [old], tmp_path / "house.jsonl").learned == {"undecided": 1}

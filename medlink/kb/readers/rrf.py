@@ -93,6 +93,8 @@ def _find(folder: str | PathLike[str]) -> Path:
     for place in (top, top / "META"):
         if (place / "MRCONSO.RRF").is_file() or (place / "MRCONSO.RRF.gz").is_file():
             return place
+        if (place / "MRCONSO.RRF").exists():
+            raise InputError("is no regular file", path=place / "MRCONSO.RRF", remedy="save what it gives in a file")
     found = (entry.name for entry in top.iterdir())
     raise nothing_found(folder, "MRCONSO.RRF (or MRCONSO.RRF.gz)", found, remedy)
 

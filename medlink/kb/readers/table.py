@@ -146,7 +146,11 @@ class _Types:
 
     def __str__(self) -> str:
         shown = ", ".join(f"{kind[:40]} ({count:,})" for kind, count in self._unknown.items())
-        return f"names of unknown types, which count as synonyms: {shown}; known are {', '.join(_TYPES)}"
+        meant = ((kind, _alike(kind, dict(zip(_TYPES, _TYPES, strict=True)))) for kind in self._unknown)
+        remedies = [f"write {known} where {kind[:40]} is meant so" for kind, known in meant if known]
+        remedy = "; ".join(remedies) or "write one of these, or leave them"
+        known = ", ".join(_TYPES)
+        return f"names of unknown types, which count as synonyms: {shown}; known are {known}. Remedy: {remedy}"
 
 
 class _Odd:
@@ -201,10 +205,14 @@ def _meant(column: str) -> str | None:
     >>> _meant("lang"), _meant("sprache"), _meant("defintion"), _meant("comment")
     ('language', 'language', 'definition', None)
     """
-    from rapidfuzz import fuzz, process  # for a table with other columns alone
+    return _alike(column, {word: known for known, others in _WORDS.items() for word in (known, *others)})
 
-    words = {word: known for known, others in _WORDS.items() for word in (known, *others)}
-    found = process.extractOne(column, list(words), scorer=fuzz.ratio, processor=str.lower, score_cutoff=_ALIKE)
+
+def _alike(written: str, words: dict[str, str]) -> str | None:
+    """What the word stands for that is nearest to one that is written."""
+    from rapidfuzz import fuzz, process  # for a table with other words alone
+
+    found = process.extractOne(written, list(words), scorer=fuzz.ratio, processor=str.lower, score_cutoff=_ALIKE)
     return None if found is None else words[found[0]]
 
 

@@ -10,7 +10,8 @@ from medlink.language.text import normalise
 from medlink.records import Name
 
 _FORMS = 2  # forms of an abbreviation that are names
-_SOURCE = "LEXICON"
+LEXICON = "LEXICON"
+"""Source of the names that are the lexicon's own."""
 
 
 def lexicon_names(lexicon: Lexicon) -> Iterator[Name]:
@@ -38,4 +39,4 @@ def lexicon_names(lexicon: Lexicon) -> Iterator[Name]:
             if one.english:
                 rows.add((concept, one.english, "en"))
     for concept, text, language in sorted(rows):
-        yield Name(concept, text, language=language, source=_SOURCE)
+        yield Name(concept, text, language=language, source=LEXICON)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,12 @@ def test_every_file(tmp_path: Path) -> None:
     ]  # fmt: skip
     types = [(r.type, r.source) for r in read_rrf(tmp_path) if isinstance(r, Name)]
     assert types == [("PT", "HPO"), ("MH", "MSHGER"), ("SY", "HPO")]
+
+
+def test_a_pipe_in_place_of_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "MRCONSO.RRF")
+    with pytest.raises(InputError, match=r"MRCONSO\.RRF: is no regular file\. Remedy: save what it gives in a file"):
+        list(read_rrf(tmp_path))
 
 
 def test_folder_above_meta_and_missing_files(tmp_path: Path) -> None:

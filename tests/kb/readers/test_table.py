@@ -52,7 +52,11 @@ def test_types_that_nobody_knows_are_counted(tmp_path: Path) -> None:
     assert note == (
         f"{path}:2: names of unknown types, which count as synonyms: prefered (2), PT (1), {'x' * 40} (1), "
         "a (1), b (1), others (3); known are preferred, synonym, fsn, lay, abbreviation, exact, broad, narrow, related"
+        ". Remedy: write preferred where prefered is meant so"
     )
+    write_lines(path, ["id\tname\ttype", "1\ta\tPT"])
+    list(read_table(path, problems=problems))
+    assert problems.notes[-1].endswith(" related. Remedy: write one of these, or leave them")
 
 
 def test_options(tmp_path: Path) -> None:
