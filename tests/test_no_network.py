@@ -76,7 +76,7 @@ COMMANDS = [
     "index info house",
     "index verify house",
     "link house notes -o links.jsonl",
-    "learn house links.jsonl -o learned.jsonl",
+    "learn house links.jsonl -o learned.jsonl --least-seen 1",
     "cluster terms.txt --bundle house --report page.html -o clusters.tsv",
     "lexicon show Fieber",
     "lexicon info",

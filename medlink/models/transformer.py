@@ -90,8 +90,9 @@ def _stack(folder: Path, device: str | None) -> SentenceTransformer | None:
     modules = json.loads(described.read_text("utf-8")) if described.is_file() else []
     if not modules or modules[0]["type"] not in MODULE_PATHS:
         return None
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.util import import_from_string
+    with needs_extra("transformers", "an encoder that is a transformer"):
+        from sentence_transformers import SentenceTransformer
+        from sentence_transformers.util import import_from_string
 
     from medlink.models.static.module import StaticEmbedding
 

@@ -82,7 +82,7 @@ def test_scispacy_is_a_choice() -> None:
 def test_scispacy_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "scispacy", None)
     monkeypatch.setitem(sys.modules, "scispacy.abbreviation", None)
-    with pytest.raises(ConfigError, match=r"scispaCy's abbreviation detector needs .* with its extra \[scispacy\]"):
+    with pytest.raises(ConfigError, match=r"scispaCy's abbreviation detector needs .*medlink\[scispacy\]"):
         detector("scispacy", spacy.blank("en").vocab)
     assert detector("none", spacy.blank("en").vocab) is None
 

@@ -214,7 +214,7 @@ def test_what_is_refused(start: Path, pairs: KnowledgeBasePairs, tmp_path: Path)
 def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forget(monkeypatch, "common.resumable", "common.batch_trainer", "common.run", "biolord.sts", "biolord.distillation")
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ConfigError, match=rf"training needs {library}.*with its extra \[train\]"):
+    with pytest.raises(ConfigError, match=rf"training needs {library}.*medlink\[train\]"):
         BioLordTrainer(TABLES, start, STS).train(tmp_path / "out")
 
 

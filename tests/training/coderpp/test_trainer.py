@@ -597,7 +597,7 @@ def test_the_recipe_follows_the_encoder(start: Path, transformer: Path, tmp_path
 def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forget(monkeypatch, "coderpp.loop", "common.run", "common.batch_trainer", "common.resumable")
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ConfigError, match=rf"training needs {library}.*with its extra \[train\]"):
+    with pytest.raises(ConfigError, match=rf"training needs {library}.*medlink\[train\]"):
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
 
 
