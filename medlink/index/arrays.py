@@ -129,9 +129,16 @@ class Groups:
         return found
 
     def many(self, indices: Array) -> tuple[Array, Array]:
-        """Numbers of many lists: ``position (m,)`` in ``indices`` and number ``(m,)``."""
-        starts = self.ends[indices]
-        counts = self.ends[np.asarray(indices) + 1] - starts
+        """Numbers of many lists: ``position (m,)`` in ``indices`` and number ``(m,)``.
+
+        Raises:
+            BundleError: a list ends before it begins or behind the last one: its file is damaged, and what it
+                says would take all memory.
+        """
+        starts, stops = self.ends[indices], self.ends[np.asarray(indices) + 1]
+        if np.any(stops < starts) or np.any(stops > self.ends[-1]):
+            raise BundleError("a file of the index is damaged: its lists do not follow one another", remedy=REBUILD)
+        counts = stops - starts
         position = np.repeat(np.arange(len(indices)), counts)
         at = np.arange(len(position)) + np.repeat(starts - (np.cumsum(counts) - counts), counts)
         return position, at if self._values is None else self._values[at]

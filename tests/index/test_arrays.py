@@ -56,3 +56,10 @@ def test_missing_damaged_or_pickled_arrays(tmp_path: Path) -> None:
     np.save(tmp_path / "p.npy", np.array([{"x": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(BundleError, match="damaged"):
         open_array(tmp_path, "p")
+
+
+@pytest.mark.parametrize("ends", [[0, 2 + 2**40, 3, 5], [0, 4, 3, 5]])
+def test_damaged_ends_of_lists_are_refused(ends: list[int]) -> None:
+    """A flipped bit made a list as long as memory."""
+    with pytest.raises(BundleError, match="lists do not follow one another"):
+        Groups(np.array(ends)).many(np.array([0, 1, 2]))
