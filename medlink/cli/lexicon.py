@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 20  # collisions that are shown
-_WHOLE = 1.011  # weights of an abbreviation, with what rounding adds
 _NEAR, _ALIKE = 5, 75  # how many near words are named, and how near they are, of 100
 _as_json: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -129,7 +127,7 @@ def check(folder: Path) -> None:
     from medlink.language.lexicon.tables import FAMILIES
 
     known = Lexicon([folder])
-    for form, language, own_weight, shipped in _beside(known, folder):
+    for form, language, own_weight, shipped in known.overweight(folder):
         click.echo(
             visible(
                 f"{form} ({language}): its own meanings have a weight of {own_weight:.2f} and those of medlink, "
@@ -153,17 +151,3 @@ def check(folder: Path) -> None:
             remedy="mark each {amb}, or take it out of all families but one",
         )
     click.echo(visible(f"{folder}: every row can be read, and no form stands in several families unmarked"))
-
-
-def _beside(known: Lexicon, folder: Path) -> Iterator[tuple[str, str, float, float]]:
-    """Abbreviations of a folder, with language and both weights, that weigh more than 1 with those that ship."""
-    from medlink.language.lexicon.tables import read_folder, shortened
-
-    own, every = defaultdict[tuple[str, str], float](float), defaultdict[tuple[str, str], float](float)
-    for weights, meanings in ((own, read_folder(folder).abbreviations), (every, known.abbreviations)):
-        for one in meanings:
-            for form in dict.fromkeys(map(shortened, one.forms)):
-                weights[form, one.language] += one.weight
-    for (form, language), weight in sorted(own.items()):
-        if every[form, language] > _WHOLE and every[form, language] > weight:
-            yield form, language, weight, every[form, language] - weight

@@ -42,3 +42,8 @@ class Bars:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def say(line: str) -> None:
+    """Write a line to standard error, where no bars are."""
+    click.echo(line, err=True)

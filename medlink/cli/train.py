@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, lexicon_folders, settings_options
+from medlink.cli.output import say
 from medlink.cli.train_biolord import biolord, where_static_differs
 from medlink.cli.train_grounding import concept_map, grounding
 from medlink.cli.train_mlte import mlte
@@ -30,10 +31,6 @@ def _names(kb: Path) -> list[Name]:
 
     with KnowledgeBase(kb) as store:
         return list(Selection(store).names())
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)
 
 
 @click.group(cls=Commands)
@@ -82,7 +79,7 @@ def names(
             file.write(f"{name.concept_id}\t{name.text}\t{name.language}\n")
             own += name.source == LEXICON
             if count % _TOLD == 0:
-                _say(f"{count:,} names")
+                say(f"{count:,} names")
     click.echo(f"{out}: {counted(count, 'name')}, {count - own:,} made of those of {kb} and {own:,} of the lexicon")
 
 
@@ -109,7 +106,7 @@ def static(kb: Path, out: Path, coarse: Path | None, folders: tuple[Path, ...], 
 
     names, near = _names(kb), _names(coarse) if coarse else ()
     forms = forms_of(folders) if config.families else None
-    encoder = StaticTrainer(names, config, recipe, near, forms).train(out, progress=_say)
+    encoder = StaticTrainer(names, config, recipe, near, forms).train(out, progress=say)
     click.echo(f"{out}: static encoder {encoder.fingerprint}, trained on {len(names)} names")
 
 
@@ -165,5 +162,5 @@ def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, workers: int
     names = _names(kb)
     trainer = CoderPlusPlusTrainer(names, start)
     trainer.recipe = trainer.recipe.replace(**given(recipe, CoderPlusPlusRecipe))
-    encoder = trainer.train(out, resume=resume, checkpoint_steps=checkpoint_steps, workers=workers, progress=_say)
+    encoder = trainer.train(out, resume=resume, checkpoint_steps=checkpoint_steps, workers=workers, progress=say)
     click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(names)} names")

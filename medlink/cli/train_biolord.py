@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, settings_options
+from medlink.cli.output import say
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.common.recipes import PhaseRecipe, RunOptions, check_measured
@@ -73,15 +74,11 @@ def _read(kind: type[R], options: Mapping[str, Any]) -> R:
     return recipe
 
 
-def _say(line: str) -> None:
-    click.echo(line, err=True)
-
-
 def _job(options: Mapping[str, Any]) -> Job:
     """The run, of the options that were given."""
     from medlink.training.biolord.phases import Job
 
-    return Job(options["out"], RunOptions(**given(options, RunOptions)), _say, options["dev"])
+    return Job(options["out"], RunOptions(**given(options, RunOptions)), say, options["dev"])
 
 
 def _data(options: Mapping[str, Any]) -> TrainingData:
@@ -89,7 +86,7 @@ def _data(options: Mapping[str, Any]) -> TrainingData:
     from medlink.training.biolord.phases import TrainingData
 
     names = ("kb", "definitions", "system", "languages", "without")
-    return TrainingData(**{name: options[name] for name in names if name in options}, progress=_say)
+    return TrainingData(**{name: options[name] for name in names if name in options}, progress=say)
 
 
 @click.group("biolord", cls=Commands)
@@ -202,5 +199,5 @@ def run(recipe: Path) -> None:
     """Phases 1 to 5 in order as the TOML file RECIPE says, each into a folder of its own; resumes where it stopped."""
     from medlink.training.biolord import run_recipe
 
-    last = run_recipe(recipe, progress=_say)
+    last = run_recipe(recipe, progress=say)
     click.echo(f"{last.parent}: complete, {last.name} is the last encoder")

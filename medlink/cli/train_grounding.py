@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
+from medlink.cli.output import say
 from medlink.errors import ConfigError
 from medlink.training.common.recipes import RunOptions
 from medlink.training.grounding.recipe import GroundingRecipe
@@ -44,7 +45,7 @@ def _train(
     sets = split(sets, SetOptions(**chosen)).train if hold_out else sets
     run = given(options, RunOptions)
     trainer = ConceptualGroundingTrainer(sets, start, recipe)
-    encoder = trainer.train(out, progress=lambda line: click.echo(line, err=True), **run)
+    encoder = trainer.train(out, progress=say, **run)
     click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(sets)} concepts")
 
 

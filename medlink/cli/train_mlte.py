@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
+from medlink.cli.output import say
 from medlink.errors import ConfigError, needs_extra
 from medlink.training.common.recipes import PhaseRecipe, RunOptions, check_measured
 from medlink.training.mlte.recipe import MlteRecipe
@@ -32,7 +33,7 @@ def mlte(
     """Train a regressor or classifier of text pairs on TABLES of rated pairs, all on one scale, by MLTE."""
     said = given(options, MlteRecipe)
     if not said.get("fine_tune"):
-        for name in said.keys() & ({"dropout", *PhaseRecipe.model_fields} - {"seed"}):
+        for name in sorted(said.keys() & ({"dropout", *PhaseRecipe.model_fields} - {"seed"})):
             remedy = f"give fine_tune, or leave {name} out"
             raise ConfigError(f"{name} is of the fine-tuning, and there is none", remedy=remedy)
     recipe = MlteRecipe(**said)
@@ -40,9 +41,6 @@ def mlte(
     with needs_extra("train", "training"):
         from medlink.training import MlteTrainer
         from medlink.training.biolord.phases import rated_pairs
-
-    def say(line: str) -> None:
-        click.echo(line, err=True)
 
     pairs = [pair for table in tables for pair in rated_pairs(table, say, extras)]
     measured = None if dev is None else rated_pairs(dev, say, extras)

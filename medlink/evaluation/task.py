@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from os import PathLike
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -135,8 +135,8 @@ class Run:
         if self.regressor is not None:
             remedy = "name an encoder, such as the folder 'encoder' in that of the regressor"
             raise ConfigError("a regressor of pairs gives no embeddings, which this task needs", remedy=remedy)
-        named = self._encoder
-        return (load_encoder(named) if isinstance(named, str) else named).encode  # type: ignore[union-attr]  # as above
+        encoder = load_encoder(self._encoder) if isinstance(self._encoder, str) else self._encoder
+        return cast("Encoder", encoder).encode
 
     @cached_property
     def regressor(self) -> MlteRegressor | None:

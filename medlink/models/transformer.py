@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import EncoderError, needs_extra
-from medlink.models.static.encoder import MODULE_PATHS
+from medlink.models.static.encoder import MODULE_PATHS, modules_of
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -86,9 +86,8 @@ def _stack(folder: Path, device: str | None) -> SentenceTransformer | None:
 
     sentence-transformers would load that class only if it were allowed to load any; here all others are its own.
     """
-    described = folder / "modules.json"
-    modules = json.loads(described.read_text("utf-8")) if described.is_file() else []
-    if not modules or modules[0]["type"] not in MODULE_PATHS:
+    modules = modules_of(folder)
+    if not modules or modules[0][0] not in MODULE_PATHS:
         return None
     with needs_extra("transformers", "an encoder that is a transformer"):
         from sentence_transformers import SentenceTransformer
@@ -96,11 +95,11 @@ def _stack(folder: Path, device: str | None) -> SentenceTransformer | None:
 
     from medlink.models.static.module import StaticEmbedding
 
-    others = [module["type"] for module in modules[1:]]
+    others = [kind for kind, _ in modules[1:]]
     if foreign := [kind for kind in others if not kind.startswith("sentence_transformers.")]:
         raise ValueError(f"{foreign[0]} is no module of sentence-transformers")
     kinds: list[Any] = [StaticEmbedding, *map(import_from_string, others)]
-    stack = [kind.load(str(folder), subfolder=one["path"]) for kind, one in zip(kinds, modules, strict=True)]
+    stack = [kind.load(str(folder), subfolder=path) for kind, (_, path) in zip(kinds, modules, strict=True)]
     return SentenceTransformer(modules=stack, device=device)
 
 

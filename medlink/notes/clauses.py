@@ -64,12 +64,11 @@ def stops(layout: Layout) -> list[bool]:
     firsts = [place for place, line in enumerate(lines) if line]
     width = max((words[end - 1].end - words[start].start for start, end in pairwise([*firsts, len(words)])), default=0)
     line = 0  # where the line began
-    following = 0  # the number that the next item of a list in the line has
+    following = ""  # the number that the next item of a list in the line has
     for place in range(len(words)):
-        if words[place].low.isdecimal() and place + 1 < len(words) and words[place + 1].low in (".", ")"):
-            number = int(words[place].low)
-            if number in (1, following):
-                found[place], following = number > 1, number + 1
+        number = words[place].low
+        if number in ("1", following) and place + 1 < len(words) and words[place + 1].low in (".", ")"):
+            found[place], following = number != "1", str(int(number) + 1)
         if lines[place]:
             found[place] |= lines[place] == PARAGRAPH or _ends_line(layout, line, place, width)
             line = place

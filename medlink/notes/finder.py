@@ -139,14 +139,14 @@ class MentionFinder:
         So *Herzinfarkt* is read as the name that two terminologies have, not as the *Myokardinfarkt* of one of them.
         Abbreviations are read as their long forms, which say more.
         """
-        written = {one.stretch.place: one for one in judged if one.stretch.known.expanded is None and one.is_name}
-        return [
-            one
+        others = {one.stretch.place for one in judged if _is_reworded(one)}
+        named = {
+            one.stretch.place: self._named(one.stretch.known)
             for one in judged
-            if one.stretch.known.expanded is None
-            or one.is_short
-            or one.stretch.place not in written
-            or one.best.concept_id not in self._named(written[one.stretch.place].stretch.known)
+            if one.stretch.known.expanded is None and one.is_name and one.stretch.place in others
+        }
+        return [
+            one for one in judged if not (_is_reworded(one) and one.best.concept_id in named.get(one.stretch.place, ()))
         ]
 
     def _named(self, known: Found) -> set[str]:
@@ -273,6 +273,11 @@ def _taught(one: Judged) -> Judged | None:
     if not known.taught:
         return one
     return None if best.ranked.route != LEARNED else Judged(one.stretch, best._replace(score=known.likely or 0.0))
+
+
+def _is_reworded(one: Judged) -> bool:
+    """Whether a stretch is read as other words that say the same, and is no abbreviation."""
+    return one.stretch.known.expanded is not None and not one.is_short
 
 
 def _says_nothing(mention: str, heard: Heard, words: Words) -> bool:

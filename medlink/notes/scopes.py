@@ -90,11 +90,11 @@ class _Scopes:
         acting = [match for match in matches if not self._is_inside(match)]
         ends = [match.parts[0] for match in acting if any(cue.reads == "end" for cue in match.cues)]
         causes = [match.parts[0] for match in acting if any(cue.reads == "cause" for cue in match.cues)]
-        self._there = there = [match.start for match in acting if any(cue.reads == "present" for cue in match.cues)]
+        self._there = [match.start for match in acting if any(cue.reads == "present" for cue in match.cues)]
         hard = [place for place, stop in enumerate(stops) if stop]
         ends += _dashes(words, acting)
         self._denials = [match.start for match in acting if any(cue.reads == "absent" for cue in match.cues)]
-        self._over = sorted({*hard, *there, *(start for start, _ in ends), len(words)})
+        self._over = sorted({*hard, *self._there, *(start for start, _ in ends), len(words)})
         self._until = sorted({*hard, *(start for start, _ in ends + causes), len(words)})
         self._from = sorted({0, *hard, *(end for _, end in ends + causes)})
         self._closed = _brackets(words, stops, acting)
@@ -215,9 +215,8 @@ class _Scopes:
 
     def _parted(self, start: int, first: int) -> bool:
         """Whether a mark parts what a cue denies, which is no mention, from one ("sits not yet (delay)")."""
-        marks = (at for at in range(start, first) if self._words[at].low in _PARTING)
-        mark = next(marks, start)
-        return mark > start or self._words[start].low == "("
+        behind = any(self._words[at].low in _PARTING for at in range(start + 1, first))
+        return behind or self._words[start].low == "("
 
     def _affirmed(self, start: int, end: int) -> bool:
         """Whether a cue between two places says that something is there ("no erythema, +flatus, engorgement")."""
@@ -268,9 +267,7 @@ class _Scopes:
 
 def _dashes(words: Sequence[Word], matches: Sequence[Match]) -> list[Place]:
     """Dashes between blanks, but those beside a cue ("Fever - none")."""
-    beside = {end for match in matches for _, end in match.parts} | {
-        start - 1 for one in matches for start, _ in one.parts
-    }
+    beside = {at for match in matches for start, end in match.parts for at in (start - 1, end)}
     return [
         (at, at + 1)
         for at in range(1, len(words) - 1)

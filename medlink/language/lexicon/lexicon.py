@@ -11,7 +11,7 @@ from pathlib import Path
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
 from medlink.language.lexicon.entries import OF_TERMS, WHOLE, Abbreviation, Entry, Member, Opposite, Sense
-from medlink.language.lexicon.tables import OPPOSITES, SAME, SENSES, read_folder, shortened
+from medlink.language.lexicon.tables import OPPOSITES, ROUNDING, SAME, SENSES, read_folder, shortened
 from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
 
@@ -222,6 +222,21 @@ class Lexicon:
                 for language, shown in dict.fromkeys((m.language, m.hyphened) for m in plain):
                     where[language, shown].append(entry.name)
         return {form: tuple(names) for form, names in where.items() if len(names) > 1}
+
+    def overweight(self, folder: StrPath) -> Iterator[tuple[str, str, float, float]]:
+        """Abbreviations of one of the folders, with language, that weigh more than 1 together with those of others.
+
+        Their weights in the folder and in the others follow.
+        """
+        own, every = defaultdict[tuple[str, str], float](float), defaultdict[tuple[str, str], float](float)
+        for weights, meanings in ((own, read_folder(Path(folder)).abbreviations), (every, self.abbreviations)):
+            for one in meanings:
+                for form in dict.fromkeys(map(shortened, one.forms)):
+                    weights[form, one.language] += one.weight
+        for (form, language), weight in sorted(own.items()):
+            others = every[form, language] - weight
+            if others > ROUNDING and weight + others > 1 + ROUNDING:
+                yield form, language, weight, others
 
 
 def _plain(members: Iterable[Member]) -> Iterator[tuple[str, str, str]]:

@@ -58,7 +58,8 @@ _OF_ABBREVIATIONS = ("abbreviation", "long", "english", "kind", "weight", "field
 _BETWEEN = " | "
 _NO_LANGUAGE = ("kind", "note")
 _MEMBER = re.compile(r"([^{}|]*[^{}|\s]) *(?:\{([^{}]*)\})?")
-_ROUNDING = 0.010001  # of weights that add up to 1
+ROUNDING = 0.010001
+"""By how much weights that add up to 1 may be above it."""
 
 
 class Rows(NamedTuple):
@@ -231,7 +232,7 @@ def read_abbreviations(path: Path, language: str) -> Iterator[Abbreviation]:
         one = _abbreviation(table, line, row, language)
         for form in dict.fromkeys(map(shortened, one.forms)):
             weights[form] += one.weight
-            if weights[form] > 1 + _ROUNDING:
+            if weights[form] > 1 + ROUNDING:
                 message = f"the weights of {form!r} add up to {weights[form]:.2f}, at most 1 expected"
                 raise _bad(table, line, message, "lower the weights: each is the share of its uses that mean this")
             if one.safe and form in safe:

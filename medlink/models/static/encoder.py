@@ -322,7 +322,7 @@ class StaticEncoder:
         return cls(config, tensors, folder, Forms.load(folder) if config.families else None)
 
 
-def _modules(folder: Path) -> list[tuple[str, str]]:
+def modules_of(folder: Path) -> list[tuple[str, str]]:
     """Class path and subfolder of each module of a sentence-transformers folder; empty for any other folder."""
     try:
         modules = json.loads((folder / "modules.json").read_text("utf-8"))
@@ -333,13 +333,13 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
 
 def is_static(folder: Path) -> bool:
     """Whether a model folder holds a static encoder: its ``modules.json`` names our module and no other."""
-    modules = _modules(folder)
+    modules = modules_of(folder)
     return len(modules) == 1 and modules[0][0] in MODULE_PATHS
 
 
 def _weights_folder(folder: Path) -> Path:
     """Where the two files lie: sentence-transformers saves a module into a folder of its own."""
-    return folder / _modules(folder)[0][1] if is_static(folder) else folder
+    return folder / modules_of(folder)[0][1] if is_static(folder) else folder
 
 
 def _write_json(path: Path, data: Any) -> None:

@@ -81,8 +81,9 @@ def read_pairs(path: StrPath, problems: Problems, extra: Sequence[str] = ()) -> 
     further = table.places(extra) if extra else []
     for texts, ratings, ids in _LAYOUTS:
         if table.has((*texts, *ratings)):
-            places = [table.places(columns) if table.has(columns) else [] for columns in (texts, ratings, ids)]
-            return _filled(_pairs(table, table.rows, *[*places, further]), table.lines)
+            own_ids = table.places(ids) if table.has(ids) else []
+            found = _pairs(table, table.rows, table.places(texts), table.places(ratings), own_ids, further)
+            return _filled(found, table.lines)
     if len(table.first) == 3 and math.isfinite(_number(table.first[2])):
         return _filled(_pairs(table, table.with_first(), [0, 1], [2], [], []), table.lines)
     raise table.unknown("the columns of rated pairs")

@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from medlink.errors import ConfigError
-from medlink.kb.store import KnowledgeBase
 from medlink.language.tags import language_filter
 from medlink.language.text import normalise
 from medlink.records import Name
 from medlink.settings import Settings
-from medlink.training.data.selection import Selection
 
 Ids = NDArray[np.int64]
 Sets = Mapping[str, tuple[str, ...]]
@@ -54,6 +52,9 @@ def read_sets(path: str | PathLike[str], options: SetOptions) -> Sets:
     Raises:
         ConfigError: a language is missing, no concept maps to the system, or see :func:`synonym_sets`.
     """
+    from medlink.kb.store import KnowledgeBase
+    from medlink.training.data.selection import Selection
+
     with KnowledgeBase(path) as store:
         codes: dict[str, list[str]] | None = None if options.fuse is None else defaultdict(list)
         if codes is not None:
