@@ -4,20 +4,19 @@
 
 The findings are given by their places, so that only what is said of them counts. A finding in several pieces is read by
 the first piece that a cue speaks of. No word of a note is printed: the cues that fail are those of the tables. Needs
-the notes of the data folder. The rules were made with this gold at hand, so that the figures are those of development.
+the data folder. The rules were made with this gold at hand, so that the figures are those of development.
 """
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
 import click
-from annotated import places, written_texts
-from open_data import DATA, GOLD
+from annotated import Annotated, gold_notes, written_texts
+from open_data import DATA
 
 from medlink.notes.status import StatusReader
 from medlink.records import Qualifiers
@@ -41,33 +40,17 @@ class Finding(NamedTuple):
     right: dict[str, str]
 
 
-def findings() -> Iterator[Finding]:
-    """All findings of the gold."""
+def findings(texts: Callable[[str], Iterable[Annotated]]) -> Iterator[Finding]:
+    """All findings of the texts of each language."""
     for language in LANGUAGES:
         reader = StatusReader(language)
-        for path in sorted((GOLD / language).glob("*.tsv")):
-            text = (DATA / "notes" / language / f"{path.stem}.txt").read_text("utf-8-sig")
-            with path.open(encoding="utf-8", newline="") as file:
-                rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-            quoted = [places(text, row["quote"], row["nth"]) for row in rows]
-            pieces = [piece for one in quoted for piece in one]
-            note = reader.read(text)
+        for text in texts(language):
+            note, pieces = reader.read(text.text), [piece for one in text.findings for piece in one.pieces]
             # of the whole note at once, for lists are made of mentions
             said = iter(zip(note.said_of(pieces), note.cues(pieces), strict=True))
-            for row, one in zip(rows, quoted, strict=True):
-                right = {field: row[column] for field, (column, _) in FIELDS.items()}
-                yield Finding(language, read(list(islice(said, len(one)))), right)
-
-
-def written() -> Iterator[Finding]:
-    """All findings of the texts that were written with them."""
-    for language in LANGUAGES:
-        reader = StatusReader(language)
-        for text in written_texts(language):
-            note, marked = reader.read(text.text), [(one.start, one.end) for one in text.findings]
-            for one, *said in zip(text.findings, note.said_of(marked), note.cues(marked), strict=True):
-                right = {"presence": one.presence, "temporality": one.time, "experiencer": one.person}
-                yield Finding(language, read([(said[0], said[1])]), right)
+            for one in text.findings:
+                right = {field: getattr(one, column) for field, (column, _) in FIELDS.items()}
+                yield Finding(language, read(list(islice(said, len(one.pieces)))), right)
 
 
 def read(said: list[tuple[Qualifiers | None, dict[str, str]]]) -> dict[str, tuple[str, str]]:
@@ -131,11 +114,11 @@ def main() -> None:
         raise click.ClickException(
             f"the notes of the gold are not here: {DATA / 'notes'} (MEDLINK_DATA names the data)"
         )
-    found = list(findings())
+    found = list(findings(gold_notes))
     pairs = values_of(found)
     scores(pairs)
     click.echo("The same in the texts that were written with their findings:\n")
-    scores(values_of(written()))
+    scores(values_of(findings(written_texts)))
     click.echo("What is right, and how often it is read as each value:\n")
     for field, (_, values) in FIELDS.items():
         rows = [

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
 
-import medlink
 from medlink.cli.main import app
 from medlink.index import Bundle
 from medlink.linking import Linker
+from tests.scripts import benchmark
 
 LANGUAGES = ("de", "en", "es")
 
@@ -76,14 +75,7 @@ def test_links_that_a_reader_expects(hpo: Path, text: str, language: str, concep
 @pytest.fixture(scope="module")
 def benchmarks() -> ModuleType:
     """The benchmark of development accuracy, as ``make bench`` runs it."""
-    folder = str(Path(medlink.__file__).parents[1] / "benchmarks")
-    sys.path.insert(0, folder)
-    try:
-        import accuracy  # type: ignore[import-not-found]  # not a package: scripts
-    finally:
-        sys.path.remove(folder)
-    module: ModuleType = accuracy
-    return module
+    return benchmark("accuracy")
 
 
 def test_the_join_earns_its_place(shared: Path, benchmarks: ModuleType, tmp_path: Path) -> None:

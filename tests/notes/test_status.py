@@ -225,3 +225,12 @@ def test_mentions_may_overlap_and_come_in_any_order() -> None:
     text = "No chest pain or fever."
     found = READERS["en"].read(text).qualifiers([(17, 22), (3, 13), (9, 13), (3, 13)])
     assert [one.presence for one in found] == ["absent"] * 4
+
+
+def test_a_number_of_any_length_may_stand_before_a_dot() -> None:
+    """It is no item of a list, and Python reads no number of so many digits."""
+    assert said("1. <COPD> 2. V. a. <Asthma> " + "7" * 5000 + ". Kein <Fieber>", "de") == [
+        ("present", "current", "patient"),
+        ("uncertain", "current", "patient"),
+        ("absent", "current", "patient"),
+    ]

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
 
-import medlink
+from tests.scripts import benchmark
 
 
 @pytest.fixture(scope="module")
 def status() -> ModuleType:
-    folder = str(Path(medlink.__file__).parents[1] / "benchmarks")
-    sys.path.insert(0, folder)
-    try:
-        import status as module  # type: ignore[import-not-found]  # not a package: scripts
-    finally:
-        sys.path.remove(folder)
-    found: ModuleType = module
-    return found
+    return benchmark("status")
 
 
 def test_absent_findings_are_read_as_absent(status: ModuleType, shared: Path) -> None:
@@ -42,10 +34,11 @@ def test_without_the_notes_it_says_so(status: ModuleType, tmp_path: Path, monkey
     assert "the notes of the gold are not here" in result.output
 
 
-def test_quotes_are_found_as_the_guidelines_count_them(status: ModuleType) -> None:
+def test_quotes_are_found_as_the_guidelines_count_them() -> None:
+    places = benchmark("annotated").places
     text = "DS im ADS, DS. Leber- und\nNiereninsuffizienz"
-    assert status.places(text, "DS", "2") == [(11, 13)]
-    assert status.places(text, "ADS", "1") == [(6, 9)]
-    assert status.places(text, "Leber- ... insuffizienz", "1") == [(15, 21), (32, 44)]
-    assert status.places(text, "und Niereninsuffizienz", "1") == [(22, 44)]
-    assert status.places(text, "DS", "@7") == [(7, 9)]
+    assert places(text, "DS", "2") == [(11, 13)]
+    assert places(text, "ADS", "1") == [(6, 9)]
+    assert places(text, "Leber- ... insuffizienz", "1") == [(15, 21), (32, 44)]
+    assert places(text, "und Niereninsuffizienz", "1") == [(22, 44)]
+    assert places(text, "DS", "@7") == [(7, 9)]

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-import medlink
+from tests.scripts import BENCHMARKS, benchmark
 
-GOLD = Path(medlink.__file__).parents[1] / "benchmarks/gold/written"
+GOLD = BENCHMARKS / "gold/written"
 MARK = re.compile(r"\{([-?<>@]?)([^{}|]+)\|(~?)([^{}|]+)\}")
 
 
 @pytest.fixture(scope="module")
 def annotated() -> ModuleType:
-    folder = str(GOLD.parents[1])
-    sys.path.insert(0, folder)
-    try:
-        import annotated as module  # type: ignore[import-not-found]  # not a package: scripts
-    finally:
-        sys.path.remove(folder)
-    found: ModuleType = module
-    return found
+    return benchmark("annotated")
 
 
 @pytest.mark.parametrize(("language", "texts", "findings"), [("de", 143, 3221), ("es", 91, 2110), ("en", 65, 1795)])

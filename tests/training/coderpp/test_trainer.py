@@ -8,9 +8,7 @@ import json
 import multiprocessing
 import os
 import shutil
-import signal
 import socket
-import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -34,6 +32,7 @@ from medlink.training import CoderPlusPlusTrainer
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.common import checkpoint
 from tests.training.forgotten import forget
+from tests.training.killed import killed
 from tests.training.small_bert import small_bert
 
 WORDS = ("kidney", "renal", "nephros", "Niere")
@@ -221,27 +220,15 @@ def test_a_transformer_goes_on_to_the_same_weights(transformer: Path, tmp_path: 
 
 
 KILLED = """
-import os, signal, sys
 from tests.training.coderpp.test_trainer import NAMES, RECIPE
 from medlink.training import CoderPlusPlusTrainer
-
-def kill(line):
-    if line.startswith("step 7/"):
-        os.kill(os.getpid(), signal.SIGKILL)
 
 CoderPlusPlusTrainer(NAMES, sys.argv[1], RECIPE).train(sys.argv[2], checkpoint_steps=5, progress=kill)
 """
 
 
 def test_a_process_killed_by_the_system(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(start), str(tmp_path / "out")],
-        cwd=Path(medlink.__file__).parents[1],
-        check=False,
-        capture_output=True,
-        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    killed(KILLED, start, tmp_path / "out")
     # what a kill in the middle of writing leaves behind
     (tmp_path / "out.checkpoints" / "9.writing").mkdir()
     resumed = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)

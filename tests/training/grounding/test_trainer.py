@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -26,6 +22,7 @@ from medlink.training import ConceptualGroundingTrainer
 from medlink.training.grounding.cca import fit_map
 from medlink.training.grounding.recipe import GroundingRecipe
 from medlink.training.grounding.synonyms import Sets, retrieve_synonyms
+from tests.training.killed import killed
 from tests.training.small_bert import Killed, small_bert
 
 WORDS = ("kidney", "renal", "nephros", "Niere")
@@ -166,27 +163,15 @@ def test_a_killed_run_goes_on_to_the_same_weights(
 
 
 KILLED = """
-import os, signal, sys
 from tests.training.grounding.test_trainer import RECIPE, SETS
 from medlink.training import ConceptualGroundingTrainer
-
-def kill(line):
-    if line.startswith("step 7/"):
-        os.kill(os.getpid(), signal.SIGKILL)
 
 ConceptualGroundingTrainer(SETS, sys.argv[1], RECIPE).train(sys.argv[2], checkpoint_steps=4, progress=kill)
 """
 
 
 def test_a_process_killed_by_the_system(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, str(start), str(tmp_path / "out")],
-        cwd=Path(medlink.__file__).parents[1],
-        check=False,
-        capture_output=True,
-        env={**os.environ, "OMP_NUM_THREADS": str(torch.get_num_threads())},
-    )
-    assert done.returncode == -signal.SIGKILL, done.stderr
+    killed(KILLED, start, tmp_path / "out")
     resumed = ConceptualGroundingTrainer(SETS, start, RECIPE).train(tmp_path / "out", resume=True)
     assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
 
