@@ -116,7 +116,8 @@ def info(bundle: Path) -> None:
     from medlink.index.waiting import waiting_kb
 
     opened = Bundle(bundle)
-    about = {**opened.versions, "index": opened.index.manifest, "lexicon": opened.manifest.get("lexicon", [])}
+    told = {part: opened.manifest.get(part, []) for part in ("lexicon", "doubted")}
+    about = {**opened.versions, "index": opened.index.manifest, **told}
     if waiting := waiting_kb(bundle):
         about["waiting"] = f"{waiting} is not in the bundle until 'medlink index build {bundle}'"
     click.echo(json.dumps(about, indent=2, sort_keys=True))

@@ -21,7 +21,9 @@ from medlink.files import parts
 from medlink.files.folders import alone, remove
 from medlink.files.parts import FORMAT, Opened, Raw
 from medlink.files.places import KB_FILE, MANIFEST, is_part, refuse_other
+from medlink.files.problems import counted
 from medlink.index.concept_index import ConceptIndex
+from medlink.index.doubted import doubted_names
 from medlink.index.manifest import BundleManifest, facts, own_words
 from medlink.index.waiting import add_again, lost_names, newer_kb
 from medlink.kb import KnowledgeBase
@@ -63,7 +65,7 @@ def build_bundle(
         calibration: weights that turn the evidence for a candidate into a score; kept in the manifest.
         lexicon: folders of a house with words of its own (``docs/lexicon.md``), by which names are read.
         kind, threads, progress: see :meth:`medlink.index.part.Part.build`.
-        say: called, when all is done, with a sentence on what the bundle has no longer; else it is logged.
+        say: called, when all is done, with a sentence on what the bundle leaves out; else it is logged.
 
     Raises:
         BundleError: there is no knowledge base, or it or the encoder that the bundle has is damaged.
@@ -86,9 +88,10 @@ def build_bundle(
         own = _take(folder, work, kb, old)
         model = _own_encoder(folder, old) if named is None else named
         with KnowledgeBase(folder / own["folder"] / KB_FILE) as store:
+            doubted = dict(doubted_names(store, forms))
             ConceptIndex.build(
                 work / "index",
-                indexed(store.iter_names()),
+                (name for name in indexed(store.iter_names()) if name not in doubted),
                 model,
                 semantic_types=store.iter_semantic_types(),
                 forms=forms,
@@ -103,6 +106,10 @@ def build_bundle(
                 "encoder": {"fingerprint": model.fingerprint, "dimension": model.dimension},
                 "calibration": calibration or {},
                 "lexicon": own_words(lexicon),
+                "doubted": [
+                    {"concept_id": one.concept_id, "language": one.language, "name": one.text, "says": says}
+                    for one, says in doubted.items()
+                ],
                 "parts": {
                     "kb": own,
                     "index": parts.place(folder, work / "index", "index", work),
@@ -120,6 +127,13 @@ def build_bundle(
     before: list[Raw] = [] if old is None else old.get("lexicon", [])
     if gone := {one["folder"] for one in before}.difference(Path(given).resolve().name for given in lexicon):
         say(f"the words of {', '.join(sorted(gone))} are no longer in the bundle: name each folder with --lexicon")
+    if doubted:
+        first = next(iter(doubted.items()))
+        say(
+            f"not in the index, as they say another concept than the names beside them: {counted(len(doubted), 'name')}, "
+            f"such as {first[0].text!r}, a name of {first[0].concept_id} that means {first[1]!r}. "
+            f"'medlink index info {shlex.quote(str(folder))}' lists them"
+        )
     if left_out:
         say(f"{left_out}: add the tables again, with {add_again(folder)}")
     return Bundle(folder)

@@ -40,14 +40,22 @@ class _OwnWords(Checked):
     words: list[str]
 
 
+class _Doubted(Checked):
+    concept_id: str
+    language: str
+    name: str
+    says: str
+
+
 class BundleManifest(parts.Manifest):
-    """The manifest of a bundle: its parts, and what binds them."""
+    """The manifest of a bundle: its parts, what binds them, and which names of its terminologies are not looked up."""
 
     medlink: str
     kb: _KnowledgeBase
     encoder: _Encoder
     calibration: dict[str, Any]
     lexicon: list[_OwnWords] = Field(default_factory=list)
+    doubted: list[_Doubted] = Field(default_factory=list)
 
 
 def own_words(folders: Iterable[str | Path]) -> list[dict[str, Any]]:
