@@ -2,7 +2,7 @@
 
     python benchmarks/faults.py --points full
 
-Runs tests/faults and prints its table; what a test finds wrong goes to standard error. All points take about half an
+Runs tests/faults and prints its table; what a test finds wrong goes to standard error. All points take about an
 hour on two cores, the sample that the tests take by default a minute.
 """
 
