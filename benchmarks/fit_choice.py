@@ -119,7 +119,7 @@ def _examples(bundle: Bundle, sets: Mapping[str, Sequence[Annotated]]) -> Rows:
             for text, doc, stretches in zip(batch, docs, judged, strict=True):
                 left = without_longer(stretches)
                 denied = _denied(status, text, doc, left)
-                for one, columns in zip(left, rows(left), strict=True):
+                for one, columns in zip(left, rows(left, bundle.index.manifest["concepts"]), strict=True):
                     first, stop = one.stretch.place
                     concept = retired().get(one.best.concept_id, one.best.concept_id)
                     start, end = doc[first:stop].start_char, doc[first:stop].end_char
