@@ -21,11 +21,11 @@ from typing import Any, NamedTuple
 
 import click
 import numpy as np
-from accuracy import calibration_error
 from annotated import SETS, Annotated, phenotypes, retired
 from fit_choice import cross_fitted, examples, fold_of, hpo_bundle, in_batches, is_right
 from rivals import LANGUAGES, Passed, Rival, RivalError, Span, write_names
 
+from medlink.evaluation.calibration import calibration_error
 from medlink.index import Bundle
 from medlink.notes.choice import Choice
 from medlink.notes.pipeline import LinkedNote, NotePipeline

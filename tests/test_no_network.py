@@ -83,6 +83,7 @@ COMMANDS = [
     "lexicon check own",
     "evaluate clustering terminology.tsv --sample 100",
     "evaluate leaf-to-parent house --sample 20",
+    "evaluate linking house terminology.tsv --sample 20",
     "evaluate partition clusters.tsv house",
     "evaluate retrieval terminology.tsv terminology.tsv --sample 50",
     "evaluate similarity pairs.tsv",

@@ -5,8 +5,9 @@ from medlink.evaluation.leaf_to_parent import Leaves, read_leaves
 from medlink.evaluation.names import Dictionary
 from medlink.evaluation.partition import PartitionMeasures, measure_partition
 from medlink.evaluation.ranking import RankMeasures, measure_ranks
+from medlink.evaluation.resampling import Estimate
 from medlink.evaluation.retrieval import Answer, Query, measure_answers, retrieve
-from medlink.evaluation.similarity import Estimate, correlate, pair_cosines, triplet_accuracy
+from medlink.evaluation.similarity import correlate, pair_cosines, triplet_accuracy
 from medlink.evaluation.task import Report, Task
 from medlink.evaluation.tasks import TASKS
 
