@@ -7,8 +7,8 @@ place of the concept, SCT-L2P of BioLORD 2022 (section 4.2, appendix A.3).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isnan
 from typing import Annotated
 
@@ -39,15 +39,6 @@ class Query:
     source: str = ""
     row: int = 0
     context: str = ""
-
-    def among(self, known: Container[str]) -> Query:
-        """The query with its gold as the dictionary writes ids: *MESH:D005334* may be *D005334* there.
-
-        >>> Query(("flu",), ("MESH:D7251", "X")).among({"D7251"}).gold
-        ('D7251', 'X')
-        """
-        bare = [one if one in known or (part := one.partition(":")[2]) not in known else part for one in self.gold]
-        return replace(self, gold=tuple(dict.fromkeys(bare)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from medlink.errors import InputError
-from medlink.evaluation.names import MARK, SEVERAL, Ids, plain, read_dictionary, split_ids
+from medlink.evaluation.names import MARK, SEVERAL, Ids, as_known, plain, read_dictionary, split_ids
 from medlink.evaluation.retrieval import Query, RankedTask
 from medlink.evaluation.task import Report, Run, Sampled, StrPath
 from medlink.files.problems import Problems
@@ -163,7 +164,7 @@ def known_gold(queries: Iterable[Query], known: Container[str], run: Run) -> tup
     Raises:
         InputError: none of the ids is in the dictionary.
     """
-    found = tuple(query.among(known) for query in queries)
+    found = tuple(replace(query, gold=as_known(query.gold, known)) for query in queries)
     if not any(one in known for query in found for one in query.gold):
         remedy = "give the queries the ids of the dictionary, or a dictionary of their terminology"
         message = f"none of the concepts of its queries is in {run.paths[0]}"

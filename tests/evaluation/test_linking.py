@@ -77,7 +77,7 @@ def test_it_says_what_the_linker_says(demo_path: Path, linker: Linker, gold: Pat
     assert "heart" not in (tmp_path / "items.tsv").read_text("utf-8")
 
 
-def test_each_option_changes_the_output(demo_path: Path, gold: Path, tmp_path: Path) -> None:
+def test_each_option_changes_the_output(demo_path: Path, linker: Linker, gold: Path, tmp_path: Path) -> None:
     base = run(demo_path, gold).stdout
     assert run(demo_path, gold).stdout == base
     for options in (
@@ -91,7 +91,8 @@ def test_each_option_changes_the_output(demo_path: Path, gold: Path, tmp_path: P
     assert run(demo_path, gold, "--sample", 2, "--seed", 3).stdout != run(demo_path, gold, "--sample", 2).stdout
     assert run(demo_path, gold, "--distinct").stdout.startswith("4 mentions")
     plain = tmp_path / "plain.tsv"
-    plain.write_text("id\tname\nDEMO:0016\theart failure\n", "utf-8")
+    second = linker.link(["heart failure"])[0].candidates[1].concept_id
+    plain.write_text(f"id\tname\n{second}\theart failure\n", "utf-8")
     assert run(demo_path, plain, "--language", "es").stdout.splitlines()[-1].startswith("es ")
     deep, low = (run(demo_path, plain, "-o", tmp_path / f"{k}.tsv", "--k", k).stdout for k in (50, 1))
     assert deep != low
