@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -10,9 +11,10 @@ import numpy as np
 from pydantic import Field
 
 from medlink.evaluation.calibration import calibration_error
+from medlink.evaluation.names import Dictionary
 from medlink.evaluation.ranking import measure_ranks
-from medlink.evaluation.retrieval import Query, rank_scores
-from medlink.evaluation.retrieval_data import QueryOptions, known_gold
+from medlink.evaluation.retrieval import Answer, Query, rank_scores
+from medlink.evaluation.retrieval_data import QueryOptions, RetrievalTask, known_gold
 from medlink.evaluation.task import Report, Row, Run
 from medlink.index import Bundle
 from medlink.linking import LinkOptions
@@ -28,6 +30,7 @@ class LinkingTask(LinkOptions, QueryOptions):
 
     inputs: ClassVar = ("bundle", "gold...")
     encodes: ClassVar[bool] = False
+    systems: ClassVar = ("bundles", "encoders", "peers")
 
     k: Annotated[int, Field(ge=1, le=10_000, description="Candidates for each mention; further down is not found.")] = (
         10
@@ -57,6 +60,29 @@ class LinkingTask(LinkOptions, QueryOptions):
         around = ", linked in their contexts" * with_context
         head = f"{len(queries)} mentions, {len(linker.kb)} concepts of {linker.bundle.folder.name}{around}"
         return Report(head, table, items, run.problems, scores=scores)
+
+    def by_name(self) -> RetrievalTask:
+        """The same mentions as queries, for encoders and peers: among the names of the bundle, to the same depth."""
+        return _ByName(
+            rank_by="concepts",
+            language=self.language or "",
+            dictionary_languages=",".join(self.languages) or None,
+            distinct=self.distinct,
+            sample=self.sample,
+            seed=self.seed,
+            last=self.k,
+        )
+
+
+class _ByName(RetrievalTask):
+    """Retrieval in which ranks below the ``last`` count as not found, as they do where a linker is measured."""
+
+    last: int
+
+    def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> list[Answer]:
+        """What the encoder or the peer of a run finds."""
+        found = super().answers(dictionary, queries, run)
+        return [replace(one, rank=one.rank if one.rank <= self.last else 0) for one in found]
 
 
 def _item(query: Query, links: Sequence[Link], known: Container[str]) -> dict[str, float | int | str | None]:

@@ -38,6 +38,7 @@ class NotesTask(NoteOptions, Task):
 
     inputs: ClassVar = ("bundle", "gold...")
     encodes: ClassVar[bool] = False
+    systems: ClassVar = ("bundles",)
 
     def measure(self, run: Run) -> Report:
         """Link the texts, and count what is right; tables by language."""

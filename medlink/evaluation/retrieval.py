@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -133,18 +133,15 @@ def measure_answers(answers: Sequence[Answer]) -> dict[str, RankMeasures]:
 class RankedTask(Sampled):
     """Base of the tasks in which queries are looked up among the names of a dictionary."""
 
+    systems: ClassVar = ("encoders", "peers")
+
     sample: Annotated[int | None, Field(ge=1, description="Only so many queries, drawn at random.")] = None
     depth: Annotated[int, Field(ge=1, le=10_000, description="Names looked at for each query.")] = DEPTH
     rank_by: Annotated[RankBy, Field(description="What is ranked: a concept by its best name, or each name.")] = "names"
 
     def report(self, head: str, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> Report:
         """Measures for each language, and every query as ids and numbers."""
-        if run.peer is not None:
-            answers = run.peer.answers(dictionary, queries, self.depth)
-        else:
-            answers = retrieve(
-                run.encode, dictionary, queries, depth=self.depth, rank_by=self.rank_by, progress=run.progress
-            )
+        answers = self.answers(dictionary, queries, run)
         known = Counter(answer.query.language for answer in answers if answer.known)
         known["all"] = known.total()
         head_row = ("language", "queries", "in dictionary", "Acc@1", "Acc@5", "MRR", "not found")
@@ -154,6 +151,12 @@ class RankedTask(Sampled):
             table.append(dict(zip(head_row, (tag or "-", *measures), strict=True)))
         scores = rank_scores([(answer.query.language, answer.rank) for answer in answers])
         return Report(head, table, [_row(answer) for answer in answers], run.problems, scores=scores)
+
+    def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> list[Answer]:
+        """What the encoder or the peer of a run finds."""
+        if run.peer is not None:
+            return run.peer.answers(dictionary, queries, self.depth)
+        return retrieve(run.encode, dictionary, queries, depth=self.depth, rank_by=self.rank_by, progress=run.progress)
 
 
 def rank_scores(ranks: Sequence[tuple[str, int]]) -> list[Scores]:

@@ -185,11 +185,12 @@ class Task(Settings, ABC):
 
     ``inputs`` are names of the files that it reads; one that ends in ``...`` stands for one or more. ``encodes`` says
     whether an encoder is measured, ``itemised`` whether the report has a row for each item, and ``draws`` whether it
-    has a :class:`medlink.evaluation.Sweep` that can be drawn.
+    has a :class:`medlink.evaluation.Sweep` that can be drawn. ``systems`` are the kinds of what it can measure.
     """
 
     inputs: ClassVar[tuple[str, ...]]
     encodes: ClassVar[bool] = True
+    systems: ClassVar[tuple[str, ...]] = ("encoders",)
     itemised: ClassVar[bool] = True
     draws: ClassVar[bool] = False
 
