@@ -96,6 +96,7 @@ def write_intervals(path: str | PathLike[str], measured: Sequence[Measured]) -> 
             yticks=range(len(own)), yticklabels=[one.system for one in reversed(own)], ylim=(-0.6, len(own) - 0.4)
         )
         panel.set_title(f"{title}: {measure}, {own[-1].group}", fontsize=9, loc="left")
+        panel.set_xlim(min(0, panel.get_xlim()[0]), max(1, panel.get_xlim()[1]))
         panel.tick_params(labelsize=8)
         panel.grid(axis="x", color="0.9")
     _write(path, figure)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import json
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -145,31 +145,24 @@ def _is_worse(one: Measured) -> bool:
     return one.p is not None and one.p < CHANCE
 
 
-def _number(value: float) -> float | None:
-    """A number for JSON, which has no NaN."""
-    return value if isfinite(value) else None
+def _finite(value: Any) -> Any:
+    """Plain data with ``None`` for NaN, which JSON does not have."""
+    return json.loads(json.dumps(value), parse_constant=lambda _: None)
 
 
 def _flat(one: Measured) -> dict[str, Any]:
     """A measure as a row of the CSV."""
     head = {"title": one.title, "measure": one.measure, "group": one.group, "kind": one.kind, "system": one.system}
-    values = {name: _number(value) for name, value in asdict(one.estimate).items()}
-    return {**head, **values, "best": int(one.best), "p": one.p}
+    row: dict[str, Any] = _finite({**head, **asdict(one.estimate), "best": int(one.best), "p": one.p})
+    return row
 
 
 def _plain(one: Outcome) -> dict[str, Any]:
     """What a task found, ready for JSON."""
     report = None if one.report is None else one.report.to_dict()
     named = {"title": one.entry.title, "task": one.entry.task, "kind": one.kind, "system": one.system}
-    return _without_nan({**named, "error": one.error or None, "report": report})
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _without_nan(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(one) for one in value]
-    return _number(value) if isinstance(value, float) else value
+    found: dict[str, Any] = _finite({**named, "error": one.error or None, "report": report})
+    return found
 
 
 def _shown(part: Section) -> dict[str, Any]:
@@ -179,7 +172,7 @@ def _shown(part: Section) -> dict[str, Any]:
         if not isinstance(one, Measured):
             return shown(one)
         found = one.estimate
-        return [*map(_number, (found.value, found.low, found.high)), one.best, _is_worse(one)]
+        return _finite([found.value, found.low, found.high, one.best, _is_worse(one)])
 
     grids = [
         {"title": grid.title, "header": grid.header, "rows": [list(map(cell, row)) for row in grid.rows]}
