@@ -66,22 +66,28 @@ def evaluate_all(
         raise ConfigError("the folder of the report is there", path=out, remedy="name a new one")
     suite = read_suite(path)
     outcomes = run_suite(suite, progress, say)
-    measured = compare(suite, outcomes)
-    parts = list(sections(suite, outcomes, measured))
     with whole_folder(out, "the report") as folder:
         write_json(folder / "manifest.json", manifest(suite, outcomes), "the manifest")
-        values = [_flat(one) for one in measured]
-        found = [_plain(one) for one in outcomes]
-        write_json(folder / "report.json", {"outcomes": found, "measures": values}, "the report")
-        for name, lines in (("report.csv", separated(values, ",")), ("report.md", _markdown(parts))):
-            with whole_text(folder / name, "the report") as file:
-                file.writelines(lines)
-        write_page(folder / "index.html", "evaluation", ("page.js",), _TITLE, [to_json([_shown(one) for one in parts])])
-        try:
-            write_intervals(folder / "plot.svg", measured)
-        except ConfigError as error:
-            say(f"no picture: {error}")
+        write_tables(folder, suite, outcomes, say)
     return outcomes
+
+
+def write_tables(
+    folder: Path, suite: Suite, outcomes: Sequence[Outcome], say: Callable[[str], object] = lambda _: None
+) -> None:
+    """Write tables, page and picture into a folder; ``say`` is called where there is no picture."""
+    measured = compare(suite, outcomes)
+    parts, values = list(sections(suite, outcomes, measured)), [_flat(one) for one in measured]
+    found = {"outcomes": [_plain(one) for one in outcomes], "measures": values}
+    write_json(folder / "report.json", found, "the report")
+    for name, lines in (("report.csv", separated(values, ",")), ("report.md", _markdown(parts))):
+        with whole_text(folder / name, "the report") as file:
+            file.writelines(lines)
+    write_page(folder / "index.html", "evaluation", ("page.js",), _TITLE, [to_json([_shown(one) for one in parts])])
+    try:
+        write_intervals(folder / "plot.svg", measured)
+    except ConfigError as error:
+        say(f"no picture: {error}")
 
 
 def sections(suite: Suite, outcomes: Sequence[Outcome], measured: Sequence[Measured]) -> Iterator[Section]:
