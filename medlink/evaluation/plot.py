@@ -103,7 +103,8 @@ def write_intervals(path: str | PathLike[str], measured: Sequence[Measured]) -> 
 
 
 def _write(path: str | PathLike[str], figure: Any) -> None:
-    from matplotlib import rc_context
+    with needs_extra("plot", "a picture"):
+        from matplotlib import rc_context
 
     form = Path(path).suffix.lower()[1:]
     # A date, a version and random ids would make two equal pictures differ.

@@ -65,8 +65,9 @@ def evaluate_all(
     if Path(out).exists() and (not Path(out).is_dir() or any(Path(out).iterdir())):
         raise ConfigError("the folder of the report is there", path=out, remedy="name a new one")
     suite = read_suite(path)
-    outcomes = run_suite(suite, progress, say)
+    # made first, so that a place that cannot be written is not found out at the end of hours
     with whole_folder(out, "the report") as folder:
+        outcomes = run_suite(suite, progress, say)
         write_json(folder / "manifest.json", manifest(suite, outcomes), "the manifest")
         write_tables(folder, suite, outcomes, say)
     return outcomes
@@ -208,7 +209,9 @@ def manifest(suite: Suite, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "peers": {
             name: {
                 "command": list(peer.command),
-                "files": {w: d for w in peer.command if (d := _digest(Path(suite.place(w))))},
+                "files": {
+                    word: _digest(Path(suite.place(word))) for word in peer.command if Path(suite.place(word)).is_file()
+                },
             }
             for name, peer in suite.peers.items()
         },
