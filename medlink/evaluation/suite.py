@@ -7,8 +7,10 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from medlink.errors import ConfigError, InputError, MedlinkError
@@ -19,7 +21,11 @@ from medlink.evaluation.task import Progress, Report, Task
 from medlink.evaluation.tasks import TASKS
 from medlink.settings import Settings
 
+if TYPE_CHECKING:
+    from medlink.models import Encoder
+
 KINDS = ("bundles", "encoders", "peers")
+_REMEMBERED = 500_000  # texts whose embeddings are kept, less than 1 GB at 384 dimensions
 FILES = "files"
 """Kind of what a task measures that reads nothing but files."""
 
@@ -168,6 +174,22 @@ def run_suite(
     return outcomes
 
 
+class _Remembering:
+    """An encoder that embeds a text once: several tasks look among the names of one dictionary."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder, self._known = encoder, dict[str, NDArray[np.float32]]()
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """n texts to ``(n, d)`` float32 unit vectors."""
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        new = list(dict.fromkeys(text for text in texts if text not in self._known))
+        if new:
+            self._known.update(zip(new, self._encoder.encode(new), strict=True))
+        return np.stack([self._known[text] for text in texts])
+
+
 class _Runner:
     """Runs tasks; an encoder is loaded once."""
 
@@ -200,7 +222,7 @@ class _Runner:
                 self._loaded[name] = Peer(name, peer.command, limit=peer.limit, folder=self._suite.path.parent)
             else:
                 given = self._suite.place(self._suite.encoders[name])
-                self._loaded[name] = given if is_mlte(given) else load_encoder(given)
+                self._loaded[name] = given if is_mlte(given) else _Remembering(load_encoder(given))
         return self._loaded[name]
 
 

@@ -90,6 +90,9 @@ def test_each_option_changes_the_output(demo_path: Path, linker: Linker, gold: P
         assert run(demo_path, gold, *options).stdout != base, options
     assert run(demo_path, gold, "--sample", 2, "--seed", 3).stdout != run(demo_path, gold, "--sample", 2).stdout
     assert run(demo_path, gold, "--distinct").stdout.startswith("4 mentions")
+    for options, count in (((), 5), (("--distinct",), 4)):
+        looked_up = CliRunner().invoke(evaluate, ["retrieval", str(demo_path), str(gold), *options])
+        assert looked_up.stdout.startswith(f"{count} queries")
     plain = tmp_path / "plain.tsv"
     second = linker.link(["heart failure"])[0].candidates[1].concept_id
     plain.write_text(f"id\tname\n{second}\theart failure\n", "utf-8")

@@ -8,9 +8,11 @@ import json
 import re
 import sys
 from base64 import b64encode
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -242,6 +244,29 @@ def test_an_encoder_that_breaks_is_one_failure(tmp_path: Path, monkeypatch: pyte
     (outcome,) = run_suite(suite)
     assert outcome.error == "ValueError; 'medlink evaluate similarity' alone shows where"
     assert compare(suite, [outcome]) == []
+
+
+def test_a_text_is_embedded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+
+    class Letters:
+        def encode(self, texts: Sequence[str]) -> Any:
+            asked.extend(texts)
+            angles = np.array([sum(map(ord, text)) for text in texts])
+            return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+    monkeypatch.setattr("medlink.models.load_encoder", lambda _: Letters())
+    again = '[[tasks]]\ntask = "sts"\ninputs = ["pairs.tsv"]\n'
+    outcomes = run_suite(read_suite(small(tmp_path, SMALL + again)))
+    assert [one.error for one in outcomes] == ["", ""]
+    assert sorted(asked) == sorted({*(word for line in PAIRS.splitlines()[1:] for word in line.split("\t")[:2])})
+    monkeypatch.setattr("medlink.evaluation.suite._REMEMBERED", 2)
+    forgotten = run_suite(read_suite(tmp_path / "small.toml"))
+    assert len(asked) == 3 * 6
+    for one, other in zip(outcomes, forgotten, strict=True):
+        assert one.report is not None
+        assert other.report is not None
+        assert one.report.table == other.report.table
 
 
 def test_without_matplotlib_the_rest_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
