@@ -22,7 +22,7 @@ _FORMATS = {"table": Report.text, "csv": Report.csv, "json": Report.json}
 
 @click.group(cls=Commands)
 def evaluate() -> None:
-    """Measure encoders and clusterings by published protocols."""
+    """Measure encoders, bundles and clusterings by published protocols."""
 
 
 def _command(name: str, task: type[Task]) -> click.Command:

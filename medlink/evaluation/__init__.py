@@ -1,4 +1,4 @@
-"""Published protocols: clusters of names, ranked names of a dictionary, and similarity that people rated."""
+"""Published protocols for names, pairs and clusters, linked mentions and notes, and one report of all systems."""
 
 from medlink.evaluation.clustering import Sweep, sweep
 from medlink.evaluation.leaf_to_parent import Leaves, read_leaves

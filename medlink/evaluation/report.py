@@ -8,7 +8,7 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from medlink.curation.page import to_json, write_page
 from medlink.errors import ConfigError, MedlinkError
 from medlink.evaluation.plot import write_intervals
 from medlink.evaluation.suite import Measured, Outcome, Suite, compare, read_suite, run_suite
-from medlink.evaluation.task import Cell, Progress, Row, separated, shown
+from medlink.evaluation.task import Progress, Row, separated, shown
 from medlink.files.folders import whole_folder
 from medlink.files.json import write_json
 from medlink.files.whole import whole_text
@@ -31,22 +31,9 @@ _LIBRARIES = ("faiss-cpu", "faiss-gpu", "numpy", "scipy", "sentence-transformers
 _TITLE = "Evaluation"
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
-    """A table of the report: cells are text and numbers, or measures with their intervals."""
-
-    title: str
-    header: list[str]
-    rows: list[list[Cell | Measured]]
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """What the report says of one task."""
-
-    title: str
-    lead: str
-    grids: list[Grid]
+Section = dict[str, Any]
+"""What the report says of one task: ``title``, ``lead``, and ``grids``, tables of ``title``, ``header`` and ``rows``,
+whose cells are texts and :class:`Measured`."""
 
 
 def evaluate_all(
@@ -84,7 +71,7 @@ def write_tables(
     for name, lines in (("report.csv", separated(values, ",")), ("report.md", _markdown(parts))):
         with whole_text(folder / name, "the report") as file:
             file.writelines(lines)
-    write_page(folder / "index.html", "evaluation", ("page.js",), _TITLE, [to_json([_shown(one) for one in parts])])
+    write_page(folder / "index.html", "evaluation", ("page.js",), _TITLE, [to_json(_finite(parts))])
     try:
         write_intervals(folder / "plot.svg", measured)
     except ConfigError as error:
@@ -100,52 +87,54 @@ def sections(suite: Suite, outcomes: Sequence[Outcome], measured: Sequence[Measu
         tables: dict[str, list[Row]] = {}
         for one in own:
             assert one.report is not None
-            for title, rows in {"": one.report.table, **one.report.further}.items():
-                if rows:
-                    tables.setdefault(title, []).extend({"system": one.system, **row} for row in rows)
+            for title, rows in {"All measures": one.report.table, **one.report.further}.items():
+                tables.setdefault(title, []).extend({"system": one.system, **row} for row in rows)
         for title, rows in tables.items():
             header = list(dict.fromkeys(name for row in rows for name in row))
-            grids.append(Grid(title or "All measures", header, [[row.get(name) for name in header] for row in rows]))
+            cells = [[shown(row.get(name)) for name in header] for row in rows]
+            grids += [{"title": title, "header": header, "rows": cells}] if rows else []
         heads = list(dict.fromkeys(one.report.head for one in own if one.report is not None))
-        yield Section(entry.title, "; ".join([f"medlink evaluate {entry.task}", *heads]), grids)
-    failed: list[list[Cell | Measured]] = [[one.entry.title, one.system, one.error] for one in outcomes if one.error]
+        yield {"title": entry.title, "lead": "; ".join([f"medlink evaluate {entry.task}", *heads]), "grids": grids}
+    failed = [[one.entry.title, one.system, one.error] for one in outcomes if one.error]
     if failed:
-        yield Section("Failed", "", [Grid("", ["task", "system", "why"], failed)])
+        grid = {"title": "", "header": ["task", "system", "why"], "rows": failed}
+        yield {"title": "Failed", "lead": "", "grids": [grid]}
 
 
-def _compared(values: Sequence[Measured]) -> Grid:
+def _compared(values: Sequence[Measured]) -> dict[str, Any]:
     """The measures of a task: a row for each system and group, a column for each measure."""
     measures = list(dict.fromkeys(one.measure for one in values))
-    cells = {(one.group, one.system, one.measure): one for one in values}
-    rows: list[list[Cell | Measured]] = []
-    for group, system in dict.fromkeys((one.group, one.system) for one in values):
-        own = [cells.get((group, system, measure)) for measure in measures]
-        some = next(one for one in own if one is not None)
-        rows.append([group, system, some.kind, some.estimate.items, *own])
-    return Grid(
-        f"With 95 % intervals; * worse than the best, p < {CHANCE}", ["of", "system", "kind", "items", *measures], rows
-    )
+    rows: dict[tuple[str, str], dict[str, Measured]] = {}
+    for one in values:
+        rows.setdefault((one.group, one.system), {})[one.measure] = one
+    cells = []
+    for (group, system), own in rows.items():
+        some = next(iter(own.values()))
+        head = [group, system, some.kind, str(some.estimate.items)]
+        cells.append([*head, *(own.get(measure, "-") for measure in measures)])
+    title = f"With 95 % intervals; * worse than the best, p < {CHANCE}"
+    return {"title": title, "header": ["of", "system", "kind", "items", *measures], "rows": cells}
 
 
 def _markdown(parts: Sequence[Section]) -> Iterator[str]:
     yield f"# {_TITLE}\n"
     for part in parts:
-        yield f"\n## {_cell(part.title)}\n"
-        yield f"\n{_cell(part.lead)}\n" if part.lead else ""
-        for grid in part.grids:
-            yield f"\n{grid.title}:\n\n" if grid.title else "\n"
-            yield f"| {' | '.join(map(_cell, grid.header))} |\n|{'---|' * len(grid.header)}\n"
-            yield from (f"| {' | '.join(map(_cell, row))} |\n" for row in grid.rows)
+        yield f"\n## {_cell(part['title'])}\n"
+        yield f"\n{_cell(part['lead'])}\n" if part["lead"] else ""
+        for grid in part["grids"]:
+            yield f"\n{grid['title']}:\n\n" if grid["title"] else "\n"
+            yield f"| {' | '.join(map(_cell, grid['header']))} |\n|{'---|' * len(grid['header'])}\n"
+            yield from (f"| {' | '.join(map(_cell, row))} |\n" for row in grid["rows"])
     yield "\nData, systems, versions, seed and machine: manifest.json.\n"
 
 
-def _cell(cell: Cell | Measured) -> str:
+def _cell(cell: str | Measured) -> str:
     """A cell of a Markdown table."""
     if isinstance(cell, Measured):
         found = cell.estimate
         text = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
         return f"**{text}**" if cell.best else f"{text}{' *' * _is_worse(cell)}"
-    return " ".join(shown(cell).split()).replace("|", r"\|")
+    return " ".join(cell.split()).replace("|", r"\|")
 
 
 def _is_worse(one: Measured) -> bool:
@@ -153,8 +142,12 @@ def _is_worse(one: Measured) -> bool:
 
 
 def _finite(value: Any) -> Any:
-    """Plain data with ``None`` for NaN, which JSON does not have."""
-    return json.loads(json.dumps(value), parse_constant=lambda _: None)
+    """Plain data with ``None`` for NaN, which JSON does not have; a measure is its value and interval, best, worse."""
+
+    def plain(one: Measured) -> list[Any]:
+        return [one.estimate.value, one.estimate.low, one.estimate.high, one.best, _is_worse(one)]
+
+    return json.loads(json.dumps(value, default=plain), parse_constant=lambda _: None)
 
 
 def _flat(one: Measured) -> dict[str, Any]:
@@ -170,22 +163,6 @@ def _plain(one: Outcome) -> dict[str, Any]:
     named = {"title": one.entry.title, "task": one.entry.task, "kind": one.kind, "system": one.system}
     found: dict[str, Any] = _finite({**named, "error": one.error or None, "report": report})
     return found
-
-
-def _shown(part: Section) -> dict[str, Any]:
-    """A section for the script of the page: a measure is a list of value, interval, best and worse."""
-
-    def cell(one: Cell | Measured) -> Any:
-        if not isinstance(one, Measured):
-            return shown(one)
-        found = one.estimate
-        return _finite([found.value, found.low, found.high, one.best, _is_worse(one)])
-
-    grids = [
-        {"title": grid.title, "header": grid.header, "rows": [list(map(cell, row)) for row in grid.rows]}
-        for grid in part.grids
-    ]
-    return {"title": part.title, "lead": part.lead, "grids": grids}
 
 
 def manifest(suite: Suite, outcomes: Sequence[Outcome]) -> dict[str, Any]:
