@@ -36,6 +36,7 @@ from open_data import (
     write_dictionary,
 )
 
+from medlink.evaluation.calibration import PRECISION, calibration_error, share_at_precision
 from medlink.index import build_bundle
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker, Mention
@@ -46,8 +47,6 @@ Ranked = list[list[str]]  # for each query the ids of concepts, best first
 
 _BATCH = 256
 _NEAR = 100  # nearest names among which five concepts are looked for
-_BINS = 10
-_PRECISION = 0.95
 
 DICTIONARIES = {"hpo": hpo_dictionary, "ordo": ordo_dictionary, "mesh": mesh_dictionary}
 SETS: dict[str, tuple[str, Callable[[], list[Query]]]] = {
@@ -143,32 +142,6 @@ def accuracy(queries: Sequence[Query], times: Sequence[int], ranked: Ranked, k: 
     return f"{np.average(hit, weights=times):.3f} ({np.mean(hit):.3f})"
 
 
-def calibration_error(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
-    """Expected calibration error in ten bins of one width, each with its share of the mentions.
-
-    >>> round(calibration_error(np.array([0.9, 0.9, 0.2]), np.array([True, False, False])), 3)
-    0.333
-    """
-    bins = np.minimum((scores * _BINS).astype(int), _BINS - 1)
-    return sum(abs((scores - right)[bins == b].sum()) for b in range(_BINS)) / len(scores)
-
-
-def share_at_precision(scores: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
-    """The largest share of mentions that a threshold links with a precision of .95.
-
-    >>> share_at_precision(np.array([0.9, 0.8, 0.8, 0.1]), np.array([True, True, True, False]))
-    0.75
-    >>> share_at_precision(np.array([0.9, 0.8, 0.8, 0.1]), np.array([True, False, True, False]))
-    0.25
-    """
-    order = np.argsort(-scores, kind="stable")
-    linked = np.arange(1, len(scores) + 1)
-    good = np.cumsum(right[order]) / linked >= _PRECISION
-    # a threshold takes all mentions of one score
-    good &= np.append(np.diff(scores[order]) != 0, True)
-    return float(linked[good].max(initial=0) / len(scores))
-
-
 def score_cells(queries: Sequence[Query], links: Sequence[Link]) -> list[str]:
     """Calibration error, share linked and precision at the threshold, share linked at precision .95."""
     best = [
@@ -194,7 +167,7 @@ def main(work: Path | None, encoder: str, only: tuple[str, ...], scores: bool, d
         raise click.UsageError("--work names the folder for the bundles; only --dense-only needs none")
     columns = ["exact", "TF-IDF", "dense", "dense @5", "joined", "joined @5"]
     if scores:
-        columns = ["calibration error", "linked", "precision of linked", f"linked at precision {_PRECISION}"]
+        columns = ["calibration error", "linked", "precision of linked", f"linked at precision {PRECISION}"]
     elif dense_only:
         columns = ["dense", "dense @5"]
     click.echo(f"| {' | '.join(['set', 'language', 'names', 'mentions', *columns])} |")

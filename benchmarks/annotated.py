@@ -13,69 +13,28 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from open_data import BENCHMARKS, DATA, GOLD, TERMINOLOGIES
+
+from medlink.evaluation.findings import Finding, GoldText
+from medlink.records import Qualifiers
 
 _HPO = TERMINOLOGIES / "hpo/hp.v2024-08-13.json.gz"
 _ROOT = "HP:0000118"
 _PIECES = re.compile(r"\s\.\.\.\s")
 _MARKED = re.compile(r"\{([-?<>@]?)([^{}|]+)\|([^{}|]+)\}")
 _HEAD = re.compile(r"^=== (.+)\n", re.MULTILINE)
-PRESENT = "present"
 _SIGNS = {
-    "": (PRESENT, "current", "patient"),
-    "-": ("absent", "current", "patient"),
-    "?": ("uncertain", "current", "patient"),
-    "<": (PRESENT, "historical", "patient"),
-    ">": (PRESENT, "hypothetical", "patient"),
-    "@": (PRESENT, "current", "family"),
+    "": Qualifiers(),
+    "-": Qualifiers("absent"),
+    "?": Qualifiers("uncertain"),
+    "<": Qualifiers(temporality="historical"),
+    ">": Qualifiers(temporality="hypothetical"),
+    "@": Qualifiers(experiencer="family"),
 }
-"""What the sign before the words of a finding says in ``gold/written``: presence, time and person."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """An annotated finding: its pieces by characters, the concepts that are right (none: HPO has none), its status."""
-
-    pieces: tuple[tuple[int, int], ...]
-    concepts: frozenset[str]
-    presence: str = PRESENT
-    time: str = "current"
-    person: str = "patient"
-
-    @property
-    def start(self) -> int:
-        return min(start for start, _ in self.pieces)
-
-    @property
-    def end(self) -> int:
-        return max(end for _, end in self.pieces)
-
-    @property
-    def affirmed(self) -> bool:
-        """Whether the patient has it, or had it."""
-        return (self.presence, self.person) == (PRESENT, "patient") and self.time != "hypothetical"
-
-
-@dataclass(frozen=True, slots=True)
-class Annotated:
-    """A text with its findings.
-
-    ``concepts`` are all right ones of the document, ``affirmed`` those that it affirms. ``complete`` says that every
-    finding was annotated, ``persons`` that those of other people are told apart.
-    """
-
-    name: str
-    language: str
-    text: str
-    findings: tuple[Finding, ...]
-    concepts: frozenset[str]
-    affirmed: frozenset[str]
-    complete: bool = True
-    persons: bool = True
+"""What the sign before the words of a finding says in ``gold/written``."""
 
 
 @cache
@@ -128,11 +87,6 @@ def _current(*ids: str) -> frozenset[str]:
     return frozenset(retired().get(one, one) for one in ids)
 
 
-def _joined(findings: list[Finding], *, affirmed: bool) -> frozenset[str]:
-    kept = (one for one in findings if one.affirmed or not affirmed)
-    return frozenset(concept for one in kept for concept in one.concepts)
-
-
 def occurrences(text: str, piece: str) -> list[tuple[int, int, int]]:
     """Start and end of each occurrence of some words, and how many of its two ends are ends of words."""
     found, pattern = [], r"\s+".join(map(re.escape, piece.split()))
@@ -168,7 +122,7 @@ def _regions() -> dict[str, int]:
         return {row["note"]: int(row["end"]) for row in csv.DictReader(file, delimiter="\t")}
 
 
-def gold_notes(language: str) -> Iterator[Annotated]:
+def gold_notes(language: str) -> Iterator[GoldText]:
     """The notes of ``gold``, each as far as it was annotated."""
     for path in sorted((GOLD / language).glob("*.tsv")):
         note = DATA / "notes" / language / f"{path.stem}.txt"
@@ -180,10 +134,9 @@ def gold_notes(language: str) -> Iterator[Annotated]:
             for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
                 concept = row["hpo"].removeprefix("~")
                 right = frozenset() if concept == "-" else _current(concept)
-                status = row["presence"], row["time"], row["person"]
-                findings.append(Finding(tuple(places(text, row["quote"], row["nth"])), right, *status))
-        found = tuple(findings), _joined(findings, affirmed=False), _joined(findings, affirmed=True)
-        yield Annotated(path.stem, language, text, *found)
+                said = Qualifiers(row["presence"], row["time"], row["person"])
+                findings.append(Finding(tuple(places(text, row["quote"], row["nth"])), right, said))
+        yield GoldText.of(path.stem, language, text, findings)
 
 
 @cache
@@ -198,7 +151,7 @@ def _named() -> dict[str, str]:
     return found | {label.lower(): concept for concept, label in labels().items() if concept in phenotypes()}
 
 
-def written_texts(language: str) -> Iterator[Annotated]:
+def written_texts(language: str) -> Iterator[GoldText]:
     """The texts of ``gold/written``, whose findings stand in braces: sign, words, English name of the concept.
 
     Raises:
@@ -211,13 +164,12 @@ def written_texts(language: str) -> Iterator[Annotated]:
             text += marked[done : found.start()]
             done, name = found.end(), " ".join(found[3].lower().removeprefix("~").split())
             right = frozenset[str]() if name == "-" else frozenset((_named()[name],))
-            findings.append(Finding(((len(text), len(text) + len(found[2])),), right, *_SIGNS[found[1]]))
+            findings.append(Finding(((len(text), len(text) + len(found[2])),), right, _SIGNS[found[1]]))
             text += found[2]
-        every = tuple(findings), _joined(findings, affirmed=False), _joined(findings, affirmed=True)
-        yield Annotated(f"{language}-{number}", language, text + marked[done:], *every)
+        yield GoldText.of(f"{language}-{number}", language, text + marked[done:], findings)
 
 
-def hpo_texts(kind: str) -> Iterator[Annotated]:
+def hpo_texts(kind: str) -> Iterator[GoldText]:
     """English texts by HPO: vignettes (``id_68``) and case reports (``csc``).
 
     Not every id has its place in the text, and not every finding of a case report is there. Findings of the family are
@@ -225,20 +177,19 @@ def hpo_texts(kind: str) -> Iterator[Annotated]:
     """
     for path in sorted((BENCHMARKS / "hpo_text" / kind).glob("*.json"), key=lambda path: path.name):
         raw = json.loads(path.read_text("utf-8"))
-        findings, concepts, affirmed = [], set[str](), set[str]()
+        findings = []
         for one in raw["annotations"]:
-            right = _current(one["hpo_id"])
-            concepts |= right
-            presence = PRESENT if one["assertion_status"] == "affirmed" else "absent"
-            if presence == PRESENT:
-                affirmed |= right
-            for span in one["evidence_spans"]:
-                findings.append(Finding(((span["start_char"], span["end_char"]),), right, presence))
-        every = tuple(findings), frozenset(concepts), frozenset(affirmed)
-        yield Annotated(raw["doc_id"], "en", raw["full_text"], *every, persons=False)
+            right, said = (
+                _current(one["hpo_id"]),
+                Qualifiers("present" if one["assertion_status"] == "affirmed" else "absent"),
+            )
+            spans = [((span["start_char"], span["end_char"]),) for span in one["evidence_spans"]]
+            findings += [Finding(pieces, right, said) for pieces in spans or [()]]
+        told = frozenset(("presence",))
+        yield GoldText.of(raw["doc_id"], "en", raw["full_text"], findings, placed=False, told=told)
 
 
-def distemist_texts() -> Iterator[Annotated]:
+def distemist_texts() -> Iterator[GoldText]:
     """Spanish cases with their diseases; signs and symptoms are not annotated."""
     rows = defaultdict(list)
     folder = BENCHMARKS / "distemist"
@@ -257,8 +208,7 @@ def distemist_texts() -> Iterator[Annotated]:
             findings.append(Finding(((int(row["off0"]), int(row["off1"])),), right))
         with open(path, encoding="utf-8", newline="") as file:
             text = file.read()
-        every = tuple(findings), _joined(findings, affirmed=False), _joined(findings, affirmed=True)
-        yield Annotated(name, "es", text, *every, complete=False)
+        yield GoldText.of(name, "es", text, findings, complete=False)
 
 
 SETS = {

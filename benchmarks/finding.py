@@ -13,25 +13,28 @@ says what of theirs is affirmed, and its time is not theirs. Needs the data fold
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
-from accuracy import calibration_error
-from annotated import SETS, Annotated, phenotypes, retired
-from fit_choice import cross_fitted, examples, fold_of, hpo_bundle, in_batches, is_right
+from annotated import SETS, phenotypes, retired
+from fit_choice import cross_fitted, examples, fold_of, hpo_bundle, in_batches
 from rivals import LANGUAGES, Passed, Rival, RivalError, Span, write_names
 
+from medlink.evaluation.calibration import calibration_error
+from medlink.evaluation.findings import GoldText, Linked, count, is_affirmed, judged, rates
+from medlink.evaluation.notes import SHARES
+from medlink.evaluation.notes import links as found_in
 from medlink.index import Bundle
 from medlink.notes.choice import Choice
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
 from medlink.notes.status import StatusReader
-from medlink.records import LINKED, Qualifiers
 
 THRESHOLDS = (0.5, 0.35)
 """That of medlink when none is given, and a lower one."""
@@ -39,69 +42,19 @@ VERBATIM = "names as written"
 COMPARED = VERBATIM, f"medlink, {THRESHOLDS[0]}"
 
 
-class Linked(NamedTuple):
-    """A mention with its best concept, whether the text affirms it, and whether it is linked."""
-
-    start: int
-    end: int
-    concept: str
-    affirmed: bool
-    linked: bool
-    score: float
-
-
-@dataclass
-class Counts:
-    """Right, wrong and missed."""
-
-    right: int = 0
-    wrong: int = 0
-    missed: int = 0
-
-    def add(self, found: Iterable[str], wanted: Iterable[str]) -> None:
-        found, wanted = set(found), set(wanted)
-        self.right += len(found & wanted)
-        self.wrong += len(found - wanted)
-        self.missed += len(wanted - found)
-
-    def cells(self) -> list[str]:
-        """Precision, recall and F1."""
-        precision = self.right / max(self.right + self.wrong, 1)
-        recall = self.right / max(self.right + self.missed, 1)
-        return [f"{one:.3f}" for one in (precision, recall, 2 * precision * recall / max(precision + recall, 1e-9))]
-
-
 @dataclass
 class Result:
     """What one system found in one set of texts."""
 
-    documents: Counts = field(default_factory=Counts)
-    regardless: Counts = field(default_factory=Counts)
-    mentions: int = 0
-    touched: int = 0
-    exact: int = 0
-    coded: int = 0
-    right: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     scores: list[tuple[float, bool]] = field(default_factory=list)
 
-    def add(self, text: Annotated, found: Sequence[Linked]) -> None:
+    def add(self, text: GoldText, found: Sequence[Linked]) -> None:
         """Take in one text."""
         found = [one for one in found if one.concept in phenotypes()]
-        for one in found:
-            right = is_right(text, one.start, one.end, one.concept, denied=not one.affirmed)
-            if right is not None:
-                self.scores.append((one.score, right))
-        found = [one for one in found if one.linked]
-        self.documents.add((one.concept for one in found if one.affirmed), text.affirmed)
-        self.regardless.add((one.concept for one in found), text.affirmed)
-        for finding in text.findings:
-            there = [one for one in found if one.start < finding.end and finding.start < one.end]
-            self.mentions += 1
-            self.touched += bool(there)
-            self.exact += any((one.start, one.end) == (finding.start, finding.end) for one in there)
-            self.coded += bool(finding.concepts)
-            self.right += any(one.concept in finding.concepts for one in there)
+        self.scores += judged(text, found)
+        self.counts += count(text, found)
 
     def cells(self, *, probabilities: bool = True) -> list[str]:
         """Document level; shares of the mentions; calibration, where scores are probabilities; seconds."""
@@ -109,36 +62,24 @@ class Result:
         if probabilities:
             scores, right = (np.array(column) for column in zip(*self.scores, strict=True))
             calibration = f"{calibration_error(scores.astype(float), right.astype(bool)):.3f}"
-        shares = self.touched / self.mentions, self.exact / self.mentions, self.right / max(self.coded, 1)
-        counts = *self.documents.cells(), self.regardless.cells()[-1]
-        return [*counts, *(f"{share:.3f}" for share in shares), calibration, f"{self.seconds:.1f}"]
+        counts = self.counts
+        shares = (counts[name] / max(counts[of], 1) for name, of in SHARES.items())
+        rated = *rates(counts, "documents"), rates(counts, "regardless")[-1], *shares
+        return [*(f"{one:.3f}" for one in rated), calibration, f"{self.seconds:.1f}"]
 
 
-def is_affirmed(text: Annotated, said: Qualifiers) -> bool:
-    """Whether a mention counts as affirmed; where a text does not tell persons apart, those of all do."""
-    return said.is_present if text.persons else said.presence == "present"
+def links(text: GoldText, note: LinkedNote) -> list[Linked]:
+    """The mentions of a note with their best concepts, retired ones mapped."""
+    return [one._replace(concept=retired().get(one.concept, one.concept)) for one in found_in(text, note)]
 
 
-def links(text: Annotated, note: LinkedNote) -> list[Linked]:
-    """The mentions of a note with their best concepts."""
-    found = []
-    for one in note.mentions:
-        said = one.qualifiers
-        if said is not None and one.link.candidates:
-            best = one.link.candidates[0]
-            concept = retired().get(best.concept_id, best.concept_id)
-            known = concept, is_affirmed(text, said), one.link.status == LINKED, best.score
-            found.append(Linked(one.start, one.end, *known))
-    return found
-
-
-def linked(pipeline: NotePipeline, texts: Sequence[Annotated]) -> list[list[Linked]]:
+def linked(pipeline: NotePipeline, texts: Sequence[GoldText]) -> list[list[Linked]]:
     """What a pipeline links in texts."""
     notes = pipeline.link([Note(text.name, text.text) for text in texts])
     return [links(text, note) for text, note in zip(texts, notes, strict=True)]
 
 
-def medlink(bundle: Bundle, texts: Sequence[Annotated], choices: Sequence[Choice | None], **options: Any) -> Result:
+def medlink(bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[Choice | None], **options: Any) -> Result:
     """What medlink finds, each text by the choice of its fold."""
     result = Result()
     for batch in in_batches(texts):
@@ -153,11 +94,11 @@ def medlink(bundle: Bundle, texts: Sequence[Annotated], choices: Sequence[Choice
     return result
 
 
-def with_status(text: Annotated, spans: Sequence[Span], reader: StatusReader) -> list[Linked]:
+def with_status(text: GoldText, spans: Sequence[Span], reader: StatusReader) -> list[Linked]:
     """What a rival found, with the status that medlink reads of it; what lies in a heading is not affirmed."""
     said = reader.read(text.text).said_of([(start, end) for start, end, _, _ in spans])
     return [
-        Linked(start, end, retired().get(concept, concept), q is not None and is_affirmed(text, q), True, score)
+        Linked(start, end, retired().get(concept, concept), q is not None and is_affirmed(q, text.told), True, score)
         for (start, end, concept, score), q in zip(spans, said, strict=True)
     ]
 
@@ -175,7 +116,7 @@ class Race:
         self._passed: dict[str, dict[str, tuple[Passed, str]]] = {}
         self._failed: dict[tuple[str, str], list[str]] = {}
 
-    def run(self, title: str, texts: Sequence[Annotated]) -> dict[str, Result]:
+    def run(self, title: str, texts: Sequence[GoldText]) -> dict[str, Result]:
         """What each rival that reads their language finds in the texts of a set."""
         results, language = {}, texts[0].language
         for name, rival in self._rivals.items():

@@ -19,13 +19,14 @@ from pathlib import Path
 
 import click
 import numpy as np
-from annotated import PRESENT, SETS, Annotated, phenotypes, retired
+from annotated import SETS, phenotypes, retired
 from numpy.typing import NDArray
 from open_data import hpo_dictionary, write_dictionary
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from spacy.tokens import Doc
 
+from medlink.evaluation.findings import GoldText, is_right
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.notes.abbreviations import detector
@@ -70,7 +71,7 @@ class Rows:
         return Rows(self.columns[which], self.right[which], self.weight[which], self.fold[which])
 
 
-def fold_of(text: Annotated) -> int:
+def fold_of(text: GoldText) -> int:
     """The part of a text in cross-validation."""
     return zlib.crc32(text.name.encode()) % FOLDS
 
@@ -87,14 +88,14 @@ def hpo_bundle(work: Path, part: int = 1) -> Bundle:
     return build_bundle(folder, kb=base)
 
 
-def in_batches(texts: Sequence[Annotated]) -> Iterator[list[Annotated]]:
+def in_batches(texts: Sequence[GoldText]) -> Iterator[list[GoldText]]:
     """Texts of one language, a batch at a time."""
     for language in sorted({text.language for text in texts}):
         own = [text for text in texts if text.language == language]
         yield from (own[start : start + _BATCH] for start in range(0, len(own), _BATCH))
 
 
-def examples(work: Path, sets: Mapping[str, Sequence[Annotated]]) -> Rows:
+def examples(work: Path, sets: Mapping[str, Sequence[GoldText]]) -> Rows:
     """The stretches of annotated texts of which it is known whether they are right, by all of HPO and by parts of it.
 
     In a small terminology nothing else is alike, and the best concept of most stretches is wrong.
@@ -104,7 +105,7 @@ def examples(work: Path, sets: Mapping[str, Sequence[Annotated]]) -> Rows:
     return Rows(*map(np.concatenate, zip(*columns, strict=True)))
 
 
-def _examples(bundle: Bundle, sets: Mapping[str, Sequence[Annotated]]) -> Rows:
+def _examples(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Rows:
     found: list[tuple[tuple[float, ...], bool, float, int]] = []
     finders: dict[str, MentionFinder] = {}
     for title, texts in sets.items():
@@ -130,27 +131,12 @@ def _examples(bundle: Bundle, sets: Mapping[str, Sequence[Annotated]]) -> Rows:
     return Rows(np.array(columns, dtype=np.float64), np.array(right), np.array(weight), np.array(fold))
 
 
-def _denied(status: StatusReader, text: Annotated, doc: Doc, stretches: Sequence[Judged]) -> set[tuple[int, int]]:
+def _denied(status: StatusReader, text: GoldText, doc: Doc, stretches: Sequence[Judged]) -> set[tuple[int, int]]:
     """Which stretches a text denies or doubts, by their characters."""
     spans = [doc[slice(*one.stretch.place)] for one in stretches]
     places = sorted({(span.start_char, span.end_char) for span in spans})
     said = zip(places, status.read(text.text).said_of(places), strict=True)
-    return {place for place, found in said if found is not None and found.presence != PRESENT}
-
-
-def is_right(text: Annotated, start: int, end: int, concept: str, *, denied: bool) -> bool | None:
-    """Whether a concept is right for a stretch of a text; ``None`` where that is not known.
-
-    Where findings of the family are not told apart, what the text denies or doubts was not annotated either.
-    """
-    if not text.persons:
-        return True if concept in text.concepts else None if denied else False
-    there = [one for one in text.findings if one.start < end and start < one.end]
-    if not text.complete:
-        there = [one for one in there if one.concepts]
-        if not there:
-            return None
-    return any(concept in one.concepts for one in there)
+    return {place for place, found in said if found is not None and found.presence != "present"}
 
 
 def fit(table: Rows) -> Choice:

@@ -15,16 +15,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from annotated import SETS, Annotated
+from annotated import SETS
 from finding import Result, linked
 from fit_choice import FOLDS, fold_of, hpo_bundle, in_batches
 
+from medlink.evaluation.findings import GoldText
 from medlink.index import Bundle
 from medlink.notes.learning import learn
 from medlink.notes.pipeline import NotePipeline
 
 
-def write_brat(folder: Path, texts: Sequence[Annotated]) -> None:
+def write_brat(folder: Path, texts: Sequence[GoldText]) -> None:
     """Texts and findings as brat standoff, each distinct place once; a finding counts for the first of its concepts."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -39,7 +40,7 @@ def write_brat(folder: Path, texts: Sequence[Annotated]) -> None:
         (folder / f"{text.name}.ann").write_text("".join(lines), "utf-8")
 
 
-def measured(bundle: Bundle, texts: Sequence[Annotated], work: Path, *, teach: bool) -> Result:
+def measured(bundle: Bundle, texts: Sequence[GoldText], work: Path, *, teach: bool) -> Result:
     """What medlink finds in texts, with what the others teach or without."""
     result = Result()
     for fold in range(FOLDS):
@@ -69,7 +70,7 @@ def main(work: Path, only: tuple[str, ...]) -> None:
             texts = list(read())
             for teach in (False, True):
                 result = measured(bundle, texts, work, teach=teach)
-                cells = [*result.documents.cells(), *result.cells()[4:-1]]
+                cells = [*result.cells()[:3], *result.cells()[4:-1]]
                 click.echo(f"| {title} | {'the other texts' if teach else 'nothing'} | {' | '.join(cells)} |")
 
 

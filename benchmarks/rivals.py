@@ -18,8 +18,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from annotated import Annotated, labels, phenotypes
+from annotated import labels, phenotypes
 from open_data import hpo_dictionary
+
+from medlink.evaluation.findings import GoldText
 
 PROGRAMS = Path(__file__).resolve().parent / "peers"
 LANGUAGES = {"quickumls": ("de", "es", "en"), "tfidf": ("de", "es", "en"), "fasthpocr": ("en",)}
@@ -91,7 +93,7 @@ class Rival:
             index.mkdir(parents=True)
         return self._answers(cost, ["build", self._names, index], "", [])
 
-    def find(self, texts: Sequence[Annotated]) -> tuple[Passed, str]:
+    def find(self, texts: Sequence[GoldText]) -> tuple[Passed, str]:
         """What it finds in texts of one language, and the day of that run if it was kept.
 
         Raises:

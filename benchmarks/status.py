@@ -11,24 +11,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
 from typing import Any, NamedTuple
 
 import click
-from annotated import Annotated, gold_notes, written_texts
+from annotated import gold_notes, written_texts
 from open_data import DATA
 
+from medlink.evaluation.findings import GoldText
+from medlink.evaluation.status import FIELDS, HEADING, Said, read_findings, value_rates
 from medlink.notes.status import StatusReader
-from medlink.records import Qualifiers
 
 LANGUAGES = {"de": "German", "es": "Spanish", "en": "English"}
-FIELDS = {
-    "presence": ("presence", ("present", "absent", "uncertain")),
-    "temporality": ("time", ("current", "historical", "hypothetical")),
-    "experiencer": ("person", ("patient", "family", "other")),
-}
-HEADING = "heading"
-"""What is read as a part of a heading has no status."""
 _WIDTH = 60  # characters of a cue in the table
 
 
@@ -36,30 +29,17 @@ class Finding(NamedTuple):
     """A finding of the gold: value and cue of each field as they are read, and the value that is right."""
 
     language: str
-    read: dict[str, tuple[str, str]]
+    read: Said
     right: dict[str, str]
 
 
-def findings(texts: Callable[[str], Iterable[Annotated]]) -> Iterator[Finding]:
+def findings(texts: Callable[[str], Iterable[GoldText]]) -> Iterator[Finding]:
     """All findings of the texts of each language."""
     for language in LANGUAGES:
         reader = StatusReader(language)
         for text in texts(language):
-            note, pieces = reader.read(text.text), [piece for one in text.findings for piece in one.pieces]
-            # of the whole note at once, for lists are made of mentions
-            said = iter(zip(note.said_of(pieces), note.cues(pieces), strict=True))
-            for one in text.findings:
-                right = {field: getattr(one, column) for field, (column, _) in FIELDS.items()}
-                yield Finding(language, read(list(islice(said, len(one.pieces)))), right)
-
-
-def read(said: list[tuple[Qualifiers | None, dict[str, str]]]) -> dict[str, tuple[str, str]]:
-    """Value and cue of each field of a finding by what is said of its pieces."""
-    found = {}
-    for field in FIELDS:
-        ways = [(getattr(one, field) if one else HEADING, cues.get(field, "")) for one, cues in said]
-        found[field] = next((way for way in ways if way[1]), ways[0])
-    return found
+            for one, read in zip(text.findings, read_findings(reader, text), strict=True):
+                yield Finding(language, read, {field: getattr(one.said, field) for field in FIELDS})
 
 
 def table(head: list[str], rows: list[list[Any]], text: int = 1) -> None:
@@ -73,11 +53,8 @@ def table(head: list[str], rows: list[list[Any]], text: int = 1) -> None:
 
 def score(pairs: Counter[tuple[str, str]], value: str) -> str:
     """Precision, recall and F1 of a value by pairs of what is right and what was read, and how often it is right."""
-    right, should = pairs[value, value], sum(n for (one, _), n in pairs.items() if one == value)
-    said = sum(n for (_, one), n in pairs.items() if one == value)
-    if not should:
-        return f"(0, {said} read)"
-    return f"{right / max(said, 1):.3f} / {right / should:.3f} / {2 * right / (said + should):.3f} ({should})"
+    precision, recall, f1, should, said = value_rates(pairs, value)
+    return f"{precision:.3f} / {recall:.3f} / {f1:.3f} ({should})" if should else f"(0, {said} read)"
 
 
 Pairs = dict[tuple[str, str], Counter[tuple[str, str]]]
@@ -95,7 +72,7 @@ def values_of(found: Iterable[Finding]) -> Pairs:
 
 def scores(pairs: Pairs) -> None:
     """Print precision, recall and F1 of each value but the usual one."""
-    marked = [(field, value) for field, (_, values) in FIELDS.items() for value in values[1:]]
+    marked = [(field, value) for field, values in FIELDS.items() for value in values[1:]]
     table(
         ["P / R / F1 (findings)", *LANGUAGES.values()],
         [[f"`{value}`", *(score(pairs[la, field], value) for la in LANGUAGES)] for field, value in marked],
@@ -120,7 +97,7 @@ def main() -> None:
     click.echo("The same in the texts that were written with their findings:\n")
     scores(values_of(findings(written_texts)))
     click.echo("What is right, and how often it is read as each value:\n")
-    for field, (_, values) in FIELDS.items():
+    for field, values in FIELDS.items():
         rows = [
             [name, f"`{value}`", *(pairs[la, field][value, one] for one in (*values, HEADING))]
             for la, name in LANGUAGES.items()

@@ -23,8 +23,10 @@ from hypothesis import strategies as st
 from medlink.clustering.terms import read_terms
 from medlink.curation.decisions import COLUMNS, read_decisions
 from medlink.errors import MedlinkError
+from medlink.evaluation.findings import read_texts
 from medlink.evaluation.names import read_clusters, read_dictionary
 from medlink.evaluation.retrieval_data import read_queries
+from medlink.evaluation.suite import read_suite
 from medlink.files.problems import Problems
 from medlink.files.tables import open_table
 from medlink.kb import Input, build_kb
@@ -375,6 +377,37 @@ def test_links_of_wrong_types(data: Any) -> None:
     check_gold("n.jsonl", LINKS + json.dumps(data).encode() + b"\n", 1, re.compile("(?!)"))
 
 
+FINDINGS = [
+    {"id": n, "text": f"Fieber, Öl {n}", "findings": [{"pieces": [[0, 6], [8, 10]], "concepts": ["X:1"]}]}
+    for n in range(9)
+]
+
+
+def check_findings(data: bytes) -> None:
+    problems = Problems(0.999)
+    with in_time() as folder:
+        (folder / "g.jsonl").write_bytes(data)
+        try:
+            texts = read_texts([folder / "g.jsonl"], problems)
+        except MedlinkError:
+            return
+    lines = [text_of(line, first=not at) for at, line in enumerate(lines_of(data))]
+    assert len(texts) + problems.bad.total() == sum(line is None or line.strip() != "" for line in lines)
+    assert all(text.text[start:end] for text in texts for one in text.findings for start, end in one.pieces)
+
+
+@tried(IN_ALL)
+@given(damaged("".join(f"{json.dumps(line)}\n" for line in FINDINGS).encode()))
+def test_findings(data: bytes) -> None:
+    check_findings(data)
+
+
+@tried(IN_ALL)
+@given(wrong_json(FINDINGS))
+def test_findings_of_wrong_types(data: Any) -> None:
+    check_findings("".join(f"{json.dumps(line)}\n" for line in (data if isinstance(data, list) else [data])).encode())
+
+
 def check_learned(data: bytes) -> None:
     with in_time() as folder:
         (folder / "h.jsonl").write_bytes(data)
@@ -456,6 +489,10 @@ OTHERS: dict[str, tuple[Callable[[Path], object], bytes]] = {
     "queries": (lambda path: read_queries([path], Problems(0.5)), b"concept_id,mention\nX:1,hot\nX:2,cold\n"),
     "queries of BioSyn": (lambda path: read_queries([path], Problems(0.5)), b"1||0|3||Disease||hot||X:1|X:2\n" * 3),
     "dictionary": (lambda path: read_dictionary(path, Problems(0.5)), b"X:1||hot\nX:2|X:3||cold\n"),
+    "evaluation file": (
+        read_suite,
+        b'[peers.p]\ncommand = ["x"]\n[[tasks]]\ntask = "retrieval"\ninputs = ["a", "b"]\n',
+    ),
     "clusters": (read_clusters, b"term\tcluster\tlanguage\nhot\t1\ten\ncold\t2\ten\n"),
     "alignments": (lambda path: list(read_alignments(path, ["de"])), b"source\ttarget\tlanguage\nhot\tHitze\tde\n"),
     "decisions": (

@@ -65,6 +65,12 @@ for name in ("nosuch", "someone/model"):
         assert "no such encoder folder" in str(error)
 """
 PAIRS = "id_1\ttext_1\tid_2\ttext_2\tscore\nA\tfever\tB\tpyrexia\t3\nC\tasthma\tD\tcough\t1\nA\tfever\tD\tcough\t0\n"
+GOLD = {
+    "id": 1,
+    "text": "No fever.",
+    "findings": [{"pieces": [[3, 8]], "concepts": ["DEMO:0001"], "presence": "absent"}],
+}
+SUITE = '[encoders]\nbuiltin = "builtin"\n[[tasks]]\ntask = "similarity"\ninputs = ["pairs.tsv"]\n'
 COMMANDS = [
     "demo -o demo",
     "kb build house --table terminology.tsv",
@@ -81,8 +87,11 @@ COMMANDS = [
     "lexicon show Fieber",
     "lexicon info",
     "lexicon check own",
+    "evaluate all evaluation.toml -o report",
     "evaluate clustering terminology.tsv --sample 100",
     "evaluate leaf-to-parent house --sample 20",
+    "evaluate linking house terminology.tsv --sample 20",
+    "evaluate notes house gold.jsonl",
     "evaluate partition clusters.tsv house",
     "evaluate retrieval terminology.tsv terminology.tsv --sample 50",
     "evaluate similarity pairs.tsv",
@@ -145,6 +154,8 @@ def test_no_command_and_no_call_asks_a_network(guarded: dict[str, str], tmp_path
     (tmp_path / "terminology.tsv").write_bytes((demo_folder() / "terminology.tsv").read_bytes())
     (tmp_path / "more.tsv").write_text("concept_id\tname\tlanguage\nX:1\tHausbegriff\tde\n", encoding="utf-8")
     (tmp_path / "pairs.tsv").write_text(PAIRS, encoding="utf-8")
+    (tmp_path / "evaluation.toml").write_text(SUITE, encoding="utf-8")
+    (tmp_path / "gold.jsonl").write_text(json.dumps(GOLD) + "\n", encoding="utf-8")
     (tmp_path / "terms.txt").write_text("fever\nFieber\nleft arm\n", encoding="utf-8")
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "families.tsv").write_text("family\tde\nward round\tKurvenvisite {f}\n", encoding="utf-8")

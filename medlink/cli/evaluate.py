@@ -12,14 +12,17 @@ from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, settings_op
 from medlink.cli.output import Bars
 from medlink.evaluation.task import Report, Task, separated
 from medlink.evaluation.tasks import TASKS
+from medlink.files.escapes import visible
+from medlink.files.problems import counted
 from medlink.files.whole import check_targets, standard_output, whole_text
 
+_FAILED = 3  # exit code of a report that is whole but for tasks that failed
 _FORMATS = {"table": Report.text, "csv": Report.csv, "json": Report.json}
 
 
 @click.group(cls=Commands)
 def evaluate() -> None:
-    """Measure encoders and clusterings by published protocols."""
+    """Measure encoders, bundles and clusterings by published protocols."""
 
 
 def _command(name: str, task: type[Task]) -> click.Command:
@@ -75,6 +78,24 @@ def _write(report: Report, shape: str, out: Path | None, plot: Path | None, enco
         write_plot(plot, {encoder if encoder == "builtin" else Path(encoder).name: report.sweep})
     with standard_output("send it to a terminal, or a file with room") as file:
         click.echo(_FORMATS[shape](report), file=file)
+
+
+@evaluate.command("all")
+@click.argument("file", type=PATH)
+@click.option("-o", "--out", required=True, type=PATH, help="New folder of the report.")
+def everything(file: Path, out: Path) -> None:
+    """Run the tasks of an evaluation file over encoders, bundles and peers, and write one report.
+
+    FILE is a TOML file (docs/evaluation.md). The exit code is 3 where some tasks failed; the report names them.
+    """
+    from medlink.evaluation.report import evaluate_all
+
+    with Bars() as bars:
+        outcomes = evaluate_all(file, out, progress=bars.step, say=lambda line: bars.say(visible(line)))
+    failed = sum(bool(one.error) for one in outcomes)
+    click.echo(f"{counted(len(outcomes) - failed, 'run')} done, {failed} failed: {visible(str(out))}", err=True)
+    if failed:
+        click.get_current_context().exit(_FAILED)
 
 
 for _name, _task in TASKS.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -106,6 +106,16 @@ def split_ids(text: str) -> Ids:
     """
     ids = (part.strip() for part in SEVERAL.split(text))
     return tuple(dict.fromkeys(one for one in ids if one.lower() not in _NO_CONCEPT))
+
+
+def as_known(ids: Iterable[str], known: Container[str]) -> Ids:
+    """Ids as a dictionary writes them: *MESH:D005334* may be *D005334* there, and *HPO:HP:0001945* HP:0001945.
+
+    >>> as_known(("MESH:D7251", "X"), {"D7251"})
+    ('D7251', 'X')
+    """
+    bare = (one if one in known or (part := one.partition(":")[2]) not in known else part for one in ids)
+    return tuple(dict.fromkeys(bare))
 
 
 def read_dictionary(

@@ -107,6 +107,7 @@ class PartitionTask(Task):
 
     inputs: ClassVar = ("predicted", "gold")
     encodes: ClassVar[bool] = False
+    systems: ClassVar = ()
     itemised: ClassVar[bool] = False
 
     def measure(self, run: Run) -> Report:

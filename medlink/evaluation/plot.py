@@ -1,18 +1,21 @@
-"""The picture of an evaluation: precision against recall, threshold by threshold."""
+"""Pictures of evaluations: precision against recall, threshold by threshold, and the intervals of several systems."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from medlink.errors import ConfigError, needs_extra
 from medlink.evaluation.clustering import Sweep
 from medlink.files.whole import check_targets, whole_file
+
+if TYPE_CHECKING:
+    from medlink.evaluation.suite import Measured
 
 FORMATS = (".png", ".svg")
 _APART = 0.08  # between two points whose threshold stands beside the curve
@@ -42,7 +45,6 @@ def write_plot(path: str | PathLike[str], sweeps: Mapping[str, Sweep]) -> None:
     """
     check_plot(path)
     with needs_extra("plot", "a picture"):
-        from matplotlib import rc_context
         from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 5.6), dpi=150, layout="constrained")
@@ -64,6 +66,46 @@ def write_plot(path: str | PathLike[str], sweeps: Mapping[str, Sweep]) -> None:
     axes.set(xlim=(0, 1), ylim=(0, 1), xlabel="recall", ylabel="precision", title="Pairs of names by threshold")
     axes.grid(color="0.9")
     axes.legend(loc="lower left", fontsize=8)
+    _write(path, figure)
+
+
+def write_intervals(path: str | PathLike[str], measured: Sequence[Measured]) -> None:
+    """Draw every system of every task as a dot with its interval: the first measure of the task, of its last group.
+
+    Raises:
+        ConfigError: as :func:`check_plot`, or the file cannot be written.
+    """
+    check_plot(path)
+    with needs_extra("plot", "a picture"):
+        from matplotlib.figure import Figure
+
+    titles = {one.title: one.measure for one in reversed(measured)}
+    panels = []
+    for title, measure in reversed(titles.items()):
+        own = [one for one in measured if (one.title, one.measure) == (title, measure)]
+        panels.append((title, measure, [one for one in own if one.group == own[-1].group]))
+    heights = [len(own) + 1 for *_, own in panels] or [1]
+    figure = Figure(figsize=(7, 0.6 + 0.32 * sum(heights) + 0.3 * len(heights)), dpi=150, layout="constrained")
+    axes = figure.subplots(len(heights), squeeze=False, height_ratios=heights)[:, 0]
+    for panel, (title, measure, own) in zip(axes, panels, strict=False):
+        for row, one in enumerate(reversed(own)):
+            found, colour = one.estimate, "C0" if one.best else "0.45"
+            panel.plot([found.low, found.high], [row, row], color=colour)
+            panel.plot(found.value, row, "o", color=colour)
+        panel.set(
+            yticks=range(len(own)), yticklabels=[one.system for one in reversed(own)], ylim=(-0.6, len(own) - 0.4)
+        )
+        panel.set_title(f"{title}: {measure}, {own[-1].group}", fontsize=9, loc="left")
+        panel.set_xlim(min(0, panel.get_xlim()[0]), max(1, panel.get_xlim()[1]))
+        panel.tick_params(labelsize=8)
+        panel.grid(axis="x", color="0.9")
+    _write(path, figure)
+
+
+def _write(path: str | PathLike[str], figure: Any) -> None:
+    with needs_extra("plot", "a picture"):
+        from matplotlib import rc_context
+
     form = Path(path).suffix.lower()[1:]
     # A date, a version and random ids would make two equal pictures differ.
     with rc_context({"svg.hashsalt": "medlink"}), whole_file(path, "the picture") as file:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from math import isnan
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -18,6 +19,7 @@ from medlink.errors import ConfigError
 from medlink.evaluation.names import Dictionary, Ids
 from medlink.evaluation.pairs import from_rows
 from medlink.evaluation.ranking import DEPTH, RankBy, RankMeasures, measure_ranks, rank_gold
+from medlink.evaluation.resampling import Scores
 from medlink.evaluation.task import Encode, Progress, Report, Row, Run, Sampled, embed, step
 
 
@@ -27,7 +29,8 @@ class Query:
 
     ``parts`` is the text; a composite mention that was taken apart has several, and all must be right. ``gold`` are the
     ids of the concepts that are right, ``source`` the file it comes from, or the id of the concept whose name it is,
-    and ``row`` its line, from 1; 0 where it comes from no file.
+    and ``row`` its line, from 1; 0 where it comes from no file. ``context`` is the text around it, where that is known;
+    only the linker looks at it.
     """
 
     parts: Ids
@@ -35,6 +38,7 @@ class Query:
     language: str = ""
     source: str = ""
     row: int = 0
+    context: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class Answer:
 
     ``known`` says whether one of its concepts is in the dictionary; ``rank`` is that of the first of them, from 1, and
     0 where none is among the names looked at; ``concept`` are the ids of the concept of rank 1, of each part, and
-    ``cosine`` that of the query with its best name.
+    ``cosine`` that of the query with its best name, NaN where a peer found it.
     """
 
     query: Query
@@ -129,15 +133,15 @@ def measure_answers(answers: Sequence[Answer]) -> dict[str, RankMeasures]:
 class RankedTask(Sampled):
     """Base of the tasks in which queries are looked up among the names of a dictionary."""
 
+    systems: ClassVar = ("encoders", "peers")
+
     sample: Annotated[int | None, Field(ge=1, description="Only so many queries, drawn at random.")] = None
     depth: Annotated[int, Field(ge=1, le=10_000, description="Names looked at for each query.")] = DEPTH
     rank_by: Annotated[RankBy, Field(description="What is ranked: a concept by its best name, or each name.")] = "names"
 
     def report(self, head: str, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> Report:
         """Measures for each language, and every query as ids and numbers."""
-        answers = retrieve(
-            run.encode, dictionary, queries, depth=self.depth, rank_by=self.rank_by, progress=run.progress
-        )
+        answers = self.answers(dictionary, queries, run)
         known = Counter(answer.query.language for answer in answers if answer.known)
         known["all"] = known.total()
         head_row = ("language", "queries", "in dictionary", "Acc@1", "Acc@5", "MRR", "not found")
@@ -145,7 +149,30 @@ class RankedTask(Sampled):
         for tag, found in measure_answers(answers).items():
             measures = found.queries, known[tag], found.acc1, found.acc5, found.mrr, found.unfound
             table.append(dict(zip(head_row, (tag or "-", *measures), strict=True)))
-        return Report(head, table, [_row(answer) for answer in answers], run.problems)
+        scores = rank_scores([(answer.query.language, answer.rank) for answer in answers])
+        return Report(head, table, [_row(answer) for answer in answers], run.problems, scores=scores)
+
+    def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> list[Answer]:
+        """What the encoder or the peer of a run finds."""
+        if run.peer is not None:
+            return run.peer.answers(dictionary, queries, self.depth)
+        return retrieve(run.encode, dictionary, queries, depth=self.depth, rank_by=self.rank_by, progress=run.progress)
+
+
+def rank_scores(ranks: Sequence[tuple[str, int]]) -> list[Scores]:
+    """What Acc@1, Acc@5 and MRR are made of, for each language and for all, from languages and ranks (0: not found).
+
+    >>> [(one.measure, one.group, one.columns[0].tolist()) for one in rank_scores([("de", 2), ("de", 0)])][::2]
+    [('Acc@1', 'de', [0.0, 0.0]), ('MRR', 'de', [0.5, 0.0])]
+    """
+    tags = sorted({tag for tag, _ in ranks})
+    found = list[Scores]()
+    for group in [*tags, *["all"] * (len(tags) > 1)]:
+        own = np.array([rank for tag, rank in ranks if group in (tag, "all")], dtype=np.float64)
+        reciprocal = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0)
+        for measure, values in (("Acc@1", own == 1), ("Acc@5", (own > 0) & (own <= 5)), ("MRR", reciprocal)):
+            found.append(Scores(measure, group or "-", (values.astype(np.float64),)))
+    return found
 
 
 def _row(answer: Answer) -> Row:
@@ -158,5 +185,5 @@ def _row(answer: Answer) -> Row:
         "in_dictionary": int(answer.known),
         "rank": answer.rank or None,
         "first": " ".join("|".join(ids) for ids in answer.concept),
-        "cosine": answer.cosine,
+        "cosine": None if isnan(answer.cosine) else answer.cosine,
     }

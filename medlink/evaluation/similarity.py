@@ -6,9 +6,7 @@ of sentence pairs (section 4.3, table 3), and which of two hypotheses is nearer 
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -17,27 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from medlink.clustering.clusters import Record
 from medlink.errors import ConfigError, InputError
+from medlink.evaluation.resampling import CONFIDENCE, RESAMPLES, STATISTICS, Estimate, Scores, Vector, estimate
 from medlink.evaluation.task import Cell, Report, Row, Run, Sampled, StrPath
 from medlink.training.data.rated import RatedPair, Triplet, has_triplets, read_pairs, read_triplets
 
 MEASURES = ("spearman", "pearson")
-RESAMPLES = 1000
-CONFIDENCE = 0.95
-_CELLS = 1 << 20  # cells drawn at a time, so that memory does not grow with the number of resamples
-
-Vector = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate(Record):
-    """A measure of so many pairs or triplets with its interval, NaN where no resample defines the measure."""
-
-    items: int
-    value: float
-    low: float
-    high: float
 
 
 def pair_cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -102,8 +85,7 @@ def correlate(
         if (values == values[0]).all():
             remedy = "give pairs that differ"
             raise ConfigError(f"the {name} are all equal, so no correlation is defined", remedy=remedy)
-    statistic = _spearman if measure == "spearman" else _pearson
-    return _estimate(statistic, columns, resamples, confidence, seed)
+    return estimate(STATISTICS[measure], columns, resamples, confidence, seed)
 
 
 def triplet_accuracy(
@@ -131,7 +113,7 @@ def triplet_accuracy(
     columns = _columns(entailed, contradicted, "entailed cosines", "contradicted cosines")
     if not len(columns[0]):
         raise ConfigError("no triplets to measure", remedy="give one or more")
-    return _estimate(lambda near, far, axis=-1: (near > far).mean(axis=axis), columns, resamples, confidence, seed)
+    return estimate(np.mean, [(columns[0] > columns[1]).astype(np.float64)], resamples, confidence, seed)
 
 
 def _columns(one: ArrayLike, other: ArrayLike, first: str, second: str) -> tuple[Vector, Vector]:
@@ -140,50 +122,6 @@ def _columns(one: ArrayLike, other: ArrayLike, first: str, second: str) -> tuple
     if x.ndim != 1 or x.shape != y.shape:
         raise ConfigError(f"{first} of shape {x.shape} and {second} of shape {y.shape}, the same (n,) expected")
     return x, y
-
-
-def _estimate(
-    statistic: Callable[..., Any], columns: tuple[Vector, Vector], resamples: int, confidence: float, seed: int
-) -> Estimate:
-    """A statistic of two columns with the percentile interval of its bootstrap (SciPy)."""
-    from scipy.stats import bootstrap
-
-    if resamples < 1:
-        raise ConfigError(f"{resamples} resamples, 1 or more expected")
-    if not 0 < confidence < 1:
-        raise ConfigError(f"confidence {confidence}, above 0 and below 1 expected")
-    n, value = len(columns[0]), float(statistic(*columns))
-    if n == 1:
-        return Estimate(n, value, value, value)
-    with warnings.catch_warnings():
-        # of resamples in which a side does not vary: their NaN says so
-        warnings.simplefilter("ignore")
-        drawn = bootstrap(
-            columns,
-            statistic,
-            n_resamples=resamples,
-            batch=max(1, _CELLS // n),
-            paired=True,
-            vectorized=True,
-            method="percentile",
-            rng=np.random.default_rng(seed),
-        ).bootstrap_distribution
-    defined = drawn[~np.isnan(drawn)]
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(defined, (tail, 1 - tail)).tolist() if len(defined) else (np.nan, np.nan)
-    return Estimate(n, value, low, high)
-
-
-def _pearson(x: Vector, y: Vector, axis: int = -1) -> Any:
-    from scipy.stats import pearsonr
-
-    return pearsonr(x, y, axis=axis).statistic
-
-
-def _spearman(x: Vector, y: Vector, axis: int = -1) -> Any:
-    from scipy.stats import rankdata
-
-    return _pearson(rankdata(x, axis=axis), rankdata(y, axis=axis), axis)
 
 
 class SimilarityTask(Sampled):
@@ -213,20 +151,23 @@ class SimilarityTask(Sampled):
                 read.append((path, self.drawn(read_pairs(path, run.problems, extras))))
         table: list[Row] = []
         items: list[Row] = []
+        scores: list[Scores] = []
         for path, of_file in read:
             name: dict[str, Cell] = {"file": Path(path).name}
-            estimates, rows = self._measured(path, of_file, run)
+            estimates, rows, columns = self._measured(path, of_file, run)
+            scores += [Scores(measure, Path(path).name, *made) for measure, made in columns.items()]
             for measure, found in estimates.items():
                 interval = {"value": found.value, "low": found.low, "high": found.high}
                 table.append({**name, "items": found.items, "measure": measure, **interval})
             items += [name | row for row in rows]
         count = sum(len(of_file) for _, of_file in read)
-        return Report(f"{count} items of {len(read)} file{'s' * (len(read) != 1)}", table, items, run.problems)
+        head = f"{count} items of {len(read)} file{'s' * (len(read) != 1)}"
+        return Report(head, table, items, run.problems, scores=scores)
 
     def _measured(
         self, path: StrPath, items: Sequence[Any], run: Run
-    ) -> tuple[dict[str, Estimate], Iterable[dict[str, Cell]]]:
-        """The measures of one file, and a row for each of its items, without their texts."""
+    ) -> tuple[dict[str, Estimate], Iterable[dict[str, Cell]], dict[str, tuple[tuple[Vector, ...], str]]]:
+        """The measures of one file, a row for each of its items, without their texts, and what each is made of."""
         pairs = isinstance(items[0], RatedPair)
         fields = ("one", "other") if pairs else ("premise", "entailed", "contradicted")
         cosines = self._scores([[getattr(item, field) for item in items] for field in fields], items, run)
@@ -234,16 +175,19 @@ class SimilarityTask(Sampled):
         options = {"resamples": self.resamples, "seed": self.seed}
         if not pairs:
             written = ({"row": item.row, "entailed": near, "contradicted": far} for item, near, far in rows)
-            return {"accuracy": triplet_accuracy(*cosines, **options)}, written
+            nearer = (cosines[0] > cosines[1]).astype(np.float64)
+            return {"accuracy": triplet_accuracy(*cosines, **options)}, written, {"accuracy": ((nearer,), "mean")}
         ratings, name = [item.rating for item in items], "cosine" if run.regressor is None else "score"
         try:
             found = {one: correlate(ratings, cosines[0], measure=one, **options) for one in self.measures}
         except ConfigError as error:
             raise InputError(error.message, path=path, remedy=error.remedy) from error
-        return found, (
+        written = (
             {"row": item.row, "id_1": item.ids[0], "id_2": item.ids[1], "rating": item.rating, name: near}
             for item, near in rows
         )
+        columns = np.array(ratings, dtype=np.float64), cosines[0].astype(np.float64)
+        return found, written, {measure: (columns, measure) for measure in self.measures}
 
     @staticmethod
     def _scores(of_field: list[list[str]], items: Sequence[Any], run: Run) -> list[NDArray[Any]]:

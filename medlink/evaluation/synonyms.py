@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from medlink.evaluation.resampling import Scores
 from medlink.evaluation.task import Report, Row, Run, Sampled
 from medlink.training.grounding.synonyms import SetOptions, Sets, read_sets, retrieve_synonyms, split
 
@@ -33,15 +34,20 @@ class SynonymsTask(Sampled, SetOptions):
         """
         train, test, zero_shot = split(read_sets(run.paths[0], self), self)
         asked = {"train": (train, None), "test": (train, test), "zero-shot": (zero_shot, None)}
-        table, items = list[Row](), list[Row]()
+        table, items, scores = list[Row](), list[Row](), list[Scores]()
         for kind, (sets, queries) in asked.items():
             if kind != "train" or self.trained:
                 row, each = self._ranked(kind, sets, queries, run)
                 table.append(row)
                 items += each
+                precision, first = (
+                    np.array([one[name] for one in each], dtype=float) for name in ("precision", "first")
+                )
+                measures = {"mAP": precision, "Acc": (first == 1).astype(float), "MRR": 1 / first}
+                scores += [Scores(measure, kind, (values,)) for measure, values in measures.items() if len(values)]
         names, apart = (sum(map(len, sets.values())) for sets in (train, zero_shot))
         head = f"{names} names of {len(train)} concepts, {len(test)} kept of these, {apart} of {len(zero_shot)} others"
-        return Report(head, table, items, run.problems)
+        return Report(head, table, items, run.problems, scores=scores)
 
     def _ranked(
         self, kind: str, sets: Sets, test: Sequence[tuple[str, str]] | None, run: Run

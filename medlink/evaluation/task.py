@@ -27,6 +27,8 @@ from medlink.settings import Settings
 
 if TYPE_CHECKING:
     from medlink.evaluation.clustering import Sweep
+    from medlink.evaluation.peers import Peer
+    from medlink.evaluation.resampling import Scores
     from medlink.models import Encoder
     from medlink.training import MlteRegressor
 
@@ -49,7 +51,7 @@ class Report:
     ``head`` says what was measured, in one line. ``table`` has a row of measures for each file, language or kind,
     ``None`` for one that is not defined; ``items`` one for each query, pair or threshold, without texts, which may come
     from notes. ``problems`` are rows of the input that were left out, ``sweep`` the counts at each threshold, for a
-    picture.
+    picture. ``further`` are tables of another kind, by title, and ``scores`` what measures are made of, item by item.
     """
 
     head: str
@@ -57,9 +59,11 @@ class Report:
     items: Sequence[Row] = ()
     problems: Problems = field(default_factory=Problems)
     sweep: Sweep | None = None
+    further: Mapping[str, Sequence[Row]] = field(default_factory=dict)
+    scores: Sequence[Scores] = ()
 
     def text(self) -> str:
-        """The head, and the table with its columns aligned and three decimals.
+        """The head, and the tables with their columns aligned and three decimals.
 
         >>> print(Report("2 queries", [{"language": "de", "Acc@1": 0.5}, {"language": "all", "Acc@1": None}]).text())
         2 queries
@@ -67,13 +71,11 @@ class Report:
         de        0.500
         all       -
         """
-        lines = [list(self.table[0]), *([_shown(cell) for cell in row.values()] for row in self.table)]
-        widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
-        padded = ("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
-        return "\n".join([self.head, *padded])
+        further = [line for title, rows in self.further.items() if rows for line in ("", title, *_aligned(rows))]
+        return "\n".join([self.head, *_aligned(self.table), *further])
 
     def csv(self) -> str:
-        """The table as CSV, numbers with six digits."""
+        """The first table as CSV, numbers with six digits."""
         return "".join(separated(self.table, ",")).rstrip("\n")
 
     def json(self) -> str:
@@ -81,12 +83,26 @@ class Report:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON: head, table, and how many rows were left out for which reason."""
+        """Plain data, ready for JSON: head, tables, and how many rows were left out for which reason."""
         left_out = dict(sorted((self.problems.bad + self.problems.skipped).items()))
-        return {"head": self.head, "table": [dict(row) for row in self.table], "left_out": left_out}
+        further = {title: [dict(row) for row in rows] for title, rows in self.further.items()}
+        found = {"head": self.head, "table": [dict(row) for row in self.table], "left_out": left_out}
+        return found | ({"further": further} if further else {})
 
 
-def _shown(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
+def _aligned(table: Sequence[Row]) -> Iterator[str]:
+    """The lines of a table, its columns aligned."""
+    lines = [list(table[0]), *([shown(cell) for cell in row.values()] for row in table)]
+    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
+    return ("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def shown(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
+    """A cell as text.
+
+    >>> shown(0.25), shown(None), shown(3)
+    ('0.250', '-', '3')
+    """
     return none if cell is None else format(cell, digits) if isinstance(cell, float) else str(cell)
 
 
@@ -107,7 +123,7 @@ def separated(rows: Iterable[Row], separator: str) -> Iterator[str]:
     for number, row in enumerate(rows):
         if not number:
             yield line(row)
-        yield line(as_cell(cell) if isinstance(cell, str) else _shown(cell, ".6g", "") for cell in row.values())
+        yield line(as_cell(cell) if isinstance(cell, str) else shown(cell, ".6g", "") for cell in row.values())
 
 
 class Run:
@@ -116,12 +132,12 @@ class Run:
     Args:
         paths: a file or folder for each of the inputs of the task.
         encoder: an encoder, or what :func:`medlink.load_encoder` takes; for tasks on pairs also a regressor of pairs
-            (:class:`medlink.MlteRegressor`), or its folder.
+            (:class:`medlink.MlteRegressor`), or its folder; for those that look names up also a peer.
         progress: called as each step goes on.
     """
 
     def __init__(
-        self, paths: Sequence[StrPath], encoder: str | Encoder | MlteRegressor, progress: Progress | None
+        self, paths: Sequence[StrPath], encoder: str | Encoder | MlteRegressor | Peer, progress: Progress | None
     ) -> None:
         self.paths, self.progress = paths, progress
         self.problems = Problems(adjustable=False)
@@ -135,14 +151,21 @@ class Run:
         if self.regressor is not None:
             remedy = "name an encoder, such as the folder 'encoder' in that of the regressor"
             raise ConfigError("a regressor of pairs gives no embeddings, which this task needs", remedy=remedy)
+        if self.peer is not None:
+            raise ConfigError("a peer ranks concepts, this task needs embeddings", remedy="name an encoder")
         encoder = load_encoder(self._encoder) if isinstance(self._encoder, str) else self._encoder
         return cast("Encoder", encoder).encode
+
+    @property
+    def peer(self) -> Peer | None:
+        """The program of others, where one stands in the place of the encoder."""
+        return cast("Peer", self._encoder) if hasattr(self._encoder, "answers") else None
 
     @cached_property
     def regressor(self) -> MlteRegressor | None:
         """The regressor of pairs, where one stands in the place of the encoder."""
         if not isinstance(self._encoder, str):
-            return None if hasattr(self._encoder, "encode") else self._encoder
+            return None if hasattr(self._encoder, "encode") or self.peer else cast("MlteRegressor", self._encoder)
         from medlink.training.mlte.recipe import is_mlte
 
         if not is_mlte(self._encoder):
@@ -162,18 +185,19 @@ class Task(Settings, ABC):
 
     ``inputs`` are names of the files that it reads; one that ends in ``...`` stands for one or more. ``encodes`` says
     whether an encoder is measured, ``itemised`` whether the report has a row for each item, and ``draws`` whether it
-    has a :class:`medlink.evaluation.Sweep` that can be drawn.
+    has a :class:`medlink.evaluation.Sweep` that can be drawn. ``systems`` are the kinds of what it can measure.
     """
 
     inputs: ClassVar[tuple[str, ...]]
     encodes: ClassVar[bool] = True
+    systems: ClassVar[tuple[str, ...]] = ("encoders",)
     itemised: ClassVar[bool] = True
     draws: ClassVar[bool] = False
 
     def run(
         self,
         paths: Sequence[StrPath],
-        encoder: str | Encoder | MlteRegressor = "builtin",
+        encoder: str | Encoder | MlteRegressor | Peer = "builtin",
         progress: Progress | None = None,
     ) -> Report:
         """Read the files, measure, and report; the arguments are those of :class:`Run`.

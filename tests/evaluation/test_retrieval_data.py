@@ -126,7 +126,9 @@ def test_bad_queries_are_counted(tmp_path: Path) -> None:
 
 
 def test_refusals_of_queries(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"there is no \*\.concept file in the folder\. Remedy: name a file"):
+    with pytest.raises(
+        InputError, match=r"there is no \*\.concept file or annotated note in the folder\. Remedy: name a file"
+    ):
         read_queries([tmp_path], Problems())
     with pytest.raises(InputError, match=r"q\.tsv:1: looked for the columns concept_id and name, or lines with \|\|"):
         read_queries([write(tmp_path, "q.tsv", "Erika Mustermann\tfever\n")], Problems())

@@ -15,6 +15,9 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
+from medlink.evaluation.findings import Finding, GoldText
+from medlink.records import Qualifiers
+
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 # Finds the names of its table as they are written; with a word of what is to go wrong.
 PROGRAM = """
@@ -37,11 +40,11 @@ serve("Fake 1.0", build, opened)
 
 
 @pytest.fixture
-def scripts(monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, ModuleType, ModuleType]:
-    """The modules ``rivals``, ``finding`` and ``annotated``."""
+def scripts(monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, ModuleType]:
+    """The modules ``rivals`` and ``finding``."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    rivals, finding, annotated = map(importlib.import_module, ("rivals", "finding", "annotated"))
-    return rivals, finding, annotated
+    rivals, finding = map(importlib.import_module, ("rivals", "finding"))
+    return rivals, finding
 
 
 @pytest.fixture
@@ -70,16 +73,14 @@ def fake(folder: Path, name: str, fault: str = "pass") -> None:
     (folder / "programs" / f"find_{name}.py").write_text(PROGRAM.replace("FAULT", fault))
 
 
-def texts(annotated: Any, *given: str) -> list[Any]:
-    return [
-        annotated.Annotated(str(number), "en", text, (), frozenset(), frozenset()) for number, text in enumerate(given)
-    ]
+def texts(*given: str) -> list[Any]:
+    return [GoldText(str(number), "en", text, (), frozenset(), frozenset()) for number, text in enumerate(given)]
 
 
 def test_a_rival_is_asked_once(scripts: tuple[Any, ...], peers: Path) -> None:
-    rivals, _, annotated = scripts
+    rivals = scripts[0]
     fake(peers, "one", 'open("runs", "a").write("x")'.replace("runs", str(peers / "runs")))
-    asked = texts(annotated, 'Übelkeit, fever and "dry" cough', "nothing")
+    asked = texts('Übelkeit, fever and "dry" cough', "nothing")
 
     def found() -> Any:
         return rivals.Rival("one", peers, peers / "names.tsv").find(asked)
@@ -125,32 +126,32 @@ BAD = "its answers are no JSON lines of spans"
 def test_a_rival_that_fails_is_said_and_asked_again(
     scripts: tuple[Any, ...], peers: Path, fault: str, said: str
 ) -> None:
-    rivals, _, annotated = scripts
+    rivals = scripts[0]
     fake(peers, "bad", fault)
     limit = 2 if "sleep" in fault else 60
     rival = rivals.Rival("bad", peers, peers / "names.tsv", limit=limit)
     for _ in range(2):
         with pytest.raises(rivals.RivalError, match=said):
-            rival.find(texts(annotated, "fever"))
+            rival.find(texts("fever"))
     assert not list(peers.glob("kept/*/en-*"))
 
 
 def test_the_race_goes_on_without_those_that_fail(
     scripts: tuple[Any, ...], peers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, finding, annotated = scripts
+    finding = scripts[1]
     fake(peers, "bad", "sys.exit(3)")
     fake(peers, "good")
     languages = {"bad": ("en",), "missing": ("en",), "good": ("en",), "german": ("de",)}
     monkeypatch.setattr(finding, "LANGUAGES", languages)
     monkeypatch.setattr(finding, "phenotypes", lambda: {"HP:1", "HP:9"})
     monkeypatch.setattr(finding, "retired", lambda: {"HP:2": "HP:9"})
-    affirmed = annotated.Finding(((10, 15),), frozenset({"HP:1"}))
-    absent = annotated.Finding(((3, 14),), frozenset({"HP:9"}), presence="absent")
+    affirmed = Finding(((10, 15),), frozenset({"HP:1"}))
+    absent = Finding(((3, 14),), frozenset({"HP:9"}), Qualifiers("absent"))
     ids = frozenset({"HP:1"})
     sets = {
-        "first": [annotated.Annotated("a", "en", "There was fever.", (affirmed,), ids, ids)],
-        "second": [annotated.Annotated("b", "en", 'No "dry" cough.', (absent,), frozenset({"HP:9"}), frozenset())],
+        "first": [GoldText("a", "en", "There was fever.", (affirmed,), ids, ids)],
+        "second": [GoldText("b", "en", 'No "dry" cough.', (absent,), frozenset({"HP:9"}), frozenset())],
     }
     race = finding.Race(peers, peers / "names.tsv")
     results = {title: race.run(title, given) for title, given in sets.items()}
@@ -159,7 +160,8 @@ def test_the_race_goes_on_without_those_that_fail(
     cells = ["1.000", "1.000", "1.000", "1.000", "1.000", "1.000", "1.000", ""]
     assert first.cells(probabilities=False)[:8] == cells
     # medlink's reader of status takes "no cough" for what it is; without it there is a wrong finding
-    assert (second.documents.wrong, second.regardless.wrong, second.exact, second.right) == (0, 1, 1, 1)
+    counts = ("documents wrong", "regardless wrong", "exact", "right")
+    assert [second.counts[name] for name in counts] == [0, 1, 1, 1]
     (row,) = race.costs({(name, title): 2.0 for name in (finding.VERBATIM, "medlink, 0.5") for title in sets})
     assert row[:5] == ["Fake 1.0", "2", "0.0", "0.00", "0.00"]
     assert len(row) == 8
@@ -205,7 +207,7 @@ REAL = [("quickumls", ("de", "en", "es")), ("tfidf", ("de", "en", "es")), ("fast
 @pytest.mark.parametrize(("name", "language"), [(name, language) for name, known in REAL for language in known])
 def test_real_rivals(scripts: tuple[Any, ...], tmp_path: Path, name: str, language: str) -> None:
     """The real ones run where ``MEDLINK_PEERS`` has them."""
-    rivals, _, annotated = scripts
+    rivals = scripts[0]
     home = Path(os.environ.get("MEDLINK_PEERS", ".")) / name
     if not (home / "bin/python").exists():
         pytest.skip("MEDLINK_PEERS names no folder with this rival")
@@ -216,7 +218,7 @@ def test_real_rivals(scripts: tuple[Any, ...], tmp_path: Path, name: str, langua
     rows += [(f"HP:{n:07}", text, "phenotype", language) for n, text in enumerate(said, 2)]
     table = "".join("\t".join(row) + "\n" for row in rows)
     (tmp_path / "names.tsv").write_text(f"concept_id\tname\tsemantic_type\tlanguage\n{table}", "utf-8")
-    text = annotated.Annotated("a", language, TEXTS[language], (), frozenset(), frozenset())
+    text = GoldText("a", language, TEXTS[language], (), frozenset(), frozenset())
     passed, _ = rivals.Rival(name, tmp_path, tmp_path / "names.tsv").find([text])
     (found,) = passed.found
     assert [(text.text[start:end], concept) for start, end, concept, _ in found] == [(right, "HP:0000001")]
@@ -239,9 +241,9 @@ def test_candidates_of_tfidf(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_stored_answers_are_json_lines(scripts: tuple[Any, ...], peers: Path) -> None:
-    rivals, _, annotated = scripts
+    rivals = scripts[0]
     fake(peers, "one")
-    rivals.Rival("one", peers, peers / "names.tsv").find(texts(annotated, "fever"))
+    rivals.Rival("one", peers, peers / "names.tsv").find(texts("fever"))
     (path,) = peers.glob("kept/one-*/en-*.jsonl")
     answer, last = map(json.loads, path.read_text("utf-8").splitlines())
     assert answer.keys() == {"id", "seconds", "found"}

@@ -35,6 +35,6 @@ def test_places_and_signs(annotated: ModuleType, shared: Path) -> None:
                 assert words == words.strip() != ""
                 assert one.concepts <= annotated.phenotypes()
     first = next(iter(annotated.written_texts("de")))
-    denied = [first.text[one.start : one.end] for one in first.findings if one.presence == "absent"]
+    denied = [first.text[one.start : one.end] for one in first.findings if one.said.presence == "absent"]
     assert denied[:2] == ["AP-Beschwerden", "Synkopen"]
     assert first.concepts > first.affirmed

@@ -1,0 +1,250 @@
+"""Findings of texts that people annotated, and how what is found agrees with them, by documents and by mentions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from medlink.errors import InputError
+from medlink.evaluation.names import split_ids
+from medlink.evaluation.task import StrPath
+from medlink.files.json import read_json_lines
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
+from medlink.notes.gold import find_gold, read_gold
+from medlink.notes.reading import ending
+from medlink.records import Experiencer, Presence, Qualifiers, Temporality
+
+Piece = tuple[int, int]
+TOLD = frozenset(("presence", "temporality", "experiencer"))
+"""What a gold may tell of a finding: fields of :class:`medlink.records.Qualifiers`."""
+
+_USUAL = Qualifiers()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An annotated finding: its pieces by characters (none: its place is not known), the concepts that are right (none:
+    the terminology has none), and its status."""
+
+    pieces: tuple[Piece, ...]
+    concepts: frozenset[str]
+    said: Qualifiers = _USUAL
+
+    @property
+    def start(self) -> int:
+        """Where its first piece begins."""
+        return min(start for start, _ in self.pieces)
+
+    @property
+    def end(self) -> int:
+        """Where its last piece ends."""
+        return max(end for _, end in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class GoldText:
+    """A text with its findings.
+
+    ``concepts`` are all right ones of the document, ``affirmed`` those that it affirms. ``complete`` says that every
+    finding was annotated, ``placed`` that each has its place, so that what is found elsewhere is wrong. ``told`` are
+    the fields of the status that the gold tells apart.
+    """
+
+    name: str
+    language: str
+    text: str
+    findings: tuple[Finding, ...]
+    concepts: frozenset[str]
+    affirmed: frozenset[str]
+    complete: bool = True
+    placed: bool = True
+    told: frozenset[str] = TOLD
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        language: str,
+        text: str,
+        findings: Sequence[Finding],
+        *,
+        complete: bool = True,
+        placed: bool = True,
+        told: frozenset[str] = TOLD,
+    ) -> GoldText:
+        """A text whose concepts are those of its findings, of which those without a place stay away."""
+        every = frozenset(concept for one in findings for concept in one.concepts)
+        affirmed = frozenset(concept for one in findings if is_affirmed(one.said, told) for concept in one.concepts)
+        there = tuple(one for one in findings if one.pieces)
+        return cls(name, language, text, there, every, affirmed, complete, placed, told)
+
+
+class Linked(NamedTuple):
+    """A mention with its best concept, whether the text affirms it, and whether it is linked."""
+
+    start: int
+    end: int
+    concept: str
+    affirmed: bool
+    linked: bool
+    score: float
+
+
+def is_affirmed(said: Qualifiers, told: Collection[str]) -> bool:
+    """Whether a finding counts as one that the patient has or had, by those fields that the gold tells apart.
+
+    >>> is_affirmed(Qualifiers(experiencer="family"), ("presence",)), is_affirmed(Qualifiers("absent"), ("presence",))
+    (True, False)
+    """
+    usual = Qualifiers(**{field: getattr(said, field) for field in told})
+    return usual.is_present
+
+
+def is_right(text: GoldText, start: int, end: int, concept: str, *, denied: bool) -> bool | None:
+    """Whether a concept is right for a stretch of a text; ``None`` where that is not known.
+
+    Where places are not known a concept is right anywhere, and what the text denies or doubts was not annotated.
+    """
+    if not text.placed:
+        return True if concept in text.concepts else None if denied else False
+    there = [one for one in text.findings if one.start < end and start < one.end]
+    if not text.complete:
+        there = [one for one in there if one.concepts]
+        if not there:
+            return None
+    return any(concept in one.concepts for one in there)
+
+
+def judged(text: GoldText, found: Sequence[Linked]) -> list[tuple[float, bool]]:
+    """Score, and whether the concept is right, of what was found where that is known."""
+    right = (is_right(text, one.start, one.end, one.concept, denied=not one.affirmed) for one in found)
+    return [(one.score, known) for one, known in zip(found, right, strict=True) if known is not None]
+
+
+def count(text: GoldText, found: Sequence[Linked]) -> Counter[str]:
+    """What is right, wrong and missed in a text.
+
+    - ``documents right``, ``wrong`` and ``missed``: concepts that are affirmed; ``regardless ...`` where all that is
+      found counts as affirmed.
+    - ``mentions right``, ``wrong`` and ``missed``: affirmed mentions, each paired with at most one finding that it
+      overlaps and whose concept it has, so that most are (SciPy's ``maximum_bipartite_matching``). A mention counts as
+      wrong only where that is known.
+    - of the ``annotated`` findings those that are ``touched``, found to the letter (``exact``); of the ``coded`` ones
+      those that are linked ``right``, whatever their status.
+    """
+    linked = [one for one in found if one.linked]
+    counts = _sets("documents", {one.concept for one in linked if one.affirmed}, text.affirmed)
+    counts += _sets("regardless", {one.concept for one in linked}, text.affirmed)
+    for finding in text.findings:
+        there = [one for one in linked if one.start < finding.end and finding.start < one.end]
+        exact = any((one.start, one.end) == (finding.start, finding.end) for one in there)
+        right = any(one.concept in finding.concepts for one in there)
+        counts += Counter(
+            annotated=1, touched=int(bool(there)), exact=int(exact), coded=int(bool(finding.concepts)), right=int(right)
+        )
+    return counts + _mentions(text, [one for one in linked if one.affirmed])
+
+
+def _sets(name: str, found: Collection[str], wanted: Collection[str]) -> Counter[str]:
+    sizes = len(set(found) & set(wanted)), len(set(found) - set(wanted)), len(set(wanted) - set(found))
+    return Counter(dict(zip((f"{name} right", f"{name} wrong", f"{name} missed"), sizes, strict=True)))
+
+
+def _mentions(text: GoldText, found: Sequence[Linked]) -> Counter[str]:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    gold = [one for one in text.findings if one.concepts and is_affirmed(one.said, text.told)]
+    fits = [[f.start < g.end and g.start < f.end and f.concept in g.concepts for g in gold] for f in found]
+    right = 0
+    if found and gold:
+        right = int((maximum_bipartite_matching(csr_array(np.array(fits, dtype=np.int8)), "column") >= 0).sum())
+    known = [is_right(text, one.start, one.end, one.concept, denied=False) for one in found]
+    wrong = sum(one is not None for one in known) - right if text.placed else known.count(False)
+    return Counter({"mentions right": right, "mentions wrong": wrong, "mentions missed": len(gold) - right})
+
+
+def rates(counts: Counter[str], name: str) -> tuple[float, float, float]:
+    """Precision, recall and F1 of counts under a name, 0 where they are not defined.
+
+    >>> rates(Counter({"documents right": 2, "documents wrong": 2}), "documents")
+    (0.5, 1.0, 0.6666666666666666)
+    """
+    right, wrong, missed = (counts[f"{name} {kind}"] for kind in ("right", "wrong", "missed"))
+    precision, recall = right / max(right + wrong, 1), right / max(right + missed, 1)
+    return precision, recall, 2 * precision * recall / max(precision + recall, 1e-9)
+
+
+class _Marked(BaseModel):
+    """A finding of a line of JSON."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    pieces: tuple[Piece, ...] = ()
+    concepts: tuple[str, ...] = ()
+    presence: Presence = "present"
+    temporality: Temporality = "current"
+    experiencer: Experiencer = "patient"
+
+
+class _Line(BaseModel):
+    """A text of a line of JSON."""
+
+    id: str | int
+    text: str
+    language: str = ""
+    complete: bool = True
+    findings: tuple[_Marked, ...]
+
+
+def read_texts(paths: Sequence[StrPath], problems: Problems) -> list[GoldText]:
+    """Annotated texts: JSON lines with the status of findings, or brat and PubTator without.
+
+    A line has ``id``, ``text``, and where it is known ``language`` and ``complete``; ``findings`` have ``pieces``
+    (pairs of characters), ``concepts``, ``presence``, ``temporality`` and ``experiencer``. What no finding of a file
+    has the file does not tell. Where a finding has no pieces those of its text are not all known.
+
+    Raises:
+        InputError: a file cannot be read, too many lines are bad, or there is no finding.
+    """
+    found = [text for path in find_gold([Path(one) for one in paths])[0] for text in _texts(path, problems)]
+    if not any(text.concepts for text in found):
+        remedy = "give texts whose findings have concepts"
+        raise InputError("there is no finding with a concept in it", path=", ".join(map(str, paths)), remedy=remedy)
+    return found
+
+
+def _texts(path: Path, problems: Problems) -> Iterator[GoldText]:
+    if ending(path) not in (".jsonl", ".ndjson"):
+        for note in read_gold(path, problems):
+            marked = [Finding(one.pieces, frozenset(split_ids("|".join(one.concepts)))) for one in note.annotations]
+            yield GoldText.of(note.note_id, note.language or "", note.text or "", marked, told=frozenset())
+        return
+    lines, texts = LineFile(path, problems), list[_Line]()
+    for number, row in read_json_lines(lines):
+        try:
+            line = _Line.model_validate(row)
+        except ValidationError as error:
+            # what stands there may be a note
+            lines.bad("no text with findings", number, ".".join(map(str, error.errors()[0]["loc"])))
+            continue
+        if any(not 0 <= start < end <= len(line.text) for one in line.findings for start, end in one.pieces):
+            lines.bad("a piece that lies outside its text", number)
+        else:
+            texts.append(line)
+    told = TOLD & {field for line in texts for one in line.findings for field in one.model_fields_set}
+    for line in texts:
+        findings = [
+            Finding(one.pieces, frozenset(one.concepts), Qualifiers(one.presence, one.temporality, one.experiencer))
+            for one in line.findings
+        ]
+        placed = all(one.pieces for one in findings)
+        known = {"complete": line.complete, "placed": placed}
+        yield GoldText.of(str(line.id), line.language, line.text, findings, told=told, **known)

@@ -1,0 +1,122 @@
+"""Linking of mentions: does the linker of a bundle put a right concept first, and is its score worth what it says?"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from medlink.evaluation.calibration import calibration_error
+from medlink.evaluation.names import Dictionary
+from medlink.evaluation.ranking import measure_ranks
+from medlink.evaluation.retrieval import Answer, Query, rank_scores
+from medlink.evaluation.retrieval_data import QueryOptions, RetrievalTask, known_gold
+from medlink.evaluation.task import Report, Row, Run
+from medlink.index import Bundle
+from medlink.linking import LinkOptions
+from medlink.records import LINKED, Link
+
+
+class LinkingTask(LinkOptions, QueryOptions):
+    """Acc@1, Acc@5 and MRR of the linker on mentions, what its threshold links, and whether its scores are true.
+
+    BUNDLE is what they are linked to. GOLD are mentions with ids: the layouts of 'medlink evaluate retrieval', tables
+    also with a column context, or annotated notes. Mentions whose ids the bundle does not have count as wrong.
+    """
+
+    inputs: ClassVar = ("bundle", "gold...")
+    encodes: ClassVar[bool] = False
+    systems: ClassVar = ("bundles", "encoders", "peers")
+
+    k: Annotated[int, Field(ge=1, le=10_000, description="Candidates for each mention; further down is not found.")] = (
+        10
+    )
+
+    def measure(self, run: Run) -> Report:
+        """Link the mentions, each in its context where all have one.
+
+        A candidate is right when it, or what other sources know it as, is any of the ids; a composite mention that was
+        taken apart is right when each of its parts has such a candidate, with the worst of their ranks. So does the
+        program of BioSyn (Sung et al. 2020; ``check_label`` and ``evaluate_topk_acc`` of its ``utils.py``): it parts
+        mentions and ids at ``|`` and ``+`` alike, and any id is right for any part.
+        """
+        from medlink.linking.linker import Linker
+        from medlink.linking.mention import Mention
+
+        linker = Linker(Bundle(Path(run.paths[0])), **{name: getattr(self, name) for name in LinkOptions.model_fields})
+        queries = known_gold(self.asked(run.paths[1:], run, self.language or ""), linker.kb, run)
+        asked = [(Mention(part, one.language or None), one.context) for one in queries for part in one.parts]
+        with_context = all(context for _, context in asked)
+        links = iter(linker.link([one for one, _ in asked], [text for _, text in asked] if with_context else None))
+        items = [_item(query, [next(links) for _ in query.parts], linker.kb) for query in queries]
+        tags = sorted({query.language for query in queries})
+        groups = {tag: [row for row in items if row["language"] == tag] for tag in tags}
+        table = [_row(tag, rows) for tag, rows in (groups if len(tags) == 1 else {**groups, "all": items}).items()]
+        scores = rank_scores([(str(row["language"]), int(row["rank"] or 0)) for row in items])
+        around = ", linked in their contexts" * with_context
+        head = f"{len(queries)} mentions, {len(linker.kb)} concepts of {linker.bundle.folder.name}{around}"
+        return Report(head, table, items, run.problems, scores=scores)
+
+    def by_name(self) -> RetrievalTask:
+        """The same mentions as queries, for encoders and peers: among the names of the bundle, to the same depth."""
+        return _ByName(
+            rank_by="concepts",
+            language=self.language or "",
+            dictionary_languages=",".join(self.languages) or None,
+            distinct=self.distinct,
+            sample=self.sample,
+            seed=self.seed,
+            last=self.k,
+        )
+
+
+class _ByName(RetrievalTask):
+    """Retrieval in which ranks below the ``last`` count as not found, as they do where a linker is measured."""
+
+    last: int
+
+    def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> list[Answer]:
+        """What the encoder or the peer of a run finds."""
+        found = super().answers(dictionary, queries, run)
+        return [replace(one, rank=one.rank if one.rank <= self.last else 0) for one in found]
+
+
+def _item(query: Query, links: Sequence[Link], known: Container[str]) -> dict[str, float | int | str | None]:
+    """One mention as ids and numbers: its text may come from a note."""
+    gold, ranks = set(query.gold), []
+    for link in links:
+        right = (not gold.isdisjoint((one.concept_id, *one.same_as)) for one in link.candidates)
+        ranks.append(next((rank for rank, hit in enumerate(right, 1) if hit), 0))
+    return {
+        "source": query.source,
+        "row": query.row or None,
+        "language": query.language,
+        "gold": "|".join(query.gold),
+        "in_dictionary": int(any(one in known for one in query.gold)),
+        "rank": (max(ranks) if all(ranks) else 0) or None,
+        "first": " ".join(link.candidates[0].concept_id if link.candidates else "-" for link in links),
+        "score": min(link.candidates[0].score if link.candidates else 0.0 for link in links),
+        "linked": int(all(link.status == LINKED for link in links)),
+    }
+
+
+def _row(tag: str, items: Sequence[Row]) -> Row:
+    """The measures of the mentions of one language."""
+    columns = {name: np.array([row[name] or 0 for row in items], dtype=float) for name in ("rank", "score", "linked")}
+    found, linked = measure_ranks(columns["rank"].astype(np.int64)), columns["linked"] > 0
+    right = columns["rank"] == 1
+    return {
+        "language": tag or "-",
+        "mentions": len(items),
+        "in dictionary": sum(int(row["in_dictionary"] or 0) for row in items),
+        "Acc@1": found.acc1,
+        "Acc@5": found.acc5,
+        "MRR": found.mrr,
+        "linked": float(linked.mean()),
+        "precision": float(right[linked].mean()) if linked.any() else None,
+        "calibration": calibration_error(columns["score"], right),
+    }

@@ -1,0 +1,134 @@
+"""Notes from end to end: what is found, linked and affirmed in texts, beside what people annotated in them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from medlink.errors import InputError
+from medlink.evaluation.calibration import calibration_error
+from medlink.evaluation.findings import GoldText, Linked, count, is_affirmed, judged, rates, read_texts
+from medlink.evaluation.names import as_known
+from medlink.evaluation.resampling import Scores
+from medlink.evaluation.task import Report, Row, Run, Task
+from medlink.notes.options import NoteOptions
+from medlink.records import LINKED
+
+if TYPE_CHECKING:
+    from medlink.evaluation.status import Pairs
+    from medlink.notes.pipeline import LinkedNote, NotePipeline
+
+_BATCH = 32
+SHARES = {"touched": "annotated", "exact": "annotated", "right": "coded"}
+"""Counts of findings that are shares, and of which counts."""
+_F1 = {"F1": "documents", "mention F1": "mentions"}
+
+
+class NotesTask(NoteOptions, Task):
+    """Precision, recall and F1 of the findings that texts affirm, by documents and by mentions, and of their status.
+
+    BUNDLE is what the texts are linked to. GOLD are annotated texts: JSON lines with the status of findings, brat or
+    PubTator without; the options are those of 'medlink link'.
+    """
+
+    inputs: ClassVar = ("bundle", "gold...")
+    encodes: ClassVar[bool] = False
+    systems: ClassVar = ("bundles",)
+
+    def measure(self, run: Run) -> Report:
+        """Link the texts, and count what is right; tables by language."""
+        from medlink.evaluation.status import read_findings, status_tables
+        from medlink.notes.pipeline import NotePipeline
+        from medlink.notes.reading import Note
+        from medlink.notes.status import status_reader
+
+        options = {name: getattr(self, name) for name in NoteOptions.model_fields}
+        pipeline = NotePipeline(Path(run.paths[0]), **options)
+        texts = [_known(text, pipeline) for text in read_texts(run.paths[1:], run.problems)]
+        if not any(concept in pipeline.bundle.kb for text in texts for concept in text.concepts):
+            remedy = "give a bundle of the terminology whose ids were annotated"
+            raise InputError(f"none of its concepts is in {run.paths[0]}", path=run.paths[1], remedy=remedy)
+        found, status = list[tuple[GoldText, list[Linked]]](), defaultdict[tuple[str, str], "Pairs"](Counter)
+        for start in range(0, len(texts), _BATCH):
+            batch = texts[start : start + _BATCH]
+            notes = pipeline.link([Note(text.name, text.text, text.language or None) for text in batch])
+            for text, note in zip(batch, notes, strict=True):
+                if note.note.problem is not None:
+                    run.problems.skipped["note that cannot be read"] += 1
+                    continue
+                known = replace(text, language=note.language)
+                found.append((known, links(known, note)))
+                reader = status_reader(note.language) if text.told and text.findings else None
+                read = [] if reader is None else read_findings(reader, text)
+                for finding, said in zip(text.findings, read, strict=bool(read)):
+                    for field in text.told:
+                        status[note.language, field][getattr(finding.said, field), said[field][0]] += 1
+            if run.progress is not None:
+                run.progress("texts linked", min(start + _BATCH, len(texts)), len(texts))
+        return self._report(found, status_tables(status), run)
+
+    def _report(
+        self, found: Sequence[tuple[GoldText, list[Linked]]], further: dict[str, list[Row]], run: Run
+    ) -> Report:
+        counts = [count(*one) for one in found]
+        tags = sorted({text.language for text, _ in found})
+        table, scores = list[Row](), list[Scores]()
+        for tag in [*tags, *["all"] * (len(tags) > 1)]:
+            own = [at for at, (text, _) in enumerate(found) if tag in (text.language, "all")]
+            table.append(_row(tag, [found[at] for at in own], [counts[at] for at in own]))
+            for measure, name in _F1.items():
+                columns = ([counts[at][f"{name} {kind}"] for at in own] for kind in ("right", "wrong", "missed"))
+                scores.append(Scores(measure, tag, tuple(np.array(one, dtype=np.float64) for one in columns), "f1"))
+        items = [
+            {"note": text.name, "language": text.language} | {name: own[name] for name in _ITEM}
+            for (text, _), own in zip(found, counts, strict=True)
+        ]
+        findings = sum(len(text.findings) for text, _ in found)
+        head = f"{len(found)} texts with {findings} findings at their places"
+        return Report(head, table, items, run.problems, further=further, scores=scores)
+
+
+_ITEM = [f"{name} {kind}" for name in _F1.values() for kind in ("right", "wrong", "missed")]
+
+
+def links(text: GoldText, note: LinkedNote) -> list[Linked]:
+    """The mentions of a note with their best concepts; what is a heading or was not asked for is none."""
+    found = []
+    for one in note.mentions:
+        if one.link.candidates:
+            best = one.link.candidates[0]
+            so = one.qualifiers is None or is_affirmed(one.qualifiers, text.told)
+            found.append(Linked(one.start, one.end, best.concept_id, so, one.link.status == LINKED, best.score))
+    return found
+
+
+def _known(text: GoldText, pipeline: NotePipeline) -> GoldText:
+    """A text with the ids of its concepts as the bundle writes them."""
+
+    def spelt(ids: frozenset[str]) -> frozenset[str]:
+        return frozenset(as_known(ids, pipeline.bundle.kb))
+
+    findings = tuple(replace(one, concepts=spelt(one.concepts)) for one in text.findings)
+    return replace(text, findings=findings, concepts=spelt(text.concepts), affirmed=spelt(text.affirmed))
+
+
+def _row(tag: str, found: Sequence[tuple[GoldText, list[Linked]]], counts: Sequence[Counter[str]]) -> Row:
+    """The measures of the texts of one language."""
+    total = sum(counts, Counter[str]())
+    scored = [one for text, links in found for one in judged(text, links)]
+    score, right = (np.array(column) for column in zip(*scored, strict=True)) if scored else (None, None)
+    documents, mentions = (rates(total, name) for name in _F1.values())
+    return {
+        "language": tag,
+        "texts": len(found),
+        **dict(zip(("P", "R", "F1"), documents, strict=True)),
+        "status not read": rates(total, "regardless")[2],
+        **dict(zip(("mention P", "mention R", "mention F1"), mentions, strict=True)),
+        **{name: total[name] / max(total[of], 1) for name, of in SHARES.items()},
+        "calibration": None if score is None or right is None else calibration_error(score, right),
+    }

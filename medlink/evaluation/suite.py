@@ -1,0 +1,244 @@
+"""A set of tasks over encoders, bundles and peers, as a TOML file names them: what fails is noted, the rest goes on."""
+
+from __future__ import annotations
+
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from medlink.errors import ConfigError, InputError, MedlinkError
+from medlink.evaluation.linking import LinkingTask
+from medlink.evaluation.peers import LIMIT, Peer
+from medlink.evaluation.resampling import RESAMPLES, Estimate, chance
+from medlink.evaluation.task import Progress, Report, Task
+from medlink.evaluation.tasks import TASKS
+from medlink.settings import Settings
+
+if TYPE_CHECKING:
+    from medlink.models import Encoder
+
+KINDS = ("bundles", "encoders", "peers")
+_REMEMBERED = 500_000  # texts whose embeddings are kept, less than 1 GB at 384 dimensions
+FILES = "files"
+"""Kind of what a task measures that reads nothing but files."""
+
+
+class PeerOptions(Settings):
+    """A program of others, see :mod:`medlink.evaluation.peers`."""
+
+    command: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
+    limit: Annotated[float, Field(gt=0, strict=False)] = LIMIT
+
+
+class Entry(Settings):
+    """A task on some files: with which options, and on which systems (all that fit when none is named)."""
+
+    task: str
+    title: str = ""
+    inputs: Annotated[tuple[str, ...], Field(strict=False)]
+    options: Annotated[dict[str, Any], Field(default_factory=dict)]
+    systems: Annotated[tuple[str, ...], Field(strict=False)] = ()
+
+
+class Suite(Settings):
+    """What an evaluation file says; ``path`` is that file, beside which its files lie."""
+
+    path: Path
+    seed: Annotated[int, Field(ge=0)] = 1
+    resamples: Annotated[int, Field(ge=1, le=1_000_000)] = RESAMPLES
+    encoders: Annotated[dict[str, str], Field(default_factory=dict)]
+    bundles: Annotated[dict[str, str], Field(default_factory=dict)]
+    peers: Annotated[dict[str, PeerOptions], Field(default_factory=dict)]
+    tasks: Annotated[tuple[Entry, ...], Field(min_length=1)]
+
+    def place(self, name: str) -> str:
+        """A file or folder beside the evaluation file; what is none there stays as it is."""
+        beside = self.path.parent / name
+        return str(beside) if beside.exists() else name
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a task found of a system, or why it failed (``error``), and the seconds that it took."""
+
+    entry: Entry
+    kind: str
+    system: str
+    report: Report | None
+    error: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A measure of a system with its interval; ``best`` of all systems, or how likely the difference to the best is by
+    chance (``p``)."""
+
+    title: str
+    measure: str
+    group: str
+    kind: str
+    system: str
+    estimate: Estimate
+    best: bool
+    p: float | None
+
+
+def read_suite(path: str | Path) -> Suite:
+    """Read an evaluation file, which ``docs/evaluation.md`` describes.
+
+    Raises:
+        InputError: it cannot be read, or is not TOML.
+        ConfigError: something is missing, unknown or of the wrong kind, or a system has the name of another.
+    """
+    path = Path(path).absolute()
+    try:
+        said = tomllib.loads(path.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"is not TOML: {error}", path=path, remedy="mend the file") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {error}", path=path, remedy="name a TOML file in UTF-8") from error
+    try:
+        given, tasks = _section(said.pop("peers", {}), "peers"), said.pop("tasks", [])
+        peers = {name: PeerOptions(**_section(one, f"peers.{name}")) for name, one in given.items()}
+        entries = [Entry(**_section(one, "tasks")) for one in (tasks if isinstance(tasks, list) else [tasks])]
+        titled = tuple(one.replace(title=one.title or " ".join((one.task, *one.inputs))) for one in entries)
+        suite = Suite(**{**said, "path": path, "peers": peers, "tasks": titled})
+        _check(suite)
+    except ConfigError as error:
+        raise ConfigError(error.message, path=error.path or path, remedy=error.remedy) from error
+    return suite
+
+
+def _section(given: object, name: str) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise ConfigError(f"[{name}] is no section", remedy="write it as docs/evaluation.md does")
+    return given
+
+
+def _check(suite: Suite) -> None:
+    """Refuse what cannot be run, before the long work starts."""
+    names = [name for kind in KINDS for name in getattr(suite, kind)]
+    titles = [entry.title for entry in suite.tasks]
+    for what, given in (("system", names), ("title", titles)):
+        if twice := next((one for at, one in enumerate(given) if one in given[:at]), None):
+            raise ConfigError(f"the {what} {twice!r} is there twice", remedy="give each its own name")
+    for entry in suite.tasks:
+        if entry.task not in TASKS:
+            raise ConfigError(f"unknown task {entry.task!r}", remedy=f"one of {', '.join(TASKS)}")
+        if unknown := sorted(set(entry.systems) - set(names)):
+            raise ConfigError(f"{entry.title}: unknown system {unknown[0]!r}", remedy=f"one of {', '.join(names)}")
+        _task(suite, entry)
+
+
+def _task(suite: Suite, entry: Entry) -> Task:
+    """The task of an entry, with the seed of all."""
+    kind = TASKS[entry.task]
+    seed = {"seed": suite.seed} if "seed" in kind.model_fields else {}
+    return kind(**{**seed, **entry.options})
+
+
+def systems(suite: Suite, entry: Entry) -> list[tuple[str, str]]:
+    """Kind and name of what an entry measures."""
+    fit = TASKS[entry.task].systems
+    found = [
+        (kind, name) for kind in fit for name in getattr(suite, kind) if name in entry.systems or not entry.systems
+    ]
+    return found if fit else [(FILES, "-")]
+
+
+def run_suite(
+    suite: Suite, progress: Progress | None = None, say: Callable[[str], object] = lambda _: None
+) -> list[Outcome]:
+    """Run every task on every system that fits; ``say`` is called with a line for each."""
+    runner, outcomes = _Runner(suite, progress), list[Outcome]()
+    for entry in suite.tasks:
+        for kind, name in systems(suite, entry):
+            start, report, error = time.perf_counter(), None, ""
+            try:
+                report = runner.run(entry, kind, name)
+            except MedlinkError as refused:
+                error = str(refused)
+            except Exception as failed:  # whatever a library or a damaged file does to one, the others are measured
+                # its words may be those of a note
+                error = f"{type(failed).__name__}; 'medlink evaluate {entry.task}' alone shows where"
+            outcomes.append(Outcome(entry, kind, name, report, error, time.perf_counter() - start))
+            say(f"{entry.title}, {name}: {error or f'{outcomes[-1].seconds:.1f} s'}")
+    return outcomes
+
+
+class _Remembering:
+    """An encoder that embeds a text once: several tasks look among the names of one dictionary."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder, self._known = encoder, dict[str, NDArray[np.float32]]()
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """n texts to ``(n, d)`` float32 unit vectors."""
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        new = list(dict.fromkeys(text for text in texts if text not in self._known))
+        if new:
+            self._known.update(zip(new, self._encoder.encode(new), strict=True))
+        return np.stack([self._known[text] for text in texts])
+
+
+class _Runner:
+    """Runs tasks; an encoder is loaded once."""
+
+    def __init__(self, suite: Suite, progress: Progress | None) -> None:
+        self._suite, self._progress = suite, progress
+        self._loaded: dict[str, Any] = {}
+
+    def run(self, entry: Entry, kind: str, name: str) -> Report:
+        suite, task = self._suite, _task(self._suite, entry)
+        inputs = [suite.place(one) for one in entry.inputs]
+        if kind == FILES:
+            return task.run(inputs, progress=self._progress)
+        if kind == "bundles":
+            return task.run([suite.place(suite.bundles[name]), *inputs], progress=self._progress)
+        if isinstance(task, LinkingTask):
+            own = [one for of, one in systems(suite, entry) if of == "bundles"] or list(suite.bundles)
+            if not own:
+                remedy = "name a bundle, whose names are looked up"
+                raise ConfigError("linking needs a bundle", path=suite.path, remedy=remedy)
+            inputs, task = [suite.place(suite.bundles[own[0]]), *inputs], task.by_name()
+        return task.run(inputs, self._system(kind, name), self._progress)
+
+    def _system(self, kind: str, name: str) -> Any:
+        from medlink.models import load_encoder
+        from medlink.training.mlte.recipe import is_mlte
+
+        if name not in self._loaded:
+            if kind == "peers":
+                peer = self._suite.peers[name]
+                self._loaded[name] = Peer(name, peer.command, limit=peer.limit, folder=self._suite.path.parent)
+            else:
+                given = self._suite.place(self._suite.encoders[name])
+                self._loaded[name] = given if is_mlte(given) else _Remembering(load_encoder(given))
+        return self._loaded[name]
+
+
+def compare(suite: Suite, outcomes: Sequence[Outcome]) -> list[Measured]:
+    """Every measure of every system with its interval, beside the best one of the same items."""
+    return [one for entry in suite.tasks for one in _compared(suite, [o for o in outcomes if o.entry is entry])]
+
+
+def _compared(suite: Suite, outcomes: Sequence[Outcome]) -> Iterator[Measured]:
+    found = [(one, score) for one in outcomes if one.report is not None for score in one.report.scores]
+    for measure, group in dict.fromkeys((score.measure, score.group) for _, score in found):
+        own = [(one, score) for one, score in found if (score.measure, score.group) == (measure, group)]
+        estimates = [score.estimate(suite.resamples, suite.seed) for _, score in own]
+        first = max(range(len(own)), key=lambda at: estimates[at].value)
+        for (one, score), known in zip(own, estimates, strict=True):
+            best = known.value == estimates[first].value
+            alike = not best and known.items == estimates[first].items
+            p = chance(score, own[first][1], suite.resamples, suite.seed) if alike else None
+            yield Measured(one.entry.title, measure, group, one.kind, one.system, known, best, p)

@@ -1,0 +1,178 @@
+"""``medlink evaluate linking``: ranks, what the threshold links and calibration, by hand and against the linker."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from sklearn.calibration import calibration_curve
+
+from medlink.cli.evaluate import evaluate
+from medlink.errors import InputError
+from medlink.evaluation.calibration import calibration_error, share_at_precision
+from medlink.evaluation.retrieval import Query
+from medlink.evaluation.retrieval_data import read_queries
+from medlink.files.problems import Problems
+from medlink.linking import Linker, Mention
+from medlink.records import LINKED
+
+GOLD = (
+    "concept_id\tmention\tlanguage\tcontext\n"
+    "DEMO:0016\tmyocardial infarct\ten\tSmoker. Had a myocardial infarct last year.\n"
+    "X:1|DEMO:0016\theart attacks\ten\tTwo heart attacks.\n"
+    "X:1+X:2\tMigräne\tde\tSie hat Migräne.\n"
+    "DEMO:0039\tgarden fence\ten\tA garden fence.\n"
+    "X:1|DEMO:0016\theart attacks\ten\tMore heart attacks.\n"
+)
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(evaluate, ["linking", *map(str, args)], catch_exceptions=False)
+
+
+@pytest.fixture
+def gold(tmp_path: Path) -> Path:
+    (tmp_path / "gold.tsv").write_text(GOLD, "utf-8")
+    return tmp_path / "gold.tsv"
+
+
+def test_it_says_what_the_linker_says(demo_path: Path, linker: Linker, gold: Path, tmp_path: Path) -> None:
+    said = run(demo_path, gold, "-o", tmp_path / "items.tsv").stdout.splitlines()
+    assert said[0] == "5 mentions, 479 concepts of bundle, linked in their contexts"
+    rows = [line.split("\t") for line in GOLD.splitlines()[1:]]
+    links = linker.link([Mention(row[1], row[2]) for row in rows], [row[3] for row in rows], k=10)
+    ids = [[one.concept_id for one in link.candidates] for link in links]
+    ranks = [one.index("DEMO:0016") + 1 if "DEMO:0016" in one else 0 for one in ids[:2]] + [0]
+    ranks += [ids[3].index("DEMO:0039") + 1 if "DEMO:0039" in ids[3] else 0, ranks[1]]
+    with (tmp_path / "items.tsv").open(encoding="utf-8", newline="") as file:
+        items = list(csv.DictReader(file, delimiter="\t"))
+    assert [int(item["rank"] or 0) for item in items] == ranks
+    assert [item["in_dictionary"] for item in items] == ["1", "1", "0", "1", "1"]
+    np.testing.assert_allclose(
+        [float(item["score"]) for item in items], [link.candidates[0].score for link in links], rtol=1e-5
+    )
+    linked, first = [link.status == LINKED for link in links], [rank == 1 for rank in ranks]
+    # what the dictionary lacks stays among the mentions, and is wrong where it is linked
+    assert (ranks[0], ranks[1], linked[2]) == (1, 1, True)
+    reciprocal = [1 / rank if rank else 0 for rank in ranks]
+    scores = np.array([link.candidates[0].score for link in links])
+    for line in said[2:]:
+        tag, mentions, known, *values = line.split()
+        of = [at for at, row in enumerate(rows) if tag in (row[2], "all")]
+        precision = np.mean([first[at] for at in of if linked[at]])
+        wanted = [
+            np.mean([first[at] for at in of]),
+            np.mean([0 < ranks[at] <= 5 for at in of]),
+            np.mean([reciprocal[at] for at in of]),
+            np.mean([linked[at] for at in of]),
+            precision,
+            calibration_error(scores[of], np.array(first)[of]),
+        ]
+        assert (int(mentions), int(known)) == (len(of), sum(items[at]["in_dictionary"] == "1" for at in of))
+        assert [float(value) for value in values] == pytest.approx(wanted, abs=5e-4)
+    assert "heart" not in (tmp_path / "items.tsv").read_text("utf-8")
+
+
+def test_each_option_changes_the_output(demo_path: Path, linker: Linker, gold: Path, tmp_path: Path) -> None:
+    base = run(demo_path, gold).stdout
+    assert run(demo_path, gold).stdout == base
+    for options in (
+        ("--distinct",),
+        ("--sample", 2),
+        ("--sample", 2, "--seed", 3),
+        ("--threshold", 0.99),
+        ("--languages", "de"),
+    ):
+        assert run(demo_path, gold, *options).stdout != base, options
+    assert run(demo_path, gold, "--sample", 2, "--seed", 3).stdout != run(demo_path, gold, "--sample", 2).stdout
+    assert run(demo_path, gold, "--distinct").stdout.startswith("4 mentions")
+    for options, count in (((), 5), (("--distinct",), 4)):
+        looked_up = CliRunner().invoke(evaluate, ["retrieval", str(demo_path), str(gold), *options])
+        assert looked_up.stdout.startswith(f"{count} queries")
+    plain = tmp_path / "plain.tsv"
+    second = linker.link(["heart failure"])[0].candidates[1].concept_id
+    plain.write_text(f"id\tname\n{second}\theart failure\n", "utf-8")
+    assert run(demo_path, plain, "--language", "es").stdout.splitlines()[-1].startswith("es ")
+    deep, low = (run(demo_path, plain, "-o", tmp_path / f"{k}.tsv", "--k", k).stdout for k in (50, 1))
+    assert deep != low
+
+
+def test_parts_of_a_composite_mention_are_all_right_as_in_biosyn(demo_path: Path, tmp_path: Path) -> None:
+    lines = [
+        # one of the ids is enough for each part, whichever it is
+        "1||0|9||D||migraine|heart attack||DEMO:0016|DEMO:0026|X:7",
+        "1||0|9||D||migraine+asthma||X:7+X:8",
+        "1||0|9||D||heart attack||DEMO:0016+X:7",
+    ]
+    (tmp_path / "a.concept").write_text("\n".join(lines) + "\n", "utf-8")
+    with_migraine = run(demo_path, tmp_path / "a.concept", "-o", tmp_path / "out.tsv")
+    assert with_migraine.exit_code == 0
+    with (tmp_path / "out.tsv").open(encoding="utf-8", newline="") as file:
+        items = list(csv.DictReader(file, delimiter="\t"))
+    first, migraine = items[0]["first"].split(), items[1]["first"].split()[0]
+    assert first == [migraine, "DEMO:0016"]
+    assert [item["rank"] for item in items] == ["", "", "1"]
+    (tmp_path / "a.concept").write_text(f"1||0|9||D||migraine|heart attack||DEMO:0016|{migraine}\n", "utf-8")
+    run(demo_path, tmp_path / "a.concept", "-o", tmp_path / "out.tsv")
+    assert (tmp_path / "out.tsv").read_text("utf-8").splitlines()[1].split("\t")[5] == "1"
+
+
+def test_annotated_notes_are_gold(demo_path: Path, tmp_path: Path) -> None:
+    text = "Patient had a heart attack and gout."
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/a.txt").write_text(text, "utf-8")
+    (tmp_path / "notes/a.ann").write_text(
+        "T1\tD 14 26\theart attack\nN1\tReference T1 DEMO:DEMO:0016\nT2\tD 31 35\tgout\n", "utf-8"
+    )
+    (tmp_path / "b.pubtator").write_text(f"1|t|{text}\n1\t14\t26\theart attack\tD\tDEMO:0016|X:1\n", "utf-8")
+    links = [
+        {"note": "n", "text": "gout", "language": "en", "concept_id": "DEMO:0002", "decision": "reject"},
+        {"note": "n", "text": "Herzinfarkt", "language": "de", "concept_id": "DEMO:0016", "decision": "accept"},
+    ]
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps(one) + "\n" for one in links), "utf-8")
+    problems = Problems(adjustable=False)
+    paths = [tmp_path / "notes", tmp_path / "b.pubtator", tmp_path / "c.jsonl"]
+    found = read_queries(paths, problems, language="en")
+    assert found == (
+        Query(("heart attack",), ("DEMO:DEMO:0016",), "en", "a.ann", 1, text),
+        Query(("heart attack",), ("DEMO:0016", "X:1"), "en", "b.pubtator", 1, text),
+        Query(("Herzinfarkt",), ("DEMO:0016",), "de", "c.jsonl", 1),
+    )
+    assert problems.skipped == {"query without a concept": 1}
+    said = run(demo_path, *paths, "--language", "en").stdout.splitlines()
+    # ids are known without what stands before them
+    assert [line.split()[:3] for line in said[2:]] == [["de", "1", "1"], ["en", "2", "2"], ["all", "3", "3"]]
+    alike = CliRunner().invoke(evaluate, ["retrieval", str(demo_path), *map(str, paths)], catch_exceptions=False)
+    assert alike.stdout.splitlines()[-1].split()[:3] == ["all", "3", "3"]
+    (tmp_path / "notes/a.ann").unlink()
+    with pytest.raises(InputError, match=r"notes: there is no \*\.concept file or annotated note in the folder"):
+        run(demo_path, tmp_path / "notes")
+
+
+def test_gold_of_another_terminology_is_refused(demo_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "gold.tsv").write_text("id\tname\nX:1\tfever\n", "utf-8")
+    with pytest.raises(InputError, match=r"gold\.tsv: none of the concepts of its queries is in .*Remedy: give"):
+        run(demo_path, tmp_path / "gold.tsv")
+
+
+def test_calibration_error_is_that_of_scikit_learn() -> None:
+    rng = np.random.default_rng(3)
+    scores = rng.uniform(size=400)
+    right = rng.uniform(size=400) < scores**2
+    share, mean = calibration_curve(right, scores, n_bins=10)
+    sizes = np.histogram(scores, bins=np.linspace(0, 1, 11))[0]
+    assert calibration_error(scores, right) == pytest.approx((abs(share - mean) * sizes).sum() / 400)
+    assert calibration_error(np.array([1.0, 1.0]), np.array([True, True])) == 0
+    assert np.isnan(calibration_error(np.zeros(0), np.zeros(0, dtype=bool)))
+
+
+def test_share_at_a_precision_is_that_of_a_loop() -> None:
+    rng = np.random.default_rng(4)
+    scores = rng.integers(0, 20, 100) / 20
+    right = rng.uniform(size=100) < scores
+    wanted = [np.mean(scores >= at) for at in set(scores.tolist()) if right[scores >= at].mean() >= 0.8]
+    assert share_at_precision(scores, right, 0.8) == pytest.approx(max(wanted, default=0))
