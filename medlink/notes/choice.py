@@ -53,7 +53,8 @@ own."""
 EVIDENCE = ("score", "log_odds", "rank", "margin", "words", "adds", *FEATURES)
 """What is said of a stretch by its likeliest concept: score, rank and measures of the linker."""
 DICTIONARY = ("concepts",)
-"""The decimal logarithm of how many concepts the bundle has: in a small one the best concept of most stretches is wrong."""
+"""The decimal logarithm of how many concepts the bundle has, where a stretch is no name of its best one: the fewer there are,
+the less is the best of them the right one. What is a name is one in a small bundle too (0)."""
 COLUMNS = (*EVIDENCE, *CONTEXT, *RIVALS, *DICTIONARY)
 
 
@@ -300,7 +301,13 @@ def rows(judged: Sequence[Judged], concepts: int) -> list[tuple[float, ...]]:
             best, own = judged[other].best, rivals[one]
             own[at], own[at + 3] = max(own[at], best.score), max(own[at + 3], best.ranked.rank)
     return [
-        (*one.evidence, *one.stretch.context, *own[:3], *(rank - one.best.ranked.rank for rank in own[3:]), size)
+        (
+            *one.evidence,
+            *one.stretch.context,
+            *own[:3],
+            *(rank - one.best.ranked.rank for rank in own[3:]),
+            0.0 if one.is_name else size,
+        )
         for one, own in zip(judged, rivals, strict=True)
     ]
 

@@ -99,8 +99,9 @@ def test_rivals() -> None:
     ]
 
 
-def test_the_size_of_the_dictionary_counts_by_its_logarithm() -> None:
-    one = [judged(0, 1, 1, 0.9)]
+def test_the_size_of_the_dictionary_counts_by_its_logarithm_where_a_stretch_is_no_name() -> None:
+    one, name = [judged(0, 1, 1, 0.9)], [judged(0, 1, 1, 0.9, route=0)]
+    assert rows(name, 1000)[0][COLUMNS.index("concepts")] == 0
     assert [rows(one, count)[0][COLUMNS.index("concepts")] for count in (0, 1, 100, 1000)] == [0, 0, 2, 3]
     weighed = choice(-2.0, concepts=1.0)
     assert [len(weighed.chosen(one, count)) for count in (10, 1000)] == [0, 1]
