@@ -35,7 +35,7 @@ RUN = {"out", "start", "dev", "checkpoint_steps", "workers", "resume"}
 OF_ITS_OWN = {
     "sts": {"tables"},
     "contrastive": {"kb", "definitions", "system", "languages", "without", "pair_workers"},
-    "distill": {"kb", "definitions", "system", "languages", "without", "teacher"},
+    "distill": {"kb", "definitions", "system", "languages", "without", "teacher", "descriptions"},
     "multilingual": {"kb", "languages", "without", "teacher", "alignments"},
     "static": {"kb", "languages", "without", "teacher"},
 }

@@ -12,6 +12,8 @@ from medlink.models.encoders import BUILTIN
 from medlink.models.static.encoder import is_static
 from medlink.training.common.recipes import LARGEST, SMALLEST, Epochs, FeatureDropout, LearningRate, PhaseRecipe
 
+HEAD = r"\.linear\.(weight|bias)$"
+"""The names of the weights of a head, among those of the model that it is on."""
 RUNS = "runs.json"
 """The file by which a folder of self-distilled encoders is known."""
 
@@ -61,7 +63,9 @@ class DistillationRecipe(PhaseRecipe):
     """Self-distillation: BioLORD-2023, section "Self-distillation phase".
 
     The paper reduces the targets to 64 principal components. It averages several runs and does not say how many; here
-    they have the seeds ``seed``, ``seed + 1`` and so on.
+    they have the seeds ``seed``, ``seed + 1`` and so on. ``head_start`` ``"random"`` is the paper's; ``"ridge"`` is the
+    linear map that fits the targets best before anything is trained, and bends the base less in a short run. The paper
+    does not say whether the head has a rate of its own.
 
     >>> DistillationRecipe().dimension, DistillationRecipe().runs
     (64, 3)
@@ -69,6 +73,16 @@ class DistillationRecipe(PhaseRecipe):
 
     dimension: Annotated[int, Field(ge=1, description="Principal components of the targets.")] = 64
     runs: Annotated[int, Field(ge=1, description="Encoders to train, each by a seed of its own.")] = 3
+    head_start: Annotated[
+        Literal["random", "ridge"],
+        Field(description="Where the head begins: drawn by the seed, or fitted to the targets on the start."),
+    ] = "ridge"
+    head_rate: Annotated[LearningRate | None, Field(description="Peak of the head's own learning rate.")] = None
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The rate of the head, where it has one of its own."""
+        return {} if self.head_rate is None else {HEAD: self.head_rate}
 
 
 class MultilingualRecipe(PhaseRecipe):
