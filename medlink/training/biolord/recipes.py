@@ -90,7 +90,9 @@ class MultilingualRecipe(PhaseRecipe):
 
     What the paper does not name is that of the example with which sentence-transformers presents the method
     (``examples/training/multilingual/make_multilingual.py``, by its authors): 5 epochs, batches of 64, rate 2e-5.
-    ``filter`` says how far two names mean the same (LaBSE in the paper). Between its cosines ``low`` and ``high`` the
+    ``filter`` says how far two names mean the same. The paper's is LaBSE (``hf:sentence-transformers/LaBSE``), a
+    transformer trained on translated sentences. The default is not of that kind: the built-in encoder knows clinical
+    names in three languages by their n-grams, and needs no download. Between its cosines ``low`` and ``high`` the
     weight of a pair grows from 0 to 1 (:func:`~medlink.training.biolord.multilingual_data.sense_weights`); without them
     both are found from the pairs (:func:`~medlink.training.biolord.multilingual_data.thresholds`). In the paper student
     and teacher both have 768 dimensions; without ``project`` a student of another width is refused.
@@ -104,7 +106,11 @@ class MultilingualRecipe(PhaseRecipe):
 
     epochs: Epochs = 5
     filter: Annotated[
-        str, Field(description="Encoder that tells which pairs align: 'builtin', folder, hf:NAME; '': none.")
+        str,
+        Field(
+            description="Encoder that tells which pairs align: folder, hf:NAME such as the paper's "
+            "hf:sentence-transformers/LaBSE, or 'builtin', which knows clinical names in de, en, es alone; '': none."
+        ),
     ] = BUILTIN
     low: Annotated[
         Annotated[float, Field(ge=-1, le=1)] | None,
