@@ -52,6 +52,8 @@ from medlink.training.data.text_store import ConceptTexts, TextStore
 from medlink.training.data.view import TrainingView
 
 CHECKPOINT_STEPS = 100
+# of the concepts are enough to find axes that all are reduced by
+SHARE_OF_AXES = 0.2
 PRECISIONS = get_args(Recipe.model_fields["precision"].annotation)
 Log = Callable[[str], None]
 Concepts = Callable[[], Iterator[ConceptTexts]]
@@ -169,7 +171,7 @@ class Phases:
         )
 
     def reduced(self, teacher: Path, concepts: Concepts, said: list[Any], dimension: int) -> Projection:
-        """What the targets of the self-distillation are reduced by."""
+        """What the targets of the self-distillation are reduced by, found on these concepts."""
 
         def make(out: Path, log: Log) -> None:
             """Embed the concepts and find their axes."""
@@ -380,7 +382,8 @@ def main(
     teacher = add("contrastive", trained, 2 * (of_pairs // contrastive_batch) * contrastive_batch)
     if sts_epochs:
         teacher = add("contrastive, then STS", phases.sts(teacher, sts_epochs, sts_rate))
-    axes = phases.reduced(teacher, concepts, said, dimension)
+    of_axes = min(share, SHARE_OF_AXES)
+    axes = phases.reduced(teacher, phases.concepts(names, of_axes), [names, of_axes], dimension)
     made.append(Made(f"teacher, reduced to {dimension}", teacher, reduced=axes))
     how = DistillationRecipe(
         epochs=distill_epochs,

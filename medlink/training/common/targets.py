@@ -129,6 +129,9 @@ def ridge(
     Returns:
         Weights ``(k, d)`` and bias ``(k,)``.
 
+    Raises:
+        EncoderError: all inputs are the same, NaN or infinite.
+
     >>> x, y = np.array([[-1.0], [0.0], [1.0]]), np.array([[1.0], [3.0], [5.0]])
     >>> weights, bias = ridge([(x, y)], penalty=1.0)  # X'X is 2, X'Y is 4
     >>> weights.tolist(), bias.tolist()
@@ -143,7 +146,11 @@ def ridge(
     d, n = len(sums) - 1, sums[0, 0]
     means = sums[0, 1:] / n
     centred = sums[1:, 1:] - n * np.outer(means[:d], means)
-    inner = centred[:, :d] + penalty * np.trace(centred[:, :d]) / d * np.eye(d)
+    spread = np.trace(centred[:, :d]) / d
+    if not spread > 0:
+        remedy = "name another encoder to start from"
+        raise EncoderError("the embeddings to fit a head on do not differ, or are NaN or infinite", remedy=remedy)
+    inner = centred[:, :d] + penalty * spread * np.eye(d)
     weights = solve(inner, centred[:, d:], assume_a="pos").T
     return weights, means[d:] - weights @ means[:d]
 
