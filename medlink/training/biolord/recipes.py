@@ -63,9 +63,9 @@ class DistillationRecipe(PhaseRecipe):
     """Self-distillation: BioLORD-2023, section "Self-distillation phase".
 
     The paper reduces the targets to 64 principal components. It averages several runs and does not say how many; here
-    they have the seeds ``seed``, ``seed + 1`` and so on. ``head_start`` ``"random"`` is the paper's; ``"ridge"`` is the
-    linear map that fits the targets best before anything is trained, and bends the base less in a short run. The paper
-    does not say whether the head has a rate of its own.
+    they have the seeds ``seed``, ``seed + 1`` and so on. A ``head_start`` that is ``"random"`` is the paper's; the
+    default, ``"ridge"``, is the linear map that fits the targets best on the start, which a short run bends less
+    (measured in ``docs/distillation.md``). The paper names no rate of the head's own, which ``head_rate`` is.
 
     >>> DistillationRecipe().dimension, DistillationRecipe().runs
     (64, 3)

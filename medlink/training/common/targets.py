@@ -144,10 +144,11 @@ def ridge(
         rows = np.column_stack([np.ones(len(x)), x, y]).astype(np.float64)
         sums = sums + rows[:, : x.shape[1] + 1].T @ rows
     d, n = len(sums) - 1, sums[0, 0]
+    finite = np.isfinite(sums).all()
     means = sums[0, 1:] / n
-    centred = sums[1:, 1:] - n * np.outer(means[:d], means)
+    centred = sums[1:, 1:] - n * np.outer(means[:d], means) if finite else sums[1:, 1:]
     spread = np.trace(centred[:, :d]) / d
-    if not spread > 0:
+    if not finite or spread <= 0:
         remedy = "name another encoder to start from"
         raise EncoderError("the embeddings to fit a head on do not differ, or are NaN or infinite", remedy=remedy)
     inner = centred[:, :d] + penalty * spread * np.eye(d)
