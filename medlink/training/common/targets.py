@@ -139,18 +139,21 @@ def ridge(
     """
     from scipy.linalg import solve
 
+    remedy = "name another encoder to start from"
+    unfit = EncoderError("the embeddings to fit a head on do not differ, or are NaN or infinite", remedy=remedy)
     sums: Any = 0
     for x, y in batches:
         rows = np.column_stack([np.ones(len(x)), x, y]).astype(np.float64)
+        if not np.isfinite(rows).all():
+            raise unfit
         sums = sums + rows[:, : x.shape[1] + 1].T @ rows
     d, n = len(sums) - 1, sums[0, 0]
-    finite = np.isfinite(sums).all()
     means = sums[0, 1:] / n
-    centred = sums[1:, 1:] - n * np.outer(means[:d], means) if finite else sums[1:, 1:]
+    centred = sums[1:, 1:] - n * np.outer(means[:d], means)
     spread = np.trace(centred[:, :d]) / d
-    if not finite or spread <= 0:
-        remedy = "name another encoder to start from"
-        raise EncoderError("the embeddings to fit a head on do not differ, or are NaN or infinite", remedy=remedy)
+    # what rounding leaves of embeddings that are all the same
+    if spread <= 1e-12 * np.trace(sums[1:, 1 : d + 1]):
+        raise unfit
     inner = centred[:, :d] + penalty * spread * np.eye(d)
     weights = solve(inner, centred[:, d:], assume_a="pos").T
     return weights, means[d:] - weights @ means[:d]

@@ -328,7 +328,9 @@ def test_ridge_is_that_of_scikit_learn(penalty: float) -> None:
     np.testing.assert_allclose(bias, oracle.intercept_, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("x", [np.ones((4, 2)), np.array([[0.0, 1.0], [np.nan, 2.0]]), np.array([[np.inf], [1.0]])])
+@pytest.mark.parametrize(
+    "x", [np.full((7, 2), 0.1), np.array([[0.0, 1.0], [np.nan, 2.0]]), np.array([[np.inf], [1.0]])]
+)
 def test_inputs_that_no_head_can_be_fitted_on(x: np.ndarray[Any, Any]) -> None:
     with pytest.raises(EncoderError, match=r"do not differ, or are NaN or infinite\. Remedy: name another encoder"):
         ridge([(x, np.ones((len(x), 1)))], penalty=0.1)
