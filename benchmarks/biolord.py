@@ -7,10 +7,12 @@
 
 One HPO concept in ten is held out of every phase, with all concepts of whatever source that share a name with it. The
 phases are STS, contrastive, STS again, self-distillation by several seeds from what the contrastive phase started from,
-the mean of its encoders, and cross-lingual distillation, whose student begins as its teacher. They are sized for two
-hours on two cores that have bf16 (``--precision bf16``). Each has a folder in ``--work`` named by what it was made of:
-a run that was cut short goes on where it was, and with another option only what depends on it is trained again. Figures
-are kept by the fingerprint of their encoder.
+the mean of its encoders, and cross-lingual distillation, whose student begins as its teacher. Self-distillation is on
+all other concepts, and the contrastive phase on half as many pairs as that has texts, unless ``--pairs`` says
+otherwise: both read as many texts. ``--terminologies hpo --names 1 --sts-epochs 0 --multilingual-epochs 0`` is for two
+cores that have bf16 (``--precision bf16``). Each phase has a folder in ``--work`` named by what it was made of: a run
+that was cut short goes on where it was, and with another option only what depends on it is trained again. Figures are
+kept by the fingerprint of their encoder.
 """
 
 from __future__ import annotations
@@ -20,11 +22,12 @@ import json
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import click
+import numpy as np
 from biolord_data import FOREIGN, OpenData, Tasks
 from open_data import BENCHMARKS
 
@@ -34,29 +37,41 @@ from medlink.kb import KnowledgeBase
 from medlink.models import load_encoder
 from medlink.records import Name
 from medlink.training import BioLordTrainer
+from medlink.training.biolord.distillation import concept_entries
 from medlink.training.biolord.multilingual_data import Alignments
+from medlink.training.biolord.phases import TrainingData
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
 from medlink.training.common.averaging import soup
+from medlink.training.common.checkpoint import new_folder
 from medlink.training.common.recipes import Recipe
+from medlink.training.common.targets import Projection, principal_components, sum_embeddings, to_unit
 from medlink.training.data.pairs import KnowledgeBasePairs
 from medlink.training.data.rated import read_pairs
 from medlink.training.data.recipes import PairRecipe
-from medlink.training.data.text_store import ConceptTexts, concept_texts
+from medlink.training.data.text_store import ConceptTexts, TextStore
 from medlink.training.data.view import TrainingView
 
 CHECKPOINT_STEPS = 100
+# of the concepts are enough to find axes that all are reduced by
+SHARE_OF_AXES = 0.2
 PRECISIONS = get_args(Recipe.model_fields["precision"].annotation)
 Log = Callable[[str], None]
+Concepts = Callable[[], Iterator[ConceptTexts]]
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An encoder with its name in the table, its seed and the hours of its phase."""
+    """An encoder with its name in the table; its seed, and the hours of its phase and the texts that it read.
+
+    ``reduced`` is what its embeddings are reduced by, if they are.
+    """
 
     title: str
     folder: Path
     seed: int | None = None
     hours: float | None = None
+    texts: int | None = None
+    reduced: Projection | None = None
 
 
 class Clock:
@@ -94,14 +109,18 @@ class Phases:
     Args:
         work: folder of the folders.
         data: the knowledge bases.
+        source: the one of them that is trained on.
         base: the encoder that all begins with.
         common: values that the recipe of every phase has, the seed among them.
     """
 
-    def __init__(self, work: Path, data: OpenData, base: Path, common: dict[str, Any]) -> None:
-        self._work, self._data, self.base, self._common = work, data, base, common
-        with KnowledgeBase(data.open) as kb:
-            self._made_of = [kb.content_hash, sorted(data.left_out), load_encoder(base).fingerprint]
+    def __init__(self, work: Path, data: OpenData, source: Path, base: Path, common: dict[str, Any]) -> None:
+        self._work, self._data, self._source, self._common = work, data, source, common
+        with KnowledgeBase(source) as kb:
+            # of the other terminologies there is nothing to leave out
+            ids = {one.concept_id for one in kb.iter_concepts()}
+            self._left_out = data.left_out & ids
+            self._made_of = [kb.content_hash, sorted(self._left_out), load_encoder(base).fingerprint]
 
     def made(self, phase: str, settings: list[Any], make: Callable[[Path, Log], object]) -> tuple[Path, float]:
         """The folder of a phase, trained unless it is there, and the hours that it took."""
@@ -133,21 +152,40 @@ class Phases:
 
         def make(out: Path, log: Log) -> None:
             """Train."""
-            with KnowledgeBase(self._data.open) as kb:
-                view = TrainingView(kb, languages=["en"], without=self._data.left_out)
+            with KnowledgeBase(self._source) as kb:
+                view = TrainingView(kb, languages=["en"], without=self._left_out)
             source = KnowledgeBasePairs(view, pairs)
             log(f"{source.pairs_per_epoch:,} pairs of {source.counts()}")
             train(BioLordTrainer(source, start, recipe), out, log)
 
         return self.made("contrastive", [start.name, pairs.to_dict(), recipe.to_dict()], make)
 
-    def distill(self, start: Path, teacher: Path, concepts: int, recipe: DistillationRecipe) -> tuple[Path, float]:
-        """Self-distillation on concepts drawn at random."""
+    def distill(
+        self, start: Path, teacher: Path, concepts: Concepts, said: list[Any], recipe: DistillationRecipe
+    ) -> tuple[Path, float]:
+        """Self-distillation on concepts, of which ``said`` says how they were drawn."""
         return self.made(
             "distill",
-            [start.name, teacher.name, concepts, recipe.to_dict()],
-            lambda out, log: train(BioLordTrainer(self._concepts(concepts), start, recipe, teacher=teacher), out, log),
+            [start.name, teacher.name, *said, recipe.to_dict()],
+            lambda out, log: train(BioLordTrainer(concepts, start, recipe, teacher=teacher), out, log),
         )
+
+    def reduced(self, teacher: Path, concepts: Concepts, said: list[Any], dimension: int) -> Projection:
+        """What the targets of the self-distillation are reduced by, found on these concepts."""
+
+        def make(out: Path, log: Log) -> None:
+            """Embed the concepts and find their axes."""
+            log(f"embedding the texts of the concepts by {teacher.name}")
+            encoder = load_encoder(teacher)
+            with new_folder(out, "the axes") as draft:
+                store = TextStore.build(draft / "texts.sqlite", concept_entries(concepts()))
+                rows = sum_embeddings(store, encoder.encode, encoder.dimension, draft / "rows.npy")
+                found = principal_components(rows, dimension)
+                np.savez(draft / "axes.npz", mean=found.mean, axes=found.axes, kept=found.kept)
+
+        folder, _ = self.made("axes", [teacher.name, *said, dimension], make)
+        with np.load(folder / "axes.npz") as kept:
+            return Projection(kept["mean"], kept["axes"], float(kept["kept"]))
 
     def soup(self, runs: Path) -> tuple[Path, float]:
         """The mean of the weights of several runs."""
@@ -174,27 +212,32 @@ class Phases:
 
     def _names(self, languages: tuple[str, ...]) -> Iterator[Name]:
         """Names of the concepts that may be trained on."""
-        with KnowledgeBase(self._data.open) as kb:
-            yield from (
-                name for name in kb.iter_names(languages=languages) if name.concept_id not in self._data.left_out
-            )
+        with KnowledgeBase(self._source) as kb:
+            yield from (name for name in kb.iter_names(languages=languages) if name.concept_id not in self._left_out)
 
     def _aligned_names(self) -> Iterator[Name]:
         """Preferred English names, and all in other languages."""
         return (name for name in self._names(("en", *FOREIGN)) if name.preferred or name.language in FOREIGN)
 
-    def _concepts(self, count: int) -> Callable[[], Iterator[ConceptTexts]]:
-        """What gives English names and definitions of so many concepts."""
-        ids = sorted({name.concept_id for name in self._names(("en",))})
-        drawn = set(random.Random(self._common["seed"]).sample(ids, min(count, len(ids))))
+    def concepts(self, names: int, share: float) -> Concepts:
+        """What gives English names and definitions of concepts, and a description where there is no definition.
+
+        Args:
+            names: how many of each concept, drawn at random; 0 for all.
+            share: share of the concepts, drawn at random.
+        """
+        ids = self._work / "left-out.txt"
+        with whole_text(ids, "the concepts that are left out") as file:
+            file.writelines(f"{concept}\n" for concept in sorted(self._left_out))
+        data = TrainingData(self._source, languages=("en",), without=ids).concepts(1, self._common["seed"])
 
         def read() -> Iterator[ConceptTexts]:
             """One pass."""
-            with KnowledgeBase(self._data.open) as kb:
-                yield from concept_texts(
-                    (name for name in self._names(("en",)) if name.concept_id in drawn),
-                    (one for one in kb.iter_definitions(languages=["en"]) if one.concept_id in drawn),
-                )
+            for concept in data():
+                drawn = random.Random(f"{self._common['seed']} {concept.concept_id}")
+                if drawn.random() < share:
+                    some = drawn.sample(concept.names, min(names, len(concept.names))) if names else concept.names
+                    yield replace(concept, names=tuple(some))
 
         return read
 
@@ -211,6 +254,11 @@ SHOWN = (
 )
 
 
+def shown(found: Figures) -> Iterator[tuple[str, str, str]]:
+    """The columns of the first table that were measured."""
+    return (one for one in SHOWN if one[0] in found)
+
+
 def cell(found: Figures, base: Figures, task: str, measure: str) -> str:
     """A figure in points, with its interval where it has one, and how far it is from that of the base."""
     value = 100 * found[task][measure]
@@ -220,14 +268,26 @@ def cell(found: Figures, base: Figures, task: str, measure: str) -> str:
     return text if found is base else f"{text} ({value - 100 * base[task][measure]:+.1f})"
 
 
+def measured(made: Made, tasks: Tasks, folder: Path) -> Figures:
+    """Figures of an encoder, kept by its fingerprint and by what its embeddings are reduced by."""
+    encoder = load_encoder(made.folder)
+    if made.reduced is None:
+        return tasks.kept(folder, encoder.fingerprint, encoder.encode)
+    axes = made.reduced
+    reduced = hashlib.sha256(axes.axes.tobytes()).hexdigest()[:16]
+    return tasks.kept(folder, f"{encoder.fingerprint}-{reduced}", lambda texts: to_unit(axes(encoder.encode(texts))))
+
+
 def table(encoders: list[tuple[Made, Figures]]) -> Iterator[str]:
     """The first table, in points: one row for each encoder."""
-    yield f"| encoder | {' | '.join(title for _, _, title in SHOWN)} | seed | hours |"
-    yield "|---|" + "---:|" * (len(SHOWN) + 2)
     base = encoders[0][1]
+    titles = [title for _, _, title in shown(base)]
+    yield f"| encoder | {' | '.join(titles)} | seed | texts | hours |"
+    yield "|---|" + "---:|" * (len(titles) + 3)
     for made, found in encoders:
-        cells = [cell(found, base, task, measure) for task, measure, _ in SHOWN]
-        cells += ["" if made.seed is None else str(made.seed), "" if made.hours is None else f"{made.hours:.2f}"]
+        cells = [cell(found, base, task, measure) for task, measure, _ in shown(base)]
+        counts = (made.seed, "{}"), (made.texts, "{:,}"), (made.hours, "{:.2f}")
+        cells += ["" if value is None else form.format(value) for value, form in counts]
         yield f"| {made.title} | {' | '.join(cells)} |"
 
 
@@ -249,81 +309,118 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--work", required=True, type=_FOLDER, help="Folder in which everything is kept.")
 @click.option("--sts-epochs", default=1, help="Passes of each STS phase over 5,749 pairs of sentences; 0 for no STS.")
 @click.option("--sts-rate", default=2e-5)
-@click.option("--pairs", default=220_000, help="Pairs of the contrastive phase.")
+@click.option("--terminologies", default="open", type=click.Choice(["hpo", "open"]), help="HPO, or DOID and NCIt too.")
+@click.option(
+    "--pairs", default=0, help="Pairs of the contrastive phase; 0 for half the texts of a self-distilled run."
+)
 @click.option("--definition-share", default=0.15, help="Share of them with a definition; what is left has a template.")
 @click.option("--name-share", default=0.3, help="Share of them of two names, which the paper has none of on purpose.")
 @click.option("--contrastive-rate", default=4e-4)
 @click.option("--contrastive-batch", default=256, help="Pairs of a step.")
-@click.option("--concepts", default=12_000, help="Concepts of the self-distillation.")
+@click.option("--names", default=0, help="Names of a concept in the self-distillation, drawn at random; 0 for all.")
+@click.option("--share", default=1.0, help="Share of the concepts in it, for a trial.")
 @click.option("--runs", default=3, help="Its seeds.")
+@click.option("--dimension", default=64, help="Its principal components.")
+@click.option("--head-start", default="ridge", type=click.Choice(["random", "ridge"]))
+@click.option("--head-rate", type=float, help="Rate of the head.  [default: that of the rest]")
 @click.option("--distill-epochs", default=1)
 @click.option("--distill-rate", default=3e-4)
-@click.option("--multilingual-epochs", default=3)
+@click.option("--distill-batch", default=64)
+@click.option("--multilingual-epochs", default=3, help="Passes of the cross-lingual phase; 0 for none.")
 @click.option("--multilingual-rate", default=4e-4)
 @click.option("--max-tokens", default=64, help="Length at which texts are cut.")
 @click.option("--precision", default="auto", type=click.Choice(PRECISIONS), help="bf16 suits a processor that has it.")
 @click.option("--sample", default=1_500, help="Queries of each task of retrieval.")
+@click.option("--task", "tasks_asked", multiple=True, help="What is measured; may be repeated.  [default: all]")
 @click.option("--seed", default=1)
 def main(
     base: Path,
     work: Path,
     sts_epochs: int,
     sts_rate: float,
+    terminologies: str,
     pairs: int,
     definition_share: float,
     name_share: float,
     contrastive_rate: float,
     contrastive_batch: int,
-    concepts: int,
+    names: int,
+    share: float,
     runs: int,
+    dimension: int,
+    head_start: str,
+    head_rate: float | None,
     distill_epochs: int,
     distill_rate: float,
+    distill_batch: int,
     multilingual_epochs: int,
     multilingual_rate: float,
     max_tokens: int,
     precision: str,
     sample: int,
+    tasks_asked: tuple[str, ...],
     seed: int,
 ) -> None:
     """Train all phases that are not there yet, measure them, print two tables."""
     work.mkdir(parents=True, exist_ok=True)
     data = OpenData(work)
     common: dict[str, Any] = {"seed": seed, "max_tokens": max_tokens, "precision": precision}
-    phases = Phases(work, data, base, common)
+    phases = Phases(work, data, data.hpo if terminologies == "hpo" else data.open, base, common)
     made = [Made("base", base)]
 
-    def add(title: str, done: tuple[Path, float]) -> Path:
+    def add(title: str, done: tuple[Path, float], texts: int | None = None) -> Path:
         """Take an encoder into the table."""
-        made.append(Made(title, done[0], seed, done[1]))
+        made.append(Made(title, done[0], seed, done[1], texts))
         return done[0]
 
+    concepts = phases.concepts(names, share)
+    sizes = [len(one.names) + len(one.definitions) for one in concepts()]
+    of_pairs, said = pairs or sum(sizes) // 2, [names, share]
     start = add("STS", phases.sts(base, sts_epochs, sts_rate)) if sts_epochs else base
-    mix = PairRecipe(pairs=pairs, definition_share=definition_share, name_share=name_share, seed=seed)
-    teacher = add("contrastive", phases.contrastive(start, mix, contrastive_rate, contrastive_batch))
+    mix = PairRecipe(pairs=of_pairs, definition_share=definition_share, name_share=name_share, seed=seed)
+    trained = phases.contrastive(start, mix, contrastive_rate, contrastive_batch)
+    teacher = add("contrastive", trained, 2 * (of_pairs // contrastive_batch) * contrastive_batch)
     if sts_epochs:
         teacher = add("contrastive, then STS", phases.sts(teacher, sts_epochs, sts_rate))
-    how = DistillationRecipe(epochs=distill_epochs, runs=runs, learning_rate=distill_rate, **common)
-    folder, hours = phases.distill(start, teacher, concepts, how)
+    of_axes = min(share, SHARE_OF_AXES)
+    axes = phases.reduced(teacher, phases.concepts(names, of_axes), [names, of_axes], dimension)
+    made.append(Made(f"teacher, reduced to {dimension}", teacher, reduced=axes))
+    how = DistillationRecipe(
+        epochs=distill_epochs,
+        runs=runs,
+        dimension=dimension,
+        head_start=head_start,
+        head_rate=head_rate,
+        learning_rate=distill_rate,
+        batch_size=distill_batch,
+        **common,
+    )
+    folder, hours = phases.distill(start, teacher, concepts, said, how)
     for number in range(runs):
-        made.append(Made("self-distilled", folder / f"run-{number + 1}", seed + number, hours / runs))
+        one = folder / f"run-{number + 1}"
+        made.append(Made("self-distilled", one, seed + number, hours / runs, distill_epochs * sum(sizes)))
     average, hours = phases.soup(folder)
     made.append(Made("averaged", average, None, hours))
-    # every pair is a translation; the built-in encoder, which was made for terms, would drop a third of the sentences
-    across = MultilingualRecipe(filter="", epochs=multilingual_epochs, learning_rate=multilingual_rate, **common)
-    add("cross-lingual student", phases.multilingual(average, across))
+    if multilingual_epochs:
+        # every pair is a translation; the built-in encoder, made for terms, would drop a third of the sentences
+        across = MultilingualRecipe(filter="", epochs=multilingual_epochs, learning_rate=multilingual_rate, **common)
+        add("cross-lingual student", phases.multilingual(average, across))
 
-    tasks = Tasks.of(data, sample, seed)
+    tasks = Tasks.of(data, sample, seed).only(tasks_asked)
     encoders = []
     for one in made:
-        click.echo(f"measuring {one.folder.name}", err=True)
-        encoder = load_encoder(one.folder)
-        encoders.append((one, tasks.kept(work / "figures", encoder.fingerprint, encoder.encode)))
+        click.echo(f"measuring {one.title}, {one.folder.name}", err=True)
+        encoders.append((one, measured(one, tasks, work / "figures")))
     figures = {one.title: found for one, found in encoders}
-    click.echo(f"{pairs:,} pairs, {concepts:,} concepts distilled, {len(data.held_out):,} HPO concepts held out.\n")
+    click.echo(
+        f"{len(sizes):,} concepts with {sum(sizes):,} texts, {of_pairs:,} pairs, {len(data.held_out):,} HPO concepts "
+        f"held out; {dimension} components keep {axes.kept:.2f} of the variance of the targets.\n"
+    )
     click.echo("\n".join(tasks.describe()) + "\n")
-    click.echo("\n".join(table(encoders)) + "\n")
-    shown = (("base", "base"), ("teacher", "averaged"), ("student", "cross-lingual student"))
-    click.echo("\n".join(cross_lingual([(title, figures[key]) for title, key in shown])))
+    click.echo("\n".join(table(encoders)))
+    if multilingual_epochs:
+        rows = (("base", "base"), ("teacher", "averaged"), ("student", "cross-lingual student"))
+        click.echo("\n" + "\n".join(cross_lingual([(title, figures[key]) for title, key in rows])))
 
 
 if __name__ == "__main__":

@@ -6,12 +6,13 @@ import hashlib
 import json
 import tarfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 from clustering import part_of
 from numpy.typing import NDArray
@@ -170,6 +171,17 @@ class Tasks:
         }
         sampled = {key: replace(task, queries=draw(task.queries, sample, seed)) for key, task in found.items()}
         return cls(sampled, rated)
+
+    def only(self, keys: Collection[str]) -> Tasks:
+        """Those of the tasks that are named; all, if none is."""
+        if unknown := set(keys) - self.retrieval.keys() - self.rated.keys():
+            raise click.UsageError(f"unknown tasks: {', '.join(sorted(unknown))}")
+        return Tasks(
+            *(
+                {key: task for key, task in part.items() if not keys or key in keys}
+                for part in (self.retrieval, self.rated)
+            )
+        )
 
     @cached_property
     def texts(self) -> list[str]:

@@ -12,6 +12,7 @@ from medlink.errors import ConfigError, InputError
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.training.biolord.phases import TrainingData
 from medlink.training.data.view import TrainingView
+from tests.training.data.pairs_kb import random_kb
 
 from .biolord_folder import train
 
@@ -94,6 +95,21 @@ def test_german_by_hand(terms: Path) -> None:
         "T:4": ({"Aura"}, set()),
         "T:5": ({"Zittern"}, set()),
     }
+
+
+def test_a_concept_without_a_definition_has_a_description(tmp_path: Path) -> None:
+    with random_kb(tmp_path, concepts=60) as kb:
+        defined = {one.concept_id for one in kb.iter_definitions()}
+    (tmp_path / "glossary.tsv").write_text("id\tdefinition\nC0001\tof the glossary\n", encoding="utf-8")
+    data = TrainingData(tmp_path / "kb.sqlite", (tmp_path / "glossary.tsv",), languages=("en",))
+    bare, described = of_distill(data), {one.concept_id: one.definitions for one in data.concepts(3, seed=1)()}
+    assert bare.keys() == described.keys()
+    more = {concept for concept, (_, definitions) in bare.items() if set(described[concept]) != definitions}
+    assert len(more) > 20
+    assert not more & {*defined, "C0001"}
+    assert max(len(described[concept]) for concept in more) == 3
+    assert all(" which " in text for concept in more for text in described[concept])
+    assert described != {one.concept_id: one.definitions for one in data.concepts(3, seed=2)()}
 
 
 @pytest.mark.parametrize("languages", [(), ("en",), ("de",), ("es", "de-AT"), ("en", "GER")])

@@ -35,6 +35,7 @@ def write(folder: Path, old: str, new: str) -> Path:
         ("runs = 2", 'runs = "two"', r"in \[distill\], runs is 'two', a whole number expected"),
         ("runs = 2", "runs = true", r"in \[distill\], runs is True, a whole number expected"),
         ("runs = 2", "runs = 0", r"in \[distill\], runs is 0, at least 1 expected\. Remedy: leave runs out for 3"),
+        ("runs = 2", "descriptions = -1", r"in \[distill\], descriptions is -1, at least 0 expected"),
         ("runs = 2", "learning_rate = true", r"in \[distill\], learning_rate is True, a number expected"),
         ("pairs = 80", "pairz = 80", r"in \[contrastive\.pairs\], unknown option 'pairz'"),
         ("pairs = 80", "pairs = 0", r"in \[contrastive\.pairs\], pairs is 0, at least 1 expected"),

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from medlink.cli.main import app
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticEncoder, load_encoder
 from medlink.training.biolord import run_recipe
 from medlink.training.biolord.recipe_file import FOLDERS
@@ -61,6 +61,21 @@ def test_a_recipe_runs_all_phases_in_order(complete: tuple[Path, str]) -> None:
         assert prints[teacher] in (out / name / "README.md").read_text("utf-8"), name
     # tables are named as in the recipe, wherever that lies
     assert "- sts.tsv: 20 rated pairs" in (out / "1-sts" / "README.md").read_text("utf-8")
+
+
+def test_a_recipe_says_how_many_descriptions(
+    folder: Path, complete: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = []
+    monkeypatch.setattr("medlink.training.biolord.phases.run_distill", lambda *given: texts.append(given[-1]) or "")
+    for change in ((), (("runs = 2", "runs = 2\ndescriptions = 0"),)):
+        shutil.rmtree(tmp_path / "d", ignore_errors=True)
+        copy_of(folder, tmp_path / "d", run=True)
+        for left in ("3-distill", "4-soup", "5-multilingual"):
+            shutil.rmtree(tmp_path / "d" / "run" / left)
+        with pytest.raises(EncoderError, match="3-distill: no encoder folder"):
+            run_recipe(rewrite(tmp_path / "d", *change))
+    assert texts == [1, 0]
 
 
 def test_a_recipe_goes_on_where_it_stopped(

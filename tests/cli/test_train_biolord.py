@@ -35,7 +35,7 @@ RUN = {"out", "start", "dev", "checkpoint_steps", "workers", "resume"}
 OF_ITS_OWN = {
     "sts": {"tables"},
     "contrastive": {"kb", "definitions", "system", "languages", "without", "pair_workers"},
-    "distill": {"kb", "definitions", "system", "languages", "without", "teacher"},
+    "distill": {"kb", "definitions", "system", "languages", "without", "teacher", "descriptions"},
     "multilingual": {"kb", "languages", "without", "teacher", "alignments"},
     "static": {"kb", "languages", "without", "teacher"},
 }
@@ -176,6 +176,20 @@ def test_rows_that_are_not_used_are_said(folder: Path, tmp_path: Path) -> None:
     for kind, name in (("rating that is not a number", "table.tsv"), ("empty text", "dev.tsv")):
         assert f"rows that cannot be used: 1 ({kind}, the first at {tmp_path / name}:22)" in said
     assert "secret" not in said
+
+
+def test_self_distillation(folder: Path, tmp_path: Path) -> None:
+    command = ("distill", folder / "kb.sqlite", "--teacher", folder / "base", "--start", folder / "base", "--runs", 1)
+    options = ("--dimension", 4, "--language", "en", *SHORT)
+    made = {}
+    for i, option in enumerate(((), ("--descriptions", 0), ("--head-start", "random"), ("--head-rate", "0.1"))):
+        assert "1 encoders, run-1 to run-1" in train(*command, *options, *option, "-o", tmp_path / str(i))
+        card = (tmp_path / str(i) / "run-1" / "README.md").read_text("utf-8")
+        made[load_encoder(tmp_path / str(i) / "run-1").fingerprint] = int(re.findall(r"- texts: ([\d,]+)", card)[0])
+    assert len(made) == 4
+    with_, without, *_ = made.values()
+    # every second concept of the 60 has a definition, the others a description
+    assert 20 < with_ - without <= 30
 
 
 def test_the_static_student(folder: Path, tmp_path: Path) -> None:

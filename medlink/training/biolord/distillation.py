@@ -1,8 +1,8 @@
 """Self-distillation: what the contrastive model knows of concepts, taught to the model it came from.
 
 BioLORD-2023, section "Self-distillation phase". A base model that has not seen the contrastive phase learns, below a
-random linear head that is thrown away afterwards, the principal components of the contrastive model's embeddings of
-each concept. Runs that differ in their seed, and so in their head, are averaged afterwards
+linear head that is thrown away afterwards, the principal components of the contrastive model's embeddings of each
+concept. Runs that differ in their seed, and so in the order of the texts and in a random head, are averaged afterwards
 (:func:`medlink.training.common.averaging.soup`).
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense
+from torch import Tensor
 
 from medlink.errors import ConfigError
 from medlink.files.folders import remove
@@ -25,7 +26,7 @@ from medlink.training.biolord.recipes import RUNS, DistillationRecipe
 from medlink.training.common import checkpoint
 from medlink.training.common.batch_trainer import Measure
 from medlink.training.common.run import Run, transformer
-from medlink.training.common.teacher import keep_texts, regress, teach
+from medlink.training.common.teacher import fit_head, keep_texts, regress, teach
 from medlink.training.data.text_store import ConceptTexts, Entry
 
 CARD = {
@@ -63,12 +64,13 @@ def distill(
     _, said = teach(run, store, recipe, teacher, recipe.dimension, start=before)
     facts = {"texts": len(store), "concepts": store.rows, "SHA-256 of the texts": f"`{store.digest}`", **said}
     made = [run.folder / f"encoder-{number + 1}" for number in range(recipe.runs)]
+    fitted = fit_head(run, transformer(start), store, recipe.max_tokens) if recipe.head_start == "ridge" else None
     measure = run.evaluate
     for number, folder in enumerate(made):
         if not folder.exists():
             one = recipe.replace(seed=recipe.seed + number)
             run.progress(f"run {number + 1} of {recipe.runs}, seed {one.seed}")
-            model, trunk = with_head(start, recipe.dimension, one.seed)
+            model, trunk = with_head(start, recipe.dimension, one.seed, fitted)
             # the head is left out of what is measured
             run.evaluate = None if measure is None else partial(_of_trunk, measure, trunk)
             figures = regress(run, model, store, one, f"run-{number + 1}")
@@ -108,7 +110,7 @@ def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[Entry]:
     if not names:
         raise ConfigError("no concept has a name", remedy="name a knowledge base that has names")
     if not definitions:
-        remedy = "add a table of definitions or descriptions, or distil from a knowledge base that has some"
+        remedy = "add a table of definitions, or distil from a knowledge base that has some or has relations"
         raise ConfigError("no concept has a definition", remedy=remedy)
 
 
@@ -117,14 +119,19 @@ def _of_trunk(measure: Measure, trunk: SentenceTransformer, model: object) -> fl
     return measure(trunk)
 
 
-def with_head(base: str | Path, dimension: int, seed: int) -> tuple[SentenceTransformer, SentenceTransformer]:
-    """A transformer below a random linear head, and the same without it; the two share their weights.
+def with_head(
+    base: str | Path, dimension: int, seed: int, fitted: tuple[Tensor, Tensor] | None = None
+) -> tuple[SentenceTransformer, SentenceTransformer]:
+    """A transformer below a linear head, and the same without it; the two share their weights.
 
     BioLORD-2023, section "Self-distillation phase". The head is a module of the model, so that several processes keep
-    it alike and checkpoints hold it. Its weights are drawn from ``seed`` as torch draws those of a linear layer.
-    Larger ones, that spread as the targets do, teach the base less in as many steps (``docs/distillation.md``).
+    it alike and checkpoints hold it. Its weights are drawn from ``seed`` as torch draws those of a linear layer, as the
+    paper's are random, unless ``fitted`` has weights ``(dimension, d)`` and bias ``(dimension,)``. Larger random ones,
+    that spread as the targets do, teach the base less in as many steps (``docs/distillation.md``).
     """
     trunk = transformer(base)
     torch.manual_seed(seed)
     head = Dense(int(trunk.get_embedding_dimension() or 0), dimension, activation_function=torch.nn.Identity())
+    if fitted is not None:
+        head.linear.load_state_dict(dict(zip(("weight", "bias"), fitted, strict=True)))
     return SentenceTransformer(modules=[*trunk, head], device=str(trunk.device)), trunk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,16 +70,26 @@ class TrainingData:
         _say(problems, self.progress)
         return found
 
-    def concepts(self) -> Callable[[], Iterable[ConceptTexts]]:
-        """What gives the names and definitions of each concept, one pass after the other."""
+    def concepts(self, descriptions: int = 0, seed: int = 1) -> Callable[[], Iterable[ConceptTexts]]:
+        """What gives the names and definitions of each concept, one pass after the other.
+
+        Concepts without a definition have up to so many ``descriptions``, which :func:`described` draws by ``seed``.
+        """
+        from medlink.training.data.pairs import described
         from medlink.training.data.text_store import concept_texts
+        from medlink.training.data.view import TrainingView
 
         selection = self.selection()
         further = self.further(selection)
+        made: Callable[[], Iterable[Definition]] = tuple
+        if descriptions:
+            with KnowledgeBase(self.kb) as kb:
+                view = TrainingView(kb, languages=selection.languages, without=selection.left_out, definitions=further)
+            made = partial(described, view, descriptions, seed)
 
         def read() -> Iterable[ConceptTexts]:
             """One pass over the concepts that have names."""
-            texts = concept_texts(selection.names(), selection.definitions(), further)
+            texts = concept_texts(selection.names(), selection.definitions(), further, made())
             # a definition of no concept has no name to go with
             return (one for one in texts if one.names)
 
@@ -187,9 +198,11 @@ def run_contrastive(
     return f"{job.out}: encoder {encoder.fingerprint}, trained on {source.pairs_per_epoch:,} pairs an epoch"
 
 
-def run_distill(job: Job, data: TrainingData, start: str, recipe: DistillationRecipe, teacher: str) -> str:
+def run_distill(
+    job: Job, data: TrainingData, start: str, recipe: DistillationRecipe, teacher: str, descriptions: int = 1
+) -> str:
     """Run the self-distillation; says what was made."""
-    job.train(BioLordTrainer(data.concepts(), start, recipe, teacher=teacher))
+    job.train(BioLordTrainer(data.concepts(descriptions, recipe.seed), start, recipe, teacher=teacher))
     return f"{job.out}: {recipe.runs} encoders, run-1 to run-{recipe.runs}; average them with 'soup'"
 
 

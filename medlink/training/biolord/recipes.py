@@ -12,6 +12,8 @@ from medlink.models.encoders import BUILTIN
 from medlink.models.static.encoder import is_static
 from medlink.training.common.recipes import LARGEST, SMALLEST, Epochs, FeatureDropout, LearningRate, PhaseRecipe
 
+HEAD = r"\.linear\.(weight|bias)$"
+"""The names of the weights of a head, among those of the model that it is on."""
 RUNS = "runs.json"
 """The file by which a folder of self-distilled encoders is known."""
 
@@ -61,7 +63,9 @@ class DistillationRecipe(PhaseRecipe):
     """Self-distillation: BioLORD-2023, section "Self-distillation phase".
 
     The paper reduces the targets to 64 principal components. It averages several runs and does not say how many; here
-    they have the seeds ``seed``, ``seed + 1`` and so on.
+    they have the seeds ``seed``, ``seed + 1`` and so on. A ``head_start`` that is ``"random"`` is the paper's; the
+    default, ``"ridge"``, is the linear map that fits the targets best on the start, which a short run bends less
+    (measured in ``docs/distillation.md``). The paper names no rate of the head's own, which ``head_rate`` is.
 
     >>> DistillationRecipe().dimension, DistillationRecipe().runs
     (64, 3)
@@ -69,6 +73,16 @@ class DistillationRecipe(PhaseRecipe):
 
     dimension: Annotated[int, Field(ge=1, description="Principal components of the targets.")] = 64
     runs: Annotated[int, Field(ge=1, description="Encoders to train, each by a seed of its own.")] = 3
+    head_start: Annotated[
+        Literal["random", "ridge"],
+        Field(description="Where the head begins: drawn by the seed, or fitted to the targets on the start."),
+    ] = "ridge"
+    head_rate: Annotated[LearningRate | None, Field(description="Peak of the head's own learning rate.")] = None
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """The rate of the head, where it has one of its own."""
+        return {} if self.head_rate is None else {HEAD: self.head_rate}
 
 
 class MultilingualRecipe(PhaseRecipe):
@@ -76,7 +90,9 @@ class MultilingualRecipe(PhaseRecipe):
 
     What the paper does not name is that of the example with which sentence-transformers presents the method
     (``examples/training/multilingual/make_multilingual.py``, by its authors): 5 epochs, batches of 64, rate 2e-5.
-    ``filter`` says how far two names mean the same (LaBSE in the paper). Between its cosines ``low`` and ``high`` the
+    ``filter`` says how far two names mean the same. The paper's is LaBSE (``hf:sentence-transformers/LaBSE``), a
+    transformer trained on translated sentences. The default is not of that kind: the built-in encoder knows clinical
+    names in three languages by their n-grams, and needs no download. Between its cosines ``low`` and ``high`` the
     weight of a pair grows from 0 to 1 (:func:`~medlink.training.biolord.multilingual_data.sense_weights`); without them
     both are found from the pairs (:func:`~medlink.training.biolord.multilingual_data.thresholds`). In the paper student
     and teacher both have 768 dimensions; without ``project`` a student of another width is refused.
@@ -90,7 +106,11 @@ class MultilingualRecipe(PhaseRecipe):
 
     epochs: Epochs = 5
     filter: Annotated[
-        str, Field(description="Encoder that tells which pairs align: 'builtin', folder, hf:NAME; '': none.")
+        str,
+        Field(
+            description="Encoder that tells which pairs align: folder, hf:NAME such as the paper's "
+            "hf:sentence-transformers/LaBSE, or 'builtin', which knows clinical names in de, en, es alone; '': none."
+        ),
     ] = BUILTIN
     low: Annotated[
         Annotated[float, Field(ge=-1, le=1)] | None,

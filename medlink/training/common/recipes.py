@@ -47,6 +47,11 @@ class Recipe(Settings):
     precision: Annotated[Literal["auto", "fp32", "bf16", "fp16"], Field(description="Number type.")] = "auto"
     seed: Annotated[int, Field(ge=0, lt=2**32, description="Seed of all that is random.")] = 1
 
+    @property
+    def rates(self) -> dict[str, float]:
+        """Learning rates of weights that have one of their own, by a regular expression of their names."""
+        return {}
+
 
 class PhaseRecipe(Recipe):
     """What every phase of BioLORD needs to know besides; one epoch is the pre-training of BioLORD 2022, appendix A.2.

@@ -266,6 +266,7 @@ def _arguments(
         output_dir=str(work),
         max_steps=steps,
         learning_rate=recipe.learning_rate,
+        learning_rate_mapping=recipe.rates,
         lr_scheduler_type=recipe.schedule,
         warmup_steps=round(recipe.warmup * steps),
         weight_decay=recipe.weight_decay,

@@ -26,7 +26,7 @@ from medlink.training.common.batch_trainer import BatchTrainer, Figures, Measure
 from medlink.training.common.card import write_card
 from medlink.training.common.recipes import PhaseRecipe, Recipe, RunOptions
 from medlink.training.common.resumable import precision_here, processes_here
-from medlink.training.common.trainable import Trainable
+from medlink.training.common.trainable import Trainable, cut_at
 from medlink.training.data.batches import Batches
 
 RECORD, LOCK = "run.json", "lock"
@@ -108,8 +108,7 @@ class Run:
             raise ConfigError("the data do not fill one batch", remedy=remedy)
         # weights kept in 16 bits would not feel small steps
         model.float()
-        if recipe.max_tokens:
-            model.max_seq_length = min(recipe.max_tokens, model.max_seq_length or recipe.max_tokens)
+        cut_at(model, recipe.max_tokens)
         found, work = self.newest(name), self.folder / name
         self.wait()
         if self.first:

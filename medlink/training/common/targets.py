@@ -6,7 +6,7 @@ They lie in ``.npy`` files that are mapped, so that memory holds a few thousand 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,52 @@ def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True)
     axes *= np.sign(largest)[:, None]
     whole = float(np.trace(scatter))
     return Projection(mean, axes, float(values.sum()) / whole if whole > 0 else 1.0)
+
+
+def ridge(
+    batches: Iterable[tuple[NDArray[Any], NDArray[Any]]], penalty: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The linear map of least squared error with a penalty on its weights (ridge regression, Hoerl and Kennard 1970).
+
+    ``W = Y'X (X'X + c I)^-1`` of rows whose mean was taken off, in double precision, from sums over the batches. The
+    bias ``mean(y) - W mean(x)`` is not penalised. The factor ``c`` is ``penalty`` times the mean of the diagonal of
+    ``X'X``, so that it means the same for rows of any number and length.
+
+    Args:
+        batches: inputs ``(n, d)`` and what they are to be mapped to, ``(n, k)``.
+        penalty: above 0.
+
+    Returns:
+        Weights ``(k, d)`` and bias ``(k,)``.
+
+    Raises:
+        EncoderError: all inputs are the same, NaN or infinite.
+
+    >>> x, y = np.array([[-1.0], [0.0], [1.0]]), np.array([[1.0], [3.0], [5.0]])
+    >>> weights, bias = ridge([(x, y)], penalty=1.0)  # X'X is 2, X'Y is 4
+    >>> weights.tolist(), bias.tolist()
+    ([[1.0]], [3.0])
+    """
+    from scipy.linalg import solve
+
+    remedy = "name another encoder to start from"
+    unfit = EncoderError("the embeddings to fit a head on do not differ, or are NaN or infinite", remedy=remedy)
+    sums: Any = 0
+    for x, y in batches:
+        rows = np.column_stack([np.ones(len(x)), x, y]).astype(np.float64)
+        if not np.isfinite(rows).all():
+            raise unfit
+        sums = sums + rows[:, : x.shape[1] + 1].T @ rows
+    d, n = len(sums) - 1, sums[0, 0]
+    means = sums[0, 1:] / n
+    centred = sums[1:, 1:] - n * np.outer(means[:d], means)
+    spread = np.trace(centred[:, :d]) / d
+    # what rounding leaves of embeddings that are all the same
+    if spread <= 1e-12 * np.trace(sums[1:, 1 : d + 1]):
+        raise unfit
+    inner = centred[:, :d] + penalty * spread * np.eye(d)
+    weights = solve(inner, centred[:, d:], assume_a="pos").T
+    return weights, means[d:] - weights @ means[:d]
 
 
 def check_components(count: int, n: int, d: int, *, centre: bool = True) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
@@ -19,9 +20,12 @@ from medlink.training.common import checkpoint
 from medlink.training.common.batch_trainer import Figures
 from medlink.training.common.recipes import PhaseRecipe, Recipe
 from medlink.training.common.run import Run
-from medlink.training.common.targets import check_components, principal_components, project, sum_embeddings
-from medlink.training.data.text_store import Entry, TargetBatches, TextStore
+from medlink.training.common.targets import check_components, principal_components, project, ridge, sum_embeddings
+from medlink.training.common.trainable import cut_at
+from medlink.training.data.text_store import Entry, TargetBatches, TextStore, read_targets
 
+_FITTED = 4096  # texts at a time
+_PENALTY = 0.01  # of the head that is fitted: it learns on, and need not fit the last of the embeddings' directions
 _VECTORS, _FACTS = "vectors.npy", "facts.json"
 
 
@@ -34,16 +38,17 @@ def keep_texts(run: Run, entries: Callable[[], Iterable[Entry]]) -> TextStore:
     return TextStore(path)
 
 
-def keep_targets(run: Run, make: Callable[[Path], Mapping[str, Any]]) -> dict[str, Any]:
+def keep_targets(run: Run, make: Callable[[Path], Mapping[str, Any]], name: str = "targets") -> dict[str, Any]:
     """Make the targets, or keep those that the run made before.
 
     Args:
         run: bound to all that the targets are made of.
         make: writes the vectors into an ``.npy`` file, and says what is worth knowing of them, which is returned.
+        name: of the folder that they are in.
     """
-    folder = run.folder / "targets"
+    folder = run.folder / name
     if run.first and not folder.exists():
-        with checkpoint.new_folder(folder, "the targets") as draft:
+        with checkpoint.new_folder(folder, f"the {name}") as draft:
             write_json(draft / _FACTS, dict(make(draft / _VECTORS)))
     run.wait()
     with checkpoint.reading(folder / _FACTS):
@@ -87,6 +92,26 @@ def teach(
 
     said = keep_targets(run, make)
     return said.pop("width"), said
+
+
+def fit_head(run: Run, model: SentenceTransformer, store: TextStore, max_tokens: int) -> tuple[Tensor, Tensor]:
+    """The linear map from the embeddings of a model to the targets, by :func:`~medlink.training.common.targets.ridge`.
+
+    Gives weights ``(k, d)`` and bias ``(k,)``. ``max_tokens`` are those that training reads.
+    """
+
+    def make(path: Path) -> dict[str, Any]:
+        run.progress("fitting the head to the targets")
+        targets = read_targets(run.folder / "targets" / _VECTORS)
+        cut_at(model, max_tokens)
+        parts = store.batches(np.arange(len(store), dtype=np.int32), _FITTED)
+        weights, bias = ridge(((model.encode(texts), targets[rows]) for texts, rows, _ in parts), _PENALTY)
+        np.save(path, np.column_stack([weights, bias]).astype(np.float32))
+        return {}
+
+    keep_targets(run, make, "head")
+    kept = torch.from_numpy(np.array(read_targets(run.folder / "head" / _VECTORS)))
+    return kept[:, :-1], kept[:, -1]
 
 
 def regress(run: Run, model: SentenceTransformer, store: TextStore, recipe: PhaseRecipe, name: str = "run") -> Figures:

@@ -45,3 +45,9 @@ def trainable(encoder: Encoder, feature_dropout: float = 0.0) -> Trainable:
     # weights kept in 16 bits would not feel small steps
     model = encoder.model.float()
     return Trainable(model, encoder.fingerprint, model)
+
+
+def cut_at(model: SentenceTransformer, max_tokens: int) -> None:
+    """Have a model read so many tokens of a text at most; 0 leaves it as it is."""
+    if max_tokens:
+        model.max_seq_length = min(max_tokens, model.max_seq_length or max_tokens)

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError
 from medlink.language.text import normalise
+from medlink.records import Definition
 from medlink.training.data.batches import distinct_batches, order, run_ahead
 from medlink.training.data.graph import Material, counts_of, draw_ancestors, draw_places, draw_values, upto
 from medlink.training.data.recipes import PairRecipe
-from medlink.training.data.relations import describe, relation_words
+from medlink.training.data.relations import LANGUAGE, describe, relation_words
 from medlink.training.data.view import Numbers, TrainingView
 
 KINDS = ("definition", "description", "name")
@@ -222,7 +223,7 @@ class KnowledgeBasePairs:
         """Pairs with the keys that must not meet in a batch, in random order."""
         made = [
             *self._definition_pairs(*taken["definition"]),
-            *self._descriptions(taken["description"][0], rng),
+            *_descriptions(self._graph, self._material, self.recipe, taken["description"][0], rng),
             *self._name_pairs(taken["name"][0], rng),
         ]
         concepts = np.array([one[0] for one in made], dtype=np.int32)
@@ -252,43 +253,6 @@ class KnowledgeBasePairs:
                 made.append((concept, *forms[name], text, form, "definition"))
         return made
 
-    def _descriptions(self, concepts: Numbers, rng: np.random.Generator) -> list[_Made]:
-        graph, material, n = self._graph, self._material, len(concepts)
-        places = draw_places(material.related, concepts, rng.random(n))
-        tails, types = material.related[1][places], material.related_types[places]
-        names = draw_values(graph.names, concepts, rng.random(n))
-        related = draw_values(material.related_names, tails, rng.random(n))
-        # What stands first must say less than what stands last: above "is a kind of X" are the ancestors of X.
-        ancestors = draw_ancestors(graph.parents, np.where(material.upward[types], tails, concepts), rng)
-        ancestors[(ancestors >= 0) & (~graph.kept[ancestors] | (ancestors == concepts))] = -1
-        generic = np.full(n, -1, dtype=np.int32)
-        known = ancestors >= 0
-        generic[known] = draw_values(material.related_names, ancestors[known], rng.random(np.count_nonzero(known)))
-        kinds = draw_values(graph.semantic_types, concepts, rng.random(n))
-        which, first = rng.random(n), self.recipe.open_share
-        second = first + self.recipe.semantic_type_share
-        generic[which < second] = -1
-        kinds[(which < first) | (which >= second)] = -1
-        rows = np.concatenate([names, related, generic[generic >= 0]])
-        texts = graph.name_texts(rows)
-        opening = relation_words().open
-        type_texts = [(text.replace("_", " ").lower(), normalise(text)) for text in graph.semantic_type_texts]
-        made: list[_Made] = []
-        columns = (concepts, names, related, generic, kinds, types)
-        for concept, name, tail, above, kind, relation in zip(*(column.tolist() for column in columns), strict=True):
-            form, tail_form = texts[name][1], texts[tail][1]
-            if form == tail_form:
-                continue
-            generic_text, generic_form = (
-                texts[above] if above >= 0 else type_texts[kind] if kind >= 0 else (opening, opening)
-            )
-            if generic_form in (form, tail_form):
-                generic_text = generic_form = opening
-            phrase = material.phrases[relation] or ""
-            text = describe(generic_text, phrase, texts[tail][0])
-            made.append((concept, texts[name][0], form, text, describe(generic_form, phrase, tail_form), "description"))
-        return made
-
     def _name_pairs(self, concepts: Numbers, rng: np.random.Generator) -> list[_Made]:
         counts = counts_of(self._graph.names, concepts)
         # another place than the first one, any of them
@@ -302,6 +266,67 @@ class KnowledgeBasePairs:
             for concept, a, b in zip(concepts.tolist(), one.tolist(), other.tolist(), strict=True)
             if texts[a][1] != texts[b][1]
         ]
+
+
+def _descriptions(
+    graph: TrainingView, material: Material, recipe: PairRecipe, concepts: Numbers, rng: np.random.Generator
+) -> list[_Made]:
+    """A description of each concept, but for those of which it says no more than the name that was drawn."""
+    n = len(concepts)
+    places = draw_places(material.related, concepts, rng.random(n))
+    tails, types = material.related[1][places], material.related_types[places]
+    names = draw_values(graph.names, concepts, rng.random(n))
+    related = draw_values(material.related_names, tails, rng.random(n))
+    # What stands first must say less than what stands last: above "is a kind of X" are the ancestors of X.
+    ancestors = draw_ancestors(graph.parents, np.where(material.upward[types], tails, concepts), rng)
+    ancestors[(ancestors >= 0) & (~graph.kept[ancestors] | (ancestors == concepts))] = -1
+    generic = np.full(n, -1, dtype=np.int32)
+    known = ancestors >= 0
+    generic[known] = draw_values(material.related_names, ancestors[known], rng.random(np.count_nonzero(known)))
+    kinds = draw_values(graph.semantic_types, concepts, rng.random(n))
+    which, first = rng.random(n), recipe.open_share
+    second = first + recipe.semantic_type_share
+    generic[which < second] = -1
+    kinds[(which < first) | (which >= second)] = -1
+    rows = np.concatenate([names, related, generic[generic >= 0]])
+    texts = graph.name_texts(rows)
+    opening = relation_words().open
+    type_texts = [(text.replace("_", " ").lower(), normalise(text)) for text in graph.semantic_type_texts]
+    made: list[_Made] = []
+    columns = (concepts, names, related, generic, kinds, types)
+    for concept, name, tail, above, kind, relation in zip(*(column.tolist() for column in columns), strict=True):
+        form, tail_form = texts[name][1], texts[tail][1]
+        if form == tail_form:
+            continue
+        generic_text, generic_form = (
+            texts[above] if above >= 0 else type_texts[kind] if kind >= 0 else (opening, opening)
+        )
+        if generic_form in (form, tail_form):
+            generic_text = generic_form = opening
+        phrase = material.phrases[relation] or ""
+        text = describe(generic_text, phrase, texts[tail][0])
+        made.append((concept, texts[name][0], form, text, describe(generic_form, phrase, tail_form), "description"))
+    return made
+
+
+def described(graph: TrainingView, count: int, seed: int) -> Iterator[Definition]:
+    """Descriptions of the concepts that have relations and no definition, as those of :class:`KnowledgeBasePairs`.
+
+    Args:
+        graph: the concepts.
+        count: draws for each concept, of which some may say the same.
+        seed: of the draws.
+
+    Yields:
+        Concepts in ascending order; each time the same.
+    """
+    material, recipe = Material(graph), PairRecipe()
+    concepts = np.setdiff1d(material.described, material.defined)
+    for start in range(0, len(concepts), _CHUNK):
+        chosen = np.repeat(concepts[start : start + _CHUNK], count)
+        made = _descriptions(graph, material, recipe, chosen, np.random.default_rng([seed, 5, start]))
+        ids = graph.concept_ids(np.array([one[0] for one in made], dtype=np.int32))
+        yield from (Definition(concept, one[3], LANGUAGE) for concept, one in zip(ids, made, strict=True))
 
 
 _Made = tuple[int, str, str, str, str, str]

@@ -23,8 +23,9 @@ from medlink.records import Definition, Name
 from medlink.training import BioLordTrainer
 from medlink.training.biolord.distillation import concept_entries, with_head
 from medlink.training.biolord.recipes import DistillationRecipe
+from medlink.training.common import teacher as teacher_module
 from medlink.training.common.checkpoint import new_folder
-from medlink.training.common.targets import principal_components, project, sum_embeddings, to_unit
+from medlink.training.common.targets import principal_components, project, ridge, sum_embeddings, to_unit
 from medlink.training.common.teacher import TargetLoss, weighted_squared_error
 from medlink.training.data.text_store import ConceptTexts, Entry, TargetBatches, TextStore, concept_texts, read_targets
 from tests.training.small_bert import Killed, small_bert
@@ -35,7 +36,9 @@ CONCEPTS = [
     ConceptTexts(f"C{i}", (f"{a}{a} stone", f"{a} calculus"), (f"a hard thing in {a}",) if i % 2 else ())
     for i, a in enumerate("abcdefgh")
 ]
-RECIPE = DistillationRecipe(dimension=3, runs=2, epochs=4, batch_size=5, learning_rate=1e-2, warmup=0.1, seed=3)
+RECIPE = DistillationRecipe(
+    dimension=3, runs=2, epochs=4, batch_size=5, learning_rate=1e-2, warmup=0.1, seed=3, head_rate=2e-2
+)
 
 
 @pytest.fixture(scope="module")
@@ -296,6 +299,43 @@ def test_targets_that_cannot_be_read(tmp_path: Path) -> None:
         read_targets(tmp_path / "pickle.npy")
 
 
+# a head that is fitted
+
+
+def test_ridge_by_hand() -> None:
+    # the columns of x are at right angles: X'X = diag(4, 16), its mean 10; Y'X = (8, 16)
+    x = np.array([[1.0, 2.0], [1.0, -2.0], [-1.0, 2.0], [-1.0, -2.0]])
+    weights, bias = ridge([(x, x @ [[2.0], [1.0]] + 5)], penalty=0.4)
+    np.testing.assert_allclose(weights, [[8 / (4 + 4), 16 / (16 + 4)]])
+    np.testing.assert_allclose(bias, [5.0])
+    # a mean that is not 0 goes into the bias
+    weights, bias = ridge([(x + 3, x @ [[2.0], [1.0]] + 5)], penalty=0.4)
+    np.testing.assert_allclose(weights, [[1.0, 0.8]])
+    np.testing.assert_allclose(bias, [5 - 3 * 1.8])
+
+
+@pytest.mark.parametrize("penalty", [1e-6, 0.3])
+def test_ridge_is_that_of_scikit_learn(penalty: float) -> None:
+    from sklearn.linear_model import Ridge
+
+    rng = np.random.default_rng(4)
+    x = (rng.standard_normal((90, 7)) + 2).astype(np.float32)
+    y = (x @ rng.standard_normal((7, 3)) + rng.standard_normal((90, 3)) - 1).astype(np.float32)
+    weights, bias = ridge(((x[i : i + 13], y[i : i + 13]) for i in range(0, 90, 13)), penalty)
+    x64 = x.astype(np.float64)
+    oracle = Ridge(alpha=penalty * ((x64 - x64.mean(axis=0)) ** 2).sum() / 7).fit(x64, y)
+    np.testing.assert_allclose(weights, oracle.coef_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(bias, oracle.intercept_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "x", [np.full((7, 2), 0.1), np.array([[0.0, 1.0], [np.nan, 2.0]]), np.array([[np.inf], [1.0]])]
+)
+def test_inputs_that_no_head_can_be_fitted_on(x: np.ndarray[Any, Any]) -> None:
+    with pytest.raises(EncoderError, match=r"do not differ, or are NaN or infinite\. Remedy: name another encoder"):
+        ridge([(x, np.ones((len(x), 1)))], penalty=0.1)
+
+
 # batches and loss
 
 
@@ -372,7 +412,7 @@ def test_a_head_is_linear_and_its_seed_counts(base: Path) -> None:
 
 def test_it_learns_the_targets(base: Path, teacher: Path, tmp_path: Path) -> None:
     lines: list[str] = []
-    recipe = RECIPE.replace(runs=1, epochs=60)
+    recipe = RECIPE.replace(runs=1, epochs=60, head_start="random", head_rate=None)
     (folder,) = distil(base, teacher, tmp_path / "out", recipe, progress=lines.append)
     losses = [float(line.split()[3]) for line in lines if line.startswith("step")]
     assert losses[-1] < 0.3 * losses[0]
@@ -410,13 +450,49 @@ def test_the_folders_hold_the_base_without_its_head_and_a_card(base: Path, teach
 def test_every_option_changes_the_weights(base: Path, teacher: Path, whole: list[Path], tmp_path: Path) -> None:
     one = RECIPE.replace(runs=1)
     assert prints(distil(base, teacher, tmp_path / "again", one)) == prints(whole[:1])
-    for option in ({"dimension": 2}, {"seed": 4}):
+    for option in ({"dimension": 2}, {"head_start": "random"}, {"head_rate": 1e-3}, {"seed": 4}):
         found = prints(distil(base, teacher, tmp_path / "out", one.replace(**option)))
         assert found != prints(whole[:1])
     assert found == prints(whole[1:])
 
 
-@pytest.mark.parametrize("at", ["run 1", "step 3/", "run 2"])
+def test_a_head_has_a_rate_of_its_own(base: Path, teacher: Path, tmp_path: Path) -> None:
+    lines: list[str] = []
+    still = RECIPE.replace(runs=1, learning_rate=1e-6, head_rate=0.1, head_start="random")
+    (folder,) = distil(base, teacher, tmp_path / "out", still, progress=lines.append)
+    losses = [float(line.split()[3]) for line in lines if line.startswith("step")]
+    assert losses[-1] < 0.5 * losses[0]
+    texts = [name for concept in CONCEPTS for name in concept.names]
+    before, after = (load_encoder(encoder).encode(texts) for encoder in (base, folder))
+    np.testing.assert_allclose(after, before, atol=1e-3)
+
+
+def test_a_fitted_head_is_that_of_scikit_learn(base: Path, teacher: Path, tmp_path: Path) -> None:
+    from sklearn.linear_model import Ridge
+
+    def kill(line: str) -> None:
+        if line.startswith("run 1"):
+            raise Killed
+
+    with pytest.raises(Killed):
+        distil(base, teacher, tmp_path / "out", progress=kill)
+    work = tmp_path / "out.checkpoints"
+    store = TextStore(work / "texts.sqlite")
+    texts, rows, _ = store.read(range(len(store)))
+    targets, x = read_targets(work / "targets" / "vectors.npy")[rows], SentenceTransformer(str(base)).encode(texts)
+    x64 = x.astype(np.float64)
+    oracle = Ridge(alpha=teacher_module._PENALTY * ((x64 - x64.mean(axis=0)) ** 2).sum() / x.shape[1])
+    oracle.fit(x64, targets)
+    head = read_targets(work / "head" / "vectors.npy")
+    np.testing.assert_allclose(head[:, :-1], oracle.coef_, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(head[:, -1], oracle.intercept_, rtol=1e-3, atol=1e-4)
+    fitted = torch.from_numpy(np.array(head[:, :-1])), torch.from_numpy(np.array(head[:, -1]))
+    model, _ = with_head(base, 3, 1, fitted)
+    np.testing.assert_allclose(model.encode(texts), oracle.predict(x64), atol=1e-4)
+    assert np.mean((model.encode(texts) - targets) ** 2) < np.mean((targets - targets.mean(axis=0)) ** 2)
+
+
+@pytest.mark.parametrize("at", ["fitting", "run 1", "step 3/", "run 2"])
 def test_a_run_killed_goes_on_to_the_same_weights(
     at: str, base: Path, teacher: Path, whole: list[Path], tmp_path: Path
 ) -> None:

@@ -18,7 +18,7 @@ from medlink.language.text import normalise
 from medlink.records import Definition
 from medlink.training.data import pairs as pairs_module
 from medlink.training.data.graph import Material
-from medlink.training.data.pairs import KnowledgeBasePairs, Pair, PairSource
+from medlink.training.data.pairs import KnowledgeBasePairs, Pair, PairSource, described
 from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.view import TrainingView
 
@@ -78,6 +78,31 @@ def test_descriptions_by_hand(drugs: KnowledgeBase) -> None:
         },
         "drug": {"something which is a kind of thing"},
     }
+
+
+def test_concepts_without_a_definition_are_described(drugs: KnowledgeBase, kb: KnowledgeBase) -> None:
+    # of the four one has a definition, and two have no relation that can be put into words
+    one = [Definition("C2", "something which is a kind of thing", "en")]
+    assert list(described(TrainingView(drugs), 1, seed=1)) == one
+    assert list(described(TrainingView(drugs), 2, seed=1)) == one * 2
+    added = TrainingView(drugs, definitions=[Definition("C2", "What is taken.")])
+    assert not list(described(added, 1, seed=1))
+    view = TrainingView(kb)
+    found = list(described(view, 1, seed=1))
+    assert [each.concept_id for each in found] == sorted({each.concept_id for each in found})
+    assert len(found) > 0.9 * len(Material(view).described) / 2
+    assert not {each.concept_id for each in found} & {each.concept_id for each in kb.iter_definitions()}
+    said = {pair.text for pair in epoch_of(KnowledgeBasePairs(view, RECIPE.replace(pairs=20_000, definition_share=0)))}
+    assert len(said & {each.text for each in found}) > len(found) / 2
+    assert found == list(described(view, 1, seed=1)) != list(described(view, 1, seed=2))
+
+
+def test_descriptions_do_not_depend_on_chunks(view: TrainingView, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [each.concept_id for each in described(view, 1, seed=1)]
+    monkeypatch.setattr(pairs_module, "_CHUNK", 7)
+    parts = [each.concept_id for each in described(view, 1, seed=1)]
+    assert len(set(whole) & set(parts)) > 0.9 * len(whole)
+    assert parts == sorted(parts)
 
 
 def test_pairs_say_what_the_knowledge_base_says(kb: KnowledgeBase, view: TrainingView) -> None:
