@@ -158,10 +158,12 @@ def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, workers: int
 
     A default in brackets is the paper's; after 'static', that for a static encoder such as the built-in one.
     """
+    from medlink.kb import KnowledgeBase
     from medlink.training import CoderPlusPlusTrainer
+    from medlink.training.data.selection import Selection
 
-    names = _names(kb)
-    trainer = CoderPlusPlusTrainer(names, start)
+    with KnowledgeBase(kb) as store:
+        trainer = CoderPlusPlusTrainer(Selection(store).names(), start)
     trainer.recipe = trainer.recipe.replace(**given(recipe, CoderPlusPlusRecipe))
     encoder = trainer.train(out, resume=resume, checkpoint_steps=checkpoint_steps, workers=workers, progress=say)
-    click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(names)} names")
+    click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {trainer.terms.names} names")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import faiss
 import numpy as np
 import pytest
 
 from medlink.errors import BundleError, ConfigError
 from medlink.index.vectors import FLAT_LIMIT, base, choose, hnsw, kinds, library, vector_index
 from medlink.index.vectors.library import gpu_count
+from tests.index.gpus import stand_in
 
 
 def vectors(n: int, d: int = 16, seed: int = 0) -> np.ndarray:
@@ -127,28 +126,12 @@ def test_gpu_finds_what_the_cpu_finds(tmp_path: Path, kind: str) -> None:
     assert np.mean([np.isin(*found).mean() for found in zip(best, on_gpu.search(queries, 5)[0], strict=True)]) > 0.97
 
 
-class OnTheCpu:
-    """What Faiss has for GPUs, on the CPU: it shows what is asked of it, and no more than that."""
-
-    useFloat16 = False
-
-
 @pytest.mark.parametrize("gpus", [1, 3])
 @pytest.mark.parametrize("kind", kinds())
 def test_each_gpu_holds_its_share_in_16_bits(
     gpus: int, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shares: list[tuple[int, Any]] = []
-
-    def to_gpu(_: object, gpu: int, index: Any, options: OnTheCpu) -> Any:
-        assert options.useFloat16
-        half = faiss.IndexScalarQuantizer(index.d, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT)
-        shares.append((gpu, half))
-        return half
-
-    fakes = {"GpuClonerOptions": OnTheCpu, "StandardGpuResources": OnTheCpu, "index_cpu_to_gpu": to_gpu}
-    for name, fake in {**fakes, "get_num_gpus": lambda: gpus}.items():
-        monkeypatch.setattr(faiss, name, fake, raising=False)
+    shares = stand_in(monkeypatch, gpus)
     monkeypatch.setattr(library, "_COPIED", 64)
     x, queries = vectors(1000), vectors(20, seed=1)
     opened = vector_index(kind).load(saved(tmp_path, x, kind))
