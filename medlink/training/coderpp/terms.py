@@ -15,7 +15,7 @@ from medlink.records import Name
 from medlink.training.data.batches import in_parts
 
 Ids = NDArray[np.int64]
-_PART = 100_000
+_PART = 20_000
 
 
 class Terms:
@@ -37,35 +37,12 @@ class Terms:
     """
 
     def __init__(self, names: Iterable[Name]) -> None:
-        with needs_extra("train", "training"):
-            import pyarrow as arrow  # type: ignore[import-untyped]  # ships no types
         from scipy.sparse import csr_matrix
 
-        # as columns of bytes: objects of Python would take half a kilobyte for each name
-        schema = arrow.schema([(name, arrow.large_string()) for name in ("concept", "text", "form")])
-        tables = [schema.empty_table()]
-        for part in in_parts(names, _PART):
-            columns = ([n.concept_id for n in part], [n.text for n in part], [normalise(n.text) for n in part])
-            tables.append(arrow.table(columns, schema=schema))
-        given = arrow.concat_tables(tables).group_by(schema.names).aggregate([])
-        del tables
-        given = given.sort_by([("concept", "ascending"), ("text", "ascending")])
-        self.names, digest = len(given), hashlib.sha256()
-        for batch in given.to_batches(_PART):
-            pairs = zip(batch["concept"].to_pylist(), batch["text"].to_pylist(), strict=True)
-            digest.update("".join(f"{concept}\t{text}\n" for concept, text in pairs).encode())
-        self.digest = digest.hexdigest()
-        given = given.filter(arrow.compute.field("form") != "")
-        given = given.set_column(0, "concept", _numbers(given["concept"]))
-        given = given.sort_by([("form", "ascending"), ("text", "ascending")])
-        columns, rows = given["concept"].to_numpy(), _numbers(given["form"]).to_numpy()
-        first = np.flatnonzero(np.diff(rows, prepend=-1))
-        self._text = given["text"].combine_chunks().take(arrow.array(first))
+        self.names, self.digest, self._text, rows, columns = _columns(names)
         self.concepts = int(columns.max(initial=-1)) + 1
-        del given
-        arrow.default_memory_pool().release_unused()
         # a row for each term, and its transpose, a row for each concept; columns ascend in both
-        shape = (len(first), self.concepts)
+        shape = (len(self._text), self.concepts)
         self._concepts = csr_matrix((np.ones(len(rows), np.bool_), (rows, columns)), shape=shape)
         self._members = self._concepts.T.tocsr()
         if self.concepts < 2:
@@ -104,9 +81,44 @@ class Terms:
         return shared
 
 
-def _numbers(column: Any) -> Any:
-    """The values of a sorted column as numbers that count on with each new one."""
-    return column.combine_chunks().dictionary_encode().indices
+def _columns(names: Iterable[Name]) -> tuple[int, str, Any, Ids, Ids]:
+    """How many names there are, their hash, the text of each term, and for each form of a concept both numbers.
+
+    Names are columns of bytes here: as objects of Python each would take half a kilobyte.
+    """
+    with needs_extra("train", "training"):
+        import pyarrow as arrow  # type: ignore[import-untyped]  # ships no types
+
+    schema = arrow.schema([(name, arrow.large_string()) for name in ("concept", "text", "form")])
+    tables = [schema.empty_table()]
+    for part in in_parts(names, _PART):
+        values = ([n.concept_id for n in part], [n.text for n in part], [normalise(n.text) for n in part])
+        tables.append(arrow.table(values, schema=schema))
+    given = arrow.concat_tables(tables)
+    del tables
+    given = given.sort_by([("concept", "ascending"), ("text", "ascending")])
+    given = given.filter(arrow.array(_first(given["concept"]) | _first(given["text"])))
+    count, digest = len(given), hashlib.sha256()
+    for batch in given.to_batches(_PART):
+        pairs = zip(batch["concept"].to_pylist(), batch["text"].to_pylist(), strict=True)
+        digest.update("".join(f"{concept}\t{text}\n" for concept, text in pairs).encode())
+    given = given.filter(arrow.compute.field("form") != "")
+    numbers = np.cumsum(_first(given["concept"])) - 1
+    given = given.set_column(0, "concept", arrow.array(numbers))
+    given = given.sort_by([("form", "ascending"), ("text", "ascending")])
+    first = _first(given["form"])
+    text = given["text"].combine_chunks().take(arrow.array(np.flatnonzero(first)))
+    return count, digest.hexdigest(), text, np.cumsum(first) - 1, given["concept"].to_numpy()
+
+
+def _first(column: Any) -> NDArray[np.bool_]:
+    """Where a column has another value than in the row before."""
+    from pyarrow import compute
+
+    values = column.combine_chunks()
+    first = np.ones(len(values), np.bool_)
+    first[1:] = compute.not_equal(values[1:], values[:-1]).to_numpy(zero_copy_only=False)
+    return first
 
 
 def _row(matrix: Any, row: int) -> Ids:
