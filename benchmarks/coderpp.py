@@ -70,7 +70,7 @@ def base(names: list[Name], folder: Path, epochs: int, seed: int) -> Path:
 def figures(encoder: Encoder, terms: Terms) -> str:
     """Columns of the table: best threshold, precision, recall, F1."""
     concepts = [terms.concepts_of(term).astype(str).tolist() for term in range(len(terms))]
-    found = sweep(concepts, np.asarray(encoder.encode(terms.text)))
+    found = sweep(concepts, np.asarray(encoder.encode(terms.texts(np.arange(len(terms))))))
     best = found.best
     return f"{found.thresholds[best]:.2f} | " + " | ".join(
         f"{share[best]:.3f}" for share in (found.precision, found.recall, found.f1)

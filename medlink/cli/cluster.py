@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, given, settings_options
+from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, given, pooling, settings_options
 from medlink.cli.output import Bars
 from medlink.clustering import ClusterOptions, Columns
 from medlink.clustering.clusters import Shape
@@ -30,6 +30,7 @@ _INPUT = "-"
     type=PATH_OR_NAME,
     help="'builtin', a model folder, or hf:NAME of the hub  [default: the bundle's, else builtin]",
 )
+@pooling("encoder")
 @click.option("--bundle", type=PATH, help="Bundle with the known concepts.")
 @settings_options(LinkOptions, leave_out=LinkOptions.model_fields.keys() - {"prefer"})
 @settings_options(ClusterOptions)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, settings_options
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, pooling, settings_options
 from medlink.cli.output import Bars
 from medlink.evaluation.task import Report, Task, separated
 from medlink.evaluation.tasks import TASKS
@@ -50,6 +50,7 @@ def _command(name: str, task: type[Task]) -> click.Command:
         for one in task.inputs
     ]
     if task.encodes:
+        run = pooling("encoder")(run)
         help_ = "'builtin', a model folder, or hf:NAME of the hub."
         parameters.append(
             click.Option(["--encoder"], default="builtin", show_default=True, type=PATH_OR_NAME, help=help_)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from medlink.cli.kb import max_bad_share
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, lexicon_folders
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, lexicon_folders, pooling
 from medlink.cli.output import Bars
 from medlink.errors import InputError
 from medlink.files.escapes import visible
@@ -34,6 +34,7 @@ def index() -> None:
     type=PATH_OR_NAME,
     help="'builtin', a model folder, or hf:NAME of the hub [default: the bundle's own, else builtin].",
 )
+@pooling("encoder")
 @click.option("--kind", help="Kind of index: flat (exact search) or hnsw (a graph) [default: chosen by size].")
 @click.option(
     "--threads",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import wraps
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import click
 from pydantic.fields import FieldInfo
 
 from medlink.errors import ConfigError
 from medlink.language.tags import named_tag
+from medlink.models.transformer import POOLINGS
 from medlink.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,6 +68,27 @@ class Commands(click.Group):
         for command in self.commands.values():
             command.short_help = command.get_short_help_str(limit=1000)
         super().format_commands(ctx, formatter)
+
+
+def pooling(of: str) -> Callable[[F], F]:
+    """The option of the pooling of the encoder that another option, ``of``, names: the word before that name."""
+
+    def add(command: F) -> F:
+        """The command with the option."""
+
+        @wraps(command)
+        def run(*args: Any, pooling: str | None = None, **options: Any) -> Any:
+            """Put the word before the name."""
+            if pooling and options.get(of):
+                options[of] = f"{pooling}:{options[of]}"
+            elif pooling:
+                raise ConfigError("--pooling is of an encoder, and there is none", remedy=f"name one with --{of}")
+            return command(*args, **options)
+
+        help_ = "How a checkpoint without modules.json makes one vector of those of its tokens."
+        return click.option("--pooling", type=click.Choice(POOLINGS), help=help_)(cast(F, run))
+
+    return add
 
 
 def one_language(text: str) -> Callable[[F], F]:

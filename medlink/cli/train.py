@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, lexicon_folders, settings_options
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, lexicon_folders, pooling, settings_options
 from medlink.cli.output import say
 from medlink.cli.train_biolord import biolord, where_static_differs
 from medlink.cli.train_grounding import concept_map, grounding
@@ -144,6 +144,7 @@ def average(encoders: tuple[Path, ...], out: Path, marker_weight: float | None) 
     show_default=True,
     help="Encoder to start from: 'builtin', a folder, or hf:NAME of the hub.",
 )
+@pooling("start")
 @settings_options(CoderPlusPlusRecipe, defaults=where_static_differs(CoderPlusPlusRecipe))
 @click.option(
     "--checkpoint-steps", default=1000, show_default=True, type=click.IntRange(min=1), help="Steps between checkpoints."
@@ -157,10 +158,12 @@ def coderpp(kb: Path, out: Path, start: str, checkpoint_steps: int, workers: int
 
     A default in brackets is the paper's; after 'static', that for a static encoder such as the built-in one.
     """
+    from medlink.kb import KnowledgeBase
     from medlink.training import CoderPlusPlusTrainer
+    from medlink.training.data.selection import Selection
 
-    names = _names(kb)
-    trainer = CoderPlusPlusTrainer(names, start)
+    with KnowledgeBase(kb) as store:
+        trainer = CoderPlusPlusTrainer(Selection(store).names(), start)
     trainer.recipe = trainer.recipe.replace(**given(recipe, CoderPlusPlusRecipe))
     encoder = trainer.train(out, resume=resume, checkpoint_steps=checkpoint_steps, workers=workers, progress=say)
-    click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {len(names)} names")
+    click.echo(f"{out}: encoder {encoder.fingerprint}, trained on {trainer.terms.names} names")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, settings_options
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, pooling, settings_options
 from medlink.cli.output import say
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
@@ -57,7 +57,7 @@ def where_static_differs(kind: type[ContrastiveRecipe | CoderPlusPlusRecipe]) ->
 def _start(*also: str, help_: str = "Encoder that is trained further", where: str = "folder") -> Callable[[F], F]:
     """The encoder that is trained; under other names, too, that it had."""
     text = f"{help_}: {where}, or hf:NAME of the hub."
-    return click.option("--start", *also, "start", required=True, type=PATH_OR_NAME, help=text)
+    return _all(click.option("--start", *also, "start", required=True, type=PATH_OR_NAME, help=text), pooling("start"))
 
 
 def _recipe(kind: type[PhaseRecipe], **shown: str) -> Callable[[F], F]:

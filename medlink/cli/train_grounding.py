@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
+from medlink.cli.options import PATH, PATH_OR_NAME, given, pooling, settings_options
 from medlink.cli.output import say
 from medlink.errors import ConfigError
 from medlink.training.common.recipes import RunOptions
@@ -26,6 +26,7 @@ def _common(command: F) -> F:
         click.argument("kb", type=PATH),
         click.option("-o", "--out", required=True, type=PATH, help="Folder of the encoder."),
         click.option("--start", type=PATH_OR_NAME, default="builtin", show_default=True, help=start),
+        pooling("start"),
         click.option("--hold-out", is_flag=True, help="Leave out what 'medlink evaluate synonyms' measures."),
         settings_options(SetOptions),
     ]

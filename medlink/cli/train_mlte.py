@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
+from medlink.cli.options import PATH, PATH_OR_NAME, given, pooling, settings_options
 from medlink.cli.output import say
 from medlink.errors import ConfigError, needs_extra
 from medlink.training.common.recipes import PhaseRecipe, RunOptions, check_measured
@@ -23,6 +23,7 @@ from medlink.training.mlte.recipe import MlteRecipe
     type=PATH_OR_NAME,
     help="Transformer whose blocks are read: folder, or hf:NAME of the hub.",
 )
+@pooling("start")
 @click.option("--dev", type=PATH, help="Rated pairs that choose beta, and the epoch of the fine-tuning.")
 @click.option("--extra", "extras", multiple=True, help="Column of TABLES that is known of a pair; may be repeated.")
 @settings_options(MlteRecipe)

@@ -128,10 +128,10 @@ def build_bundle(
     if gone := {one["folder"] for one in before}.difference(Path(given).resolve().name for given in lexicon):
         say(f"the words of {', '.join(sorted(gone))} are no longer in the bundle: name each folder with --lexicon")
     if doubted:
-        first = next(iter(doubted.items()))
+        one, says = next(iter(doubted.items()))
         say(
-            f"not in the index, as they say another concept than the names beside them: {counted(len(doubted), 'name')}, "
-            f"such as {first[0].text!r}, a name of {first[0].concept_id} that means {first[1]!r}. "
+            "not in the index, as they say another concept than the names beside them: "
+            f"{counted(len(doubted), 'name')}, such as {one.text!r}, a name of {one.concept_id} that means {says!r}. "
             f"'medlink index info {shlex.quote(str(folder))}' lists them"
         )
     if left_out:

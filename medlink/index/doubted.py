@@ -1,6 +1,6 @@
 """Names that say another concept: slips of translation that a terminology ships.
 
-The German names of one release of HPO give *Tachykardie* to pachygyria, the Spanish ones *Apatía* to cold skin. Left in,
+The German names of a release of HPO give *Tachykardie* to pachygyria, the Spanish ones *Apatía* to cold skin. With them
 the plainest word of a note is linked wrongly, and surely. A name is doubted where all of this holds:
 
 - it is in another language than English, and the lexicon reads it, as a whole, as one finding;
@@ -23,8 +23,8 @@ from medlink.models import Encoder, load_encoder
 from medlink.records import FSN, Name
 
 NEARER = 0.15
-"""By how much a cosine has to be higher. Of 103 names of HPO whose headword is another concept's name 37 pass it; all but
-a few of these 37 are wrong where they stand, or belong to a retired concept."""
+"""By how much a cosine has to be higher. Of 103 names of HPO whose headword is another concept's name 36 pass it;
+nearly all of them are wrong where they stand, or belong to a retired concept."""
 _LONGEST = 40  # characters of a name that is looked at: the fixed phrases of the lexicon are short
 
 
@@ -53,7 +53,8 @@ def _foreign_findings(names: Iterable[Name], reader: FamilyReader) -> Iterator[t
     """Names in other languages than English that are one finding of the lexicon, with its headword."""
     for name in names:
         if name.language and base(name.language) != HEADWORDS and name.type != FSN and len(name.text) <= _LONGEST:
-            if headword := _finding(name.text, name.language, reader):
+            headword = _finding(name.text, name.language, reader)
+            if headword:
                 yield name, headword
 
 

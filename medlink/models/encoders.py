@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models.static.encoder import StaticEncoder, is_static
-from medlink.models.transformer import HUB, TransformerEncoder
+from medlink.models.transformer import HUB, POOLINGS, TransformerEncoder
 from medlink.models.translated import ENCODER, HOLDS, MarianTranslator, TranslatedEncoder
 
 BUILTIN = "builtin"
@@ -56,37 +56,54 @@ def builtin_folder() -> Path:
     return _ROOT / "resources" / "encoder"
 
 
+def parted(name: str | Path) -> tuple[str, str]:
+    """The pooling that an encoder is named with, or ``""``, and its name without it.
+
+    >>> parted("cls:hf:GanjinZero/coder_eng"), parted("builtin")
+    (('cls', 'hf:GanjinZero/coder_eng'), ('', 'builtin'))
+    """
+    pooling, colon, bare = str(name).partition(":")
+    return (pooling, bare) if colon and pooling in POOLINGS else ("", str(name))
+
+
 def load_encoder(name: str | Path = BUILTIN, *, device: str | None = None) -> Encoder:
     """Open an encoder.
 
     Args:
         name: ``"builtin"``, a model folder, or ``"hf:"`` and the name of a model of the Hugging Face hub, such as
-            ``hf:FremyCompany/BioLORD-2023-M``. Only the last asks the network.
+            ``hf:FremyCompany/BioLORD-2023-M``. Only the last asks the network. ``"cls:"`` or ``"mean:"`` before it is
+            the pooling of a checkpoint that has none of its own, see :class:`TransformerEncoder`.
         device: torch device for a transformer; a static encoder always runs on the CPU.
 
     Returns:
         A static encoder (NumPy alone), a sentence-transformers model, or either behind a translator.
 
     Raises:
-        EncoderError: nothing usable stands at that place, or the hub does not give the model.
+        EncoderError: nothing usable stands at that place, the hub does not give the model, or it has another pooling.
 
     >>> load_encoder().encode(["Herzinfarkt"]).shape
     (1, 256)
     """
-    if str(name).startswith(HUB):
-        if not _HUB_NAME.fullmatch(str(name).removeprefix(HUB)):
+    pooling, bare = parted(name)
+    if bare.startswith(HUB):
+        if not _HUB_NAME.fullmatch(bare.removeprefix(HUB)):
             raise EncoderError("no name of a model of the hub", path=name, remedy=f"write {HUB}ORG/NAME")
-        return TransformerEncoder(name, device=device)
-    folder = builtin_folder() if name == BUILTIN else Path(name)
-    if name == "" or not folder.is_dir():
-        hub = f"{HUB}{name}" if _HUB_NAME.fullmatch(str(name)) else f"{HUB}ORG/NAME"
+        return TransformerEncoder(bare, device=device, pooling=pooling)
+    folder = builtin_folder() if bare == BUILTIN else Path(bare)
+    if bare == "" or not folder.is_dir():
+        hub = f"{HUB}{bare}" if _HUB_NAME.fullmatch(bare) else f"{HUB}ORG/NAME"
         remedy = f"name {BUILTIN!r}, the folder of an encoder, or {hub} for a model of the Hugging Face hub"
         raise EncoderError("no such encoder folder", path=name, remedy=remedy)
     if (folder / HOLDS).is_dir():
         translate = MarianTranslator(folder / HOLDS, device=device)
-        return TranslatedEncoder(load_encoder(folder / ENCODER, device=device), translate)
+        inner = f"{pooling}:{folder / ENCODER}" if pooling else folder / ENCODER
+        return TranslatedEncoder(load_encoder(inner, device=device), translate)
     if not any((folder / file).is_file() for file in _OF_A_MODEL):
         # before an extra is asked for, which would be of no use
         files = " nor ".join(_OF_A_MODEL)
         raise EncoderError(f"is no model folder: neither {files} is there", path=name, remedy="name a model folder")
-    return StaticEncoder.load(folder) if is_static(folder) else TransformerEncoder(folder, device=device)
+    if not is_static(folder):
+        return TransformerEncoder(folder, device=device, pooling=pooling)
+    if pooling:
+        raise EncoderError("a static encoder has no pooling to choose", path=folder, remedy="leave pooling out")
+    return StaticEncoder.load(folder)

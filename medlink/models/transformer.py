@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,21 +21,35 @@ if TYPE_CHECKING:
 
 HUB = "hf:"
 """Before the name of a model of the Hugging Face hub: nothing else is ever fetched."""
+POOLINGS = ("cls", "mean")
+"""How the vectors of the tokens of a text become one: that of the first token, or the mean of all."""
 _PATIENCE = 10.0  # seconds for an answer of the hub
+_warned: set[str] = set()
+logger = logging.getLogger(__name__)
 
 
 class TransformerEncoder:
     """A sentence-transformers model behind the :class:`Encoder` protocol.
 
+    A bare checkpoint, as CODER, SapBERT and PubMedBERT are published, has no ``modules.json`` and so no pooling. It
+    gets the one that is asked for, else that of sentence-transformers (the mean), and a warning says so, once.
+
     Args:
         name: model folder, or ``hf:`` and the name of a hub model.
         device: torch device; the default is a GPU where there is one.
         batch_size: names embedded at a time.
+        pooling: of :data:`POOLINGS`, or ``""`` for the model's own.
+
+    Raises:
+        EncoderError: no model could be loaded, or its own pooling is another one.
     """
 
-    def __init__(self, name: str | Path, *, device: str | None = None, batch_size: int = 128) -> None:
+    def __init__(
+        self, name: str | Path, *, device: str | None = None, batch_size: int = 128, pooling: str = ""
+    ) -> None:
         with needs_extra("transformers", "an encoder that is a transformer"):
             from sentence_transformers import SentenceTransformer
+            from sentence_transformers.util import is_sentence_transformer_model
 
         hub, where = str(name).startswith(HUB), str(name).removeprefix(HUB)
         refused = _refused(where) if hub else ""
@@ -43,6 +58,7 @@ class TransformerEncoder:
             self._model = (None if hub else _stack(Path(where), device)) or SentenceTransformer(
                 where, device=device, local_files_only=local, trust_remote_code=False
             )
+            bare = not is_sentence_transformer_model(where, local_files_only=local)
         except Exception as error:  # the library raises many kinds for one cause: no model of that name
             raise EncoderError(
                 f"no sentence-transformers model could be loaded: {refused or ' '.join(str(error).split())}",
@@ -50,6 +66,26 @@ class TransformerEncoder:
                 remedy="check its name and the network, or name a model folder" if hub else "name a model folder",
             ) from error
         self._batch_size = batch_size
+        self._pool(str(name), pooling, bare=bare)
+
+    def _pool(self, name: str, pooling: str, *, bare: bool) -> None:
+        """See to the pooling: that which was asked for, and a word on it where neither model nor user says which."""
+        from sentence_transformers.sentence_transformer.modules import Pooling
+
+        places = [place for place, module in enumerate(self._model) if isinstance(module, Pooling)]
+        own = str(self._model[places[0]].pooling_mode) if places else "none"
+        if pooling and pooling != own:
+            if not bare or not places:
+                remedy = "leave pooling out, or name a checkpoint without modules.json"
+                raise EncoderError(f"the pooling of this model is {own}, not {pooling}", path=name, remedy=remedy)
+            self._model[places[0]] = Pooling(self.dimension, pooling)
+        elif bare and places and not pooling and name not in _warned:
+            _warned.add(name)
+            logger.warning(
+                "%s does not say how the vectors of its tokens become one: their %s is taken. Remedy: name it cls:%s, "
+                "or give --pooling cls, where that of [CLS] was trained, as in CODER and SapBERT",
+                *(name, own, name),
+            )
 
     @property
     def model(self) -> SentenceTransformer:

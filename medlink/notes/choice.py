@@ -53,8 +53,8 @@ own."""
 EVIDENCE = ("score", "log_odds", "rank", "margin", "words", "adds", *FEATURES)
 """What is said of a stretch by its likeliest concept: score, rank and measures of the linker."""
 DICTIONARY = ("concepts",)
-"""The decimal logarithm of how many concepts the bundle has, where a stretch is no name of its best one: the fewer there are,
-the less is the best of them the right one. What is a name is one in a small bundle too (0)."""
+"""The decimal logarithm of how many concepts the bundle has, where a stretch is no name of its best one: the fewer
+there are, the less is the best of them the right one. What is a name is one in a small bundle too (0)."""
 COLUMNS = (*EVIDENCE, *CONTEXT, *RIVALS, *DICTIONARY)
 
 
@@ -201,7 +201,8 @@ class Choice:
     def chosen(self, judged: Sequence[Judged], concepts: int) -> list[Chosen]:
         """The mentions among the stretches of a note, which are in the order of their places.
 
-        ``concepts`` is how many concepts the bundle has. What is left between the mentions is looked at once more: what overlaps a mention is no rival any longer.
+        ``concepts`` is how many concepts the bundle has. What is left between the mentions is looked at once more: what
+        overlaps a mention is no rival any longer.
         """
         left = without_longer(judged)
         chosen = self._best(left, concepts)

@@ -90,6 +90,7 @@ def test_every_option_is_one_of_the_recipe_or_of_the_run() -> None:
         "kb",
         "out",
         "start",
+        "pooling",
         "checkpoint_steps",
         "workers",
         "resume",

@@ -46,7 +46,7 @@ def test_a_slip_of_translation_is_found_and_nothing_else(tmp_path: Path) -> None
     assert _doubted(_kb(tmp_path, _ROWS)) == [("X:1", "Tachykardie", "tachycardia")]
 
 
-@pytest.mark.parametrize("gone", ["tachycardia", "pachygyria"], ids=["no concept has the headword", "nothing beside it"])
+@pytest.mark.parametrize("gone", ["tachycardia", "pachygyria"], ids=["no such concept", "nothing beside it"])
 def test_without_names_to_compare_nothing_is_doubted(tmp_path: Path, gone: str) -> None:
     assert _doubted(_kb(tmp_path, tuple(row for row in _ROWS if row[1] != gone))) == []
 

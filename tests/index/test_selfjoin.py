@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,7 @@ def test_fewer_cells_find_less(monkeypatch: pytest.MonkeyPatch) -> None:
 
     whole = recall()
     monkeypatch.setattr(selfjoin, "_SCANNED", 1)
+    monkeypatch.setattr(selfjoin, "_RECALL", 0)
     assert recall() < whole
 
 
@@ -86,6 +89,7 @@ def test_the_kind_is_chosen_by_size(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (nearest(x, 10)[0] == flat).all()
     monkeypatch.setattr(selfjoin, "FLAT_LIMIT", 2000)
     monkeypatch.setattr(selfjoin, "_SCANNED", 1)
+    monkeypatch.setattr(selfjoin, "_RECALL", 0)
     chosen = nearest(x, 10)[0]
     assert (chosen == nearest(x, 10, kind="cells")[0]).all()
     assert not (chosen == flat).all()
@@ -178,3 +182,40 @@ def test_refusals() -> None:
     assert nearest(np.eye(2, dtype=np.float32), selfjoin.MOST)[0].shape == (2, selfjoin.MOST)
     with pytest.raises(ConfigError, match=r"unknown kind of self-join 'tree'\. Remedy: one of flat, cells"):
         nearest(crowded(10), 2, kind="tree")
+
+
+def test_cells_are_added_until_the_sample_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    # more neighbours than a crowd has: those of other crowds lie anywhere
+    x = crowded(8000, d=48)
+    expected = selfjoin.faiss().knn(x, x, 31, metric=selfjoin.faiss().METRIC_INNER_PRODUCT)[1]
+
+    def recall() -> float:
+        rows = nearest(x, 30, kind="cells")[0]
+        found = [np.isin(best[best != i][:30], rows[i]).mean() for i, best in enumerate(expected)]
+        return float(np.mean(found))
+
+    monkeypatch.setattr(selfjoin, "_SCANNED", 3)
+    assert recall() >= 0.95
+    monkeypatch.setattr(selfjoin, "_RECALL", 0)
+    assert recall() < 0.9
+
+
+@pytest.mark.parametrize("kind", selfjoin.KINDS)
+def test_half_precision_is_read_in_parts(kind: str, tmp_path: Path) -> None:
+    x = crowded(3000)
+    x[7], x[9] = x[5], 0
+    np.save(tmp_path / "x.npy", x.astype(np.float16))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    rows, cosines = nearest(mapped, 10, kind=kind)
+    whole, close = nearest(mapped.astype(np.float32), 10, kind=kind)
+    np.testing.assert_array_equal(rows, whole)
+    np.testing.assert_array_equal(cosines, close)
+    assert (rows[5, 0], rows[7, 0], rows[9, 0]) == (7, 5, -1)
+    np.testing.assert_allclose(cosines, nearest(x, 10, kind=kind)[1], atol=2e-3)
+
+
+def test_the_sample_is_compared_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selfjoin, "_CHUNK", 8)
+    x, queries = crowded(500), np.array([0, 130, 499])
+    expected, _ = brute(x, 6)
+    np.testing.assert_array_equal(selfjoin._exact(selfjoin._Vectors(x, None), queries, 6), expected[queries])

@@ -129,3 +129,55 @@ def test_what_decides_the_embeddings_is_in_the_fingerprint(tiny: Path, tmp_path:
     others = {changed(change) for change in (other_pooling, other_words, shorter)}
     assert len(others) == 3
     assert own not in others
+
+
+@pytest.fixture
+def bare(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same BERT as its authors would publish it: no ``modules.json``."""
+    monkeypatch.setattr("medlink.models.transformer._warned", set())
+    return tiny.parent / "bert"
+
+
+def test_a_bare_checkpoint_gets_the_pooling_asked_for(
+    bare: Path, tiny: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from sentence_transformers.sentence_transformer.modules import Transformer
+
+    texts = ["kidney", "liver stone"]
+    first, mean = (load_encoder(f"{pooling}:{bare}", device="cpu") for pooling in ("cls", "mean"))
+    module = Transformer(str(bare)).eval()
+    states = module(module.preprocess(texts))["token_embeddings"].detach().numpy()
+    np.testing.assert_allclose(
+        first.encode(texts), states[:, 0] / np.linalg.norm(states[:, 0], axis=1)[:, None], atol=1e-5
+    )
+    np.testing.assert_allclose(mean.encode(texts), load_encoder(tiny).encode(texts), atol=1e-6)
+    assert first.fingerprint != mean.fingerprint == load_encoder(tiny).fingerprint
+    # what is saved says it
+    first.save(tmp_path / "copy")
+    assert load_encoder(tmp_path / "copy").fingerprint == first.fingerprint
+    assert load_encoder(f"cls:{tmp_path / 'copy'}").fingerprint == first.fingerprint
+    assert not caplog.records
+
+
+def test_what_nobody_said_of_the_pooling_is_said_once(bare: Path, caplog: pytest.LogCaptureFixture) -> None:
+    silent, again = load_encoder(bare, device="cpu"), load_encoder(bare, device="cpu")
+    assert silent.fingerprint == again.fingerprint == load_encoder(f"mean:{bare}", device="cpu").fingerprint
+    (record,) = caplog.records
+    said = f"{bare} does not say how the vectors of its tokens become one: their mean is taken. Remedy: name it cls:"
+    assert record.getMessage().startswith(f"{said}{bare}, or give --pooling cls")
+
+
+def test_another_pooling_than_the_models_own_is_refused(tiny: Path, tmp_path: Path) -> None:
+    said = (
+        r"the pooling of this model is mean, not cls\. Remedy: leave pooling out, or name a checkpoint without modules"
+    )
+    with pytest.raises(EncoderError, match=said):
+        load_encoder(f"cls:{tiny}")
+    for name in ("cls:builtin", f"mean:{load_encoder().save(tmp_path / 'static')}"):
+        with pytest.raises(
+            EncoderError, match=r"a static encoder has no pooling to choose\. Remedy: leave pooling out"
+        ):
+            load_encoder(name)
+    with pytest.raises(EncoderError, match=r"cls:missing: no such encoder folder"):
+        load_encoder("cls:missing")
+    assert load_encoder(f"mean:{tiny}").fingerprint == load_encoder(tiny).fingerprint

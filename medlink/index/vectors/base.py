@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from medlink.errors import BundleError, ConfigError
 from medlink.index.arrays import REBUILD
-from medlink.index.vectors.library import faiss, gpu_count
+from medlink.index.vectors.library import faiss, gpu_copy, gpu_count
 
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
 FILE = "vectors.faiss"
-_COPIED = 1 << 20  # vectors copied to the GPUs at a time
 
 
 class VectorIndex(Protocol):
@@ -73,8 +72,8 @@ class VectorIndex(Protocol):
 class FaissIndex(ABC):
     """A :class:`VectorIndex` by Faiss; the kinds differ in how the index is made and in how it is asked.
 
-    Where the installed Faiss sees GPUs, an opened index lies on all of them as well and is searched exactly there. A
-    search among allowed rows stays with the index itself: Faiss has no selectors on the GPU.
+    Where the installed Faiss sees GPUs, an opened index lies on them as well, a share in 16 bits on each, and all of it
+    is compared there. A search among allowed rows stays with the index itself: Faiss has no selectors on the GPU.
     """
 
     kind: str
@@ -106,7 +105,7 @@ class FaissIndex(ABC):
         return int(self._storage.ntotal)
 
     def add(self, vectors: Vectors, progress: Callable[[int, int], object] | None = None) -> None:
-        """Add vectors ``(n, dimension)`` with the threads of the index, on the GPUs as well where it lies there."""
+        """Add vectors ``(n, dimension)`` with the threads of the index, which was not opened from a file."""
         before = faiss().omp_get_max_threads()
         faiss().omp_set_num_threads(self._threads)
         try:
@@ -115,8 +114,6 @@ class FaissIndex(ABC):
                     self._index.add(np.ascontiguousarray(vectors, dtype=np.float32))
         finally:
             faiss().omp_set_num_threads(before)
-        if self._on_gpu is not None:
-            self._on_gpu.add(np.ascontiguousarray(vectors, dtype=np.float32))
 
     def _watched(self, count: int, progress: Callable[[int, int], object] | None) -> AbstractContextManager[None]:
         """Around the moment in which vectors are added: what tells how far that is, where it takes long."""
@@ -174,9 +171,7 @@ class FaissIndex(ABC):
             cause = str(error).splitlines()[0]
             raise BundleError(f"the vectors cannot be read: {cause}", path=path, remedy=REBUILD) from error
         if gpu_count():
-            opened._on_gpu = faiss().index_cpu_to_all_gpus(faiss().IndexFlatIP(opened.dimension))
-            for start in range(0, len(opened), _COPIED):
-                opened._on_gpu.add(opened.vectors(np.arange(start, min(len(opened), start + _COPIED))))
+            opened._on_gpu = gpu_copy(lambda *rows: opened.vectors(np.arange(*rows)), len(opened), opened.dimension)
         return opened
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Self, TypeVar, get_args
 from pydantic import Field, model_validator
 
 from medlink.errors import ConfigError, InputError
+from medlink.models.encoders import parted
 from medlink.settings import Settings
 from medlink.training.biolord.phases import Progress, TrainingData, rated_tables
 from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
@@ -139,7 +140,8 @@ class BioLordRecipe(Settings):
 
     def encoder(self, name: str) -> str:
         """An encoder that the recipe names: a folder beside it, or what else it may be."""
-        return str(self.place(name)) if self.place(name).is_dir() else name
+        bare = parted(name)[1]
+        return f"{name.removesuffix(bare)}{self.place(bare)}" if self.place(bare).is_dir() else name
 
     def tables(self, section: StsSection) -> dict[str, Path]:
         """The tables of rated pairs of a phase, by name."""

@@ -1,7 +1,7 @@
 """The training loop of CODER++: the common trainer with batches of near terms, found anew each round.
 
-Processes started by ``accelerate launch`` share the work: each trains on batches of its own; the first one finds the
-neighbours and writes.
+Processes started by ``accelerate launch`` share the work: each trains on batches of its own and embeds its part of the
+terms; the first one finds the neighbours and writes. Embeddings and neighbours lie in files that all of them map.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Collection
 from typing import Any
 
 import numpy as np
-import torch
-from accelerate.utils import broadcast  # type: ignore[import-untyped]  # ships no types
 from datasets import Dataset  # type: ignore[import-untyped]  # ships no types
 from torch import Tensor
 
+from medlink.files.folders import remove
 from medlink.training.coderpp.batches import Collator, RoundSampler, nearest_terms
 from medlink.training.coderpp.loss import MultiSimilarityLoss
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
@@ -27,6 +26,7 @@ from medlink.training.common.resumable import ResumableTrainer, processes_here
 from medlink.training.common.run import Run
 
 _EMBEDDED_TO_CHECK = 64
+_EMBEDDED_AT_ONCE = 65_536
 
 
 class CoderPlusPlusLoop(ResumableTrainer):
@@ -44,7 +44,12 @@ class CoderPlusPlusLoop(ResumableTrainer):
         self._rounds = RoundSampler(terms, recipe, self.round_steps * per_step)
         self._found: int | None = None
         self._ms_loss = MultiSimilarityLoss(
-            part.model, alpha=recipe.alpha, beta=recipe.beta, threshold=recipe.threshold, epsilon=recipe.epsilon
+            part.model,
+            recipe.mini_batch,
+            alpha=recipe.alpha,
+            beta=recipe.beta,
+            threshold=recipe.threshold,
+            epsilon=recipe.epsilon,
         )
         super().__init__(
             part.model,
@@ -81,18 +86,35 @@ class CoderPlusPlusLoop(ResumableTrainer):
         """Find the neighbours anew from the model as it stands."""
         self.check(self.state.global_step)
         self._found = self._rounds.round
-        if self.is_world_process_zero():
-            begin = time.perf_counter()
-            vectors = self._part.embed()
-            self._rounds.neighbours = nearest_terms(vectors, self.recipe.neighbours)
-            taken = time.perf_counter() - begin
-            self._log(f"round {self._found + 1}: neighbours of {len(vectors)} terms found in {taken:.1f} s")
-        if self.args.world_size > 1:
-            shape = (self._rounds.terms, min(self.recipe.neighbours, self._rounds.terms - 1))
-            lists = torch.from_numpy(self._rounds.neighbours) if self.is_world_process_zero() else torch.empty(shape)
-            shared: Tensor = broadcast(lists.to(self.args.device, torch.int32))
-            self._rounds.neighbours = shared.cpu().numpy()
+        begin, path = time.perf_counter(), self._work / checkpoint.EMBEDDINGS
+        shape = (self._rounds.terms, self._part.dimension)
+        try:
+            if self.is_world_process_zero():
+                checkpoint.new_embeddings(path, *shape)
+            self.accelerator.wait_for_everyone()
+            vectors = np.memmap(path, np.float16, "r+", shape=shape)
+            self._embed(vectors)
+            self.accelerator.wait_for_everyone()
+            if self.is_world_process_zero():
+                lists = nearest_terms(vectors.view(np.ndarray), self.recipe.neighbours)
+                checkpoint.write_neighbours(self._work, self._found, lists)
+                taken = time.perf_counter() - begin
+                self._log(f"round {self._found + 1}: neighbours of {shape[0]} terms found in {taken:.1f} s")
+        finally:
+            if self.is_world_process_zero():
+                remove(path)
+        self.accelerator.wait_for_everyone()
+        self._rounds.neighbours = checkpoint.read_neighbours(self._work, self._found, self._rounds.terms)
         self._logged_at = time.perf_counter()
+
+    def _embed(self, vectors: np.memmap[Any, np.dtype[np.float16]]) -> None:
+        """Embed this process's part of the terms."""
+        parts = np.linspace(0, len(vectors), self.args.world_size + 1).astype(int).tolist()
+        start, stop = parts[self.args.process_index : self.args.process_index + 2]
+        for at in range(start, stop, _EMBEDDED_AT_ONCE):
+            end = min(at + _EMBEDDED_AT_ONCE, stop)
+            vectors[at:end] = self._part.embed(np.arange(at, end))
+        vectors.flush()
 
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
         """Share of informative pairs, and terms a second."""
@@ -107,7 +129,7 @@ class CoderPlusPlusLoop(ResumableTrainer):
     def companions(self) -> Collection[str]:
         """The neighbours that the batches of the round come from."""
         assert self._found is not None
-        return [checkpoint.write_neighbours(self._work, self._found, self._rounds.neighbours)]
+        return [checkpoint.neighbours(self._found)]
 
     def restore(self, schedule: dict[str, Any]) -> None:
         """The neighbours of the round that the checkpoint is in."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from medlink.training.common.cached_loss import embed
+from medlink.training.common.cached_loss import MiniBatchLoss
 
 
 def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = 0.1) -> tuple[Tensor, Tensor]:
@@ -122,27 +122,32 @@ def _mined(embeddings: Tensor, same: Tensor, epsilon: float) -> tuple[Tensor, Te
     return similarities, *informative_pairs(similarities.detach(), same, epsilon)
 
 
-class MultiSimilarityLoss(torch.nn.Module):
+class MultiSimilarityLoss(MiniBatchLoss):
     """:func:`multi_similarity` as a loss of sentence-transformers: one column of terms, the relation as the label."""
 
-    def __init__(self, model: torch.nn.Module, *, alpha: float, beta: float, threshold: float, epsilon: float) -> None:
-        super().__init__()
-        self.model = model
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        mini_batch: int = 0,
+        *,
+        alpha: float,
+        beta: float,
+        threshold: float,
+        epsilon: float,
+    ) -> None:
+        super().__init__(model, mini_batch)
         self.alpha, self.beta, self.threshold, self.epsilon = alpha, beta, threshold, epsilon
         self._informative = torch.zeros((), dtype=torch.int64)
         self._pairs = self._terms = 0
 
-    def forward(self, sentence_features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """Loss of the one column's embeddings under ``labels``, the ``(n, n)`` relation."""
-        embeddings = embed(self.model, sentence_features[0])
+    def _of(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
         # sums of up to exp(beta): 16-bit numbers of a mixed-precision forward pass do not hold them
-        with torch.autocast(embeddings.device.type, enabled=False):
-            similarities, positive, negative = _mined(embeddings.float(), labels, self.epsilon)
-            n = len(labels)
-            self._informative = self._informative.to(positive.device) + (positive | negative).sum()
-            self._pairs += n * (n - 1)
-            self._terms += n
-            return pair_loss(similarities, positive, negative, self.alpha, self.beta, self.threshold)
+        similarities, positive, negative = _mined(embeddings[0], labels, self.epsilon)
+        n = len(labels)
+        self._informative = self._informative.to(positive.device) + (positive | negative).sum()
+        self._pairs += n * (n - 1)
+        self._terms += n
+        return pair_loss(similarities, positive, negative, self.alpha, self.beta, self.threshold)
 
     def take_counts(self) -> tuple[float, int]:
         """Share of informative pairs among all, and terms seen, since the last call."""

@@ -6,7 +6,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from medlink.training.common.recipes import LARGEST, SMALLEST, Epochs, FeatureDropout, LearningRate, Recipe, Warmup
+from medlink.training.common.recipes import (
+    LARGEST,
+    SMALLEST,
+    Epochs,
+    FeatureDropout,
+    LearningRate,
+    MiniBatch,
+    Recipe,
+    Warmup,
+)
 
 
 class CoderPlusPlusRecipe(Recipe):
@@ -28,6 +37,7 @@ class CoderPlusPlusRecipe(Recipe):
     neighbours: Annotated[int, Field(ge=1, description="Nearest terms that join an anchor: m of the paper.")] = 30
     anchors: Annotated[int, Field(ge=1, description="Anchors in a batch of one process.")] = 16
     accumulation: Annotated[int, Field(ge=1, description="Batches in a step.")] = 8
+    mini_batch: MiniBatch = 0
     epochs: Epochs = 20
     refresh: Annotated[
         Annotated[int, Field(ge=1)] | Literal["epoch", "never"],

@@ -59,7 +59,7 @@ class CoderPlusPlusTrainer(Trainer):
 
         if run.evaluate is not None:
             raise ConfigError("CODER++ is trained without a development measure", remedy="leave evaluate out")
-        part = term_model(load_encoder(self._start), self.terms.text, self.recipe)
+        part = term_model(load_encoder(self._start), self.terms, self.recipe)
         run.bind(self.recipe, names=self.terms.digest, start=self._start_fingerprint)
         loop = CoderPlusPlusLoop(part, self.terms, self.recipe, run)
         loop.run(run.newest())
@@ -73,7 +73,7 @@ class CoderPlusPlusTrainer(Trainer):
             start=self._start_fingerprint,
             data={
                 "names": self.terms.names,
-                "concepts": len(self.terms.concept_ids),
+                "concepts": self.terms.concepts,
                 "distinct terms": len(self.terms),
                 "SHA-256 of the names with their concepts": f"`{self.terms.digest}`",
             },

@@ -1,11 +1,13 @@
-"""A loss over the whole batch, however many processes embed it, in parts of texts of like length.
+"""Losses whose batch is embedded in parts of texts of like length, so that short ones are not padded to the longest.
 
-Short texts are not padded to the longest of the batch then.
+The rows may be embedded by several processes, or a few at a time with cached gradients.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -23,27 +25,22 @@ Features = dict[str, Tensor]
 _AT_ONCE = {"cpu": 512}
 
 
-class WholeBatchLoss(CachedLossMixin, torch.nn.Module):
-    """A loss over the whole batch; the rows of the other processes are constants here.
+class MiniBatchLoss(CachedLossMixin, torch.nn.Module, ABC):
+    """A loss of embeddings; with ``mini_batch`` few rows at a time are embedded, so that memory is that of these.
 
-    Each process thus has the gradient of its own rows, and the sum over the processes is that of the batch. With
-    ``mini_batch`` few rows at a time are embedded with cached gradients (Gao et al. 2021, "Scaling Deep Contrastive
-    Learning Batch Size under Memory Limited Setup", section 3.2). ``loss`` is averaged over the rows and has a
-    ``compute_loss_from_embeddings`` of the ``(n, d)`` embeddings of each column.
+    Gradients are cached (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup",
+    section 3.2): they are those of the whole batch.
     """
 
-    def __init__(self, model: torch.nn.Module, loss: torch.nn.Module, mini_batch: int) -> None:
+    def __init__(self, model: torch.nn.Module, mini_batch: int) -> None:
         super().__init__()
-        if not hasattr(loss, "compute_loss_from_embeddings"):
-            name = type(loss).__name__
-            raise TypeError(f"{name} is no function of embeddings: it has no compute_loss_from_embeddings")
-        self.model, self.loss, self.mini_batch_size = model, loss, mini_batch
+        self.model, self.mini_batch_size = model, mini_batch
         self._places: Sequence[Tensor] = ()
 
     def forward(self, sentence_features: list[dict[str, Tensor]], labels: Tensor) -> Tensor:
-        """The loss of this process's rows of each column among all of them, under the labels of all n rows."""
+        """The loss of this process's rows of each column, under the labels."""
         if not self.mini_batch_size:
-            return self._of([embed(self.model, features) for features in sentence_features], labels)
+            return self._in_full([embed(self.model, features) for features in sentence_features], labels)
         # the library cuts the padding off each part
         columns, self._places = zip(*(by_length(features) for features in sentence_features), strict=True)
         loss: Tensor = self.forward_cached(columns, labels)
@@ -55,18 +52,41 @@ class WholeBatchLoss(CachedLossMixin, torch.nn.Module):
         """The loss from embeddings in parts, and, if asked for, its gradient in them."""
         assert labels is not None
         columns = [torch.cat(parts)[places] for parts, places in zip(reps, self._places, strict=True)]
-        loss = self._of(columns, labels)
+        loss = self._in_full(columns, labels)
         if with_backward:
             torch.autograd.backward(loss)
             return loss.detach()
         return loss
 
-    def _of(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        """The loss in full precision, which sums over a large batch need."""
+    def _in_full(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
+        """The loss in full precision, which sums over a large batch, and of exponents, need."""
         with torch.autocast(embeddings[0].device.type, enabled=False):
-            whole = [_gathered(embedding.float())[: len(labels)] for embedding in embeddings]
-            loss: Tensor = self.loss.compute_loss_from_embeddings(whole, labels)  # type: ignore[operator]  # checked above
-            return loss
+            return self._of([embedding.float() for embedding in embeddings], labels)
+
+    @abstractmethod
+    def _of(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
+        """The loss of the ``(n, d)`` embeddings of each column."""
+
+
+class WholeBatchLoss(MiniBatchLoss):
+    """A loss over the whole batch; the rows of the other processes are constants here.
+
+    Each process thus has the gradient of its own rows, and the sum over the processes is that of the batch. ``loss`` is
+    averaged over the rows and has a ``compute_loss_from_embeddings`` of the ``(n, d)`` embeddings of each column; the
+    labels are those of all n rows.
+    """
+
+    def __init__(self, model: torch.nn.Module, loss: torch.nn.Module, mini_batch: int) -> None:
+        super().__init__(model, mini_batch)
+        if not hasattr(loss, "compute_loss_from_embeddings"):
+            name = type(loss).__name__
+            raise TypeError(f"{name} is no function of embeddings: it has no compute_loss_from_embeddings")
+        self.loss = loss
+
+    def _of(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
+        whole = [_gathered(embedding)[: len(labels)] for embedding in embeddings]
+        loss: Tensor = self.loss.compute_loss_from_embeddings(whole, labels)  # type: ignore[operator]  # checked above
+        return loss
 
 
 def _gathered(rows: Tensor) -> Tensor:
@@ -81,6 +101,12 @@ def _gathered(rows: Tensor) -> Tensor:
 def features_of(model: SentenceTransformer, texts: Sequence[str]) -> Features:
     """What a model reads of n texts."""
     return {name: value for name, value in model.preprocess(texts).items() if isinstance(value, Tensor)}
+
+
+def reader(model: SentenceTransformer) -> SentenceTransformer:
+    """A model that reads texts as this one does and holds no weights: processes that only read need not copy them."""
+    tensors = [*model.parameters(), *model.buffers()]
+    return deepcopy(model, {id(tensor): tensor.detach().to("meta") for tensor in tensors})
 
 
 def embed(model: torch.nn.Module, features: Features) -> Tensor:

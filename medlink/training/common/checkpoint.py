@@ -2,11 +2,12 @@
 
 A folder of checkpoints holds ``checkpoint-STEP/``, which appears whole, and its companions: ``neighbours-ROUND.npy``,
 the lists that the batches of a round of CODER++ are composed from, or ``best-STEP/``, the best weights so far by a
-development measure.
+development measure. All processes of a run map these lists, and the embeddings that they are found with, into memory.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from medlink.files.json import read_json, write_json
 from medlink.files.whole import whole_file
 
 _WEIGHTS, _LOSS, _OPTIMIZER = "weights.safetensors", "loss.safetensors", "optimizer.safetensors"
+EMBEDDINGS = ".writing-embeddings"  # what a killed process leaves of it is removed when the run goes on
 SCHEDULE, STATE = "schedule.json", "trainer_state.json"
 # what a checkpoint needs beside it
 _COMPANIONS = ("neighbours-*.npy", "best-*")
@@ -48,12 +50,18 @@ def reading(path: Path) -> Iterator[None]:
 @contextmanager
 def new_folder(path: Path, what: str) -> Iterator[Path]:
     """:func:`medlink.files.folders.whole_folder`; what a full disk leads to says how to go on with the run."""
-    with whole_folder(path, what) as draft:
-        try:
-            yield draft
-        except (OSError, SafetensorError) as error:
-            detail = getattr(error, "strerror", None) or error
-            raise EncoderError(f"{what} cannot be written: {detail}", path=path, remedy=_ROOM) from error
+    with whole_folder(path, what) as draft, _writing(path, what):
+        yield draft
+
+
+@contextmanager
+def _writing(path: Path, what: str) -> Iterator[None]:
+    """Turn what a full disk leads to into one :class:`EncoderError`."""
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        detail = getattr(error, "strerror", None) or error
+        raise EncoderError(f"{what} cannot be written: {detail}", path=path, remedy=_ROOM) from error
 
 
 def companions(work: Path) -> list[Path]:
@@ -159,25 +167,44 @@ def read_optimizer(folder: Path, optimizer: torch.optim.Optimizer) -> dict[str, 
     return schedule
 
 
-def write_neighbours(work: Path, number: int, neighbours: NDArray[np.int32]) -> str:
-    """Write the lists of a round, once; returns the name of their file."""
-    path = work / f"neighbours-{number}.npy"
-    if not path.exists():
-        with whole_file(path, "the neighbours") as file:
-            np.save(file, neighbours, allow_pickle=False)
-    return path.name
+def new_embeddings(path: Path, terms: int, dimension: int) -> None:
+    """Make a file with room for embeddings of 16 bits ``(terms, dimension)``, to be mapped into memory.
+
+    Raises:
+        EncoderError: there is no room for it.
+    """
+    with _writing(path, "the file of embeddings"), open(path, "wb") as file:
+        # or a full disk would end a process that writes to the map, without an error
+        os.posix_fallocate(file.fileno(), 0, 2 * terms * dimension)
+
+
+def neighbours(number: int) -> str:
+    """The name of the file of the lists of a round."""
+    return f"neighbours-{number}.npy"
+
+
+def write_neighbours(work: Path, number: int, lists: NDArray[np.int32]) -> None:
+    """Write the lists of a round.
+
+    Raises:
+        EncoderError: there is no room for them.
+    """
+    path = work / neighbours(number)
+    with whole_file(path, "the neighbours") as file, _writing(path, "the neighbours"):
+        np.save(file, lists, allow_pickle=False)
 
 
 def read_neighbours(work: Path, number: int, terms: int) -> NDArray[np.int32]:
-    """Read the lists of a round: a row of numbers of terms, or -1, for each of so many terms."""
-    path = work / f"neighbours-{number}.npy"
+    """Map the lists of a round: a row of numbers of terms, or -1, for each of so many terms."""
+    path = work / neighbours(number)
     with reading(path):
-        lists: NDArray[np.int32] = np.load(path, allow_pickle=False)
+        lists: NDArray[np.int32] = np.load(path, mmap_mode="r", allow_pickle=False)
         if lists.ndim != 2 or len(lists) != terms or lists.dtype != np.int32:
             raise ValueError(f"{lists.shape} {lists.dtype}, lists of {terms} terms expected")
         if lists.size and not -1 <= lists.min() <= lists.max() < terms:
             raise ValueError(f"a term of number {lists.max()}, below {terms} expected")
-    return lists
+    # NumPy's memmap class makes every slice slower
+    return lists.view(np.ndarray)
 
 
 def clear_best(work: Path, name: str) -> None:

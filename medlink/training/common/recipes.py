@@ -20,6 +20,9 @@ LearningRate = Annotated[float, Field(gt=0, le=LARGEST, description="Peak of the
 Warmup = Annotated[float, Field(ge=0, lt=1, description="Share of the steps that warm up.")]
 WeightDecay = Annotated[float, Field(ge=0, le=LARGEST, description="Weight decay of AdamW.")]
 FeatureDropout = Annotated[float, Field(ge=0, lt=1, description="Share of n-grams left out of a name.")]
+MiniBatch = Annotated[
+    int, Field(ge=0, description="Rows embedded at a time with cached gradients; 0: the whole batch.")
+]
 CheckpointSteps = Annotated[int, Field(ge=1, description="Steps between checkpoints.")]
 Workers = Annotated[int, Field(ge=0, description="Processes that prepare batches.")]
 
@@ -67,9 +70,7 @@ class PhaseRecipe(Recipe):
 
     epochs: Epochs = 1
     batch_size: BatchSize = 64
-    mini_batch: Annotated[
-        int, Field(ge=0, description="Rows embedded at a time with cached gradients; 0: the whole batch.")
-    ] = 0
+    mini_batch: MiniBatch = 0
     max_tokens: Annotated[
         int, Field(ge=0, description="Tokens of a text that the model reads; 0: as many as it did before.")
     ] = 0

@@ -52,15 +52,16 @@ class Bags:
         """The same as the tensors that :class:`~medlink.models.static.module.StaticEmbedding` reads."""
         return as_tensors(self.take(texts))
 
-    def embedded(self, module: StaticEmbedding) -> NDArray[np.float32]:
-        """Embeddings ``(n, d)`` of all texts as a module stands, without dropout."""
-        out = np.empty((len(self), module.shape.dimension), dtype=np.float32)
+    def embedded(self, module: StaticEmbedding, texts: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
+        """Embeddings ``(n, d)`` of the given texts, or all, as a module stands, without dropout."""
+        texts = np.arange(len(self)) if texts is None else texts
+        out = np.empty((len(texts), module.shape.dimension), dtype=np.float32)
         device, was_training = module.table.weight.device, module.training
         module.eval()
         with torch.no_grad():
-            for start in range(0, len(self), _EMBEDDED_AT_ONCE):
-                some = np.arange(start, min(start + _EMBEDDED_AT_ONCE, len(self)))
-                moved = {key: value.to(device) for key, value in self(some).items()}
+            for start in range(0, len(texts), _EMBEDDED_AT_ONCE):
+                some = slice(start, start + _EMBEDDED_AT_ONCE)
+                moved = {key: value.to(device) for key, value in self(texts[some]).items()}
                 out[some] = module(moved)["sentence_embedding"].float().cpu().numpy()
         module.train(was_training)
         return out

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 
-import faiss
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
+from medlink.models import load_encoder
 from medlink.records import Name
 from medlink.training.coderpp.batches import Collator, RoundSampler, nearest_terms
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Terms
+from medlink.training.coderpp.trainable import term_model
+from tests.index.gpus import stand_in
+from tests.training.small_bert import small_bert
 
 RECIPE = CoderPlusPlusRecipe(positives=2, neighbours=3, anchors=4, seed=5)
 
@@ -46,15 +50,13 @@ def test_a_term_is_no_neighbour_of_itself_even_among_twins() -> None:
     assert all(len(set(row)) == 3 for row in found.tolist())
 
 
-def test_a_gpu_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    used: list[Any] = []
-    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1, raising=False)
-    monkeypatch.setattr(faiss, "index_cpu_to_all_gpus", lambda index: used.append(index) or index, raising=False)
-    vectors = points(50)
+def test_gpus_are_used_where_there_are_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = points(50).astype(np.float16)
+    on_cpu = nearest_terms(vectors, 5)
+    shares = stand_in(monkeypatch, 2)
     found = nearest_terms(vectors, 5)
-    assert len(used) == 1
-    monkeypatch.undo()
-    np.testing.assert_array_equal(found, nearest_terms(vectors, 5))
+    assert [(gpu, share.ntotal) for gpu, share in shares] == [(0, 25), (1, 25)]
+    np.testing.assert_array_equal(found, on_cpu)
 
 
 def sampler(terms: Terms, recipe: CoderPlusPlusRecipe = RECIPE, batches: int = 6) -> RoundSampler:
@@ -121,15 +123,33 @@ def test_the_collator_gives_features_and_the_relation(terms: Terms) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of one core
-def test_workers_change_nothing(terms: Terms) -> None:
-    rows = [{"term": i} for i in range(len(terms))]
+@pytest.mark.parametrize(("method", "workers"), [("fork", 2), ("spawn", 1)])
+def test_workers_change_nothing(method: str, workers: int, terms: Terms, tmp_path: Path) -> None:
+    part = term_model(load_encoder(small_bert(tmp_path), device="cpu"), terms, RECIPE)
     seen = []
-    for workers in (0, 2):
+    for used in (0, workers):
         loader = DataLoader(
-            rows,  # type: ignore[arg-type]  # a list is a dataset
-            batch_sampler=sampler(terms),
-            collate_fn=Collator(terms, encode),
-            num_workers=workers,
+            [{"term": i} for i in range(len(terms))],  # type: ignore[arg-type]  # a list is a dataset
+            batch_sampler=sampler(terms, batches=2),
+            collate_fn=Collator(terms, part.encode),
+            num_workers=used,
+            multiprocessing_context=method if used else None,
         )
-        seen.append([batch["term_input_ids"].tolist() for batch in loader])
+        seen.append([{name: value.tolist() for name, value in batch.items()} for batch in loader])
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("kind", ["static", "transformer"])
+def test_what_a_worker_is_handed_reads_the_same_and_has_no_weights(kind: str, terms: Terms, tmp_path: Path) -> None:
+    start = load_encoder() if kind == "static" else load_encoder(small_bert(tmp_path, width=256), device="cpu")
+    part = term_model(start, terms, RECIPE)
+    rows = [{"term": i} for i in (3, 1, 8)]
+    collator = Collator(terms, part.encode)
+    sent = bytes(ForkingPickler.dumps(collator))
+    read = ForkingPickler.loads(sent)(rows)
+    for name, value in collator(rows).items():
+        assert torch.equal(read[name], value), name
+    if kind == "transformer":
+        assert len(sent) < sum(tensor.nbytes for tensor in part.model.state_dict().values()) / 10
+        vectors = part.embed(np.array([3, 1, 8]))
+        np.testing.assert_allclose(vectors, start.encode(terms.texts(np.array([3, 1, 8]))), atol=1e-6)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from medlink.models import load_encoder
 from medlink.training.coderpp.loss import MultiSimilarityLoss, informative_pairs, multi_similarity, pair_loss
+from medlink.training.common.cached_loss import by_length, features_of
+from tests.training.small_bert import small_bert
 
 
 def naive(
@@ -155,3 +159,38 @@ def test_the_module_is_the_function_and_counts() -> None:
 def test_pair_loss_of_no_terms() -> None:
     none = torch.zeros(0, 0).bool()
     assert float(pair_loss(torch.zeros(0, 0), none, none)) == 0
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_few_terms_at_a_time_have_the_gradient_of_the_batch(dropout: float, tmp_path: Path) -> None:
+    model = load_encoder(small_bert(tmp_path, dropout=dropout), device="cpu").model.train()  # type: ignore[attr-defined]
+    texts = [f"{word} {chr(97 + i)}" for i in range(5) for word in ("kidney", "renal", "nephros stone")]
+    same = relation([{str(i)} for i in range(5) for _ in range(3)])
+    numbers = {"alpha": 2, "beta": 50, "threshold": 0.5, "epsilon": 0.1}
+    values, gradients = [], []
+    for mini_batch in (0, 4):
+        loss = MultiSimilarityLoss(model, mini_batch, **numbers)
+        model.zero_grad()
+        if dropout and not mini_batch:
+            # the same parts, so that dropout draws the same numbers, with the graph of all of them in memory
+            rows, places = by_length(features_of(model, texts))
+            torch.manual_seed(7)
+            widths = rows["attention_mask"].sum(dim=1)
+            parts = [
+                model({name: value[i : i + 4, : widths[i : i + 4].max()] for name, value in rows.items()})
+                for i in range(0, 15, 4)
+            ]
+            embeddings = torch.cat([part["sentence_embedding"] for part in parts])[places]
+            value = multi_similarity(embeddings, same, **numbers)
+        else:
+            torch.manual_seed(7)
+            value = loss([features_of(model, texts)], same)
+            assert loss.take_counts()[1] == 15
+        torch.autograd.backward(value)
+        values.append(value.item())
+        gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])
+    assert values[1] == pytest.approx(values[0], rel=1e-5)
+    assert len(gradients[0]) == len(gradients[1])
+    assert max(float(gradient.abs().max()) for gradient in gradients[0]) > 1e-2
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)

@@ -20,8 +20,8 @@ def test_spellings_of_one_form_are_one_term_of_all_their_concepts() -> None:
     terms = Terms(
         [Name("B", "cold", "en"), Name("A", "Cold", "en"), Name("A", "frío", "es"), Name("B", "COLD"), Name("B", "--")]
     )
-    assert terms.text == ["COLD", "frío"]
-    assert terms.concept_ids == ["A", "B"]
+    assert terms.texts(np.arange(2)) == ["COLD", "frío"]
+    assert terms.concepts == 2
     assert [terms.concepts_of(i).tolist() for i in range(2)] == [[0, 1], [0]]
     assert [terms.members_of(i).tolist() for i in range(2)] == [[0, 1], [0]]
     assert (terms.names, len(terms)) == (5, 2)

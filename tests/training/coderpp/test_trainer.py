@@ -31,6 +31,7 @@ from medlink.records import Name
 from medlink.training import CoderPlusPlusTrainer
 from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.common import checkpoint
+from medlink.training.static.bags import Bags
 from tests.training.forgotten import forget
 from tests.training.killed import killed
 from tests.training.small_bert import small_bert
@@ -215,6 +216,10 @@ def test_a_transformer_goes_on_to_the_same_weights(transformer: Path, tmp_path: 
     assert not [path for path in (tmp_path / "out").rglob("*") if path.suffix in (".bin", ".pt", ".pth")]
     # 9 tokens are 7 letters and two marks
     np.testing.assert_allclose(resumed.encode(["abcdefg"]), resumed.encode(["abcdefghij"]), atol=1e-6)
+    few = recipe.replace(mini_batch=3)
+    cached = CoderPlusPlusTrainer(NAMES, transformer, few).train(tmp_path / "few")
+    # they draw other random numbers for dropout
+    assert cached.fingerprint != alone.fingerprint
     longer = recipe.replace(max_tokens=20)
     assert CoderPlusPlusTrainer(NAMES, transformer, longer).train(tmp_path / "longer").fingerprint != alone.fingerprint
 
@@ -389,7 +394,9 @@ def full_disk(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, calls: 
     [
         # three files of tensors a checkpoint: random numbers, weights, moments
         (checkpoint, "write_tensors", 5, "checkpoint-10: the checkpoint cannot be written: No space left on device", 5),
-        (checkpoint, "write_neighbours", 1, "checkpoint-10: the checkpoint cannot be written: No space left", 5),
+        # the third round begins at step 6
+        (np, "save", 2, "neighbours-2.npy: the neighbours cannot be written: No space left", 5),
+        (os, "posix_fallocate", 2, ".writing-embeddings: the file of embeddings cannot be written: No space left", 5),
         (StaticEncoder, "save", 0, "out: the encoder cannot be written: No space left on device", 12),
     ],
 )
@@ -482,6 +489,15 @@ def one_of_two(rank: int, port: int, start: Path, out: Path, stop: int, resume: 
             return step(loop, *args, **kwargs)
 
         CoderPlusPlusLoop.training_step = training_step  # type: ignore[method-assign]  # in this process alone
+    embed, parts = Bags.embedded, out.with_name(f"{out.name}.parts")
+    parts.mkdir(exist_ok=True)
+
+    def embedded(bags: Bags, module: StaticEmbedding, texts: np.ndarray) -> np.ndarray:
+        with open(parts / str(rank), "a") as file:
+            np.savetxt(file, texts, fmt="%d")
+        return embed(bags, module, texts)
+
+    Bags.embedded = embedded  # type: ignore[method-assign,assignment]  # in this process alone
     trainer.train(out, resume=resume, checkpoint_steps=2)
 
 
@@ -509,7 +525,9 @@ def test_two_processes_go_on_to_the_same_weights(start: Path, whole: tuple[Path,
     assert two(start, tmp_path / "alone") == [0, 0]
     fingerprints = [load_encoder(path).fingerprint for path in (tmp_path / "out", tmp_path / "alone", whole[0])]
     assert fingerprints[0] == fingerprints[1] != fingerprints[2]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "out"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "alone.parts", "out", "out.parts"]
+    both = [np.loadtxt(tmp_path / "alone.parts" / str(rank), dtype=int).tolist() for rank in (0, 1)]
+    assert both == [[*range(12)] * 4, [*range(12, 24)] * 4], "each embeds its part of the terms, in each round"
 
 
 def test_a_run_in_progress_is_not_disturbed(start: Path, tmp_path: Path) -> None:
@@ -575,6 +593,8 @@ def test_the_recipe_follows_the_encoder(start: Path, transformer: Path, tmp_path
     assert CoderPlusPlusTrainer(NAMES, transformer).recipe == CoderPlusPlusRecipe()
     with pytest.raises(ConfigError, match="feature_dropout is for a static encoder"):
         CoderPlusPlusTrainer(NAMES, transformer, RECIPE.replace(feature_dropout=0.1)).train(tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"mini_batch is for a transformer\. Remedy: leave it at 0; a static encoder"):
+        CoderPlusPlusTrainer(NAMES, start, RECIPE.replace(mini_batch=4)).train(tmp_path / "out")
     with pytest.raises(ConfigError, match=r"CODER\+\+ is trained without a development measure"):
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", evaluate=lambda _: 1.0)
     assert not list(tmp_path.glob("out*"))
