@@ -36,8 +36,8 @@ from medlink.notes.language import blank
 from medlink.notes.status import StatusReader
 
 FOLDS = 5
-PARTS = (1, 10, 100)
-"""One concept of HPO in so many."""
+PARTS = {1: 1.0, 10: 0.3, 100: 0.3}
+"""How much the stretches count that are linked to one concept of HPO in so many."""
 LEAST = 0.35
 """Probability that a mention needs; what is linked is decided by the threshold of the linker."""
 _INVERSE_DECAY = 0.1
@@ -100,8 +100,8 @@ def examples(work: Path, sets: Mapping[str, Sequence[GoldText]]) -> Rows:
 
     In a small terminology nothing else is alike, and the best concept of most stretches is wrong.
     """
-    parts = [_examples(hpo_bundle(work, part), sets) for part in PARTS]
-    columns = ((table.columns, table.right, table.weight, table.fold) for table in parts)
+    parts = [(_examples(hpo_bundle(work, part), sets), weight) for part, weight in PARTS.items()]
+    columns = ((table.columns, table.right, table.weight * weight, table.fold) for table, weight in parts)
     return Rows(*map(np.concatenate, zip(*columns, strict=True)))
 
 
@@ -120,7 +120,7 @@ def _examples(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Rows:
             for text, doc, stretches in zip(batch, docs, judged, strict=True):
                 left = without_longer(stretches)
                 denied = _denied(status, text, doc, left)
-                for one, columns in zip(left, rows(left, bundle.index.manifest["concepts"]), strict=True):
+                for one, columns in zip(left, rows(left), strict=True):
                     first, stop = one.stretch.place
                     concept = retired().get(one.best.concept_id, one.best.concept_id)
                     start, end = doc[first:stop].start_char, doc[first:stop].end_char

@@ -70,7 +70,8 @@ class TransformerEncoder:
 
     def _pool(self, name: str, pooling: str, *, bare: bool) -> None:
         """See to the pooling: that which was asked for, and a word on it where neither model nor user says which."""
-        from sentence_transformers.sentence_transformer.modules import Pooling
+        with needs_extra("transformers", "an encoder that is a transformer"):
+            from sentence_transformers.sentence_transformer.modules import Pooling
 
         places = [place for place, module in enumerate(self._model) if isinstance(module, Pooling)]
         own = str(self._model[places[0]].pooling_mode) if places else "none"

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from math import exp, log, log10
+from math import exp, log
 from typing import NamedTuple
 
 from medlink.index.dictionary import Match
@@ -52,10 +52,7 @@ RIVALS = ("wider", "narrower", "crossing", "wider_rank", "narrower_rank", "cross
 own."""
 EVIDENCE = ("score", "log_odds", "rank", "margin", "words", "adds", *FEATURES)
 """What is said of a stretch by its likeliest concept: score, rank and measures of the linker."""
-DICTIONARY = ("concepts",)
-"""The decimal logarithm of how many concepts the bundle has, where a stretch is no name of its best one: the fewer
-there are, the less is the best of them the right one. What is a name is one in a small bundle too (0)."""
-COLUMNS = (*EVIDENCE, *CONTEXT, *RIVALS, *DICTIONARY)
+COLUMNS = (*EVIDENCE, *CONTEXT, *RIVALS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,18 +195,17 @@ class Choice:
     highest: tuple[float, ...]
     least: float
 
-    def chosen(self, judged: Sequence[Judged], concepts: int) -> list[Chosen]:
+    def chosen(self, judged: Sequence[Judged]) -> list[Chosen]:
         """The mentions among the stretches of a note, which are in the order of their places.
 
-        ``concepts`` is how many concepts the bundle has. What is left between the mentions is looked at once more: what
-        overlaps a mention is no rival any longer.
+        What is left between the mentions is looked at once more: what overlaps a mention is no rival any longer.
         """
         left = without_longer(judged)
-        chosen = self._best(left, concepts)
+        chosen = self._best(left)
         left = _apart(left, chosen)
-        return sorted([*chosen, *self._best(left, concepts)], key=lambda one: one.place) if chosen else []
+        return sorted([*chosen, *self._best(left)], key=lambda one: one.place) if chosen else []
 
-    def _best(self, judged: Sequence[Judged], concepts: int) -> list[Chosen]:
+    def _best(self, judged: Sequence[Judged]) -> list[Chosen]:
         """The mentions among stretches that are all there are."""
         likely = [
             min(max(self.likely(row), self._floor(one)), self._ceiling(one))
@@ -217,7 +213,7 @@ class Choice:
             else one.best.score
             if one.stretch.known.taught
             else self.least
-            for one, row in zip(judged, rows(judged, concepts), strict=True)
+            for one, row in zip(judged, rows(judged), strict=True)
         ]
         found = zip(judged, likely, strict=True)
         return best_apart([Chosen(one.stretch.place, p, one.stretch.known) for one, p in found], self.least)
@@ -290,9 +286,8 @@ def _is_better(wide: Judged, narrow: Judged) -> bool:
     return wide.best.score > narrow.best.score + like
 
 
-def rows(judged: Sequence[Judged], concepts: int) -> list[tuple[float, ...]]:
-    """:data:`COLUMNS` of stretches in the order of their places, by a bundle of so many concepts."""
-    size = log10(max(concepts, 1))
+def rows(judged: Sequence[Judged]) -> list[tuple[float, ...]]:
+    """:data:`COLUMNS` of stretches in the order of their places."""
     rivals = [[0.0, 0.0, 0.0, _NONE, _NONE, _NONE] for _ in judged]
     for i, j in _overlapping(judged):
         if judged[i].stretch.place == judged[j].stretch.place:
@@ -302,13 +297,7 @@ def rows(judged: Sequence[Judged], concepts: int) -> list[tuple[float, ...]]:
             best, own = judged[other].best, rivals[one]
             own[at], own[at + 3] = max(own[at], best.score), max(own[at + 3], best.ranked.rank)
     return [
-        (
-            *one.evidence,
-            *one.stretch.context,
-            *own[:3],
-            *(rank - one.best.ranked.rank for rank in own[3:]),
-            0.0 if one.is_name else size,
-        )
+        (*one.evidence, *one.stretch.context, *own[:3], *(rank - one.best.ranked.rank for rank in own[3:]))
         for one, own in zip(judged, rivals, strict=True)
     ]
 

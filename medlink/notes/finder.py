@@ -98,8 +98,7 @@ class MentionFinder:
         reader = FamilyReader(self._index.forms)  # of these notes alone: it remembers their words
         noted = [self.note(doc, explained, reader) for doc, explained in zip(docs, long_forms, strict=True)]
         told = self._told_apart(noted)
-        choice, concepts = self._choice or shipped_choice(), self._index.manifest["concepts"]
-        chosen = [choice.chosen(judged, concepts) for judged, _ in told]
+        chosen = [(self._choice or shipped_choice()).chosen(judged) for judged, _ in told]
         return [self._found(*one) for one in zip(noted, chosen, (one for _, one in told), strict=True)]
 
     def _found(self, note: Noted, kept: Sequence[Chosen], told: Sequence[Judged]) -> Mentions:

@@ -86,7 +86,13 @@ def test_neighbours_and_thresholds_change_the_result() -> None:
 def test_the_kind_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selfjoin, "_SCANNED", 1)
     groups, x = random_groups(2000, 500, seed=3), vectors(2000, 16)
-    assert sweep(groups, x, kind="cells").fp.tolist() != sweep(groups, x).fp.tolist()
+    asked: list[str] = []
+    cells = selfjoin._cells
+    monkeypatch.setattr(selfjoin, "_cells", lambda *given: asked.append("cells") or cells(*given))
+    sweep(groups, x)
+    assert asked == []
+    sweep(groups, x, kind="cells")
+    assert asked == ["cells"]
     seen: list[tuple[int, int]] = []
     sweep(groups, x, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (2000, 2000)

@@ -90,21 +90,13 @@ def test_two_ways_to_read_the_same_words() -> None:
 
 def test_rivals() -> None:
     some = [judged(0, 2, 1, 0.7), judged(0, 4, 2, 0.4), judged(1, 3, 3, 0.9), judged(5, 6, 4, 0.9)]
-    columns = [dict(zip(COLUMNS, row, strict=True)) for row in rows(some, 1000)]
+    columns = [dict(zip(COLUMNS, row, strict=True)) for row in rows(some)]
     assert [[one[name] for name in RIVALS[:3]] for one in columns] == [
         [0.4, 0, 0.9],
         [0, 0.9, 0],
         [0.4, 0, 0.7],
         [0] * 3,
     ]
-
-
-def test_the_size_of_the_dictionary_counts_by_its_logarithm_where_a_stretch_is_no_name() -> None:
-    one, name = [judged(0, 1, 1, 0.9)], [judged(0, 1, 1, 0.9, route=0)]
-    assert rows(name, 1000)[0][COLUMNS.index("concepts")] == 0
-    assert [rows(one, count)[0][COLUMNS.index("concepts")] for count in (0, 1, 100, 1000)] == [0, 0, 2, 3]
-    weighed = choice(-2.0, concepts=1.0)
-    assert [len(weighed.chosen(one, count)) for count in (10, 1000)] == [0, 1]
 
 
 def choice(offset: float = 0.0, **weights: float) -> Choice:
@@ -115,9 +107,9 @@ def choice(offset: float = 0.0, **weights: float) -> Choice:
 def test_what_overlaps_a_mention_is_no_rival_of_the_rest() -> None:
     some = [judged(0, 2, 1, 0.9), judged(1, 4, 2, 0.6), judged(3, 4, 3, 0.55)]
     by_score = choice(-3.0, score=6.0, wider=-4.0)
-    assert [one.place for one in by_score.chosen(some, 1000)] == [(0, 2), (3, 4)]
+    assert [one.place for one in by_score.chosen(some)] == [(0, 2), (3, 4)]
     # beside the wide one alone it is none
-    assert [one.place for one in by_score.chosen(some[1:], 1000)] == [(1, 4)]
+    assert [one.place for one in by_score.chosen(some[1:])] == [(1, 4)]
 
 
 def test_columns_are_cut_to_what_they_were_in_training() -> None:
@@ -128,22 +120,22 @@ def test_columns_are_cut_to_what_they_were_in_training() -> None:
 
 def test_a_listed_abbreviation_is_a_mention_however_unlikely() -> None:
     listed = judged(0, 1, 1, 0.9, route=0, listed=1, upper=1)
-    assert [one.likely for one in choice(-9.0).chosen([listed], 1000)] == [0.35]
-    assert choice(-9.0).chosen([judged(0, 1, 1, 0.9, route=0, listed=1)], 1000) == []
+    assert [one.likely for one in choice(-9.0).chosen([listed])] == [0.35]
+    assert choice(-9.0).chosen([judged(0, 1, 1, 0.9, route=0, listed=1)]) == []
 
 
 def test_a_safe_abbreviation_is_as_likely_as_it_is_usual() -> None:
     safe = judged(0, 1, 1, 0.9, route=0, shorthand=1, usual=0.8, safe=1)
-    assert [one.likely for one in choice(-9.0).chosen([safe], 1000)] == [pytest.approx(0.72)]
+    assert [one.likely for one in choice(-9.0).chosen([safe])] == [pytest.approx(0.72)]
 
 
 def test_what_is_no_finding_is_none_that_is_named_after_it() -> None:
     plain = judged(0, 1, 1, 0.9)
     adds = plain._replace(best=plain.best._replace(ranked=replace(plain.best.ranked, adds=True)))
     test = plain._replace(stretch=replace(plain.stretch, of_thing=True))
-    assert [len(choice(9.0).chosen([one], 1000)) for one in (plain, adds, test)] == [1, 0, 0]
+    assert [len(choice(9.0).chosen([one])) for one in (plain, adds, test)] == [1, 0, 0]
     named = judged(0, 1, 1, 0.9, route=0)
-    assert len(choice(9.0).chosen([named._replace(stretch=replace(named.stretch, of_thing=True))], 1000)) == 1
+    assert len(choice(9.0).chosen([named._replace(stretch=replace(named.stretch, of_thing=True))])) == 1
 
 
 def test_the_shipped_weights() -> None:

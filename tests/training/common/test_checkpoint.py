@@ -35,8 +35,8 @@ def written(work: Path, step: int, found: int) -> tuple[torch.nn.Module, torch.o
     with checkpoint.new_folder(work / f"checkpoint-{step}", "the checkpoint") as draft:
         checkpoint.write_weights(draft, made[0], {})
         checkpoint.write_optimizer(draft, made[1], {"found": found, "scheduler": made[2].state_dict()})
-        needed = [checkpoint.write_neighbours(work, found, LISTS)]
-    checkpoint.keep_only(work, step, needed)
+    checkpoint.write_neighbours(work, found, LISTS)
+    checkpoint.keep_only(work, step, [checkpoint.neighbours(found)])
     return made
 
 
