@@ -15,6 +15,7 @@ from medlink.evaluation.tasks import TASKS
 from medlink.files.escapes import visible
 from medlink.files.problems import counted
 from medlink.files.whole import check_targets, standard_output, whole_text
+from medlink.models.encoders import parted
 
 _FAILED = 3  # exit code of a report that is whole but for tasks that failed
 _FORMATS = {"table": Report.text, "csv": Report.csv, "json": Report.json}
@@ -36,7 +37,7 @@ def _command(name: str, task: type[Task]) -> click.Command:
             value = options[argument.removesuffix("...")]
             paths += value if argument.endswith("...") else [value]
         settings = task(**given(options, task))
-        check_targets({"the table": out, "the picture": plot}, [*paths, encoder])
+        check_targets({"the table": out, "the picture": plot}, [*paths, parted(encoder)[1]])
         if plot is not None:
             from medlink.evaluation.plot import check_plot
 
@@ -76,7 +77,8 @@ def _write(report: Report, shape: str, out: Path | None, plot: Path | None, enco
     if plot is not None and report.sweep is not None:
         from medlink.evaluation.plot import write_plot
 
-        write_plot(plot, {encoder if encoder == "builtin" else Path(encoder).name: report.sweep})
+        bare = parted(encoder)[1]
+        write_plot(plot, {bare if bare == "builtin" else Path(bare).name: report.sweep})
     with standard_output("send it to a terminal, or a file with room") as file:
         click.echo(_FORMATS[shape](report), file=file)
 

@@ -136,20 +136,13 @@ def contrastive(start: str, pair_workers: int, seed: int | None, **options: Any)
 @_out
 @_teacher
 @_start("--base", help_="Encoder that is trained, as it was before the contrastive phase")
-@click.option(
-    "--descriptions",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=0),
-    help="Descriptions made of relations for each concept without a definition.",
-)
 @_recipe(DistillationRecipe, head_rate="that of the rest")
-def distill(teacher: str, start: str, descriptions: int, **options: Any) -> None:
+def distill(teacher: str, start: str, **options: Any) -> None:
     """Phase 3: teach the start, by several seeds, where the contrastive model puts the concepts of KB."""
     recipe = _read(DistillationRecipe, options)
     from medlink.training.biolord import phases
 
-    click.echo(phases.run_distill(_job(options), _data(options), start, recipe, teacher, descriptions))
+    click.echo(phases.run_distill(_job(options), _data(options), start, recipe, teacher))
 
 
 @biolord.command("soup")

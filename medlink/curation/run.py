@@ -19,6 +19,7 @@ from medlink.curation.decisions import NEW_ID, Decisions, read_decisions
 from medlink.errors import ConfigError
 from medlink.files.problems import counted
 from medlink.files.whole import check_targets, whole_text
+from medlink.models.encoders import parted
 
 if TYPE_CHECKING:
     from medlink.kb import KnowledgeBase
@@ -78,7 +79,9 @@ def cluster_list(
     from medlink.models import load_encoder
 
     settings = ClusterOptions(**options)
-    read_too = [path for path in (decisions, bundle, add_to, encoder) if path is not None]
+    # the pooling that an encoder is named with is no part of its place
+    bare = None if encoder is None else parted(encoder)[1]
+    read_too = [path for path in (decisions, bundle, add_to, bare) if path is not None]
     check_targets({"the output": out, "the page": report}, [terms if stream is None else _number(stream), *read_too])
     if add_to is not None and decisions is None:
         remedy = "decide on the page of --report, save, and give the file as --decisions"

@@ -5,7 +5,8 @@ Up to 50,000 distinct vectors every pair is compared. Above, vectors lie in cell
 section II of the same paper; André et al. 2015 for the scan in registers), and several times as many as asked for are
 compared again with the vectors themselves. Cells keep their size as the set grows and the number of cells that are
 scanned grows with its fourth root, so the time per vector does nearly so, too. What that finds is measured on a sample:
-where it is less than .96 of the nearest, twice as many cells and candidates are looked at, and so on.
+where it is less than .96 of the nearest, twice as many cells and candidates are looked at, and so on up to eight times
+as many. What is found then may still be less.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ _SCANNED = 128  # cells for each vector of a set of 100,000
 _RESCORED = 4  # codes compared again for each neighbour asked for
 _SAMPLE = 256  # vectors whose nearest are found exactly, to see how many of them a scan finds
 _RECALL = 0.96
+_WIDENED = 8  # times as many cells and candidates, at most, to find as many
+_TRAINED = 20_000  # vectors that cells and codes are trained on, or 64 for each cell where that is more
 _SEED = 1
 
 Neighbours = tuple[NDArray[np.int64], NDArray[np.float32]]
@@ -55,8 +58,9 @@ def nearest(
     vector has no neighbour and is nobody's.
 
     Args:
-        vectors: ``(n, d)`` float32 or float16, each of length 1 or 0; of a float16 array, which may be memory-mapped,
-            a few at a time are read into memory as float32.
+        vectors: ``(n, d)`` float32 or float16, each of length 1 or 0; a float16 array may be memory-mapped. Where near
+            cells are compared, no float32 copy is made but of a quarter of the rows, to train the cells, and of a few
+            at a time.
         k: neighbours for each, from 1 to ``MOST``.
         kind: ``flat`` compares all pairs, ``cells`` those of near cells (fewer than 1,024 distinct vectors are compared
             pair by pair whatever the kind); chosen by size (50,000 distinct vectors) when left out.
@@ -230,16 +234,19 @@ def _cells(vectors: _Vectors, k: int) -> Found:
     lists = index.invlists
     sizes = map(lists.list_size, range(index.nlist))
     order = np.concatenate([faiss().rev_swig_ptr(lists.get_ids(c), size) for c, size in enumerate(sizes) if size])
-    wanted = min(_RESCORED * k + 1 + _SPARE, n)
+    first = wanted = min(_RESCORED * k + 1 + _SPARE, n)
+    most, cells = min(n, _WIDENED * first), min(index.nlist, _WIDENED * index.nprobe)
     sample = np.linspace(0, n - 1, num=min(n, _SAMPLE), dtype=np.int64)
     asked, best = vectors[sample], _exact(vectors, sample, k)
-    while index.nprobe < index.nlist or wanted < n:
+    while index.nprobe < cells or wanted < most:
         found = index.search(asked, wanted)[1]
         if np.mean([np.isin(some, there).mean() for some, there in zip(best, found, strict=True)]) >= _RECALL:
             break
-        index.nprobe, wanted = min(2 * index.nprobe, index.nlist), min(2 * wanted, n)
-    for start in range(0, n, _CHUNK):
-        queries = order[start : start + _CHUNK]
+        index.nprobe, wanted = min(2 * index.nprobe, cells), min(2 * wanted, most)
+    # The more candidates a vector has, the fewer vectors at a time: what is read to compare them stays as much.
+    step = max(1, _CHUNK * first // wanted)
+    for start in range(0, n, step):
+        queries = order[start : start + step]
         yield queries, index.search(vectors[queries], wanted)[1]
 
 
@@ -262,7 +269,7 @@ def _trained(vectors: _Vectors) -> Any:
     index = faiss().index_factory(d, f"IVF{cells},PQ{parts}x4fs", faiss().METRIC_INNER_PRODUCT)
     index.cp.seed = index.pq.cp.seed = _SEED
     index.cp.niter, index.cp.max_points_per_centroid, index.cp.min_points_per_centroid = 5, 64, 1
-    sample = np.unique(np.linspace(0, n - 1, num=min(n, max(64 * cells, 20_000)), dtype=np.int64))
+    sample = np.unique(np.linspace(0, n - 1, num=min(n, max(64 * cells, _TRAINED)), dtype=np.int64))
     index.train(vectors[sample])
     return index
 

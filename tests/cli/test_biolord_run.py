@@ -67,7 +67,9 @@ def test_a_recipe_says_how_many_descriptions(
     folder: Path, complete: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = []
-    monkeypatch.setattr("medlink.training.biolord.phases.run_distill", lambda *given: texts.append(given[-1]) or "")
+    monkeypatch.setattr(
+        "medlink.training.biolord.phases.run_distill", lambda *given: texts.append(given[3].descriptions) or ""
+    )
     for change in ((), (("runs = 2", "runs = 2\ndescriptions = 0"),)):
         shutil.rmtree(tmp_path / "d", ignore_errors=True)
         copy_of(folder, tmp_path / "d", run=True)

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from medlink.cli.main import app
-from medlink.errors import EncoderError
+from medlink.errors import ConfigError, EncoderError
 from medlink.index import Bundle
 from medlink.models import load_encoder
 from tests.training.small_bert import small_bert
@@ -79,6 +79,16 @@ def test_every_command_hands_it_on(command: str, folder: Path, tmp_path: Path, m
     monkeypatch.chdir(folder)
     with pytest.raises(EncoderError, match=r"^cls:missing: no such encoder folder"):
         run(*command.replace("OUT", str(tmp_path / "out")).split(), "missing", "--pooling", "cls")
+
+
+@pytest.mark.parametrize("command", ["evaluate similarity pairs.tsv", "cluster names.tsv --column name"])
+def test_nothing_is_written_into_the_encoder(
+    command: str, folder: Path, bare: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    with pytest.raises(ConfigError, match="lies in a folder that is read"):
+        run(*command.split(), "--encoder", bare, "--pooling", "cls", "-o", bare / "out.tsv")
+    assert not (bare / "out.tsv").exists()
 
 
 def test_a_pooling_of_no_encoder(folder: Path, tmp_path: Path) -> None:

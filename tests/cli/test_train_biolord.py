@@ -35,7 +35,7 @@ RUN = {"out", "start", "dev", "checkpoint_steps", "workers", "resume"}
 OF_ITS_OWN = {
     "sts": {"tables"},
     "contrastive": {"kb", "definitions", "system", "languages", "without", "pair_workers"},
-    "distill": {"kb", "definitions", "system", "languages", "without", "teacher", "descriptions"},
+    "distill": {"kb", "definitions", "system", "languages", "without", "teacher"},
     "multilingual": {"kb", "languages", "without", "teacher", "alignments"},
     "static": {"kb", "languages", "without", "teacher"},
 }
@@ -187,6 +187,7 @@ def test_self_distillation(folder: Path, tmp_path: Path) -> None:
         card = (tmp_path / str(i) / "run-1" / "README.md").read_text("utf-8")
         made[load_encoder(tmp_path / str(i) / "run-1").fingerprint] = int(re.findall(r"- texts: ([\d,]+)", card)[0])
     assert len(made) == 4
+    assert re.search(r"\bdescriptions\W+1\b", card)
     with_, without, *_ = made.values()
     # every second concept of the 60 has a definition, the others a description
     assert 20 < with_ - without <= 30

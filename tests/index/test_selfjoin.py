@@ -200,8 +200,52 @@ def test_cells_are_added_until_the_sample_is_found(monkeypatch: pytest.MonkeyPat
     assert recall() < 0.9
 
 
+def test_the_search_is_widened_no_further_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    # a share that no search has
+    monkeypatch.setattr(selfjoin, "_RECALL", 1.1)
+    monkeypatch.setattr(selfjoin, "_SCANNED", 1)
+    monkeypatch.setattr(selfjoin, "_CHUNK", 64)
+    candidates, asked = set(), set()
+    real = selfjoin._ranked
+
+    def ranked(vectors: object, queries: np.ndarray, found: np.ndarray, k: int) -> selfjoin.Neighbours:
+        asked.add(len(queries))
+        candidates.add(found.shape[1])
+        return real(vectors, queries, found, k)  # type: ignore[arg-type]  # what it was given
+
+    monkeypatch.setattr(selfjoin, "_ranked", ranked)
+    x = crowded(4096)
+    nearest(x, 2, kind="cells")
+    assert (candidates, asked) == ({8 * (4 * 2 + 1 + 8)}, {64 // 8})
+    monkeypatch.setattr(selfjoin, "_WIDENED", 1)
+    candidates.clear()
+    asked.clear()
+    nearest(x, 2, kind="cells")
+    assert (candidates, asked) == ({4 * 2 + 1 + 8}, {64})
+
+
+def test_no_more_rows_are_read_at_once_than_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selfjoin, "_CHUNK", 16)
+    monkeypatch.setattr(selfjoin, "_TRAINED", 0)
+    read: list[int] = []
+    real = selfjoin._Vectors.__getitem__
+
+    def spied(vectors: selfjoin._Vectors, at: slice | np.ndarray) -> np.ndarray:
+        found = real(vectors, at)
+        assert found.dtype == np.float32
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(selfjoin._Vectors, "__getitem__", spied)
+    x = crowded(6000).astype(np.float16)
+    nearest(x, 3, kind="cells")
+    # a quarter to train the cells; then 16 queries with 4 * 3 + 9 candidates each, or a sample of 256
+    assert sorted(read)[-1] == 64 * (6000 // 256)
+    assert sorted(read)[-2] <= 16 * 21
+
+
 @pytest.mark.parametrize("kind", selfjoin.KINDS)
-def test_half_precision_is_read_in_parts(kind: str, tmp_path: Path) -> None:
+def test_half_precision_gives_what_its_numbers_give(kind: str, tmp_path: Path) -> None:
     x = crowded(3000)
     x[7], x[9] = x[5], 0
     np.save(tmp_path / "x.npy", x.astype(np.float16))

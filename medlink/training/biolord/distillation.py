@@ -9,6 +9,7 @@ concept. Runs that differ in their seed, and so in the order of the texts and in
 from __future__ import annotations
 
 import shutil
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -46,8 +47,9 @@ def distill(
 ) -> None:
     """Train several copies of a transformer on the concept targets of a teacher; ``run-1``, ``run-2`` and so on.
 
-    Memory grows by 4 bytes for each text. On disk lie the texts, and 4 bytes for each concept and dimension of the
-    teacher while the targets are made, then for each concept and component.
+    Memory grows by 4 bytes for each text. While the texts are written, the first process holds what ``concepts`` holds,
+    such as names and relations that descriptions are made of. On disk lie the texts, and 4 bytes for each concept and
+    dimension of the teacher while the targets are made, then for each concept and component.
 
     Args:
         run: of the folder of the encoders; its measure is of an encoder without its head.
@@ -134,4 +136,7 @@ def with_head(
     head = Dense(int(trunk.get_embedding_dimension() or 0), dimension, activation_function=torch.nn.Identity())
     if fitted is not None:
         head.linear.load_state_dict(dict(zip(("weight", "bias"), fitted, strict=True)))
-    return SentenceTransformer(modules=[*trunk, head], device=str(trunk.device)), trunk
+    # by its name a rate of its own finds it among the linear layers that the base may have
+    modules = OrderedDict([*trunk.named_children(), ("head", head)])
+    model = SentenceTransformer(modules=modules, device=str(trunk.device))  # type: ignore[arg-type]  # it takes names too
+    return model, trunk

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,7 +69,7 @@ class TrainingData:
         _say(problems, self.progress)
         return found
 
-    def concepts(self, descriptions: int = 0, seed: int = 1) -> Callable[[], Iterable[ConceptTexts]]:
+    def concepts(self, descriptions: int, seed: int) -> Callable[[], Iterable[ConceptTexts]]:
         """What gives the names and definitions of each concept, one pass after the other.
 
         Concepts without a definition have up to so many ``descriptions``, which :func:`described` draws by ``seed``.
@@ -81,11 +80,14 @@ class TrainingData:
 
         selection = self.selection()
         further = self.further(selection)
-        made: Callable[[], Iterable[Definition]] = tuple
-        if descriptions:
-            with KnowledgeBase(self.kb) as kb:
-                view = TrainingView(kb, languages=selection.languages, without=selection.left_out, definitions=further)
-            made = partial(described, view, descriptions, seed)
+
+        def made() -> Iterator[Definition]:
+            """The descriptions; the view that they are made of is large, and let go with this iterator."""
+            if descriptions:
+                with KnowledgeBase(self.kb) as kb:
+                    left_out = selection.left_out
+                    view = TrainingView(kb, languages=selection.languages, without=left_out, definitions=further)
+                yield from described(view, descriptions, seed)
 
         def read() -> Iterable[ConceptTexts]:
             """One pass over the concepts that have names."""
@@ -198,11 +200,10 @@ def run_contrastive(
     return f"{job.out}: encoder {encoder.fingerprint}, trained on {source.pairs_per_epoch:,} pairs an epoch"
 
 
-def run_distill(
-    job: Job, data: TrainingData, start: str, recipe: DistillationRecipe, teacher: str, descriptions: int = 1
-) -> str:
+def run_distill(job: Job, data: TrainingData, start: str, recipe: DistillationRecipe, teacher: str) -> str:
     """Run the self-distillation; says what was made."""
-    job.train(BioLordTrainer(data.concepts(descriptions, recipe.seed), start, recipe, teacher=teacher))
+    concepts = data.concepts(recipe.descriptions, recipe.seed)
+    job.train(BioLordTrainer(concepts, start, recipe, teacher=teacher))
     return f"{job.out}: {recipe.runs} encoders, run-1 to run-{recipe.runs}; average them with 'soup'"
 
 

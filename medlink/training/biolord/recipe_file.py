@@ -79,8 +79,6 @@ class ContrastiveSection(ContrastiveRecipe, PhaseSection):
 class DistillationSection(DistillationRecipe, PhaseSection):
     """``[distill]``."""
 
-    descriptions: Annotated[int, Field(ge=0)] = 1
-
 
 class MultilingualSection(MultilingualRecipe, PhaseSection):
     """``[multilingual]``."""

@@ -100,7 +100,7 @@ def _run_phase(recipe: BioLordRecipe, phase: str, start: str, untouched: str, sa
         return phases.run_contrastive(job, data, start, how, section.pairs, recipe.run.pair_workers)
     if phase == "distill":
         how = section.recipe(DistillationRecipe)
-        return phases.run_distill(job, data, untouched, how, start, section.descriptions)
+        return phases.run_distill(job, data, untouched, how, start)
     if phase == "multilingual":
         learned = TrainingData(data.kb, languages=tuple(section.languages), without=data.without, progress=say)
         student, aligned = recipe.encoder(section.student), recipe.place_or_none(section.alignments)

@@ -12,8 +12,8 @@ from medlink.models.encoders import BUILTIN
 from medlink.models.static.encoder import is_static
 from medlink.training.common.recipes import LARGEST, SMALLEST, Epochs, FeatureDropout, LearningRate, PhaseRecipe
 
-HEAD = r"\.linear\.(weight|bias)$"
-"""The names of the weights of a head, among those of the model that it is on."""
+HEAD = r"(^|\.)head\.linear\.(weight|bias)$"
+"""The names of the weights of a head, among those of the model that it is on, which may have linear layers too."""
 RUNS = "runs.json"
 """The file by which a folder of self-distilled encoders is known."""
 
@@ -65,7 +65,8 @@ class DistillationRecipe(PhaseRecipe):
     The paper reduces the targets to 64 principal components. It averages several runs and does not say how many; here
     they have the seeds ``seed``, ``seed + 1`` and so on. A ``head_start`` that is ``"random"`` is the paper's; the
     default, ``"ridge"``, is the linear map that fits the targets best on the start, which a short run bends less
-    (measured in ``docs/distillation.md``). The paper names no rate of the head's own, which ``head_rate`` is.
+    (measured in ``docs/distillation.md``). The paper names no rate of the head's own, which ``head_rate`` is. The
+    command and the recipe file make the ``descriptions``; a trainer that is given concepts takes these as they are.
 
     >>> DistillationRecipe().dimension, DistillationRecipe().runs
     (64, 3)
@@ -77,6 +78,9 @@ class DistillationRecipe(PhaseRecipe):
         Literal["random", "ridge"],
         Field(description="Where the head begins: drawn by the seed, or fitted to the targets on the start."),
     ] = "ridge"
+    descriptions: Annotated[
+        int, Field(ge=0, description="Descriptions made of relations for each concept without a definition.")
+    ] = 1
     head_rate: Annotated[LearningRate | None, Field(description="Peak of the head's own learning rate.")] = None
 
     @property

@@ -105,6 +105,8 @@ class CoderPlusPlusLoop(ResumableTrainer):
                 remove(path)
         self.accelerator.wait_for_everyone()
         self._rounds.neighbours = checkpoint.read_neighbours(self._work, self._found, self._rounds.terms)
+        if self.is_world_process_zero():
+            checkpoint.clear_neighbours(self._work, self._found)
         self._logged_at = time.perf_counter()
 
     def _embed(self, vectors: np.memmap[Any, np.dtype[np.float16]]) -> None:

@@ -207,6 +207,15 @@ def read_neighbours(work: Path, number: int, terms: int) -> NDArray[np.int32]:
     return lists.view(np.ndarray)
 
 
+def clear_neighbours(work: Path, number: int) -> None:
+    """Delete the lists of all rounds but those of this one and those that the newest checkpoint needs."""
+    found = newest(work)
+    needed = {number, read_schedule(found).get("found") if found else None}
+    for old in work.glob("neighbours-*.npy"):
+        if old.name not in {neighbours(one) for one in needed if one is not None}:
+            remove(old)
+
+
 def clear_best(work: Path, name: str) -> None:
     """Delete the best weights but those in the folder ``name`` and those that the newest checkpoint needs."""
     found = newest(work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,13 +17,14 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MSELoss
+from sentence_transformers.sentence_transformer.modules import Dense
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import load_encoder
 from medlink.records import Definition, Name
 from medlink.training import BioLordTrainer
 from medlink.training.biolord.distillation import concept_entries, with_head
-from medlink.training.biolord.recipes import DistillationRecipe
+from medlink.training.biolord.recipes import HEAD, DistillationRecipe
 from medlink.training.common import teacher as teacher_module
 from medlink.training.common.checkpoint import new_folder
 from medlink.training.common.targets import principal_components, project, ridge, sum_embeddings, to_unit
@@ -405,6 +407,15 @@ def test_a_head_is_linear_and_its_seed_counts(base: Path) -> None:
     assert model[0] is trunk[0]
     assert torch.equal(with_head(base, 3, seed=1)[0][-1].linear.weight, head.weight)
     assert not torch.equal(with_head(base, 3, seed=2)[0][-1].linear.weight, head.weight)
+
+
+def test_the_rate_of_the_head_is_of_no_dense_layer_of_the_base(base: Path, tmp_path: Path) -> None:
+    SentenceTransformer(modules=[*SentenceTransformer(str(base)), Dense(16, 8)]).save(str(tmp_path / "dense"))
+    model, trunk = with_head(tmp_path / "dense", 3, seed=1)
+    weights = [name for name, _ in model.named_parameters()]
+    assert [name for name in weights if re.search(HEAD, name)] == ["head.linear.weight", "head.linear.bias"]
+    assert "2.linear.weight" in weights
+    assert model[2] is trunk[2]
 
 
 # the phase

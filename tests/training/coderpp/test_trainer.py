@@ -224,6 +224,35 @@ def test_a_transformer_goes_on_to_the_same_weights(transformer: Path, tmp_path: 
     assert CoderPlusPlusTrainer(NAMES, transformer, longer).train(tmp_path / "longer").fingerprint != alone.fingerprint
 
 
+def test_a_small_batch_trains_as_the_whole_one(tmp_path: Path) -> None:
+    # without dropout nothing but rounding tells them apart
+    still = small_bert(tmp_path / "bert", dropout=0)
+    recipe = RECIPE.replace(learning_rate=1e-3, epochs=2, max_tokens=9)
+    texts = [name.text for name in NAMES]
+    whole, few = (
+        CoderPlusPlusTrainer(NAMES, still, recipe.replace(mini_batch=size)).train(tmp_path / str(size)).encode(texts)
+        for size in (0, 3)
+    )
+    np.testing.assert_allclose(few, whole, atol=1e-4)
+    assert np.abs(whole - load_encoder(still).encode(texts)).max() > 1e-2
+
+
+@pytest.mark.parametrize(("every", "kept"), [(100, [["2"], ["3"]]), (5, [["1", "2"], ["3"]])])
+def test_neighbours_of_earlier_rounds_are_deleted(
+    every: int, kept: list[list[str]], start: Path, tmp_path: Path
+) -> None:
+    seen = {}
+
+    def look(line: str) -> None:
+        if line.startswith("step"):
+            files = (tmp_path / "out.checkpoints").glob("neighbours-*.npy")
+            seen[line.partition("/")[0]] = sorted(path.stem.removeprefix("neighbours-") for path in files)
+
+    # a round has 3 steps: the checkpoint of step 5 is in the one that is numbered 1
+    CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", checkpoint_steps=every, progress=look)
+    assert [seen["step 8"], seen["step 12"]] == kept
+
+
 KILLED = """
 from tests.training.coderpp.test_trainer import NAMES, RECIPE
 from medlink.training import CoderPlusPlusTrainer

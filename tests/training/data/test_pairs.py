@@ -97,7 +97,9 @@ def test_concepts_without_a_definition_are_described(drugs: KnowledgeBase, kb: K
     assert found == list(described(view, 1, seed=1)) != list(described(view, 1, seed=2))
 
 
-def test_descriptions_do_not_depend_on_chunks(view: TrainingView, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_change_next_to_nothing_of_what_is_described(
+    view: TrainingView, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = [each.concept_id for each in described(view, 1, seed=1)]
     monkeypatch.setattr(pairs_module, "_CHUNK", 7)
     parts = [each.concept_id for each in described(view, 1, seed=1)]
