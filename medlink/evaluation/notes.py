@@ -70,6 +70,9 @@ class NotesTask(NoteOptions, Task):
                         status[note.language, field][getattr(finding.said, field), said[field][0]] += 1
             if run.progress is not None:
                 run.progress("texts linked", min(start + _BATCH, len(texts)), len(texts))
+        if not found:
+            remedy = "give texts of notes in a language that medlink reads"
+            raise InputError("none of its texts could be read", path=run.paths[1], remedy=remedy)
         return self._report(found, status_tables(status), run)
 
     def _report(

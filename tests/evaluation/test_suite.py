@@ -279,6 +279,29 @@ def test_without_matplotlib_the_rest_is_written(tmp_path: Path, monkeypatch: pyt
     }
 
 
+def test_titles_are_no_formulas(tmp_path: Path) -> None:
+    said = list[str]()
+    text = "resamples = 9\n" + SMALL + "title = 'a $\\x$ b'\n"
+    evaluate_all(small(tmp_path, text), tmp_path / "out", say=said.append)
+    assert not any("no picture" in line for line in said)
+    assert (tmp_path / "out/plot.svg").exists()
+
+
+def test_what_breaks_at_the_end_undoes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise ValueError("a title")
+
+    monkeypatch.setattr("medlink.evaluation.report.write_intervals", broken)
+    monkeypatch.setattr("medlink.evaluation.report.load_encoder", broken)
+    monkeypatch.setattr("hashlib.file_digest", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    said = list[str]()
+    evaluate_all(small(tmp_path, "resamples = 9\n" + SMALL), tmp_path / "out", say=said.append)
+    assert said[-1] == "no picture: ValueError"
+    found = json.loads((tmp_path / "out/manifest.json").read_text("utf-8"))
+    assert found["encoders"]["one"] == {"path": "builtin", "error": "ValueError"}
+    assert found["inputs"]["pairs.tsv"] is None
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
