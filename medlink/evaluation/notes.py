@@ -106,7 +106,9 @@ def links(text: GoldText, note: LinkedNote) -> list[Linked]:
         if one.link.candidates:
             best = one.link.candidates[0]
             so = one.qualifiers is None or is_affirmed(one.qualifiers, text.told)
-            found.append(Linked(one.start, one.end, best.concept_id, so, one.link.status == LINKED, best.score))
+            ids = best.concept_id, *best.same_as
+            concept = next((known for known in ids if known in text.concepts), best.concept_id)
+            found.append(Linked(one.start, one.end, concept, so, one.link.status == LINKED, best.score))
     return found
 
 

@@ -319,6 +319,9 @@ def test_what_breaks_at_the_end_undoes_nothing(tmp_path: Path, monkeypatch: pyte
         ("[peers.p]\nlimit = 3\n" + SMALL, r"small\.toml: command is missing\. Remedy: add it"),
         ("speed = 3\n" + SMALL, r"unknown option 'speed'\. Remedy: one of"),
         ('[encoders]\none = "builtin"\n', r"small\.toml: tasks "),
+        (SMALL.replace("similarity", "notes"), r"no system fits\. Remedy: name some of bundles"),
+        (SMALL.replace('"pairs.tsv"', ""), r"0 inputs\. Remedy: give files"),
+        (SMALL.replace("similarity", "synonyms").replace('"pairs.tsv"', '"a", "b"'), r"2 inputs\. Remedy: give kb"),
         (SMALL.replace('inputs = ["pairs.tsv"]', ""), r"inputs is missing"),
     ],
 )
