@@ -149,7 +149,7 @@ def _check(suite: Suite) -> None:
 def _task(suite: Suite, entry: Entry) -> Task:
     """The task of an entry, with the seed and the resamples of all."""
     kind = TASKS[entry.task]
-    shared = {name: getattr(suite, name) for name in ("seed", "resamples") if name in kind.model_fields}
+    shared: dict[str, Any] = {name: getattr(suite, name) for name in ("seed", "resamples") if name in kind.model_fields}
     return kind(**{**shared, **entry.options})
 
 
