@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
+from medlink.errors import ConfigError
 from medlink.evaluation.calibration import calibration_error
 from medlink.evaluation.names import Dictionary
 from medlink.evaluation.ranking import measure_ranks
@@ -62,7 +63,14 @@ class LinkingTask(LinkOptions, QueryOptions):
         return Report(head, table, items, run.problems, scores=scores)
 
     def by_name(self) -> RetrievalTask:
-        """The same mentions as queries, for encoders and peers: among the names of the bundle, to the same depth."""
+        """The same mentions as queries, for encoders and peers: among the names of the bundle, to the same depth.
+
+        Raises:
+            ConfigError: the bundle is to be looked at in part, which only its linker does.
+        """
+        if self.sources or self.semantic_types:
+            remedy = "leave sources and semantic_types out, or measure bundles alone"
+            raise ConfigError("encoders and peers look among all names of a bundle", remedy=remedy)
         return _ByName(
             rank_by="concepts",
             language=self.language or "",

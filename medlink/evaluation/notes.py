@@ -70,6 +70,9 @@ class NotesTask(NoteOptions, Task):
                         status[note.language, field][getattr(finding.said, field), said[field][0]] += 1
             if run.progress is not None:
                 run.progress("texts linked", min(start + _BATCH, len(texts)), len(texts))
+        if not found:
+            remedy = "give texts of notes in a language that medlink reads"
+            raise InputError("none of its texts could be read", path=run.paths[1], remedy=remedy)
         return self._report(found, status_tables(status), run)
 
     def _report(
@@ -103,7 +106,9 @@ def links(text: GoldText, note: LinkedNote) -> list[Linked]:
         if one.link.candidates:
             best = one.link.candidates[0]
             so = one.qualifiers is None or is_affirmed(one.qualifiers, text.told)
-            found.append(Linked(one.start, one.end, best.concept_id, so, one.link.status == LINKED, best.score))
+            ids = best.concept_id, *best.same_as
+            concept = next((known for known in ids if known in text.concepts), best.concept_id)
+            found.append(Linked(one.start, one.end, concept, so, one.link.status == LINKED, best.score))
     return found
 
 

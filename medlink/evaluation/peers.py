@@ -4,7 +4,8 @@
 
 ``DICTIONARY`` is a TSV of ``concept_id``, ``name`` and ``language``, ``QUERIES`` one of ``query`` (a number),
 ``mention`` and ``language``, both with a header and without quoting. For each query the program prints a line: its
-number and the ids of concepts, best first, with tabs between. What it prints on standard error is shown as it comes.
+number and ids as the dictionary has them, best first, with tabs between. What it prints on standard error is shown as
+it comes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from medlink.errors import ConfigError, InputError
-from medlink.evaluation.names import Dictionary, plain
+from medlink.evaluation.names import Dictionary, Ids, plain
 from medlink.evaluation.retrieval import Answer, Query
 
 LIMIT = 3600.0
@@ -47,11 +48,15 @@ class Peer:
         """
         asked = [(part, query.language) for query in queries for part in query.parts]
         ranked = iter(self.rank(dictionary, asked))
-        numbers = {one: ids for ids in dictionary.concepts for one in ids}
+        numbers = {"|".join(ids): ids for ids in dictionary.concepts}
+        by_id = dict[str, set[Ids]]()
+        for ids in dictionary.concepts:
+            for one in ids:
+                by_id.setdefault(one, set()).add(ids)
         found = []
         for query in queries:
             lists = [list(dict.fromkeys(numbers[one] for one in next(ranked) if one in numbers)) for _ in query.parts]
-            right = {numbers[one] for one in query.gold if one in numbers}
+            right = {ids for one in query.gold for ids in by_id.get(one, ())}
             ranks = [next((at for at, ids in enumerate(one[:depth], 1) if ids in right), 0) for one in lists]
             first = tuple(one[0] if one else () for one in lists)
             found.append(Answer(query, bool(right), max(ranks) if all(ranks) else 0, first, float("nan")))
@@ -61,7 +66,9 @@ class Peer:
         """The ids that it ranks for mentions with their languages; raises as :meth:`answers` does."""
         with TemporaryDirectory(prefix="medlink-peer-") as folder:
             names, queries, out = (Path(folder) / name for name in ("dictionary.tsv", "queries.tsv", "ranked.tsv"))
-            concepts = ((ids[0] for ids in map(dictionary.concepts.__getitem__, own)) for own in dictionary.owners)
+            concepts = (
+                ("|".join(ids) for ids in map(dictionary.concepts.__getitem__, own)) for own in dictionary.owners
+            )
             languages = dictionary.languages or [("",)] * len(dictionary)
             rows = zip(dictionary.texts, concepts, languages, strict=True)
             entries = ((one, text, tag) for text, ids, tags in rows for one in ids for tag in tags or ("",))

@@ -93,13 +93,20 @@ def write_intervals(path: str | PathLike[str], measured: Sequence[Measured]) -> 
             panel.plot([found.low, found.high], [row, row], color=colour)
             panel.plot(found.value, row, "o", color=colour)
         panel.set(
-            yticks=range(len(own)), yticklabels=[one.system for one in reversed(own)], ylim=(-0.6, len(own) - 0.4)
+            yticks=range(len(own)),
+            yticklabels=[_literal(one.system) for one in reversed(own)],
+            ylim=(-0.6, len(own) - 0.4),
         )
-        panel.set_title(f"{title}: {measure}, {own[-1].group}", fontsize=9, loc="left")
+        panel.set_title(_literal(f"{title}: {measure}, {own[-1].group}"), fontsize=9, loc="left")
         panel.set_xlim(min(0, panel.get_xlim()[0]), max(1, panel.get_xlim()[1]))
         panel.tick_params(labelsize=8)
         panel.grid(axis="x", color="0.9")
     _write(path, figure)
+
+
+def _literal(text: str) -> str:
+    """A text in which matplotlib sees no formula."""
+    return text.replace("$", r"\$")
 
 
 def _write(path: str | PathLike[str], figure: Any) -> None:

@@ -76,6 +76,8 @@ def write_tables(
         write_intervals(folder / "plot.svg", measured)
     except ConfigError as error:
         say(f"no picture: {error}")
+    except Exception as error:  # whatever a library makes of a title, the tables stay
+        say(f"no picture: {type(error).__name__}")
 
 
 def sections(suite: Suite, outcomes: Sequence[Outcome], measured: Sequence[Measured]) -> Iterator[Section]:
@@ -204,6 +206,8 @@ def _or_error(facts: Callable[[str], dict[str, Any]], given: str) -> dict[str, A
         return {"path": given, **facts(given)}
     except MedlinkError as error:
         return {"path": given, "error": str(error)}
+    except Exception as error:  # a damaged model does not undo hours of work
+        return {"path": given, "error": type(error).__name__}
 
 
 def _encoder(given: str) -> dict[str, Any]:
@@ -220,7 +224,14 @@ def _bundle(given: str) -> dict[str, Any]:
 
 
 def _digest(path: Path) -> str | None:
-    """SHA-256 of a file, or of the names and contents of those of a folder; ``None`` for what is neither."""
+    """SHA-256 of a file, or of the names and contents of those of a folder; ``None`` for what cannot be read."""
+    try:
+        return _hashed(path)
+    except OSError:
+        return None
+
+
+def _hashed(path: Path) -> str | None:
     if path.is_file():
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -134,6 +134,8 @@ def _drawn(statistic: Statistic, columns: Sequence[Vector], resamples: int, seed
     if resamples < 1:
         raise ConfigError(f"{resamples} resamples, 1 or more expected")
     n = len(columns[0])
+    if not n:
+        raise ConfigError("there are no items to draw from", remedy="measure one or more")
     if n < 2:
         return np.array([float(statistic(*columns))])
     with warnings.catch_warnings():

@@ -155,6 +155,8 @@ class RankedTask(Sampled):
     def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> list[Answer]:
         """What the encoder or the peer of a run finds."""
         if run.peer is not None:
+            if self.rank_by == "names":
+                raise ConfigError("a peer ranks concepts, not names", remedy='set rank_by = "concepts"')
             return run.peer.answers(dictionary, queries, self.depth)
         return retrieve(run.encode, dictionary, queries, depth=self.depth, rank_by=self.rank_by, progress=run.progress)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from medlink.models import Encoder
 
 KINDS = ("bundles", "encoders", "peers")
-_REMEMBERED = 500_000  # texts whose embeddings are kept, less than 1 GB at 384 dimensions
+_REMEMBERED = 500_000  # texts whose embeddings are kept for each encoder, less than 1 GB at 384 dimensions
 FILES = "files"
 """Kind of what a task measures that reads nothing but files."""
 
@@ -136,13 +136,21 @@ def _check(suite: Suite) -> None:
         if unknown := sorted(set(entry.systems) - set(names)):
             raise ConfigError(f"{entry.title}: unknown system {unknown[0]!r}", remedy=f"one of {', '.join(names)}")
         _task(suite, entry)
+        kind = TASKS[entry.task]
+        if not systems(suite, entry):
+            raise ConfigError(f"{entry.title}: no system fits", remedy=f"name some of {', '.join(kind.systems)}")
+        wanted = kind.inputs[1:] if "bundles" in kind.systems else kind.inputs
+        more = wanted[-1].endswith("...") and len(entry.inputs) > len(wanted)
+        if len(entry.inputs) != len(wanted) and not more:
+            remedy = f"give {' and '.join(wanted)}"
+            raise ConfigError(f"{entry.title}: {len(entry.inputs)} inputs", remedy=remedy)
 
 
 def _task(suite: Suite, entry: Entry) -> Task:
-    """The task of an entry, with the seed of all."""
+    """The task of an entry, with the seed and the resamples of all."""
     kind = TASKS[entry.task]
-    seed = {"seed": suite.seed} if "seed" in kind.model_fields else {}
-    return kind(**{**seed, **entry.options})
+    shared: dict[str, Any] = {name: getattr(suite, name) for name in ("seed", "resamples") if name in kind.model_fields}
+    return kind(**{**shared, **entry.options})
 
 
 def systems(suite: Suite, entry: Entry) -> list[tuple[str, str]]:

@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 from sklearn.calibration import calibration_curve
 
 from medlink.cli.evaluate import evaluate
-from medlink.errors import InputError
+from medlink.errors import ConfigError, InputError
+from medlink.evaluation import TASKS
 from medlink.evaluation.calibration import calibration_error, share_at_precision
 from medlink.evaluation.retrieval import Query
 from medlink.evaluation.retrieval_data import read_queries
@@ -157,6 +158,13 @@ def test_gold_of_another_terminology_is_refused(demo_path: Path, tmp_path: Path)
     (tmp_path / "gold.tsv").write_text("id\tname\nX:1\tfever\n", "utf-8")
     with pytest.raises(InputError, match=r"gold\.tsv: none of the concepts of its queries is in .*Remedy: give"):
         run(demo_path, tmp_path / "gold.tsv")
+
+
+@pytest.mark.parametrize("option", ["sources", "semantic_types"])
+def test_a_part_of_a_bundle_is_for_its_linker_alone(option: str) -> None:
+    with pytest.raises(ConfigError, match=r"look among all names of a bundle\. Remedy: leave sources"):
+        TASKS["linking"](**{option: ("A",)}).by_name()
+    TASKS["linking"]().by_name()
 
 
 def test_calibration_error_is_that_of_scikit_learn() -> None:

@@ -12,6 +12,7 @@ import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from medlink.errors import ConfigError, InputError, MedlinkError
+from medlink.evaluation import TASKS
 from medlink.evaluation.names import Dictionary
 from medlink.evaluation.peers import Peer
 from medlink.evaluation.retrieval import Query
@@ -40,8 +41,8 @@ def peer(folder: Path, code: str = PROGRAM, **options: float) -> Peer:
 def test_what_a_peer_reads_and_prints(tmp_path: Path) -> None:
     asked = [("fevers", ""), ("Fieber", "de"), ("Fieber", "en"), ("zzz", "")]
     assert peer(tmp_path).rank(NAMES, asked) == [
-        ["A", "B", "unknown"],
-        ["A", "unknown"],
+        ["A|X", "B", "unknown"],
+        ["A|X", "unknown"],
         ["unknown"],
         ["unknown"],
     ]
@@ -61,6 +62,24 @@ def test_answers_by_hand(tmp_path: Path) -> None:
     assert found[3].concept == (("A", "X"), ())
     assert all(isnan(one.cosine) for one in found)
     assert [one.rank for one in peer(tmp_path).answers(NAMES, queries[:2], 1)] == [0, 1]
+
+
+def test_concepts_that_share_an_id_stay_apart(tmp_path: Path) -> None:
+    names = Dictionary.of([(("A", "X"), "cough"), (("A", "Y"), "fever")])
+    queries = [Query(("fever",), ("A",)), Query(("fever",), ("Y",)), Query(("fever",), ("X",))]
+    found = peer(tmp_path).answers(names, queries, 10)
+    assert [(one.rank, one.known, one.concept) for one in found] == [
+        *((1, True, (("A", "Y"),)), (1, True, (("A", "Y"),))),
+        (0, True, (("A", "Y"),)),
+    ]
+
+
+def test_a_peer_ranks_no_names(tmp_path: Path) -> None:
+    (tmp_path / "names.tsv").write_text("concept_id\tname\nA\tfever\n", "utf-8")
+    files = [tmp_path / "names.tsv"] * 2
+    with pytest.raises(ConfigError, match=r'a peer ranks concepts, not names\. Remedy: set rank_by = "concepts"'):
+        TASKS["retrieval"]().run(files, peer(tmp_path))
+    assert TASKS["retrieval"](rank_by="concepts").run(files, peer(tmp_path)).table[0]["Acc@1"] == 1
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ def test_the_seed_and_the_number_of_resamples_count() -> None:
 
 
 def test_refusals() -> None:
+    with pytest.raises(ConfigError, match="there are no items"):
+        scores([]).estimate()
     with pytest.raises(ConfigError, match="0 resamples, 1 or more expected"):
         scores([1, 2]).estimate(resamples=0)
     with pytest.raises(ConfigError, match=r"two systems are compared on the same items\. Remedy: measure both"):

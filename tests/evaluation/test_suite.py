@@ -279,6 +279,29 @@ def test_without_matplotlib_the_rest_is_written(tmp_path: Path, monkeypatch: pyt
     }
 
 
+def test_titles_are_no_formulas(tmp_path: Path) -> None:
+    said = list[str]()
+    text = "resamples = 9\n" + SMALL + "title = 'a $\\x$ b'\n"
+    evaluate_all(small(tmp_path, text), tmp_path / "out", say=said.append)
+    assert not any("no picture" in line for line in said)
+    assert (tmp_path / "out/plot.svg").exists()
+
+
+def test_what_breaks_at_the_end_undoes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise ValueError("a title")
+
+    monkeypatch.setattr("medlink.evaluation.report.write_intervals", broken)
+    monkeypatch.setattr("medlink.evaluation.report.load_encoder", broken)
+    monkeypatch.setattr("hashlib.file_digest", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    said = list[str]()
+    evaluate_all(small(tmp_path, "resamples = 9\n" + SMALL), tmp_path / "out", say=said.append)
+    assert said[-1] == "no picture: ValueError"
+    found = json.loads((tmp_path / "out/manifest.json").read_text("utf-8"))
+    assert found["encoders"]["one"] == {"path": "builtin", "error": "ValueError"}
+    assert found["inputs"]["pairs.tsv"] is None
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -296,6 +319,9 @@ def test_without_matplotlib_the_rest_is_written(tmp_path: Path, monkeypatch: pyt
         ("[peers.p]\nlimit = 3\n" + SMALL, r"small\.toml: command is missing\. Remedy: add it"),
         ("speed = 3\n" + SMALL, r"unknown option 'speed'\. Remedy: one of"),
         ('[encoders]\none = "builtin"\n', r"small\.toml: tasks "),
+        (SMALL.replace("similarity", "notes"), r"no system fits\. Remedy: name some of bundles"),
+        (SMALL.replace('"pairs.tsv"', ""), r"0 inputs\. Remedy: give files"),
+        (SMALL.replace("similarity", "synonyms").replace('"pairs.tsv"', '"a", "b"'), r"2 inputs\. Remedy: give kb"),
         (SMALL.replace('inputs = ["pairs.tsv"]', ""), r"inputs is missing"),
     ],
 )
