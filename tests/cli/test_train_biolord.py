@@ -33,10 +33,10 @@ RECIPES: dict[str, PhaseRecipe] = {
 }
 RUN = {"out", "start", "dev", "checkpoint_steps", "workers", "resume"}
 OF_ITS_OWN = {
-    "sts": {"tables"},
-    "contrastive": {"kb", "definitions", "system", "languages", "without", "pair_workers"},
-    "distill": {"kb", "definitions", "system", "languages", "without", "teacher"},
-    "multilingual": {"kb", "languages", "without", "teacher", "alignments"},
+    "sts": {"tables", "pooling"},
+    "contrastive": {"kb", "definitions", "system", "languages", "without", "pair_workers", "pooling"},
+    "distill": {"kb", "definitions", "system", "languages", "without", "teacher", "pooling"},
+    "multilingual": {"kb", "languages", "without", "teacher", "alignments", "pooling"},
     "static": {"kb", "languages", "without", "teacher"},
 }
 SHORT = ("--batch-size", "32", "--learning-rate", "0.01")
