@@ -9,6 +9,8 @@ from pydantic.fields import FieldInfo
 
 from medlink.errors import ConfigError
 
+POOLINGS = ("cls", "mean")
+"""How the vectors of the tokens of a text become one: that of the first token, or the mean of all."""
 _WORDS = {
     "greater than or equal to": "at least",
     "less than or equal to": "at most",

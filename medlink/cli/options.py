@@ -14,8 +14,7 @@ from pydantic.fields import FieldInfo
 
 from medlink.errors import ConfigError
 from medlink.language.tags import named_tag
-from medlink.models.transformer import POOLINGS
-from medlink.settings import Settings
+from medlink.settings import POOLINGS, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 

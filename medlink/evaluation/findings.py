@@ -204,6 +204,9 @@ class _Line(BaseModel):
     findings: tuple[_Marked, ...]
 
 
+_FIELDS = {*_Line.model_fields, *_Marked.model_fields}
+
+
 def read_texts(paths: Sequence[StrPath], problems: Problems) -> list[GoldText]:
     """Annotated texts: JSON lines with the status of findings, or brat and PubTator without.
 
@@ -232,8 +235,9 @@ def _texts(path: Path, problems: Problems) -> Iterator[GoldText]:
         try:
             line = _Line.model_validate(row)
         except ValidationError as error:
-            # what stands there may be a note
-            lines.bad("no text with findings", number, ".".join(map(str, error.errors()[0]["loc"])))
+            # what stands there may be a note, and so may a key that is no field
+            place = [part for part in error.errors()[0]["loc"] if isinstance(part, int) or part in _FIELDS]
+            lines.bad("no text with findings", number, ".".join(map(str, place)))
             continue
         if any(not 0 <= start < end <= len(line.text) for one in line.findings for start, end in one.pieces):
             lines.bad("a piece that lies outside its text", number)

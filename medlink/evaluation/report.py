@@ -24,6 +24,7 @@ from medlink.files.json import write_json
 from medlink.files.whole import whole_text
 from medlink.index import Bundle
 from medlink.models import load_encoder
+from medlink.models.encoders import parted
 
 CHANCE = 0.05
 """Below it a system is said to be worse than the best one."""
@@ -183,7 +184,7 @@ def manifest(suite: Suite, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "seed": suite.seed,
         "resamples": suite.resamples,
         "inputs": {name: _digest(Path(suite.place(name))) for name in sorted(inputs)},
-        "encoders": {name: _or_error(_encoder, suite.place(given)) for name, given in suite.encoders.items()},
+        "encoders": {name: _or_error(_encoder, suite.encoder(name)) for name in suite.encoders},
         "bundles": {name: _or_error(_bundle, suite.place(given)) for name, given in suite.bundles.items()},
         "peers": {
             name: {
@@ -211,8 +212,9 @@ def _or_error(facts: Callable[[str], dict[str, Any]], given: str) -> dict[str, A
 
 
 def _encoder(given: str) -> dict[str, Any]:
-    if Path(given).is_dir():
-        return {"sha256": _digest(Path(given))}
+    bare = Path(parted(given)[1])
+    if bare.is_dir():
+        return {"sha256": _digest(bare)}
     encoder = load_encoder(given)
     return {"fingerprint": encoder.fingerprint, "dimension": encoder.dimension}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,19 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from medlink.errors import ConfigError, InputError, MedlinkError
+from medlink.errors import ConfigError, MedlinkError
 from medlink.evaluation.linking import LinkingTask
 from medlink.evaluation.peers import LIMIT, Peer
 from medlink.evaluation.resampling import RESAMPLES, Estimate, chance
 from medlink.evaluation.task import Progress, Report, Task
 from medlink.evaluation.tasks import TASKS
+from medlink.files.toml import read_toml
+from medlink.models.encoders import parted
 from medlink.settings import Settings
 
 if TYPE_CHECKING:
     from medlink.models import Encoder
 
 KINDS = ("bundles", "encoders", "peers")
-_REMEMBERED = 500_000  # texts whose embeddings are kept for each encoder, less than 1 GB at 384 dimensions
+_REMEMBERED = 500_000  # texts whose embeddings are kept for each encoder, less than 1 GB each at 384 dimensions
 FILES = "files"
 """Kind of what a task measures that reads nothing but files."""
 
@@ -63,6 +64,12 @@ class Suite(Settings):
         beside = self.path.parent / name
         return str(beside) if beside.exists() else name
 
+    def encoder(self, name: str) -> str:
+        """What :func:`load_encoder` is to open for an encoder: its folder may lie beside the evaluation file."""
+        given = self.encoders[name]
+        bare = parted(given)[1]
+        return f"{given.removesuffix(bare)}{self.place(bare)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -99,12 +106,7 @@ def read_suite(path: str | Path) -> Suite:
         ConfigError: something is missing, unknown or of the wrong kind, or a system has the name of another.
     """
     path = Path(path).absolute()
-    try:
-        said = tomllib.loads(path.read_text("utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not TOML: {error}", path=path, remedy="mend the file") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", path=path, remedy="name a TOML file in UTF-8") from error
+    said = read_toml(path)
     try:
         given, tasks = _section(said.pop("peers", {}), "peers"), said.pop("tasks", [])
         peers = {name: PeerOptions(**_section(one, f"peers.{name}")) for name, one in given.items()}
@@ -229,7 +231,7 @@ class _Runner:
                 peer = self._suite.peers[name]
                 self._loaded[name] = Peer(name, peer.command, limit=peer.limit, folder=self._suite.path.parent)
             else:
-                given = self._suite.place(self._suite.encoders[name])
+                given = self._suite.encoder(name)
                 self._loaded[name] = given if is_mlte(given) else _Remembering(load_encoder(given))
         return self._loaded[name]
 

@@ -83,11 +83,12 @@ class Report:
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, ready for JSON: head, tables, and how many rows were left out for which reason."""
+        """Plain data, ready for JSON: head, tables, how many rows were left out for which reason, and remarks."""
         left_out = dict(sorted((self.problems.bad + self.problems.skipped).items()))
         further = {title: [dict(row) for row in rows] for title, rows in self.further.items()}
         found = {"head": self.head, "table": [dict(row) for row in self.table], "left_out": left_out}
-        return found | ({"further": further} if further else {})
+        notes = list(self.problems.notes)
+        return found | ({"further": further} if further else {}) | ({"notes": notes} if notes else {})
 
 
 def _aligned(table: Sequence[Row]) -> Iterator[str]:

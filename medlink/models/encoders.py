@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models.static.encoder import StaticEncoder, is_static
-from medlink.models.transformer import HUB, POOLINGS, TransformerEncoder
+from medlink.models.transformer import HUB, TransformerEncoder
 from medlink.models.translated import ENCODER, HOLDS, MarianTranslator, TranslatedEncoder
+from medlink.settings import POOLINGS
 
 BUILTIN = "builtin"
 _OF_A_MODEL = ("config.json", "modules.json")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 HUB = "hf:"
 """Before the name of a model of the Hugging Face hub: nothing else is ever fetched."""
-POOLINGS = ("cls", "mean")
-"""How the vectors of the tokens of a text become one: that of the first token, or the mean of all."""
 _PATIENCE = 10.0  # seconds for an answer of the hub
 _warned: set[str] = set()
 logger = logging.getLogger(__name__)
@@ -38,7 +36,7 @@ class TransformerEncoder:
         name: model folder, or ``hf:`` and the name of a hub model.
         device: torch device; the default is a GPU where there is one.
         batch_size: names embedded at a time.
-        pooling: of :data:`POOLINGS`, or ``""`` for the model's own.
+        pooling: of :data:`medlink.settings.POOLINGS`, or ``""`` for the model's own.
 
     Raises:
         EncoderError: no model could be loaded, or its own pooling is another one.

@@ -130,7 +130,7 @@ def test_a_closed_output_that_nothing_is_written_to(demo_path: Path, tmp_path: P
 
 def test_listing_commands_imports_none_of_them() -> None:
     code = (
-        "import sys; from medlink.cli.main import main\n"
+        "import sys, medlink.cli.options; from medlink.cli.main import main\n"  # the options that all commands share
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         "heavy = {'numpy', 'torch', 'spacy', 'faiss', 'sqlalchemy', 'scipy', 'sentence_transformers'}\n"
         "print('heavy:', sorted(heavy & set(sys.modules)))"

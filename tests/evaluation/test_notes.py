@@ -197,6 +197,10 @@ def test_bad_lines_and_files(demo_path: Path, tmp_path: Path) -> None:
     read_texts([write(tmp_path / "b.jsonl", good, *bad)], problems)
     assert problems.bad == {"no text with findings": 2, "a piece that lies outside its text": 2}
     assert "maybe" not in str(problems.examples)
+    problems = Problems(1)
+    read_texts([write(tmp_path / "key.jsonl", good, {**good, "findings": [{"gout of Ms X": 1}]})], problems)
+    (one,) = problems.examples
+    assert (one.line, one.detail) == (2, "findings.0")  # a key may be text of a note
     with pytest.raises(InputError, match=r"c\.jsonl: there is no finding with a concept in it\. Remedy: give texts"):
         read_texts([write(tmp_path / "c.jsonl", {**good, "findings": []})], Problems())
     with pytest.raises(InputError, match=r"d\.jsonl: none of its concepts is in .*bundle\. Remedy: give a bundle"):

@@ -22,6 +22,8 @@ from medlink.errors import ConfigError, InputError
 from medlink.evaluation import TASKS
 from medlink.evaluation.report import evaluate_all
 from medlink.evaluation.suite import compare, read_suite, run_suite
+from medlink.evaluation.task import Report
+from medlink.files.problems import Problems
 from medlink.index import Bundle
 from medlink.linking.demo import demo_folder
 from medlink.models import load_encoder
@@ -220,6 +222,24 @@ def small(folder: Path, text: str) -> Path:
 
 
 SMALL = '[encoders]\none = "builtin"\n[[tasks]]\ntask = "similarity"\ninputs = ["pairs.tsv"]\n'
+
+
+def test_remarks_are_kept() -> None:
+    problems = Problems()
+    assert "notes" not in Report("", [{"rows": 1}], [], problems).to_dict()
+    problems.notes.append("one link without a decision")
+    assert Report("", [{"rows": 1}], [], problems).to_dict()["notes"] == ["one link without a decision"]
+
+
+def test_an_encoder_with_its_pooling_lies_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    names = {"plain": "mine", "pooled": "cls:mine", "shipped": "builtin", "hub": "mean:hf:org/model"}
+    given = "".join(f'{name} = "{value}"\n' for name, value in names.items())
+    task = '[[tasks]]\ntask = "similarity"\ninputs = ["pairs.tsv"]\n'
+    (tmp_path / "all.toml").write_text(f"[encoders]\n{given}\n{task}", encoding="utf-8")
+    suite, mine = read_suite(tmp_path / "all.toml"), tmp_path / "mine"
+    opened = [suite.encoder(name) for name in names]
+    assert opened == [str(mine), f"cls:{mine}", "builtin", "mean:hf:org/model"]
 
 
 def test_same_input_same_report(tmp_path: Path) -> None:

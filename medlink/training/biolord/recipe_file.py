@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,8 @@ from typing import Annotated, Any, Self, TypeVar, get_args
 
 from pydantic import Field, model_validator
 
-from medlink.errors import ConfigError, InputError
+from medlink.errors import ConfigError
+from medlink.files.toml import read_toml
 from medlink.models.encoders import parted
 from medlink.settings import Settings
 from medlink.training.biolord.phases import Progress, TrainingData, rated_tables
@@ -161,12 +161,7 @@ def read_recipe(path: str | Path) -> BioLordRecipe:
         ConfigError: something is missing, unknown, of the wrong kind or out of range.
     """
     path = Path(path)
-    try:
-        said = tomllib.loads(path.read_text("utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not TOML: {error}", path=path, remedy="mend the file") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {error}", path=path, remedy="name a TOML file in UTF-8") from error
+    said = read_toml(path)
     values: dict[str, Any] = {"path": path.absolute(), "said": said}
     values |= {
         name.replace("-", "_"): _section(path, name, value) if isinstance(value, dict) else value
