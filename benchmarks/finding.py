@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isnan
 from pathlib import Path
@@ -24,13 +24,15 @@ import click
 import numpy as np
 from annotated import SETS, phenotypes, retired
 from fit_choice import cross_fitted, examples, fold_of, hpo_bundle, in_batches
+from open_data import TERMINOLOGIES
 from rivals import LANGUAGES, Passed, Rival, RivalError, Span, write_names
 
 from medlink.evaluation.calibration import calibration_error
 from medlink.evaluation.findings import GoldText, Linked, count, is_affirmed, judged, rates
 from medlink.evaluation.notes import SHARES
 from medlink.evaluation.notes import links as found_in
-from medlink.index import Bundle
+from medlink.index import Bundle, build_bundle
+from medlink.kb import Input, build_kb
 from medlink.notes.choice import Choice
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
@@ -39,6 +41,7 @@ from medlink.notes.status import StatusReader
 THRESHOLDS = (0.5, 0.35)
 """That of medlink when none is given, and a lower one."""
 VERBATIM = "names as written"
+DISEASES = "Spanish cases (DisTEMIST)"
 COMPARED = VERBATIM, f"medlink, {THRESHOLDS[0]}"
 
 
@@ -73,25 +76,52 @@ def links(text: GoldText, note: LinkedNote) -> list[Linked]:
     return [one._replace(concept=retired().get(one.concept, one.concept)) for one in found_in(text, note)]
 
 
-def linked(pipeline: NotePipeline, texts: Sequence[GoldText]) -> list[list[Linked]]:
-    """What a pipeline links in texts."""
-    notes = pipeline.link([Note(text.name, text.text) for text in texts])
-    return [links(text, note) for text, note in zip(texts, notes, strict=True)]
-
-
-def medlink(bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[Choice | None], **options: Any) -> Result:
-    """What medlink finds, each text by the choice of its fold."""
-    result = Result()
+def notes_read(
+    bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[Choice | None], **options: Any
+) -> Iterator[tuple[list[tuple[GoldText, LinkedNote]], float]]:
+    """What medlink reads in texts, each by the choice of its fold: batches, with their processor time."""
     for batch in in_batches(texts):
         for number, choice in enumerate(choices):
             own = [text for text in batch if choice is None or fold_of(text) == number]
             if own:
                 pipeline = NotePipeline(bundle, choice=choice, language=batch[0].language, **options)
                 start = time.process_time()
-                for text, found in zip(own, linked(pipeline, own), strict=True):
-                    result.add(text, found)
-                result.seconds += time.process_time() - start
+                notes = list(pipeline.link([Note(text.name, text.text) for text in own]))
+                yield list(zip(own, notes, strict=True)), time.process_time() - start
+
+
+def medlink(bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[Choice | None], **options: Any) -> Result:
+    """What medlink finds, each text by the choice of its fold."""
+    result = Result()
+    for batch, seconds in notes_read(bundle, texts, choices, **options):
+        for text, note in batch:
+            result.add(text, links(text, note))
+        result.seconds += seconds
     return result
+
+
+def spans(bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[Choice]) -> list[str]:
+    """Shares of the annotated mentions: touched and found to the letter, by all spans and by those with a link."""
+    counts: Counter[str] = Counter()
+    for batch, _ in notes_read(bundle, texts, choices):
+        for text, note in batch:
+            found = found_in(text, note)
+            every = count(text, [one._replace(linked=True) for one in found])
+            counts += count(text, found) + Counter({f"every {name}": number for name, number in every.items()})
+    shares = (counts[name] / counts["annotated"] for name in ("every touched", "every exact", "touched", "exact"))
+    return [f"{share:.3f}" for share in shares]
+
+
+def wide_bundle(work: Path) -> Bundle:
+    """A bundle of HPO and DOID with their Spanish names, built where it is missing."""
+    folder = work / "hpo-doid"
+    if folder.exists():
+        return Bundle(folder)
+    files = ("obograph", "hpo/hp.v2024-08-13.json.gz"), ("babelon", "hpo/hp-es.babelon.tsv")
+    files += ("obograph", "doid/doid-2018-07-05.json.gz"), ("babelon", "doid/doid-es-translated.tsv")
+    base = folder.with_suffix(".sqlite")
+    build_kb(base, [Input(kind, TERMINOLOGIES / file) for kind, file in files])
+    return build_bundle(folder, kb=base)
 
 
 def with_status(text: GoldText, spans: Sequence[Span], reader: StatusReader) -> list[Linked]:
@@ -193,6 +223,12 @@ def main(work: Path, peers: Path | None, only: tuple[str, ...]) -> None:
         click.echo("\nThe rivals in all their sets, their time in parts of that of medlink, and their index:\n")
         columns = ["sets", "s", *(f"to {one}" for one in COMPARED), "MB", "index s", "index MB"]
         table(["rival", *columns], costs, text=1)
+    if not only:
+        click.echo(f"\n{DISEASES}, spans by terminology, whatever they are linked to; then those with a link alone:\n")
+        known = {"HPO": bundle, "HPO and DOID": wide_bundle(work)}
+        rows = [[name, *spans(one, sets[DISEASES], choices)] for name, one in known.items()]
+        columns = ["touched", "to the letter", "linked: touched", "linked: to the letter"]
+        table(["terminology", *columns], rows, text=1)
     for remark in race.remarks():
         click.echo(f"\n{remark}")
 
