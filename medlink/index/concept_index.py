@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index.arrays import Array
+from medlink.index.arrays import Array, row_products
 from medlink.index.dictionary import Match
 from medlink.index.heard import Heard, Place
 from medlink.index.keys import Keys
@@ -25,6 +25,7 @@ from medlink.index.names import Entries, Entry, Filter, Positions, Selection, Se
 from medlink.index.part import NEAR, Part
 from medlink.index.said import Overlap, Slots
 from medlink.language.lexicon.forms import Forms
+from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.tags import wanted as is_wanted
 from medlink.language.text import Inflector, normalise
 from medlink.models import Encoder
@@ -287,7 +288,7 @@ class ConceptIndex:
                 return True
         return False
 
-    def find(self, text: str, language: str) -> list[Match]:
+    def find(self, text: str, language: str, inflector: Callable[[str], Inflector] = Inflector) -> list[Match]:
         """Every name in a running text.
 
         A mention does not cross a punctuation mark, but for a comma before a word such as *type* or *Stadium*. Words
@@ -297,6 +298,7 @@ class ConceptIndex:
             text: running text.
             language: BCP 47 tag whose names are looked for, by that language's rules: those of its regions as well,
                 and those without a language.
+            inflector: gives the inflector of a language; who looks through many texts keeps those it made.
 
         Returns:
             Matches in the order of their start, at each place the longest for each language as names state it; they
@@ -304,7 +306,7 @@ class ConceptIndex:
         """
         longest: dict[tuple[int, str], Match] = {}
         for part in self.parts:
-            for match in part.dictionary.find(text, language):
+            for match in part.dictionary.find(text, language, inflector):
                 rows = {part.rows.key(int(row)): route for row, route in match.rows.items()}
                 other = longest.get((match.start, match.language))
                 if other is not None and other.end == match.end:
@@ -315,22 +317,24 @@ class ConceptIndex:
         return sorted(longest.values(), key=lambda match: match.start)
 
     def concept_cosines(
-        self, names: Keys, vectors: NDArray[np.float32], selection: Selections | None = None
+        self, names: Keys, vectors: NDArray[np.float32], which: Positions, selection: Selections | None = None
     ) -> NDArray[np.float32]:
-        """Cosines ``(p,)`` of unit vectors ``(p, dimension)`` with the concepts of names ``(p,)``.
+        """Cosines ``(p,)`` of unit vectors ``(n, dimension)`` with the concepts of names ``(p,)``.
 
-        Of a name with several concepts, those of the selection, the best one counts.
+        ``which (p,)`` numbers the vector of each name. Of a name with several concepts, those of the selection, the
+        best one counts.
         """
         entries = self.entries(names, selection)
-        means = self.means(entries.concept).astype(np.float32)
-        cosines = np.einsum("ij,ij->i", means, vectors[entries.position])
+        concepts, concept = np.unique(entries.concept, return_inverse=True)
+        means = self.means(concepts).astype(np.float32)
+        cosines = row_products(means, concept, vectors, which[entries.position])
         out = np.full(len(names), -1, dtype=np.float32)
         np.maximum.at(out, entries.position, cosines)
         return out
 
-    def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
-        """What mentions say, word by word."""
-        return self.parts[0].said.read(texts, languages)
+    def read(self, texts: Sequence[str], languages: Sequence[str | None], reader: FamilyReader | None = None) -> Slots:
+        """What mentions say, word by word; ``reader`` is one of :attr:`forms` that met their words before."""
+        return self.parts[0].said.read(texts, languages, reader)
 
     def overlap(self, asked: Slots, mention: Positions, names: Keys) -> Overlap:
         """How much mentions and names say of each other, for pairs: number of the mention ``(p,)``, name ``(p,)``."""
@@ -369,12 +373,11 @@ class ConceptIndex:
         self, asked: Slots, mentions: Positions, k: int, selection: Selections | None = None
     ) -> tuple[Positions, Keys]:
         """The k names of each part that share most words with mentions: ``position (m,)`` in ``mentions``, and name."""
-        positions, names = [np.zeros(0, np.int64)], [np.zeros(0)]
+        positions, names = [], []
         for part, selected in self._with(selection):
-            allowed = None if selected is None else selected.rows
-            for i, (rows, _) in enumerate(part.postings.search(asked, mentions, k, allowed)):
-                positions.append(np.full(len(rows), i))
-                names.append(part.rows.keys(rows))
+            position, rows, _ = part.postings.search(asked, mentions, k, None if selected is None else selected.rows)
+            positions.append(position)
+            names.append(part.rows.keys(rows))
         return np.concatenate(positions), np.concatenate(names)
 
     def search(

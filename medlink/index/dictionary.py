@@ -99,12 +99,11 @@ class NameDictionary:
     def _is_inflected(self, text: str, row: int, tag: str) -> bool:
         return any(is_inflection(text, name, tag) for name in self._names.spellings(row, tag))
 
-    def find(self, text: str, language: str) -> list[Match]:
+    def find(self, text: str, language: str, inflector: Callable[[str], Inflector] = Inflector) -> list[Match]:
         """See :meth:`medlink.index.ConceptIndex.find`; those of one language come after those of another."""
-        return [match for tag in self.tags(language) for match in self._find(text, tag)]
+        return [match for tag in self.tags(language) for match in self._find(text, tag, inflector(tag))]
 
-    def _find(self, text: str, tag: str) -> list[Match]:
-        inflector = Inflector(tag)
+    def _find(self, text: str, tag: str, inflector: Inflector) -> list[Match]:
         tokens = inflector.tokens(text)
         ends = self._runs(text, tokens, inflector)
         found: list[Match] = []

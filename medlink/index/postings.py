@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index.arrays import open_array, save_array
+from medlink.index.arrays import Groups, open_array, save_array
 from medlink.index.said import SaidNames, Slots
 
 _BUDGET = 60_000  # postings read for one mention; the features that most names have are left out first
+_TOGETHER = 16_384  # postings that are added up at a time: they stay in the caches of a processor
 _LEAST = 2  # features that always count, however common
 
 
@@ -50,41 +52,75 @@ class Postings:
 
     def search(
         self, asked: Slots, mentions: NDArray[np.int64], k: int, allowed: NDArray[np.bool_] | None = None
-    ) -> list[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """The k names that say most alike each of some mentions, of those that are ``allowed (rows,)``.
 
         Returns:
-            For each mention row numbers and cosines, best first, ties by row; fewer than k where fewer share a feature.
+            Places in ``mentions``, row numbers and cosines, each ``(m,)``: of each mention best first, ties by row;
+            fewer than k where fewer share a feature.
         """
-        weights = self._said.weights(asked)
-        owner = asked.owner[asked.slot]
-        starts, ends = (np.searchsorted(owner, mentions, side=side) for side in ("left", "right"))
-        parts = (slice(*place) for place in zip(starts.tolist(), ends.tolist(), strict=True))
-        return [self._one(asked.feature[part], weights[part], k, allowed) for part in parts]
+        place, feature, weight = self._weighed(asked, mentions)
+        lengths = self._ends[feature + 1] - self._ends[feature]
+        order = np.lexsort((lengths, place))
+        place, feature, weight, lengths = (column[order] for column in (place, feature, weight, lengths))
+        first = np.searchsorted(place, place)
+        read = np.cumsum(lengths)
+        read -= (read - lengths)[first]
+        kept = (read <= _BUDGET) | (np.arange(len(place)) - first < _LEAST)
+        place, feature, weight, lengths = (column[kept] for column in (place, feature, weight, lengths))
+        found = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.float32))]
+        ends, start = np.cumsum(lengths), 0
+        while start < len(place):
+            # whole mentions with so many postings together, one at least
+            beyond = np.searchsorted(ends, ends[start] - lengths[start] + _TOGETHER, "right")
+            stop = len(place) if beyond == len(place) else np.searchsorted(place, place[beyond])
+            stop = max(stop, np.searchsorted(place, place[start], "right"))
+            part = slice(start, stop)
+            found.append(self._best(place[part], feature[part], weight[part].astype(np.float32), k, allowed))
+            start = stop
+        positions, rows, cosines = (np.concatenate(column) for column in zip(*found, strict=True))
+        return positions, rows, cosines
 
-    def _one(
-        self, features: NDArray[np.int64], weights: NDArray[np.float32], k: int, allowed: NDArray[np.bool_] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        if not len(features):
-            return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        features, which = np.unique(features, return_inverse=True)
-        weight = np.bincount(which, weights).astype(np.float64)
-        weight = weight / max(float(np.sqrt((weight**2).sum())), 1e-9)
-        lengths = self._ends[features + 1] - self._ends[features]
-        order = np.argsort(lengths, kind="stable")
-        order = order[(np.cumsum(lengths[order]) <= _BUDGET) | (np.arange(len(order)) < _LEAST)]
-        if not lengths[order].sum():
-            return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        places = [slice(*self._ends[feature : feature + 2]) for feature in features[order].tolist()]
-        found = np.concatenate([self._rows[place] for place in places])
-        scored = np.concatenate([self._weights[p] * np.float32(w) for p, w in zip(places, weight[order], strict=True)])
+    def _weighed(
+        self, asked: Slots, mentions: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """The features of mentions, each once: place in ``mentions``, feature, and weight in a vector of length 1."""
+        owner = asked.owner[asked.slot]
+        place, at = Groups(np.searchsorted(owner, np.arange(mentions.max(initial=-1) + 2))).many(mentions)
+        both, which = np.unique(place * self._said.width + asked.feature[at], return_inverse=True)
+        weight = np.bincount(which, self._said.weights(asked)[at], len(both))
+        place, feature = np.divmod(both, self._said.width)
+        lengths = np.sqrt(np.bincount(place, weight**2, len(mentions)))
+        return place, feature, weight / np.maximum(lengths, 1e-9)[place]
+
+    def _best(
+        self, place: NDArray[np.int64], features: NDArray[np.int64], weights: NDArray[np.float32], k: int,
+        allowed: NDArray[np.bool_] | None,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
+        """The k best names of some mentions, by features that count up with their places."""
+        which, at = Groups(self._ends).many(features)
+        found, scored = self._rows[at].astype(np.int64), self._weights[at] * weights[which]
+        count, first = int(found.max(initial=0)) + 1, place[0]
+        keys = (place - first)[which] * count + found
         if allowed is not None:
-            found, scored = found[allowed[found]], scored[allowed[found]]
-        rows, inverse = np.unique(found, return_inverse=True)
-        values = np.bincount(inverse, scored, len(rows))
-        if len(rows) > k:
-            # everything as good as the k-th stays until ties are broken by row
-            kept = values >= np.partition(values, -k)[-k]
-            rows, values = rows[kept], values[kept]
-        best = np.lexsort((rows, -values))[:k]
-        return rows[best].astype(np.int64), np.minimum(values[best], 1).astype(np.float32)
+            keys, scored = keys[allowed[found]], scored[allowed[found]]
+        # sorted with their numbers, as that is quicker than numbers by them, and equal ones stay in order
+        bits = len(keys).bit_length()
+        numbered = np.sort((keys << bits) | np.arange(len(keys)))
+        keys = numbered >> bits
+        new = np.diff(keys, prepend=-1) != 0
+        values = np.bincount(np.cumsum(new) - 1, scored[numbered & ((1 << bits) - 1)])
+        place, rows = np.divmod(keys[new], count)
+        ends = np.searchsorted(place, np.arange(place.max(initial=-1) + 2))
+        kept = np.ones(len(place), dtype=bool)
+        for start, stop in pairwise(ends.tolist()):
+            if stop - start > k:
+                # everything as good as the k-th stays until ties are broken by row
+                own = values[start:stop]
+                kept[start:stop] = own >= np.partition(own, -k)[-k]
+        place, rows, values = place[kept], rows[kept], values[kept]
+        best = np.lexsort((-values, place))  # equal ones stay in the order of their rows
+        place = place[best]
+        kept = np.arange(len(place)) - np.searchsorted(place, place) < k
+        best = best[kept]
+        return place[kept] + first, rows[best], np.minimum(values[best], 1).astype(np.float32)

@@ -176,9 +176,9 @@ class _Told:
     def _opposites(self) -> Groups:
         return _opposites(self.forms)
 
-    def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
-        """What mentions say."""
-        reader = FamilyReader(self.forms)  # of these texts alone: it remembers words of notes
+    def read(self, texts: Sequence[str], languages: Sequence[str | None], reader: FamilyReader | None = None) -> Slots:
+        """What mentions say; ``reader`` is one of the same forms that met their words before."""
+        reader = reader or FamilyReader(self.forms)  # of these texts alone: it remembers words of notes
         said = (reader.read(*one) for one in zip(texts, languages, strict=True))
         return _slots(said, len(self.forms.names), self._weights)
 
@@ -207,14 +207,16 @@ class _Told:
         # the slots of the mention of each pair, and their features
         pair_of, slot = _grouped(asked.owner, mention.max(initial=-1) + 1).many(mention)
         which, at = _grouped(asked.slot, len(asked.owner)).many(slot)
-        own = pair_of[which] * self.width + asked.feature[at]
-        other = named.owner[named.slot] * self.width + named.feature
-        in_name, in_mention = _among(own, other), _among(other, own)
+        shared = _Shared(asked, mention, self.width)
+        own, of_name = shared.own(pair_of[which], at), named.owner[named.slot]
+        in_name, in_mention = shared.said(own, of_name, named.feature)
+        other, opposite = self._opposites.many(named.feature)
+        is_opposed, _ = shared.said(own, of_name[other], opposite)
         covered = _covered(which, asked.share[at] * in_name, len(slot))
         covers = _covered(named.slot, named.share * in_mention, len(named.owner))
         weight = asked.weight[slot]
-        opposed = _marked(pair_of[which], self._opposed(own, other) & ~in_name, pairs)
-        told, name_told, in_pair = asked.feature[at], named.feature, named.owner[named.slot]
+        opposed = _marked(pair_of[which], is_opposed & ~in_name, pairs)
+        told, name_told, in_pair = asked.feature[at], named.feature, of_name
         # what a word means counts, not what its parts do
         meant = (asked.share[at] == 1) | ~_marked(which, asked.share[at] == 1, len(slot))[which]
         finds = _marked(pair_of[which], self._finds[told], pairs)
@@ -230,13 +232,47 @@ class _Told:
             name_finds & ~may_find,
         )
 
-    def _opposed(self, own: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which features of the one have an opposite among those of the other."""
-        pair, feature = np.divmod(own, self.width)
-        which, opposite = self._opposites.many(feature)
-        found = np.zeros(len(own), dtype=bool)
-        found[which[_among(pair[which] * self.width + opposite, other)]] = True
-        return found
+
+class _Shared:
+    """Which features the mention and the name of a pair share: all there are of mentions are looked up, none is sorted
+    pair by pair.
+
+    Args:
+        asked: what the mentions say.
+        mention: ``(p,)`` number of the mention of each pair.
+        width: numbers of features.
+    """
+
+    def __init__(self, asked: Slots, mention: NDArray[np.int64], width: int) -> None:
+        self._width, self._mention = width, mention
+        # each feature of each mention once
+        self._keys, self._number = np.unique(asked.owner[asked.slot] * width + asked.feature, return_inverse=True)
+        firsts = np.searchsorted(self._keys, np.arange(mention.max(initial=-1) + 2) * width)
+        counts = np.diff(firsts)[mention]
+        # where the features of the mention of each pair lie, less their numbers
+        self._begin = np.cumsum(counts) - counts - firsts[mention]
+        self._count = int(counts.sum())
+        self._known = np.zeros(width, dtype=bool)
+        self._known[asked.feature] = True
+
+    def own(self, pair: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where features of mentions lie, which are given by their pairs and their places among all features."""
+        return np.asarray(self._begin[pair] + self._number[at])
+
+    def said(
+        self, own: NDArray[np.int64], pair: NDArray[np.int64], feature: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which features of mentions are among some of their pairs, and which of these some the mention has."""
+        found = np.flatnonzero(self._known[feature])
+        keys = self._mention[pair[found]] * self._width + feature[found]
+        at = np.searchsorted(self._keys, keys)
+        at[at == len(self._keys)] = 0
+        same = self._keys[at] == keys if len(self._keys) else np.zeros(0, dtype=bool)
+        found, at = found[same], at[same]
+        flags, has = np.zeros(self._count, dtype=bool), np.zeros(len(feature), dtype=bool)
+        flags[self._begin[pair[found]] + at] = True
+        has[found] = True
+        return flags[own], has
 
 
 class SaidNames(_Told):
@@ -318,14 +354,6 @@ def _marked(pair: NDArray[np.int64], those: NDArray[np.bool_], count: int) -> ND
     found = np.zeros(count, dtype=bool)
     found[pair[those]] = True
     return found
-
-
-def _among(values: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.bool_]:
-    ordered = np.unique(others)
-    if not len(ordered):
-        return np.zeros(len(values), dtype=bool)
-    at = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    return np.asarray(ordered[at] == values)
 
 
 def _covered(slot: NDArray[np.int64], share: NDArray[np.float32], count: int) -> NDArray[np.float32]:

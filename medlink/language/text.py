@@ -228,7 +228,7 @@ class Inflector:
         self.numeral_cues = data.forms.numeral_cues
         self._elided = _elided(data)
         self._stem = _spelling(data).stem
-        self._known: dict[str, str] = {}
+        self._known: dict[str, tuple[tuple[str, str, str | None], ...]] = {}
 
     def tokens(self, text: str) -> list[Token]:
         """The inflected form of a running text, word by word, with the offsets each comes from.
@@ -243,17 +243,22 @@ class Inflector:
         out: list[Token] = []
         known, cues, previous = self._known, self.numeral_cues, ""
         for start, end, word in _words(text, self._elided):
-            for part in _parts(word):
-                form = ROMAN.get(part)
-                if form is None or (len(part) == 1 and previous not in cues):
-                    form = known.get(part)
-                    if form is None:
-                        if len(known) >= _MOST:
-                            known.clear()
-                        form = known[part] = self._stem(part)
-                out.append(Token(start, end, form))
+            formed = known.get(word)
+            if formed is None:
+                if len(known) >= _MOST:
+                    known.clear()
+                formed = known[word] = tuple([self._formed(part) for part in _parts(word)])
+            for part, form, numeral in formed:
+                out.append(Token(start, end, form if numeral is None or previous not in cues else numeral))
                 previous = part
         return out
+
+    def _formed(self, part: str) -> tuple[str, str, str | None]:
+        """A part of a word with its form, and the one that it has behind a cue of numerals where that is another."""
+        numeral = ROMAN.get(part)
+        if numeral is not None and len(part) > 1:
+            return part, numeral, None
+        return part, self._stem(part), numeral
 
     def words(self, text: str) -> list[str]:
         """The inflected form of a text, word by word."""
@@ -347,4 +352,12 @@ def numerals(text: str, language: str = "") -> frozenset[str]:
     >>> sorted(numerals("Glycogen storage disease type II")), sorted(numerals("CIN 3"))
     (['2'], ['3'])
     """
-    return frozenset(word for word in Inflector(language or "en").words(text) if _NUMBER.fullmatch(word))
+    data = language_data(language or "en")
+    found, cues, previous = set[str](), data.forms.numeral_cues, ""
+    for _, _, word in _words(text, _elided(data)):
+        for part in _parts(word):
+            number = ROMAN.get(part) if len(part) > 1 or previous in cues else None
+            if number is not None or _NUMBER.fullmatch(part):
+                found.add(number or part)
+            previous = part
+    return frozenset(found)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -13,6 +14,7 @@ from medlink.index import ConceptIndex
 from medlink.index.keys import Keys
 from medlink.index.names import Selections
 from medlink.index.said import Slots
+from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.text import Inflector, normalise
 from medlink.models import Encoder
 
@@ -33,7 +35,7 @@ class Asked:
 
     ``languages`` are ``None`` where not known; ``selection`` are the names that may be candidates, of which the words
     and the dense route bring ``width`` each. ``found`` gives the names that a mention is, with their routes, where the
-    caller has them.
+    caller has them, ``reader`` is one of the index that met the words of the mentions before.
     """
 
     index: ConceptIndex
@@ -43,6 +45,7 @@ class Asked:
     selection: Selections | None = None
     width: int = WIDTH
     found: Sequence[Mapping[float, str] | None] | None = None
+    reader: FamilyReader | None = None
 
     @cached_property
     def norms(self) -> list[str]:
@@ -79,7 +82,7 @@ class Asked:
     @cached_property
     def said(self) -> Slots:
         """What the mentions say, word by word."""
-        return self.index.read(self.texts, self.languages)
+        return self.index.read(self.texts, self.languages, self.reader)
 
     @cached_property
     def vectors(self) -> NDArray[np.float32]:
@@ -90,9 +93,11 @@ class Asked:
         vectors[self.unnamed] = self.encoder.encode([self.texts[i] for i in self.unnamed.tolist()])
         return vectors
 
-
-Route = Callable[[Asked], Found]
-"""A way from mentions to names, in any order."""
+    @cached_property
+    def nearest(self) -> tuple[NDArray[np.int64], Keys]:
+        """The mentions that are no name and have an embedding, and the names nearest to each ``(m, width)``."""
+        embedded = self.unnamed[self.vectors[self.unnamed].any(axis=1)]  # what has no letter has none
+        return embedded, self.index.search(self.vectors[embedded], self.width, self.selection)[0]
 
 
 def forms(asked: Asked) -> Found:
@@ -110,8 +115,7 @@ def words(asked: Asked) -> Found:
 
 def dense(asked: Asked) -> Found:
     """The nearest names by embedding; of a mention that is a name those that the index keeps as nearest to it."""
-    embedded = asked.unnamed[asked.vectors[asked.unnamed].any(axis=1)]  # what has no letter has no embedding
-    found = asked.index.search(asked.vectors[embedded], asked.width, asked.selection)[0]
+    embedded, found = asked.nearest
     position, column = np.nonzero(~np.isnan(found))
     named = np.flatnonzero(~np.isnan(asked.names))
     place, near = asked.index.near(asked.names[named], asked.width // 3, asked.selection)
@@ -119,12 +123,16 @@ def dense(asked: Asked) -> Found:
     return mention, np.concatenate([found[position, column], near]), np.full(len(mention), DENSE)
 
 
-_ROUTES: tuple[Route, ...] = (forms, words, dense)
-
-
 def candidates(asked: Asked) -> Found:
     """What all routes bring, by mention and name; each pair once, by its first route."""
-    mention, name, route = (np.concatenate(column) for column in zip(*(way(asked) for way in _ROUTES), strict=True))
+    with ThreadPoolExecutor(1) as beside:
+        _ = asked.vectors
+        # Faiss needs no Python: meanwhile the words are read
+        searched = beside.submit(lambda: asked.nearest)
+        named, sharing = forms(asked), words(asked)
+        searched.result()
+    columns = zip(named, sharing, dense(asked), strict=True)
+    mention, name, route = (np.concatenate(column) for column in columns)
     order = np.lexsort((route, name, mention))
     mention, name, route = mention[order], name[order], route[order]
     first = np.ones(len(name), dtype=bool)

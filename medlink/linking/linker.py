@@ -17,6 +17,7 @@ import numpy as np
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
+from medlink.language.lexicon.reading import FamilyReader
 from medlink.linking.calibration import Calibration
 from medlink.linking.candidates import INFLECTED, LEARNED, ROUTES, WIDTH, Asked
 from medlink.linking.decision import Decision, Holder, SharedNames, Shares
@@ -28,7 +29,7 @@ from medlink.linking.ranking import Ranked, Ranker, best_names
 from medlink.linking.taught import TaughtConcepts
 from medlink.records import Candidate, Link, Status
 
-_BATCH = 256
+_BATCH = 1024
 _REMEMBERED = 8192  # distinct mentions whose concepts are kept for the next call
 OF_ANOTHER_KIND = 0.25
 """The highest score of a name of a finding for a mention of none. No mention in training is such a pair; of 13 in notes
@@ -84,7 +85,7 @@ class Linker:
         self.kb, self.index = self.bundle.kb, self.bundle.index
         self.selection = self.index.select(self.options.filter)
         self._taught = TaughtConcepts(self.bundle, self.selection)
-        self._remembered: dict[bytes, list[Ranked]] = {}
+        self._remembered: dict[bytes, Sequence[Ranked]] = {}
         self._shown: dict[str | None, dict[float, _Shown]] = {}
         fitted = self.bundle.manifest["calibration"]
         join = Join.from_dict(fitted) if fitted else default_join()
@@ -141,16 +142,19 @@ class Linker:
             links.append(Link(text, *named[which], expanded))
         return links
 
-    def best(self, mentions: Sequence[Mention]) -> list[Best | None]:
+    def best(self, mentions: Sequence[Mention], reader: FamilyReader | None = None) -> list[Best | None]:
         """For each mention the concept that ranks first and its score, before names of several concepts are told apart.
 
         That is what a reader of notes needs to know of stretches of text of which few are mentions. What is found is
-        remembered for :meth:`link`. ``None`` where there is no candidate.
+        remembered for :meth:`link`. ``None`` where there is no candidate. ``reader`` is one of the index that met the
+        words of the notes before.
         """
         asked = [self._asked(mention) for mention in mentions]
         keys: list[_Key] = [(mention.text, mention.language, None, mention.taught) for mention in asked]
         distinct = dict(zip(keys, asked, strict=True))
-        firsts = [ranked[0] if ranked else None for ranked in self._ranked(distinct, self._width(self.options.k))]
+        firsts = [
+            ranked[0] if ranked else None for ranked in self._ranked(distinct, self._width(self.options.k), reader)
+        ]
         known = [one for one in firsts if one is not None]
         languages = [key[1] for key, one in zip(distinct, firsts, strict=True) if one is not None]
         ids = self.index.concept_ids(np.array([one.concept for one in known]))
@@ -180,7 +184,9 @@ class Linker:
             return Mention(mention.expanded.strip(), language)
         return Mention(text, language, found=mention.found if text == mention.text else None, taught=mention.taught)
 
-    def _ranked(self, distinct: dict[_Key, Mention], width: int) -> list[list[Ranked]]:
+    def _ranked(
+        self, distinct: dict[_Key, Mention], width: int, reader: FamilyReader | None = None
+    ) -> list[Sequence[Ranked]]:
         """Concepts of distinct mentions; those met lately are remembered.
 
         Under a hash: what is kept between calls are numbers of the index, no word of a note.
@@ -189,6 +195,7 @@ class Linker:
             hashlib.blake2b(f"{width} {language} {text}\0{context or ''}".encode("utf-8", "surrogatepass")).digest()
             for text, language, context, _ in distinct
         ]
+        found: dict[bytes, Sequence[Ranked]]
         found = {digest: self._remembered[digest] for digest in digests if digest in self._remembered}
         new = [(digest, key) for digest, key in zip(digests, distinct, strict=True) if digest not in found]
         for start in range(0, len(new), _BATCH):
@@ -196,7 +203,8 @@ class Linker:
             mentions = [distinct[key] for key in keys]
             texts, languages, contexts, _ = map(list, zip(*keys, strict=True))
             known = [None if mention.found is None else mention.found.rows for mention in mentions]
-            evidence = gather(Asked(self.index, self.bundle.encoder, texts, languages, self.selection, width, known))
+            given = self.selection, width, known, reader
+            evidence = gather(Asked(self.index, self.bundle.encoder, texts, languages, *given))
             rank = self.ranker.rank(mentions, None if None in contexts else contexts, evidence)
             ranked = best_names(self.index, evidence, rank, languages, self.selection)
             found.update(zip(batch, ranked, strict=True))
@@ -261,17 +269,17 @@ class Linker:
         return remembered
 
 
-def _likely(mention: str | Mention, ranked: list[Ranked]) -> float | None:
+def _likely(mention: str | Mention, ranked: Sequence[Ranked]) -> float | None:
     """What score the text gives to the best candidate: none where it is of a concept that may be no candidate."""
     if isinstance(mention, str) or (mention.taught and not (ranked and ranked[0].route == LEARNED)):
         return None
     return mention.likely
 
 
-def _ordered(ranked: list[Ranked], shares: Shares, k: int) -> list[Ranked]:
+def _ordered(ranked: Sequence[Ranked], shares: Shares, k: int) -> list[Ranked]:
     """The best k: who shares the score of the best name first, in the order of the shares; all others as they are."""
     if not shares:
-        return ranked[:k]
+        return list(ranked[:k])
     by_concept = {one.concept: one for one in ranked}
     first = [by_concept.pop(holder.concept) for holder in shares]
     for holder in shares:

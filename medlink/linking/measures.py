@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
+from medlink.index.arrays import row_products
 from medlink.index.keys import Keys
 from medlink.index.said import Overlap
 from medlink.language.text import may_speak_of_numbers, numerals
@@ -69,12 +70,13 @@ def _embeddings(asked: Asked, pairs: Evidence) -> Sequence[Column]:
     that of the mean embedding of all names of the concept.
     """
     # Faiss rounds its scores differently for another number of queries; pair by pair they are always the same.
-    names, pair = np.unique(pairs.name, return_inverse=True)
-    found, mentions = asked.index.vectors(names)[pair], asked.vectors[pairs.mention]
-    inflected = pairs.route == INFLECTED
-    mentions[inflected] = found[inflected]
-    cosine = np.einsum("ij,ij->i", found, mentions)
-    concept = asked.index.concept_cosines(pairs.name, mentions, asked.selection)
+    names, name = np.unique(pairs.name, return_inverse=True)
+    inflected = np.flatnonzero(pairs.route == INFLECTED)
+    found, mention = asked.index.vectors(names), pairs.mention.copy()
+    mention[inflected] = len(asked.vectors) + np.arange(len(inflected))
+    mentions = np.concatenate([asked.vectors, found[name[inflected]]])
+    cosine = row_products(found, name, mentions, mention)
+    concept = asked.index.concept_cosines(pairs.name, mentions, mention, asked.selection)
     best = np.full(len(asked.texts), -1, dtype=np.float32)
     np.maximum.at(best, pairs.mention, cosine)
     gap = cosine - best[pairs.mention]
@@ -102,8 +104,9 @@ def _lengths(asked: Asked, pairs: Evidence) -> Sequence[Column]:
     """Logarithms of ratios: ``length`` of the letters, without sign; ``more_words`` and ``fewer_words`` of the words
     where the name has more or fewer."""
     texts = (pairs.queries, pairs.norms)
-    letters = np.array([[max(1, len(text)) for text in part] for part in texts])
-    words = np.array([[text.count(" ") + 1 for text in part] for part in texts])
+    letters = np.maximum([list(map(len, part)) for part in texts], 1)
+    blanks = {text: text.count(" ") for text in {*pairs.queries, *pairs.norms}}
+    words = np.array([[blanks[text] for text in part] for part in texts]) + 1
     more = np.log(words[1] / words[0])
     return np.abs(np.log(letters[0] / letters[1])), np.maximum(more, 0), np.maximum(-more, 0)
 
@@ -144,7 +147,9 @@ FEATURES = tuple(name for names in MEASURES.values() for name in names)
 def gather(asked: Asked) -> Evidence:
     """Find candidate names for distinct mentions and measure each pair."""
     mention, name, route = candidates(asked)
-    norms = asked.index.norms(name)
+    distinct, which = np.unique(name, return_inverse=True)
+    told = asked.index.norms(distinct)
+    norms = [told[i] for i in which.tolist()]
     queries = [asked.norms[i] for i in mention.tolist()]
     for i in np.flatnonzero(route == INFLECTED).tolist():
         queries[i] = norms[i]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,13 +88,50 @@ class Ranked:
     measures: tuple[float, ...] | None = None
 
 
+class Ranking(Sequence[Ranked]):
+    """The concepts of one mention, best first: rows of columns that many mentions share.
+
+    Few of them are ever looked at, so that an object is made of one when it is.
+
+    Args:
+        columns: a value of each candidate for each field of :class:`Ranked`, but for ``measures``.
+        place: which candidates are those of the mention, one behind the other.
+        measures: of the first of them.
+    """
+
+    __slots__ = ("_columns", "_measures", "_place")
+
+    def __init__(self, columns: Sequence[NDArray[Any]], place: range, measures: NDArray[np.float32]) -> None:
+        self._columns, self._place, self._measures = columns, place, measures
+
+    def __len__(self) -> int:
+        return len(self._place)
+
+    @overload
+    def __getitem__(self, at: int) -> Ranked: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Ranked]: ...
+
+    def __getitem__(self, at: int | slice) -> Ranked | list[Ranked]:
+        if isinstance(at, slice):
+            return [self[one] for one in range(len(self._place))[at]]
+        place = self._place[at]
+        measures = tuple(self._measures.tolist()) if place == self._place[0] else None
+        values: list[Any] = [column.item(place) for column in self._columns]
+        return Ranked(*values, *([] if measures is None else [measures]))
+
+    def __iter__(self) -> Iterator[Ranked]:
+        return (self[at] for at in range(len(self._place)))
+
+
 def best_names(
     index: ConceptIndex,
     evidence: Evidence,
     rank: NDArray[np.float64],
     languages: Sequence[str | None],
     selection: Selections | None,
-) -> list[list[Ranked]]:
+) -> list[Ranking]:
     """Concepts of each mention by their best name, best first.
 
     Of a concept's names the best counts; of equals one in the mention's language, then the preferred one. A name to
@@ -108,14 +146,13 @@ def best_names(
     bases = [base(tag) for tag in index.languages]
     same = np.array([[one == base(language or "") for one in bases] for language in languages], dtype=bool)
     own = same[mention, entries.language]
-    # names go by their exact form, entries of one name by language and text
-    order = np.lexsort((entries.address, evidence.name[position], ~preferred, ~own, -rank[position], ~exact, mention))
-    by_concept = order[np.lexsort((concept[order], mention[order]))]
+    # names go by their exact form, entries of one name by language and text: so they come
+    order = np.lexsort((2 * ~own + ~preferred, -rank[position], ~exact, concept, mention))
     first = np.ones(len(order), dtype=bool)
-    first[1:] = (np.diff(mention[by_concept]) != 0) | (np.diff(concept[by_concept]) != 0)
-    best = by_concept[first]
-    # equal ranks in the order of concept ids
-    best = best[np.lexsort((concept[best], -rank[position[best]], ~exact[best], mention[best]))]
+    first[1:] = (np.diff(mention[order]) != 0) | (np.diff(concept[order]) != 0)
+    best = order[first]
+    # equal ranks in the order of concept ids, in which they are
+    best = best[np.lexsort((-rank[position[best]], 2 * mention[best] + ~exact[best]))]
     at = position[best]
     margin = _margins(mention[best], rank[at], evidence.name[at])
     columns = (
@@ -128,12 +165,11 @@ def best_names(
         evidence.route[at],
         (evidence.overlap.adds & ~evidence.named)[at],
     )
-    found: list[list[Ranked]] = [[] for _ in languages]
-    pairs = zip(mention[best].tolist(), at.tolist(), *(column.tolist() for column in columns), strict=True)
-    for i, pair, *values in pairs:
-        one = Ranked(*values)
-        found[i].append(one if found[i] else replace(one, measures=tuple(evidence.features[pair].tolist())))
-    return found
+    ends = np.searchsorted(mention[best], np.arange(len(languages) + 1))
+    measures = np.zeros((len(languages), evidence.features.shape[1]), dtype=np.float32)
+    some = ends[1:] > ends[:-1]
+    measures[some] = evidence.features[at[ends[:-1][some]]]
+    return [Ranking(columns, range(*place), measures[i]) for i, place in enumerate(pairwise(ends.tolist()))]
 
 
 def _margins(mention: NDArray[np.int64], rank: NDArray[np.float64], name: Keys) -> NDArray[np.float64]:

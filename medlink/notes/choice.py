@@ -17,6 +17,8 @@ from importlib import resources
 from math import exp, log
 from typing import NamedTuple
 
+import numpy as np
+
 from medlink.index.dictionary import Match
 from medlink.index.heard import Heard
 from medlink.index.heard import Place as Words
@@ -208,12 +210,12 @@ class Choice:
     def _best(self, judged: Sequence[Judged]) -> list[Chosen]:
         """The mentions among stretches that are all there are."""
         likely = [
-            min(max(self.likely(row), self._floor(one)), self._ceiling(one))
+            min(max(plain, self._floor(one)), self._ceiling(one))
             if one.stretch.known.taught is None
             else one.best.score
             if one.stretch.known.taught
             else self.least
-            for one, row in zip(judged, rows(judged), strict=True)
+            for one, plain in zip(judged, self.likely(rows(judged)), strict=True)
         ]
         found = zip(judged, likely, strict=True)
         return best_apart([Chosen(one.stretch.place, p, one.stretch.known) for one, p in found], self.least)
@@ -233,11 +235,15 @@ class Choice:
             return min(OF_ANOTHER_KIND, one.best.score)
         return 1.0
 
-    def likely(self, row: Sequence[float]) -> float:
-        """The probability of one row of :data:`COLUMNS`."""
-        columns = zip(self.weights, row, self.lowest, self.highest, strict=True)
-        total = self.offset + sum(weight * min(max(value, low), high) for weight, value, low, high in columns)
-        return 1 / (1 + exp(-min(max(total, -40.0), 40.0)))
+    def likely(self, rows: Sequence[Sequence[float]]) -> list[float]:
+        """The probabilities of rows of :data:`COLUMNS`."""
+        columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(self.weights))
+        total = np.zeros(len(rows))
+        # column by column: a matrix product may round differently with another number of rows
+        for column, weight, low, high in zip(columns.T, self.weights, self.lowest, self.highest, strict=True):
+            total += weight * np.clip(column, low, high)
+        # by the library of the language, as that of arrays rounds differently on other processors
+        return [1 / (1 + exp(-min(max(one, -40.0), 40.0))) for one in (self.offset + total).tolist()]
 
 
 @cache

@@ -8,8 +8,9 @@ Stretches of a note that may be mentions (:mod:`medlink.notes.names`, :mod:`medl
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from medlink.language.lexicon.organs import Cue
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.lexicon.shorthand import Shorthand
 from medlink.language.tags import base
-from medlink.language.text import normalise
+from medlink.language.text import Inflector, normalise
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import LEARNED
 from medlink.notes.abbreviations import LongForms, Place
@@ -92,12 +93,16 @@ class MentionFinder:
 
     def find(self, docs: Sequence[Doc], long_forms: Sequence[LongForms]) -> list[Mentions]:
         """The mentions of tokenised notes, each with the long forms of the abbreviations that it explains."""
+        inflector = lru_cache(Inflector)  # of these notes alone, as the reader: they remember their words
         if self._verbatim:
-            pairs = zip(docs, long_forms, strict=True)
-            return [_verbatim(self._names.find(doc, known), known, self._taught(doc, doc.text)) for doc, known in pairs]
-        reader = FamilyReader(self._index.forms)  # of these notes alone: it remembers their words
-        noted = [self.note(doc, explained, reader) for doc, explained in zip(docs, long_forms, strict=True)]
-        told = self._told_apart(noted)
+            return [
+                _verbatim(self._names.find(doc, known, inflector), known, self._taught(doc, doc.text))
+                for doc, known in zip(docs, long_forms, strict=True)
+            ]
+        reader = FamilyReader(self._index.forms)
+        pairs = zip(docs, long_forms, strict=True)
+        noted = [self.note(doc, explained, reader, inflector) for doc, explained in pairs]
+        told = self._told_apart(noted, reader)
         chosen = [(self._choice or shipped_choice()).chosen(judged) for judged, _ in told]
         return [self._found(*one) for one in zip(noted, chosen, (one for _, one in told), strict=True)]
 
@@ -111,14 +116,16 @@ class MentionFinder:
         """All stretches of notes that may be mentions, by place, with the concept that is the likeliest for each."""
         return [judged for judged, _ in self._told_apart(notes)]
 
-    def _told_apart(self, notes: Sequence[Noted]) -> list[tuple[list[Judged], list[Judged]]]:
+    def _told_apart(
+        self, notes: Sequence[Noted], reader: FamilyReader | None = None
+    ) -> list[tuple[list[Judged], list[Judged]]]:
         """What :meth:`judged` gives, and the stretches whose likeliest concept is an attribute."""
         mentions = [
             describe(note.doc, note.text, one.place, self._language, one.known).mention
             for note in notes
             for one in note.stretches
         ]
-        best = self._linker.best(mentions)
+        best = self._linker.best(mentions, reader)
         names = np.array([found.ranked.name for found in best if found is not None])
         known = iter(best)
         attribute = iter((self._index.attributes(names) & (not self._wanted)).tolist())
@@ -154,8 +161,14 @@ class MentionFinder:
         rows = () if known.match is None else known.match.rows
         return {entry.concept_id for row in rows for entry in self._index.entries_of(row, self._linker.selection)}
 
-    def note(self, doc: Doc, explained: LongForms, reader: FamilyReader | None = None) -> Noted:
-        """A note with the stretches that may be mentions; ``reader`` is one that several notes share."""
+    def note(
+        self,
+        doc: Doc,
+        explained: LongForms,
+        reader: FamilyReader | None = None,
+        inflector: Callable[[str], Inflector] = Inflector,
+    ) -> Noted:
+        """A note with the stretches that may be mentions; ``reader`` and ``inflector`` may be of several notes."""
         text, words = doc.text, dict[Place, Words]()
         reader = reader or FamilyReader(self._index.forms)
         heard = hear(text, self._language, reader)
@@ -164,7 +177,7 @@ class MentionFinder:
             span = doc.char_span(heard.words[first].start, heard.words[stop - 1].end, alignment_mode="expand")
             if span is not None:
                 words.setdefault((span.start, span.end), (first, stop))
-        names, short = self._names.find(doc, explained), self._short(doc, text, heard)
+        names, short = self._names.find(doc, explained, inflector), self._short(doc, text, heard, inflector)
         lacking = self._lacking(doc, text, heard, reader)
         taught = self._taught(doc, text)
         stretches = []
@@ -209,17 +222,19 @@ class MentionFinder:
     def _taught(self, doc: Doc, text: str) -> dict[Place, Taught]:
         return {} if self._learned is None else self._learned.places(doc, text, self._language)
 
-    def _short(self, doc: Doc, text: str, heard: Heard) -> dict[Place, Shortened]:
+    def _short(
+        self, doc: Doc, text: str, heard: Heard, inflector: Callable[[str], Inflector]
+    ) -> dict[Place, Shortened]:
         """What is short for something in a note, by the tables of its language."""
         if self._shorthand is None:
             return {}
         found = dict[Place, Shortened]()
-        for start, end, one, cue in self._shorthand.laconic(text):
+        for start, end, one, cue in self._shorthand.laconic(text, inflector):
             span = doc.char_span(start, end, alignment_mode="expand")
             if span is not None and (cue is None or _is_bare(text, heard, start, end, cue)):
                 found.setdefault((span.start, span.end), Shortened(one, cue))
-        for token in doc:
-            known, place = self._shorthand.abbreviation(token.text), (token.i, token.i + 1)
+        for at, token in enumerate(doc):
+            known, place = self._shorthand.abbreviation(token.text), (at, at + 1)
             if known is not None and not (place in found and found[place].cue):
                 found[place] = Shortened(known)
         return found

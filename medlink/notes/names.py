@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from spacy.tokens import Doc
@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from medlink.index import ConceptIndex, Filter
 from medlink.index.dictionary import Match
 from medlink.language.tags import base
-from medlink.language.text import same_letters
+from medlink.language.text import Inflector, same_letters
 from medlink.notes.abbreviations import Place
 from medlink.notes.options import FinderOptions
 from medlink.notes.persons import PersonNames
@@ -56,17 +56,19 @@ class NameFinder:
         self._persons = PersonNames(language)
         self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
 
-    def find(self, doc: Doc, long_forms: Collection[Place] = ()) -> Names:
+    def find(
+        self, doc: Doc, long_forms: Collection[Place] = (), inflector: Callable[[str], Inflector] = Inflector
+    ) -> Names:
         """Names in a tokenised text, which may overlap: at each start the longest of each language.
 
-        Places of ``long_forms`` are names too.
+        Places of ``long_forms`` are names too; ``inflector`` gives the inflector of a language.
         """
         text = doc.text  # made anew by spaCy at every call
         places: dict[tuple[int, int], _Matches] = defaultdict(dict)
         longest: dict[int, int] = {}  # for each start the end of the longest name in the text's own language
         for reading in dict.fromkeys((text, _SIGN.sub(_without_sign, text))):
             for language in self._languages:
-                for match in self._index.find(reading, language):
+                for match in self._index.find(reading, language, inflector):
                     places[match.start, match.end][match.language] = match
                     if match.language in self.own:
                         longest[match.start] = max(match.end, longest.get(match.start, 0))

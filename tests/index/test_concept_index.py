@@ -140,9 +140,10 @@ def test_concept_cosines_are_those_of_the_mean_name(index: ConceptIndex) -> None
         query[0] @ mean("multiple sclerosis", "MS"),
         query[0] @ mean("mitral stenosis", "MS", "Mitralklappenstenosen"),
     ]
-    got = index.concept_cosines(np.array([name]), query)
+    got = index.concept_cosines(np.array([name]), query, np.zeros(1, np.int64))
     assert float(got[0]) == pytest.approx(max(both), abs=2e-3)
-    other = index.concept_cosines(np.array([name]), query, index.select(Filter(sources=("OTHER",))))
+    selection = index.select(Filter(sources=("OTHER",)))
+    other = index.concept_cosines(np.array([name]), query, np.zeros(1, np.int64), selection)
     assert float(other[0]) == pytest.approx(both[1], abs=2e-3)
 
 

@@ -27,7 +27,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
 
 def search(index: Index, mention: str, k: int = 9, allowed: list[bool] | None = None) -> dict[str, float]:
     said, found = index
-    ((rows, scores),) = found.search(
+    _, rows, scores = found.search(
         said.read([mention], ["en"]), np.zeros(1, np.int64), k, None if allowed is None else np.array(allowed)
     )
     assert scores.tolist() == sorted(scores.tolist(), reverse=True)
@@ -74,9 +74,25 @@ def test_a_mention_without_a_word_of_any_name(index: Index, mention: str) -> Non
 def test_many_mentions_have_each_their_own(index: Index) -> None:
     said, found = index
     asked = said.read(["cyst", "", "femur fracture"], ["en"] * 3)
-    first, second = found.search(asked, np.array([2, 1]), 1)
-    assert [NAMES[row] for row in first[0]] == ["fracture of femur"]
-    assert len(second[0]) == 0
+    places, rows, _ = found.search(asked, np.array([1, 2, 0]), 1)
+    assert [(place, NAMES[row]) for place, row in zip(places, rows, strict=True)] == [
+        (1, "fracture of femur"),
+        (2, "cyst"),
+    ]
+
+
+@pytest.mark.parametrize("together", [1, 2, 7])
+def test_mentions_are_searched_alike_however_many_at_a_time(
+    index: Index, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said, found = index
+    texts = ["kidney cyst", "", "cyst", "hepatic cyst", "qqqxyz fracture", "renal cysts"]
+    asked, numbers = said.read(texts, ["en"] * len(texts)), np.arange(len(texts))
+    wanted = [column.tolist() for column in found.search(asked, numbers, 3)]
+    alone = [found.search(asked, numbers[[number]], 3)[1:] for number in numbers]
+    assert wanted[1:] == [np.concatenate(column).tolist() for column in zip(*alone, strict=True)]
+    monkeypatch.setattr(module, "_TOGETHER", together)
+    assert [column.tolist() for column in found.search(asked, numbers, 3)] == wanted
 
 
 def test_what_most_names_have_is_left_out_of_a_long_search(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:

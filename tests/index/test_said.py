@@ -107,3 +107,15 @@ def test_later_names_have_the_weights_of_the_first(said: SaidNames, tmp_path: Pa
     found = said.overlap(asked, np.zeros(1, np.int64), later.of(np.array([0])))
     # fracture is in two of the first names
     assert float(found.name[0]) == pytest.approx(weight(1) / (weight(1) + weight(2)), abs=2e-3)
+
+
+def test_shared_features_are_those_that_sets_share(said: SaidNames) -> None:
+    texts = ["capsule of the left kidney", "", "right fracture", "heart attack type 2", "qqqxyz qqqxyz", "zzzz"]
+    asked = said.read(texts, ["en"] * len(texts))
+    mention, row = (pairs.ravel() for pairs in np.meshgrid(np.arange(len(texts)), np.arange(len(NAMES)), indexing="ij"))
+    found = said.overlap(asked, mention, said.of(row))
+    for pair, (text, name) in enumerate(zip(mention.tolist(), row.tolist(), strict=True)):
+        alone = overlap(said, texts[text], NAMES[name])
+        assert [column[pair] for column in found] == [column[0] for column in alone]
+        has = [set(one.feature.tolist()) for one in (said.read([texts[text]], ["en"]), said.of(np.array([name])))]
+        assert bool(found.mention[pair]) == bool(found.name[pair]) == (not has[0].isdisjoint(has[1]))

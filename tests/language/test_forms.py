@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from rapidfuzz.distance import OSA
 
 from medlink.errors import EncoderError
 from medlink.language.lexicon import Lexicon
@@ -57,9 +58,9 @@ def test_members_by_kind(forms: Forms) -> None:
     assert "liver" in names(forms, PREFIX, "de", "hepato") & names(forms, STEM, "de", "hepat")
     assert "inflammation" in names(forms, SUFFIX, "de", "entzundung") | names(forms, SUFFIX, "de", "itis")
     assert "myocardial infarction" in names(forms, PHRASE, "en", "heart attack")
-    assert forms.find(WORD, "de", "no such word") == []
-    assert forms.begins("en", "heart")
-    assert not forms.begins("en", "gartenzaun")
+    assert forms.find(WORD, "de", "no such word") == ()
+    assert forms.goes_on(PHRASE, "en", "heart ")
+    assert not forms.goes_on(PHRASE, "en", "gartenzaun ")
     assert forms.is_function_word("de", "der")
     assert not forms.is_function_word("de", "leber")
     # a negation says something
@@ -156,3 +157,18 @@ def test_a_family_of_a_house_may_say_what_a_term_that_ships_says(tmp_path: Path)
     assert listed[-1] == "house attack"
     assert meanings[-1] == len(listed) - 1
     assert "house attack" in names(Forms.of(lexicon), PHRASE, "en", "heart attack")
+
+
+def test_short_beginnings_are_left_out_when_told_so(forms: Forms) -> None:
+    every = dict(forms.beginnings(WORD, "de", "nierenzyste"))
+    longer = dict(forms.beginnings(WORD, "de", "nierenzyste", 6))
+    assert min(every) < 6
+    assert longer == {length: found for length, found in every.items() if length >= 6}
+
+
+@pytest.mark.parametrize("word", ["nirenzyste", "leebr", "lebr", "herzz", "xleber", "qwrtzu", "fiebre"])
+def test_one_typing_error_against_every_form_there_is(forms: Forms, word: str) -> None:
+    head = f"{WORD}de "
+    wanted = {key[len(head) :] for key in forms._trie.iterkeys(head) if OSA.distance(word, key[len(head) :]) == 1}
+    plain = {form for form in wanted if form.isascii() and form.isalpha()}
+    assert plain <= set(forms.spelt_like(WORD, "de", word)) <= wanted

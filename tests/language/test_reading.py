@@ -204,3 +204,17 @@ def test_words_of_the_names_are_no_errors_of_others() -> None:
     assert reader.read("Qwarzell", "de").words[0].text == "qwarzel"
     assert not forms.is_own("syndrome")
     assert forms.digest != READER.forms.digest
+
+
+def test_words_of_the_lexicon_stay_read_and_no_others() -> None:
+    forms = shipped_forms()
+    first, second = FamilyReader(forms), FamilyReader(forms)
+    for language in ("de", None):
+        for token in ("niere", "Zebulonquartermain".casefold(), "zebulonitis", "zebuloniere"):
+            assert (
+                first.read(token, language) == second.read(token, language) == FamilyReader(forms).read(token, language)
+            )
+    assert first.read("niere", "de").words[0] is second.read("niere", "de").words[0]
+    kept = repr([value for value in vars(forms).values() if isinstance(value, dict)])
+    assert "niere" in kept
+    assert "zebulon" not in kept

@@ -183,3 +183,12 @@ def test_an_inflector_gives_what_the_functions_give(monkeypatch: pytest.MonkeyPa
     inflector = Inflector("de")
     for text in ("Nierenzysten links", "Zysten der Nieren", "Stadium I", "Nierenzysten"):
         assert inflector.tokens(text) == Inflector("de").tokens(text)
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+@pytest.mark.parametrize(
+    "text", ["Typ II b12", "type i, 2.5 iv", "factor X", "tipo V, 3,5 mg xii", "mixed i", "T2 IX a"]
+)
+def test_numerals_are_the_numbers_among_the_inflected_words(text: str, language: str) -> None:
+    words = Inflector(language).words(text)
+    assert numerals(text, language) == {word for word in words if word.replace(".", "").isdecimal()}

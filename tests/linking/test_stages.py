@@ -19,6 +19,7 @@ from medlink.linking import Linker, Mention
 from medlink.linking.decision import SharedNames, Shares
 from medlink.linking.demo import demo_notes
 from medlink.linking.measures import Evidence
+from medlink.linking.ranking import Ranking
 from medlink.records import LINKED, Candidate, Status
 
 
@@ -145,3 +146,15 @@ def test_regions_and_untagged_names_are_of_the_language(tag: str, language: str,
         assert (link.concept_id, link.candidates[0].route) == ("X:1", "inflected" if tag else "exact")
     other = {"de": "es", "es": "de", "en": "de"}[language]
     assert bool(bundle.index.find(plural, other)) == (not tag)
+
+
+def test_a_ranking_is_the_list_of_its_candidates() -> None:
+    columns = [np.arange(6.0), -np.arange(6.0), np.zeros(6), np.arange(6.0), np.arange(6), np.ones(6, bool)]
+    columns += [np.arange(6), np.zeros(6, bool)]
+    ranking = Ranking(columns, range(2, 5), np.array([0.5, 1.0], dtype=np.float32))
+    every = list(ranking)
+    assert [one.concept for one in every] == [2.0, 3.0, 4.0]
+    assert [one.measures for one in every] == [(0.5, 1.0), None, None]
+    assert [ranking[0], *ranking[1:9]] == every
+    assert (len(ranking), ranking[-1], ranking[:2]) == (3, every[-1], every[:2])
+    assert not Ranking(columns, range(3, 3), np.zeros(2, dtype=np.float32))

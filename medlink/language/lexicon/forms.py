@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from string import ascii_lowercase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import marisa_trie
 from rapidfuzz.distance import OSA
@@ -40,6 +40,9 @@ _RECORD = ">IB"  # the greatest byte first: values come sorted
 _LETTERS = {kind: chr(ord("a") + number) for number, kind in enumerate(KINDS)} | {"": "-"}
 _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
 _PLACES = {FIRST: PREFIX, LAST: SUFFIX, WHOLE: WORD}
+
+
+_MOST = 65_536  # entries of the trie that are kept as they were read
 
 
 class Form(NamedTuple):
@@ -78,6 +81,10 @@ class Forms:
         self._trie, self.names, self.languages, self.opposites = trie, names, languages, list(opposites)
         self.kinds = list(kinds) or [""] * len(names)
         self.keys = [zlib.crc32(name.encode()) for name in names]
+        # entries of the lexicon that were met, and how what they begin with goes on; no word that it lacks is kept
+        self._met: dict[str, tuple[Form, ...]] = {}
+        self._letters: dict[str, str] = {}
+        self._kept: dict[Any, Any] = {}
 
     @cached_property
     def digest(self) -> str:
@@ -86,15 +93,47 @@ class Forms:
         digest.update("\n".join([*self.languages, *self.names, *map(str, self.opposites)]).encode())
         return digest.hexdigest()[:32]
 
-    def find(self, kind: str, language: str, form: str) -> list[Form]:
+    def find(self, kind: str, language: str, form: str) -> tuple[Form, ...]:
         """The meanings of a form, in the order of the lexicon."""
-        return [Form(*found) for found in self._trie.get(f"{kind}{language} {form}", ())]
+        key = f"{kind}{language} {form}"
+        met = self._met.get(key)
+        if met is None:
+            found = self._trie.get(key)
+            return self._read(key, found) if found else ()
+        return met
 
-    def beginnings(self, kind: str, language: str, text: str) -> Iterator[tuple[int, list[Form]]]:
-        """Every form that a text begins with: its length, and its meanings."""
-        head = f"{kind}{language} "
-        for key in self._trie.prefixes(head + text):
-            yield len(key) - len(head), [Form(*found) for found in self._trie[key]]
+    def _read(self, key: str, found: Iterable[tuple[int, int]]) -> tuple[Form, ...]:
+        """An entry of the trie, which is kept."""
+        if len(self._met) >= _MOST:
+            self._met.clear()
+        met = self._met[key] = tuple([Form(*one) for one in found])
+        return met
+
+    def kept(self, key: tuple[str, str | tuple[str, ...]]) -> Any:
+        """What :meth:`keep` was given under a key, ``None`` for nothing."""
+        return self._kept.get(key)
+
+    def keep(self, key: tuple[str, str | tuple[str, ...]], read: object, languages: Iterable[str]) -> None:
+        """Keep what was read of a word, the first of the key, where it is one of these languages to the letter.
+
+        Readers come and go with the notes that they read. Words of the lexicon stay; any other word, such as the name
+        of a person, does not.
+        """
+        word = key[0]
+        if any(f"{kind}{tag} {word}" in self._trie for tag in languages for kind in (WORD, FUNCTION)):
+            if len(self._kept) >= _MOST:
+                self._kept.clear()
+            self._kept[key] = read
+
+    def beginnings(
+        self, kind: str, language: str, text: str, shortest: int = 1
+    ) -> Iterator[tuple[int, tuple[Form, ...]]]:
+        """Every form of so many letters or more that a text begins with: its length, and its meanings."""
+        head = len(kind) + len(language) + 1
+        for key in self._trie.prefixes(f"{kind}{language} {text}"):
+            length = len(key) - head
+            if length >= shortest:
+                yield length, self._met.get(key) or self._read(key, self._trie[key])
 
     def spelt_like(self, kind: str, language: str, word: str) -> Iterator[str]:
         """The forms that differ from a word by one typing error: a letter more, less or another, or two changed."""
@@ -103,15 +142,30 @@ class Forms:
             form = key[len(head) :]
             if abs(len(form) - len(word)) < 2 and OSA.distance(word, form, score_cutoff=1) == 1:
                 yield form
-        # the error is in the first half: all errors there are
+        # the error is in the first half: all errors there are, but for those behind which no form goes on
         first, rest = word[: half + 1], word[half + 1 :]
         for at in range(len(first)):
             before, after = first[:at], first[at + 1 :]
+            letters = self._going_on(head + before)
+            if letters is None:
+                return
             others = [before + after, before + after[:1] + first[at] + after[1:]]
-            others += [before + letter + tail for letter in ascii_lowercase for tail in (after, first[at:])]
+            others += [before + letter + tail for letter in letters for tail in (after, first[at:])]
             yield from (
                 form for form in (other + rest for other in others) if form != word and head + form in self._trie
             )
+
+    def _going_on(self, key: str) -> str | None:
+        """The letters with which keys go on that begin with this one; ``None`` where there is no such key."""
+        letters = self._letters.get(key)
+        if letters is None:
+            if not self._goes_on(key):
+                return None
+            if len(self._letters) >= _MOST:
+                self._letters.clear()
+            found = [letter for letter in ascii_lowercase if self._goes_on(key + letter)]
+            letters = self._letters[key] = "".join(found)
+        return letters
 
     def with_words(self, words: Iterable[str]) -> Forms:
         """The same forms and further words that mean themselves: names are made of them."""
@@ -123,9 +177,13 @@ class Forms:
         """Whether a word is one of :meth:`with_words`."""
         return f"{OWN} {word}" in self._trie
 
-    def begins(self, language: str, stem: str) -> bool:
-        """Whether a phrase of several words begins with this one."""
-        return next(iter(self._trie.iterkeys(f"{PHRASE}{language} {stem} ")), None) is not None
+    def goes_on(self, kind: str, language: str, beginning: str) -> bool:
+        """Whether a form begins so: a phrase with a word and a blank."""
+        return self._goes_on(f"{kind}{language} {beginning}")
+
+    def _goes_on(self, key: str) -> bool:
+        """Whether there is a key that begins with this one."""
+        return next(iter(self._trie.iterkeys(key)), None) is not None
 
     def is_function_word(self, language: str, form: str) -> bool:
         """Whether a word is an article, preposition or the like, and no negation."""

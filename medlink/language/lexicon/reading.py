@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from medlink.language.languages import language_data
 from medlink.language.lexicon.forms import (
@@ -33,6 +35,7 @@ from medlink.language.lexicon.forms import (
 from medlink.language.text import Inflector, normalise
 
 _MOST = 262_144  # words that a reader remembers at a time
+_FORMS = 16_384  # lists of forms of which it is kept what they mean and cost: numbers, no words
 _SENSES = 3  # meanings of one ambiguous form that are looked at
 _SHORTEST = 6  # letters of the shortest word that is parted
 _LONGEST = 40  # letters of the longest
@@ -85,6 +88,15 @@ class Said:
     phrases: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
 
 
+class _Senses(NamedTuple):
+    """Of an ambiguous word: whether words beside it may tell its sense, to the letter or in another inflection; and the
+    one that it has by itself."""
+
+    beside: bool
+    stem_beside: bool
+    alone: Form | None
+
+
 class FamilyReader:
     """Reads names with the forms of a lexicon; remembers words for as long as it lives, as an :class:`Inflector` does.
 
@@ -102,6 +114,9 @@ class FamilyReader:
         self._words: dict[tuple[str, tuple[str, ...]], Word] = {}
         self._wholes: dict[tuple[str, str], Word | None] = {}
         self._stems: dict[tuple[str, str], str] = {}
+        self._knowing: dict[str, tuple[bool, ...]] = {}
+        self._opening: dict[tuple[str, str], bool] = {}
+        self._senses: dict[tuple[str, str], _Senses] = {}
 
     def read(self, text: str, language: str | None = None) -> Said:
         """Read a name; without a language, in those that know most of its words."""
@@ -113,7 +128,7 @@ class FamilyReader:
         Without ``senses`` an ambiguous word keeps all its meanings: in a whole sentence many words are beside it.
         """
         if max(len(self._words), len(self._wholes), len(self._stems)) >= _MOST:
-            for known in (self._words, self._wholes, self._stems):
+            for known in (self._words, self._wholes, self._stems, self._knowing, self._opening, self._senses):
                 known.clear()
         base = (language or "").partition("-")[0]
         asked = (base,) if base in self._inflectors else self._guess(tokens)
@@ -121,7 +136,7 @@ class FamilyReader:
         for token in tokens:
             word = self._words.get((token, asked))
             if word is None:
-                word = self._words[token, asked] = self._word(token, asked)
+                word = self._words[token, asked] = self.forms.kept((token, asked)) or self._word(token, asked)
             words.append(word)
         if senses:
             words = [self._meant(word, tokens, asked) if len(word.meanings) > 1 else word for word in words]
@@ -130,12 +145,24 @@ class FamilyReader:
     def _meant(self, word: Word, tokens: Sequence[str], asked: Sequence[str]) -> Word:
         """An ambiguous word in the sense that it has beside the others, or by default."""
         for tag in asked:
-            plain = SENSE, tag, word.text, tokens
-            stems = INFLECTED_SENSE, tag, self._stem(word.text, tag), [self._stem(token, tag) for token in tokens]
-            found = self._beside(*plain) or self._beside(*stems) or self._alone(*plain[:3]) or self._alone(*stems[:3])
+            senses = self._senses.get((word.text, tag))
+            if senses is None:
+                senses = self._senses[word.text, tag] = self._senses_of(word.text, tag)
+            found = self._beside(SENSE, tag, word.text, tokens) if senses.beside else None
+            if found is None and senses.stem_beside:
+                stems = [self._stem(token, tag) for token in tokens]
+                found = self._beside(INFLECTED_SENSE, tag, self._stem(word.text, tag), stems)
+            found = found or senses.alone
             if found is not None:
                 return replace(word, meanings=() if found.marks & NOTHING else (found.meaning,))
         return word
+
+    def _senses_of(self, word: str, language: str) -> _Senses:
+        """What is said of an ambiguous word whatever stands beside it."""
+        stem = self._stem(word, language)
+        alone = self._alone(SENSE, language, word) or self._alone(INFLECTED_SENSE, language, stem)
+        plain = self.forms.goes_on(SENSE, language, f"{word} ")
+        return _Senses(plain, self.forms.goes_on(INFLECTED_SENSE, language, f"{stem} "), alone)
 
     def _beside(self, kind: str, language: str, word: str, words: Iterable[str]) -> Form | None:
         """The sense that a word has beside others."""
@@ -149,20 +176,27 @@ class FamilyReader:
 
     def _guess(self, tokens: Sequence[str]) -> tuple[str, ...]:
         """The languages that know most of some words as a whole."""
-        counts = {tag: sum(self._whole(token, tag) is not None for token in tokens) for tag in self._inflectors}
-        most = max(counts.values(), default=0)
-        return tuple(tag for tag in counts if counts[tag] == most)
+        counts = [0] * len(self._inflectors)
+        for token in tokens:
+            knowing = self._knowing.get(token)
+            if knowing is None:
+                knowing = self.forms.kept((token, ""))
+                if knowing is None:
+                    knowing = tuple([self._whole(token, tag) is not None for tag in self._inflectors])
+                    self.forms.keep((token, ""), knowing, self._inflectors)
+                self._knowing[token] = knowing
+            for at, known in enumerate(knowing):
+                counts[at] += known
+        most = max(counts, default=0)
+        return tuple([tag for tag, count in zip(self._inflectors, counts, strict=True) if count == most])
 
     def _word(self, token: str, asked: tuple[str, ...]) -> Word:
         """A word in the languages asked, in another where they do not know it."""
         whole = [(tag, word) for tag in asked if (word := self._whole(token, tag)) is not None]
-        if any(word.function for _, word in whole):
-            return Word(token, function=True)
-        meanings = tuple(dict.fromkeys(m for _, word in whole for m in word.meanings))[:_SENSES]
         if whole:
-            # a word that is known is parted only into parts that are no accident
-            ways = [way for tag, _ in whole if (way := self._parted(token, tag, known=True)) and min(way[2]) >= _SURE]
-            return Word(token, meanings, *(ways[0][1:] if ways else ()))
+            word = self._known(token, whole)
+            self.forms.keep((token, asked), word, asked)
+            return word
         ways = [way for tag in asked if (way := self._parted(token, tag))]
         if ways:
             return Word(token, (), *min(ways, key=lambda way: way[0])[1:])
@@ -176,6 +210,16 @@ class FamilyReader:
                 return meant
         ended = (self._ended(token, tag) for tag in asked)
         return Word(token, (), *next(filter(None, ended), ()))
+
+    def _known(self, token: str, whole: Sequence[tuple[str, Word]]) -> Word:
+        """A word that some languages know as a whole."""
+        if any(word.function for _, word in whole):
+            return Word(token, function=True)
+        meanings = tuple(dict.fromkeys(m for _, word in whole for m in word.meanings))[:_SENSES]
+        # a word that is known is parted only into parts that are no accident
+        parted = (self._parted(token, tag, known=True) for tag, _ in whole) if len(token) >= 2 * _SURE else ()
+        way = next((way for way in parted if way and min(way[2]) >= _SURE), None)
+        return Word(token, meanings, *(way[1:] if way else ()))
 
     def _mended(self, token: str, asked: tuple[str, ...]) -> Word | None:
         """The word that an unknown one is with one typing error: of the languages asked, else of the names."""
@@ -242,34 +286,36 @@ class FamilyReader:
     def _firsts(self, text: str, language: str) -> dict[int, tuple[float, tuple[int, ...]]]:
         """Cost and meanings of each part that a text may begin with and that others follow, by its length."""
         found: dict[int, tuple[float, tuple[int, ...]]] = {}
-        firsts = {length: forms for length, forms in self.forms.beginnings(PREFIX, language, text) if length > 1}
+        firsts = dict(self.forms.beginnings(PREFIX, language, text, 2))
         for length, forms in firsts.items():
             found[length] = _cost(length, forms, 0.0), _chosen(forms)
         links = self._links[language]
-        for length, forms in self.forms.beginnings(WORD, language, text) if links else ():
-            nouns = [form for form in forms if not form.marks & (OTHER | SHORT | AFFIX)]
-            if length < _SURE or not nouns:
+        for length, forms in self.forms.beginnings(WORD, language, text, _SURE) if links else ():
+            nouns = _nouns(forms)
+            if not nouns:
                 continue
             if length in firsts:
                 # Unterschenkel- is a leg as well, Unterschenkel is not
-                found[length] = found[length][0], _chosen([*firsts[length], *nouns])
+                found[length] = found[length][0], _chosen((*firsts[length], *nouns))
+            meant = _chosen(nouns)
             for link in links:
                 whole = length + len(link)
-                one = _cost(length, nouns, 0.3 if link else 0.2), _chosen(nouns)
-                if text.startswith(link, length) and (whole not in found or one[0] < found[whole][0]):
-                    found[whole] = one
+                if text.startswith(link, length):
+                    cost = _cost(length, nouns, 0.3 if link else 0.2)
+                    if whole not in found or cost < found[whole][0]:
+                        found[whole] = cost, meant
         return found
 
     def _last(self, part: str, language: str, *, short: bool = True) -> tuple[float, tuple[int, ...]] | None:
         """Cost and meanings of a part that ends a word: an ending of a family, a word, or an affix."""
         endings = self.forms.find(SUFFIX, language, part)
-        found = [form for form in endings if not form.marks & AFFIX]
+        found = tuple([form for form in endings if not form.marks & AFFIX])
         if not found and len(part) >= (_SURE if self._links[language] else _SURE + 1):
             whole = self.forms.find(WORD, language, part)
-            if not whole and len(stem := self._inflectors[language].word(part)) >= _STEM:
+            if not whole and len(stem := self._stem(part, language)) >= _STEM:
                 whole = self.forms.find(STEM, language, stem)
-            found = [form for form in whole if not form.marks & (OTHER | SHORT)]
-        found = found or (endings if short or len(part) > _SURE else [])
+            found = tuple([form for form in whole if not form.marks & (OTHER | SHORT)])
+        found = found or (endings if short or len(part) > _SURE else ())
         # Bauchspeicheldrüsen-entzündung, not Bauch-speicheldrüsenentzündung
         return (_cost(len(part), found, _RIGHT * len(part)), _chosen(found)) if found else None
 
@@ -277,17 +323,24 @@ class FamilyReader:
         """The longest phrases from left to right, in the first language that has one there."""
         at = 0
         while at < len(tokens) - 1:
-            found = next(filter(None, (self._phrase(tokens, at, tag) for tag in asked)), None)
+            opened = [tag for tag in asked if self._opens(tokens[at], tag)]
+            found = next(filter(None, (self._phrase(tokens, at, tag) for tag in opened)), None) if opened else None
             if found is None:
                 at += 1
             else:
                 yield at, found[0], found[1]
                 at = found[0]
 
+    def _opens(self, token: str, language: str) -> bool:
+        """Whether phrases begin with a word."""
+        opens = self._opening.get((token, language))
+        if opens is None:
+            opens = self.forms.goes_on(PHRASE, language, f"{self._stem(token, language)} ")
+            self._opening[token, language] = opens
+        return opens
+
     def _phrase(self, tokens: Sequence[str], at: int, language: str) -> tuple[int, tuple[int, ...]] | None:
-        first = self._stem(tokens[at], language)
-        if not self.forms.begins(language, first):
-            return None
+        """Where the longest phrase ends that begins at a word, and what it means."""
         stems = [self._stem(token, language) for token in tokens[at : at + _PHRASE]]
         for count in range(len(stems), 1, -1):
             found = self.forms.find(PHRASE, language, " ".join(stems[:count]))
@@ -302,14 +355,22 @@ def with_own_words(forms: Forms, texts: Iterable[str]) -> Forms:
     return forms.with_words({word.text for text in texts for word in reader.read(text).words if not word.known})
 
 
-def _chosen(forms: Sequence[Form]) -> tuple[int, ...]:
+@lru_cache(_FORMS)
+def _nouns(forms: tuple[Form, ...]) -> tuple[Form, ...]:
+    """The forms that may be nouns or adjectives before another word."""
+    return tuple([form for form in forms if not form.marks & (OTHER | SHORT | AFFIX)])
+
+
+@lru_cache(_FORMS)
+def _chosen(forms: tuple[Form, ...]) -> tuple[int, ...]:
     """The meanings that count: those of which a form is no ambiguous one, all where it is one of each."""
     plain = [form for form in forms if not form.marks & AMBIGUOUS] or forms
     roots = [form for form in plain if not form.marks & AFFIX] or plain
     return tuple(dict.fromkeys(form.meaning for form in roots))[:_SENSES]
 
 
-def _cost(length: int, forms: Sequence[Form], more: float) -> float:
+@lru_cache(_FORMS)
+def _cost(length: int, forms: tuple[Form, ...], more: float) -> float:
     """What a part costs: 1, and more for a short one, an affix, or one that is ambiguous."""
     short = {2: 1.2, 3: 0.5}.get(length, 0.0)
     affix = 0.2 * all(form.marks & AFFIX for form in forms)

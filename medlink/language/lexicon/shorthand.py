@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from medlink.errors import InputError
@@ -45,17 +45,20 @@ class Shorthand:
         """What a word with two capitals or more is short for most often."""
         return self._abbreviations.get(shortened(word)) if is_short(word) else None
 
-    def laconic(self, text: str) -> Iterator[tuple[int, int, Abbreviation, Cue | None]]:
+    def laconic(
+        self, text: str, inflector: Callable[[str], Inflector] = Inflector
+    ) -> Iterator[tuple[int, int, Abbreviation, Cue | None]]:
         """The words and expressions of a running text that leave something out, by their characters, and what.
 
         Where they leave out the organ that is spoken of (*Abdomen: kein Druckschmerz*), last comes what says which. The
-        same words may come again with what they leave out otherwise.
+        same words may come again with what they leave out otherwise. ``inflector`` gives that of the language: it
+        remembers words of the text.
         """
         for start, end, term in absences(self._language).find(text):
             yield start, end, _short(text[start:end], self._language, term, term, _DENIES), None
         if not self._laconic:
             return
-        tokens = Inflector(self._language).tokens(text)  # it remembers words of the text
+        tokens = inflector(self._language).tokens(text)
         organs: Organs | None = None
         for at in range(len(tokens)):
             for count in range(min(MOST, len(tokens) - at), 0, -1):
