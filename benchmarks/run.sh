@@ -60,6 +60,7 @@ if wanted clustering guards known known-all cluster-cost coderpp && [ ! -e "$wor
 fi
 report clustering clustering.py rivals "$names" --encoder "$work/held-out"
 report ordo clustering.py ordo
+report cluster-reach cluster_reach.py
 report guards clustering.py guards "$names" --encoder "$work/held-out"
 report known clustering.py known "$names" --encoder "$work/held-out" --work "$work/known"
 report known-all clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" --all-names

@@ -21,7 +21,7 @@ NUMBER, LETTER, NEGATION, ACT = "number", "letter", "negation", "act"
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _STAGED = re.compile(r"(x{0,3}(?:ix|iv|v?i{1,3}|v))([a-d])")  # IIb, IVa
-_SUBTYPE = re.compile(r"(\b[Tt](?:ype?|ipo)[ -]|[A-Z]-)([IVX]{1,5})([a-z])\b")  # type Iy, CDG-IIg
+_SUBTYPE = re.compile(r"(\b[Tt](?:ype?|ipo)[ -]|[A-Z]-)([IVX]{1,5})([a-z]|[A-Z](?<![IVX]))\b")  # type Iy, CDG-IIL
 _PERHAPS = re.compile(r"\d|\b(?:\w\b|[ivx]+(?:\b|[a-d]))")  # what every term with a number or a letter has
 _SHORTEST = 4  # letters of the shortest word that a prefix negates
 _SHORTEST_REST = 3  # letters of the shortest word that alone says what an act is done to
@@ -212,7 +212,9 @@ def _inflected(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Inflected form of a word, and of what is left of it behind each prefix of negation."""
     rests: list[str] = []
-    if not any(one.guards.negation.exceptions.fullmatch(word) for one in tongues):
+    # ADCA2 is a code, which negates nothing
+    code = any(letter.isdigit() for letter in word)
+    if not code and not any(one.guards.negation.exceptions.fullmatch(word) for one in tongues):
         for prefix in tongue.guards.negation.prefixes:
             rest = word.removeprefix(prefix)
             if rest != word and len(rest) >= _SHORTEST:
