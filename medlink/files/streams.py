@@ -19,7 +19,7 @@ from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problems
 
 LONGEST_LINE = 1 << 20
 """Bytes of the longest line that is looked at; of a longer one nothing is kept."""
-_BLOCK = 1 << 16
+_BLOCK = 1 << 18
 _GZIP = b"\x1f\x8b"
 _AS_TEXT = "save its text as plain text in UTF-8, or leave it out"
 # how files begin that are no text, what they are, and what helps
@@ -160,6 +160,7 @@ class LineFile:
         self._given = encoding is not None
         self._encoding = text_encoding(encoding or "utf-8")
         self._wide = self._encoding.startswith(_WIDE)
+        self._inner = "utf-8" if self._wide else self._encoding
         self.path = existing_file(path, pipes=pipes) if stream is None else Path(path)
         self.problems, self.may_be_empty, self._longest = problems, may_be_empty, longest or LONGEST_LINE
         self.no_rows, self.rows, self.cut, self.grew = 0, 0, False, False
@@ -167,10 +168,17 @@ class LineFile:
 
     def bad(self, kind: str, line: int, detail: str = "") -> None:
         """Count a bad row of this file."""
-        self.problems.bad_row(kind, self.path, line, detail, self.rows - self.no_rows)
+        self.problems.bad_row(kind, self.path, line, detail, min(line, self.rows) - self.no_rows)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Line numbers, from 1, and lines; errors as the class says."""
+        for first, lines in self.in_bulk():
+            # whoever asks for the number of rows asks for those so far
+            for self.rows, text in enumerate(lines, first):
+                yield self.rows, text
+
+    def in_bulk(self) -> Iterator[tuple[int, list[str]]]:
+        """As by iteration, many lines at a time: the number of the first, and lines that follow each other."""
         with self._open() as stream:
             yield from self._texts(stream)
         self._check_empty(not self.rows)
@@ -220,26 +228,47 @@ class LineFile:
         if empty and not self.may_be_empty:
             raise InputError("the file is empty", path=self.path, remedy="fetch or export it again")
 
-    def _texts(self, stream: BinaryIO) -> Iterator[tuple[int, str]]:
-        encoding = "utf-8" if self._wide else self._encoding
-        kind = f"not {encoding.upper()}, see --encoding" if self._given else BAD_BYTES
+    def _texts(self, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
         for raws, ended in self._split(stream):
-            for raw in raws:
-                self.rows += 1
-                self.cut = not ended
-                if self.cut and self._ended:
-                    self.cut_off(": it has no line end")
-                if raw is None:
-                    self.bad(f"longer than {self._longest:,} bytes", self.rows)
-                elif self.grew and not ended:
-                    self.bad("cut off, the file was still being written", self.rows)
-                else:
-                    try:
-                        text = raw.decode(encoding).replace("\r", " ")
-                    except UnicodeDecodeError as error:
-                        self.bad(kind, self.rows, f"byte {error.start + 1} of the line is not {encoding.upper()}")
-                        continue
-                    yield self.rows, text.removeprefix("\ufeff") if self.rows == 1 else text
+            try:
+                # a line that is too long is no bytes
+                lines = b"\n".join(raws).decode(self._inner) if ended else None  # type: ignore[arg-type]
+            except (TypeError, UnicodeDecodeError):
+                lines = None
+            if lines is None:
+                yield from self._one_by_one(raws, ended)
+                continue
+            first = self.rows + 1
+            self.rows += len(raws)
+            self.cut = False
+            yield first, _without_mark(lines, first).replace("\r", " ").split("\n")
+
+    def _one_by_one(self, raws: list[bytes | None], ended: bool) -> Iterator[tuple[int, list[str]]]:
+        """Lines of which one is bad, or the last of a file: a bad one is counted behind those before it."""
+        kind = f"not {self._inner.upper()}, see --encoding" if self._given else BAD_BYTES
+        good: list[str] = []
+        for raw in raws:
+            found = detail = ""
+            if raw is None:
+                found = f"longer than {self._longest:,} bytes"
+            elif self.grew and not ended:
+                found = "cut off, the file was still being written"
+            else:
+                try:
+                    good.append(_without_mark(raw.decode(self._inner).replace("\r", " "), self.rows + 1))
+                except UnicodeDecodeError as error:
+                    found, detail = kind, f"byte {error.start + 1} of the line is not {self._inner.upper()}"
+            if found and good:
+                yield self.rows - len(good) + 1, good
+                good = []
+            self.rows += 1
+            self.cut = not ended
+            if self.cut and self._ended:
+                self.cut_off(": it has no line end")
+            if found:
+                self.bad(found, self.rows, detail)
+        if good:
+            yield self.rows - len(good) + 1, good
 
     def _split(self, stream: BinaryIO) -> Iterator[tuple[list[bytes | None], bool]]:
         """Some lines at a time, ``None`` for one that is too long, and whether they have a line end."""
@@ -253,10 +282,11 @@ class LineFile:
             half = b"\r" if held.endswith(b"\r") else b""
             if universal:
                 held = held.removesuffix(half).replace(b"\r\n", b"\n").replace(b"\r", b"\n") + half
+            returns = b"\r" in held
             *parts, held = held.split(b"\n")
-            lines: list[bytes | None] = [
-                line.removesuffix(b"\r") if len(line) <= self._longest else None for line in parts
-            ]
+            lines: list[bytes | None] = list(parts)
+            if returns or len(max(parts, key=len, default=b"")) > self._longest:
+                lines = [line.removesuffix(b"\r") if len(line) <= self._longest else None for line in parts]
             if lines:
                 if dropped:
                     lines[0], dropped = None, False
@@ -320,6 +350,11 @@ class LineFile:
             line=1,
             remedy=f"add --encoding {wide}" if self._given else UTF8_REMEDY.replace("ISO-8859-1", wide.upper()),
         )
+
+
+def _without_mark(text: str, line: int) -> str:
+    """A text without the byte order mark that may stand before the first line."""
+    return text.removeprefix("\ufeff") if line == 1 else text
 
 
 def _unpacked(block: bytes, blocks: Iterator[bytes]) -> Iterator[bytes]:

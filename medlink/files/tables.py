@@ -6,7 +6,7 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, repeat
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
@@ -192,6 +192,49 @@ def read_rows(
             _wrong_width(lines, [number], len(cells) - closed, columns)
         else:
             lines.no_rows += 1
+
+
+def read_columns(
+    lines: LineFile,
+    columns: int,
+    separator: str,
+    wanted: Sequence[int],
+    *,
+    closed: bool = False,
+    bulk: Iterator[tuple[int, list[str]]] | None = None,
+) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
+    """As :func:`read_rows`, thousands of rows at a time: their line numbers, and the ``wanted`` columns.
+
+    ``bulk`` are those lines of the file that are left, as :meth:`~medlink.files.streams.LineFile.in_bulk` gives them.
+    """
+    width = columns + closed
+    for first, texts in lines.in_bulk() if bulk is None else bulk:
+        for numbers, good in _of_width(lines, first, texts, columns, separator, closed):
+            cells = separator.join(good).split(separator)
+            yield numbers, [cells[place::width] for place in wanted]
+
+
+def _of_width(
+    lines: LineFile, first: int, texts: list[str], columns: int, separator: str, closed: bool
+) -> Iterator[tuple[Sequence[int], list[str]]]:
+    """Lines that have so many columns, with their numbers; others are counted behind those before them."""
+    wanted = columns + closed - 1
+    if list(map(str.count, texts, repeat(separator))).count(wanted) == len(texts):
+        yield range(first, first + len(texts)), texts
+        return
+    begin = 0
+    for place, text in enumerate(texts):
+        found = text.count(separator)
+        if found != wanted:
+            if begin < place:
+                yield range(first + begin, first + place), texts[begin:place]
+            begin = place + 1
+            if text:
+                _wrong_width(lines, [first + place], found + 1 - closed, columns)
+            else:
+                lines.no_rows += 1
+    if begin < len(texts):
+        yield range(first + begin, first + len(texts)), texts[begin:]
 
 
 def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str) -> tuple[list[str], Rows]:

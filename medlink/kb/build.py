@@ -7,6 +7,7 @@ copy.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
 import os
@@ -19,11 +20,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
+from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, create_engine, delete, func, insert, select
+from sqlalchemy import Connection, Table, create_engine, delete, insert, select
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
@@ -34,7 +36,9 @@ from medlink.files.problems import Problems
 from medlink.files.streams import existing_file, input_size
 from medlink.files.whole import put_in_place
 from medlink.kb import schema
+from medlink.kb.batches import Batch
 from medlink.kb.circles import circle_notes
+from medlink.kb.intake import driver_rows
 from medlink.kb.loader import CONCEPT_ALONE, MAX_INPUTS, NAME_ALONE, Loader
 from medlink.kb.readers import formats
 from medlink.kb.readers.table import DECISIONS
@@ -136,7 +140,7 @@ def _load(
         try:
             if base is not None:
                 shutil.copyfile(base, new)
-            with _connect(new, folder / "staging.sqlite") as connection:
+            with _uncollected(), _connect(new, folder / "staging.sqlite") as connection:
                 loader = Loader(connection, languages)
                 for number, (read, found) in enumerate(zip(records, problems, strict=True)):
                     step(f"reading {inputs[number].path}")
@@ -193,12 +197,13 @@ def _remark(inputs: Sequence[Input], problems: Sequence[Problems], loader: Loade
                 problems[number].notes.append(f"{given.path}: {'is given twice' if other == given.path else said}")
 
 
-def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record]]:
+def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record | Batch]]:
     if not isinstance(given, Input):
         raise ConfigError(f"an Input is expected, not {type(given).__name__}", remedy='write Input("table", path)')
     if given.format not in formats():
         raise ConfigError(f"unknown format {given.format!r}", remedy=f"use one of {', '.join(formats())}")
-    reader = formats()[given.format].read
+    form = formats()[given.format]
+    reader = form.in_bulk or form.read
     taken = list(inspect.signature(reader).parameters)[1:]
     known = [name for name in taken if name not in ("problems", "languages")]
     for option in given.options:
@@ -233,6 +238,18 @@ def _check_target(target: Path) -> None:
 
 
 @contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without a search for circles of objects, of which millions of rows make none: it takes a tenth of a load."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
 def _connect(new: Path, staging: Path) -> Iterator[Connection]:
     """A connection to a new file with the second file attached, both set up for one writer."""
 
@@ -252,22 +269,22 @@ def _connect(new: Path, staging: Path) -> Iterator[Connection]:
 def _count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts, ...]:
     """What a load brought of each source."""
 
-    def counted(table: Table, *more: ColumnElement[str]) -> dict[int, dict[str, int]]:
-        """New rows of a table by source, and by the text of another column."""
-        columns, found = (table.c.source_id, *more), dict[int, dict[str, int]]()
-        rows = select(*columns, func.count()).where(table.c.id > loader.marks.get(table.name, 0))
-        for number, *text, count in connection.execute(rows.group_by(*columns).order_by(*columns)):
-            found.setdefault(number, {})["".join(text)] = count
-        return found
+    def counted(table: Table) -> Counter[int]:
+        """New rows of a table by source."""
+        new = select(table.c.source_id).where(table.c.id > loader.marks.get(table.name, 0))
+        # SQLite would sort them
+        return Counter(map(itemgetter(0), driver_rows(connection, new)))
 
-    names = counted(schema.name, schema.name.c.language)
+    names: dict[int, dict[str, int]] = {}
+    for (number, language), count in sorted(loader.names.items()):
+        names.setdefault(number, {})[language] = count
     others = [counted(table) for table in (schema.definition, schema.semantic_type, schema.relation, schema.mapping)]
     counts = []
     for number, name, tags in connection.execute(
         select(schema.source.c.id, schema.source.c.name, schema.source.c.languages).order_by(schema.source.c.id)
     ):
         source = replace(loader.sources[name], languages=tuple(tag for tag in tags.split(",") if tag))
-        numbers = (found.get(number, {}).get("", 0) for found in others)
+        numbers = (found[number] for found in others)
         counts.append(SourceCounts(source, loader.concepts[number], names.get(number, {}), *numbers))
     return tuple(counts)
 

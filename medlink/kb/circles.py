@@ -5,11 +5,13 @@ from __future__ import annotations
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import islice
 
 from sqlalchemy import Connection, literal_column, select
 
 from medlink.files.problems import counted
 from medlink.kb import schema
+from medlink.kb.intake import BATCH, driver_rows
 from medlink.kb.queries import HIERARCHY
 
 _SHOWN = 5  # concepts of a circle that are named
@@ -64,9 +66,10 @@ def _members(connection: Connection, mark: int) -> dict[int, int]:
         up = up.union(select(relation.tail).where(relation.type.in_(HIERARCHY), relation.head == up.c.id))
         edges = edges.where(relation.head.in_(select(up.c.id)))
     heads, tails = array("q"), array("q")
-    for head, tail in connection.execute(edges):
-        heads.append(hash(head))
-        tails.append(hash(tail))
+    rows = driver_rows(connection, edges)
+    while part := list(islice(rows, BATCH)):
+        for hashes, column in zip((heads, tails), zip(*part, strict=True), strict=True):
+            hashes.extend(map(hash, column))
     if not heads:
         return {}
     from_, to = np.frombuffer(heads, np.int64), np.frombuffer(tails, np.int64)

@@ -84,7 +84,16 @@ staged_concept = Table(
     "concept", staging, Column("seq", Integer, primary_key=True), *(Column(c.name, c.type) for c in concept.c)
 )
 _key = Column("key", Integer)
-staged_name = _staged("name", name.c.concept_id, name.c.language, _key, name.c.text, name.c.type, name.c.source_id)
-# with the number of the input, and the place in it: see Loader.place
+staged_name = _staged(
+    "name", name.c.concept_id, name.c.language, _key, name.c.text, name.c.normal, name.c.type, name.c.source_id
+)
+# with the number of the input, and the place in it: see Intake.shown
 _read_from = Column("input", Integer), Column("place", Integer)
 staged = {table.name: _staged(table.name, *_read_from, *list(table.c)[1:]) for table in numbered[1:]}
+# one of each row and input, sorted: how often the input has it, whether its concepts are there (known), and whether it
+# is to be kept (fresh): it is known, no earlier input has it, and it was not there before
+_judged = Column("count", Integer), Column("known", Integer), Column("fresh", Integer)
+sorted_rows = {
+    table.name: _staged(f"sorted_{table.name}", *list(table.c)[1:], Column("input", Integer), *_judged)
+    for table in numbered[1:]
+}

@@ -19,23 +19,23 @@ import Stemmer
 
 from medlink.language.languages import Language, any_of, language_data, languages
 
-_APOSTROPHE = "'\u2018\u2019\u201b\u02bc\u00b4\u0060\u2032\uff07"
-_APOSTROPHES = re.compile(f"[{_APOSTROPHE}]")
-_POSSESSIVE = re.compile(r"(?<=\w)'s\b|(?<=s)'(?!\w)")
-_DECIMAL = re.compile(r"(?<=\d)[.,](?=\d)")
+APOSTROPHE = "'\u2018\u2019\u201b\u02bc\u00b4\u0060\u2032\uff07"
+_APOSTROPHES = re.compile(f"[{APOSTROPHE}]")
+POSSESSIVE = re.compile(r"(?<=\w)'s\b|(?<=s)'(?!\w)")
+DECIMAL = re.compile(r"(?<=\d)[.,](?=\d)")
 # '+' right behind a word is meaning ("CD4+", "HER2+"), every other mark only parts words.
-_PLUS = re.compile(r"(?<=[^\W_])\+(?![^\W_])")
-_MARKS = re.compile("[^\\w\\s\ue000\ue001]|_")
+PLUS = re.compile(r"(?<=[^\W_])\+(?![^\W_])")
+MARKS = re.compile("[^\\w\\s\ue000\ue001]|_")
 _SPELT = 5  # letters of the shortest word that may be written in another spelling
 _LATIN_END = 0x250  # behind Latin Extended-B
 _STEMMED = 4  # letters of the shortest word that is stemmed
 _MOST = 262_144  # words whose stems are remembered at a time
 _SPACE = re.compile(r"\s+")
 # Letters may be followed by combining marks (decomposed text) and by what no reader sees (soft hyphen, zero width).
-_INVISIBLE = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
-_UNSEEN = re.compile(f"[{_INVISIBLE}]")
-_LETTERS = rf"(?:[^\W_][\u0300-\u036f{_INVISIBLE}]*)+"
-_WORD = re.compile(rf"\d+(?:[.,]\d+)+|{_LETTERS}(?:[{_APOSTROPHE}]{_LETTERS})*(?:\+(?![^\W_]))?")
+INVISIBLE = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
+_UNSEEN = re.compile(f"[{INVISIBLE}]")
+_LETTERS = rf"(?:[^\W_][\u0300-\u036f{INVISIBLE}]*)+"
+_WORD = re.compile(rf"\d+(?:[.,]\d+)+|{_LETTERS}(?:[{APOSTROPHE}]{_LETTERS})*(?:\+(?![^\W_]))?")
 _DIGIT_EDGE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _SHORT = re.compile(r"[^\W\d_](?=\w*[^\W\d_])[\w-]{1,9}")
@@ -60,7 +60,7 @@ class Token(NamedTuple):
 
 
 @cache
-def _greek_names() -> dict[int, str]:
+def greek_names() -> dict[int, str]:
     """Greek letters to their Latin names, taken from the Unicode names themselves."""
     names = {code: unicodedata.name(chr(code), "") for code in range(0x370, 0x400)}
     letter = re.compile(r"GREEK (?:SMALL|CAPITAL) LETTER (?:FINAL )?([A-Z]+)(?: WITH .*)?")
@@ -76,7 +76,7 @@ def _marks_above() -> re.Pattern[str]:
     return re.compile("[" + "".join(map(chr, marks)) + "]+")
 
 
-def _strip_accents(text: str) -> str:
+def strip_accents(text: str) -> str:
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", _marks_above().sub("", unicodedata.normalize("NFD", text)))
@@ -97,13 +97,13 @@ def normalise(text: str) -> str:
     text = unicodedata.normalize("NFKC", text)
     if not text.isascii():
         text = _UNSEEN.sub("", text)
-        text = text.translate(_greek_names())
+        text = text.translate(greek_names())
         text = _APOSTROPHES.sub("'", text)
     text = text.casefold()
     if "'" in text:
-        text = _POSSESSIVE.sub("", text).replace("'", "")
-    text = _PLUS.sub("\ue000", _DECIMAL.sub("\ue001", text))
-    text = _MARKS.sub(" ", _strip_accents(text))
+        text = POSSESSIVE.sub("", text).replace("'", "")
+    text = PLUS.sub("\ue000", DECIMAL.sub("\ue001", text))
+    text = MARKS.sub(" ", strip_accents(text))
     return _SPACE.sub(" ", text).strip().replace("\ue000", "+").replace("\ue001", ".")
 
 
@@ -146,7 +146,7 @@ def _elided(data: Language) -> re.Pattern[str] | None:
     """What an apostrophe cuts off before a word; ``None`` where a language has no elision."""
     if not data.articles.elision:
         return None
-    return re.compile(f"(?:{'|'.join(map(re.escape, data.articles.elision))})[{_APOSTROPHE}]", re.IGNORECASE)
+    return re.compile(f"(?:{'|'.join(map(re.escape, data.articles.elision))})[{APOSTROPHE}]", re.IGNORECASE)
 
 
 @cache
@@ -196,7 +196,7 @@ class _Spelling:
         """The stem of a word in its exact form; short words and what is no word stay."""
         if self._stemmer is None or len(word) < _STEMMED or not word.isalpha():
             return word
-        return _strip_accents(str(self._stemmer.stemWord(self._mend(self.plain(word)))))
+        return strip_accents(str(self._stemmer.stemWord(self._mend(self.plain(word)))))
 
 
 def _replacer(pairs: Sequence[tuple[re.Pattern[str], str]]) -> Callable[[str], str]:

@@ -95,7 +95,7 @@ def test_share_outside_its_range(share: float) -> None:
 
 
 def test_progress_tells_all_bytes(tmp_path: Path) -> None:
-    path = writers.write_lines(tmp_path / "x", ["a\tb"] * 40_000)
+    path = writers.write_lines(tmp_path / "x", ["a\tb"] * 200_000)
     told: list[int] = []
     rows(path, Problems(progress=told.append))
     assert len(told) > 2

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from medlink.errors import InputError
+from medlink.files import streams
 from medlink.files.problems import Problems
-from medlink.files.tables import SWALLOWED, open_table
+from medlink.files.streams import LineFile
+from medlink.files.tables import SWALLOWED, open_table, read_columns, read_rows
 from tests.kb.writers import write_lines
 
 
@@ -124,3 +127,30 @@ def test_a_first_line_that_something_else_parts(first: str, separator: str | Non
     with pytest.raises(InputError) as error:
         table.places(["id", "name"])
     assert told in str(error.value)
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize("block", [7, 100, 1 << 18])
+def test_columns_are_those_of_the_rows(
+    block: int, closed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many rows at a time are the same rows, with the same account of bad ones in the same order."""
+    monkeypatch.setattr(streams, "_BLOCK", block)
+    rng = random.Random(1)
+    good, end = [b"a|\xc3\xa4|", b"|b|c", b"||"], b"|" * closed
+    bad = [b"a|b", b"a|b|c|d", b"", b"\xff|b|c", b"x" * 60 + b"|b|c", b"a\r|b|c"]
+    lines = [rng.choice(good if rng.random() < 0.9 else bad) + end for _ in range(400)]
+    (tmp_path / "x").write_bytes(b"\n".join(lines) + b"\n")
+    accounts, found = [Problems(1), Problems(1)], []
+    for problems in accounts:
+        file = LineFile(tmp_path / "x", problems, longest=50)
+        if problems is accounts[0]:
+            found.append([(line, cells[2], cells[0]) for line, cells in read_rows(file, 3, "|", closed=closed)])
+        else:
+            columns = read_columns(file, 3, "|", (2, 0), closed=closed)
+            found.append([row for numbers, cells in columns for row in zip(numbers, *cells, strict=True)])
+    assert found[0] == found[1]
+    assert len(found[0]) > 300
+    assert set(accounts[0].bad) == {"column count", "bad bytes", "longer than 50 bytes"}
+    for what in ("bad", "examples", "lines", "rows"):
+        assert getattr(accounts[0], what) == getattr(accounts[1], what)

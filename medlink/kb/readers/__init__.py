@@ -14,6 +14,10 @@ A reader for a new format is one file here, which nothing else names. It holds
 * ``FORMAT = Format("x", read_x, "--x", "what it reads, for the help")``, by which :func:`formats` finds it. The
   command ``medlink kb build`` then has the option, and ``Input("x", path)`` works.
 
+Where a release has millions of rows, a second function with the same arguments, announced as ``in_bulk``, yields
+:class:`~medlink.kb.batches.Batch` among the records: many records of one kind by column, without an object for each.
+``rrf`` is the example; its ``read`` is ``in_bulk``, one by one.
+
 Foreign column names and codes stay in the file. Its test goes to ``tests/kb/readers/test_x.py``.
 """
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
+from medlink.kb.batches import Batch
 from medlink.language.tags import named_tag
 from medlink.records import Concept, Mapping, Name, Record
 
@@ -31,7 +32,8 @@ class Format:
 
     ``option`` and ``help`` are those of ``medlink kb build``, which reads formats in ascending ``order``: where inputs
     disagree the earlier one wins. ``further`` is the argument of the reader that takes all paths but the first, where
-    they are read as one. ``folder`` says that it takes a folder, not a file.
+    they are read as one. ``folder`` says that it takes a folder, not a file. ``in_bulk`` is ``read`` for releases of
+    millions of rows: it takes the same arguments, and has batches among its records.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Format:
     order: int = 50
     further: str | None = None
     folder: bool = False
+    in_bulk: Callable[..., Iterator[Record | Batch]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,29 +21,31 @@ What becomes of the rows:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from itertools import groupby
-from operator import itemgetter
+from itertools import compress
 from os import PathLike
 from pathlib import Path
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import read_rows
-from medlink.kb.readers.common import MAX_RANK, Format, RankedName, existing_folder, nothing_found
+from medlink.files.tables import read_columns, read_rows
+from medlink.kb.batches import Batch, one_by_one
+from medlink.kb.readers.common import MAX_RANK, Format, existing_folder, nothing_found
+from medlink.kb.readers.rrf_names import NameKind, NameKinds, NameRows, judged
 from medlink.language.tags import language_filter, language_tag, wanted
-from medlink.records import FSN, Concept, Definition, Mapping, Record, Relation, SemanticType, Source
+from medlink.records import FSN, Definition, Record, Relation, SemanticType, Source
 
 SOURCE = "UMLS"
 _LIST = "MRFILES"
 _COLUMNS = {"MRCONSO": 18, "MRSTY": 6, "MRDEF": 8, "MRREL": 16, "MRSAB": 25, "MRRANK": 4}
 
-_Row = tuple[int, str, str, str, str]  # rank, text, language, type, source
-_NO_NAME: _Row = (-1, "", "", "", "")
+# columns whose cells say what becomes of a row: LAT, TS, STT, ISPREF, SAB, TTY, SUPPRESS; REL, RELA, SAB, SUPPRESS
+_KIND_OF_NAME = (1, 2, 4, 6, 11, 12, 16)
+_KIND_OF_RELATION = (3, 7, 10, 14)
 
 
 def read_rrf(
@@ -77,6 +79,28 @@ def read_rrf(
         include_suppressed: take in rows whose SUPPRESS is not ``N``.
         problems: where bad and left-out rows are counted.
     """
+    return one_by_one(
+        read_rrf_in_bulk(
+            folder,
+            languages=languages,
+            sources=sources,
+            term_types=term_types,
+            include_suppressed=include_suppressed,
+            problems=problems,
+        )
+    )
+
+
+def read_rrf_in_bulk(
+    folder: str | PathLike[str],
+    *,
+    languages: Iterable[str] | None = None,
+    sources: Iterable[str] | None = None,
+    term_types: Iterable[str] | None = None,
+    include_suppressed: bool = False,
+    problems: Problems | None = None,
+) -> Iterator[Record | Batch]:
+    """As :func:`read_rrf`, with batches of some thousand rows."""
     problems = problems or Problems()
     release = _Release(_find(folder), problems, language_filter(languages), include_suppressed)
     release.sources = None if sources is None else frozenset(sources)
@@ -142,31 +166,54 @@ class _Release:
     def _is_there(path: Path) -> bool:
         return path.is_file() or path.with_name(path.name + ".gz").is_file()
 
-    def rows(self, name: str) -> Iterator[tuple[LineFile, int, list[str]]]:
-        """Rows of a file with their line numbers, none where it is not part of the release."""
+    def opened(self, name: str) -> LineFile | None:
+        """A file, ``None`` where it is not part of the release."""
         path, note = self.folder / f"{name}.RRF", self.problems.notes.append
         if not self._is_there(path):
             note(f"{path}: is not there" + ", the length of the files is not checked" * (name == _LIST))
-            return
+            return None
         if self.said and path.name not in self.said:
             note(f"{path}: {_LIST}.RRF does not list it, its length is not checked")
         # A subset made with MetamorphoSys may leave any file but MRCONSO empty.
-        lines = LineFile(path, self.problems, may_be_empty=name != "MRCONSO")
-        for line, cells in read_rows(lines, _COLUMNS.get(name, 6), "|", closed=True):
-            self.problems.at = lines.path, line
-            yield lines, line, cells
+        return LineFile(path, self.problems, may_be_empty=name != "MRCONSO")
+
+    def closed(self, name: str, lines: LineFile) -> None:
+        """Hold a file that was read against what MRFILES says of it."""
+        path = self.folder / f"{name}.RRF"
         if path.name in self.said:
             self.agree(path, "rows", lines.rows, self.said[path.name][1])
         if not lines.rows:
-            note(f"{path}: is empty")
+            self.problems.notes.append(f"{path}: is empty")
+
+    def rows(self, name: str) -> Iterator[tuple[LineFile, int, list[str]]]:
+        """Rows of a file with their line numbers, none where it is not part of the release."""
+        lines = self.opened(name)
+        if lines is not None:
+            for line, cells in read_rows(lines, _COLUMNS.get(name, 6), "|", closed=True):
+                self.problems.at = lines.path, line
+                yield lines, line, cells
+            self.closed(name, lines)
+
+    def columns(self, name: str, *wanted: int) -> Iterator[tuple[LineFile, Sequence[int], list[list[str]]]]:
+        """As :meth:`rows`, the ``wanted`` columns of thousands of rows at a time."""
+        lines = self.opened(name)
+        if lines is not None:
+            for numbers, cells in read_columns(lines, _COLUMNS[name], "|", wanted, closed=True):
+                yield lines, numbers, cells
+            self.closed(name, lines)
+
+    def left_out(self, sab: str, suppress: str) -> str:
+        """Why a row of a source is left out, ``""`` where it is not."""
+        if suppress != "N" and not self.suppressed:
+            return "suppressed row"
+        return "row of another source" if self.sources is not None and sab not in self.sources else ""
 
     def kept(self, sab: str, suppress: str) -> bool:
         """Whether a row of a source is wanted and not suppressed."""
-        suppressed = suppress != "N" and not self.suppressed
-        kept = not suppressed and (self.sources is None or sab in self.sources)
-        if not kept:
-            self.problems.skipped["suppressed row" if suppressed else "row of another source"] += 1
-        return kept
+        reason = self.left_out(sab, suppress)
+        if reason:
+            self.problems.skipped[reason] += 1
+        return not reason
 
     def known_sources(self) -> dict[str, Source]:
         """Sources of MRSAB by their abbreviation."""
@@ -186,63 +233,61 @@ class _Release:
         rows = (cells for _, _, cells in self.rows("MRRANK"))
         return {(sab, tty): int(rank) for rank, sab, tty, *_ in rows if rank.isdecimal() and len(rank) < 10}
 
-    def names(self) -> Iterator[Record]:
-        """Sources, concepts and names of MRCONSO."""
+    def names(self) -> Iterator[Record | Batch]:
+        """Sources, concepts, names and codes of MRCONSO."""
         self.compare()
         known, announced = self.known_sources(), set[str]()
         yield known[SOURCE]
-        for cui, rows in groupby(self.named(), itemgetter(0)):
-            run: list[_Row] = []
-            codes: dict[tuple[str, str], None] = {}
-            for _, sab, code, row in rows:
-                if sab not in announced:
-                    announced.add(sab)
-                    yield known.get(sab) or Source(sab)
-                if code and code != "NOCODE":
-                    codes[sab, code] = None
-                if row is not None:
-                    run.append(row)
-            yield from _concept(cui, run, codes)
+        kinds, waiting = self.name_kinds(), NameRows(self.folder / "MRCONSO.RRF")
+        for lines, numbers, columns in self.columns("MRCONSO", 0, 13, 14, *_KIND_OF_NAME):
+            rows = judged(lines, kinds, numbers, columns)
+            for kind in dict.fromkeys(rows.kinds):
+                if kind.source not in announced:
+                    announced.add(kind.source)
+                    yield known.get(kind.source) or Source(kind.source)
+            waiting.path = lines.path
+            waiting.extend(rows)
+            yield from waiting.whole().batches(SOURCE)
+        yield from waiting.batches(SOURCE)
         if self.problems.rows and not announced:
             self.problems.notes.append(f"{self.folder / 'MRCONSO.RRF'}: no row is left after the filters")
 
-    def named(self) -> Iterator[tuple[str, str, str, _Row | None]]:
-        """CUI, source, code and name of the rows that the filters leave; ``None`` for a name of another term type."""
-        skipped, ranks, (full, no_names) = self.problems.skipped, self.ranks(), _term_types()
+    def name_kinds(self) -> NameKinds:
+        """What becomes of the rows of MRCONSO, by the cells of ``_KIND_OF_NAME``."""
+        ranks, (full, no_names) = self.ranks(), _term_types()
         top = max(ranks.values(), default=0) + 1
-        tags: dict[str, str | None] = {}
-        for lines, line, cells in self.rows("MRCONSO"):
-            cui, lat, ts, _, stt, _, ispref, _, _, _, _, sab, tty, code, text, _, suppress, _, _ = cells
-            tag = tags.get(lat) or tags.setdefault(lat, language_tag(lat))
-            if not cui or not text:
-                lines.bad("empty id or name", line)
-                continue
-            if tag is None:
-                lines.bad("unknown language", line, repr(lat)[:40])
-                continue
-            self.source_language.setdefault(sab, tag)
-            if not self.kept(sab, suppress):
-                continue
-            row: _Row | None = _NO_NAME
-            if self.term_types is not None and tty not in self.term_types:
-                skipped["name of another term type"] += 1
-                row = None
-            elif not wanted(tag, self.languages):
-                skipped["name in another language"] += 1
-            elif self.term_types is None and tty in no_names:
-                skipped[no_names[tty]] += 1
-            elif tty in full:
-                # never the preferred one, also where a language has no other flagged name
-                row = (MAX_RANK, text, tag, FSN, sab)
-            else:
-                rank = (top - ranks.get((sab, tty), 0)) * 8 + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")
-                row = (rank, text, tag, tty, sab)
-            yield cui, sab, code, row
+        numbers: dict[str, int] = {}
 
-    def semantic_types(self) -> Iterator[Record]:
+        def judge(lat: str, ts: str, stt: str, ispref: str, sab: str, tty: str, suppress: str) -> NameKind:
+            """The kind of a row."""
+            tag = language_tag(lat)
+            if tag is None:
+                return NameKind(sab, None)
+            self.source_language.setdefault(sab, tag)
+            number = numbers.setdefault(tag, len(numbers))
+            reason = self.left_out(sab, suppress)
+            if reason:
+                return NameKind(sab, tag, number, left_out=reason)
+            other = self.term_types is not None and tty not in self.term_types
+            reason = "name of another term type" if other else ""
+            if not other and not wanted(tag, self.languages):
+                reason = "name in another language"
+            elif self.term_types is None and tty in no_names:
+                reason = no_names[tty]
+            if reason:
+                return NameKind(sab, tag, number, no_name=reason, is_concept=not other)
+            if tty in full:
+                # never the preferred one, also where a language has no other flagged name
+                return NameKind(sab, tag, number, type=FSN, rank=MAX_RANK)
+            rank = (top - ranks.get((sab, tty), 0)) * 8 + (ts != "P") * 4 + (stt != "PF") * 2 + (ispref != "Y")
+            return NameKind(sab, tag, number, type=tty, rank=rank)
+
+        return NameKinds(judge)
+
+    def semantic_types(self) -> Iterator[Batch]:
         """Semantic types of MRSTY."""
-        for _, _, (cui, tui, _, name, *_rest) in self.rows("MRSTY"):
-            yield SemanticType(cui, name, tui, SOURCE)
+        for lines, numbers, (cui, tui, name) in self.columns("MRSTY", 0, 1, 3):
+            yield Batch(SemanticType, (cui, name, tui, [SOURCE] * len(cui)), lines.path, numbers)
 
     def definitions(self) -> Iterator[Record]:
         """Definitions of MRDEF."""
@@ -254,13 +299,38 @@ class _Release:
                 else:
                     self.problems.skipped["definition in another language"] += 1
 
-    def relations(self) -> Iterator[Record]:
+    def relations(self) -> Iterator[Batch]:
         """Relations of MRREL, turned to read from left to right."""
-        for _, _, cells in self.rows("MRREL"):
-            cui1, rel, cui2, rela, sab, suppress = cells[0], cells[3], cells[4], cells[7], cells[10], cells[14]
-            if self.kept(sab, suppress):
-                kind = {"inverse_isa": "isa", "PAR": "CHD"}.get(rela or rel)
-                yield Relation(cui1, kind, cui2, sab) if kind else Relation(cui2, rela or rel, cui1, sab)
+        kinds = _RelationKinds(self)
+        for lines, read, (one, two, *cells) in self.columns("MRREL", 0, 4, *_KIND_OF_RELATION):
+            found = list(map(kinds.__getitem__, zip(*cells, strict=True)))
+            reasons, types, turned, sources = map(list, zip(*found, strict=True))
+            heads = [second if turn else first for first, second, turn in zip(one, two, turned, strict=True)]
+            tails = [first if turn else second for first, second, turn in zip(one, two, turned, strict=True)]
+            columns: list[Sequence[str]] = [heads, types, tails, sources]
+            if any(reasons):
+                self.problems.skipped.update(filter(None, reasons))
+                kept = [not reason for reason in reasons]
+                columns, read = [list(compress(column, kept)) for column in columns], list(compress(read, kept))  # noqa: PLW2901
+            yield Batch(Relation, tuple(columns), lines.path, read)
+
+
+class _RelationKinds(dict[tuple[str, ...], tuple[str, str, bool, str]]):
+    """What becomes of rows of MRREL, by the cells of ``_KIND_OF_RELATION``.
+
+    Given are why they are left out, or ``""``; their type; whether CUI2 is the head; and the source.
+    """
+
+    def __init__(self, release: _Release) -> None:
+        super().__init__()
+        self._release = release
+
+    def __missing__(self, cells: tuple[str, ...]) -> tuple[str, str, bool, str]:
+        rel, rela, sab, suppress = cells
+        straight = {"inverse_isa": "isa", "PAR": "CHD"}.get(rela or rel)
+        reason = self._release.left_out(sab, suppress)
+        self[cells] = reason, straight or rela or rel, straight is None, sab
+        return self[cells]
 
 
 @cache
@@ -273,21 +343,6 @@ def _term_types() -> tuple[frozenset[str], dict[str, str]]:
     }
 
 
-def _concept(cui: str, run: list[_Row], codes: Iterable[tuple[str, str]]) -> Iterator[Record]:
-    """Records of the rows of one concept that stood together."""
-    if not run:
-        return
-    best: dict[str, int] = {}
-    for place, (rank, _, tag, _, _) in enumerate(run):
-        if 0 <= rank < MAX_RANK and (tag not in best or rank < run[best[tag]][0]):
-            best[tag] = place
-    # Also for a concept whose names the filters left out, so that the knowledge base counts it.
-    yield Concept(cui, SOURCE)
-    for place, (rank, text, tag, tty, sab) in enumerate(run):
-        if rank >= 0:
-            yield RankedName(cui, text, tag, tty, sab, best.get(tag) == place, rank)
-    for sab, code in codes:
-        yield Mapping(cui, sab, code, "code", sab)
-
-
-FORMAT = Format("rrf", read_rrf, "--umls", "META folder of a UMLS release (RRF).", 10, folder=True)
+FORMAT = Format(
+    "rrf", read_rrf, "--umls", "META folder of a UMLS release (RRF).", 10, folder=True, in_bulk=read_rrf_in_bulk
+)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import gzip
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from medlink.errors import ConfigError, InputError
+from medlink.files import streams
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
-from medlink.kb.readers.rrf import read_rrf
+from medlink.kb.batches import Batch
+from medlink.kb.readers import formats
+from medlink.kb.readers.rrf import read_rrf, read_rrf_in_bulk
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
 from tests.kb.writers import conso, rel, write_lines
+from tests.scripts import benchmark
 
 
 def release(folder: Path, **files: list[str]) -> Path:
@@ -392,3 +397,79 @@ def test_nothing_left_after_the_filters(tmp_path: Path) -> None:
     problems = Problems()
     assert names(tmp_path, sources=["NONE"], problems=problems) == []
     assert any("no row is left after the filters" in note for note in problems.notes)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A made release of 150 concepts."""
+    folder = tmp_path_factory.mktemp("made")
+    benchmark("made_release").make_release(folder, 150)
+    return folder
+
+
+def built(folder: Path, out: Path, **given: Any) -> tuple[bytes, dict[str, int]]:
+    """The knowledge base of a release, and what was left out."""
+    report = build_kb(out, [Input("rrf", folder, given)])
+    assert report.inputs[0].bad == {}
+    return out.read_bytes(), report.inputs[0].skipped
+
+
+def test_a_made_release_is_whole(made: Path) -> None:
+    problems = Problems(0)
+    found = list(read_rrf(made, problems=problems))
+    assert problems.notes == []
+    assert len({record.concept_id for record in found if isinstance(record, Name)}) > 100
+    assert {"suppressed row", "obsolete name"} < set(problems.skipped)
+
+
+@pytest.mark.parametrize("block", [50, 1000, 1 << 18])
+def test_where_a_block_ends_does_not_matter(
+    block: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = built(made, tmp_path / "kb")
+    monkeypatch.setattr(streams, "_BLOCK", block)
+    assert built(made, tmp_path / "kb") == whole
+
+
+def test_batches_give_what_single_records_give(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    in_bulk = built(made, tmp_path / "kb")
+    kinds = {record.kind.__name__ for record in read_rrf_in_bulk(made) if isinstance(record, Batch)}
+    assert kinds == {"Concept", "RankedName", "Mapping", "SemanticType", "Relation"}
+    monkeypatch.setitem(formats(), "rrf", replace(formats()["rrf"], in_bulk=None))
+    assert built(made, tmp_path / "kb") == in_bulk
+
+
+def test_preferred_names_as_looked_for_one_by_one(made: Path) -> None:
+    """Of each concept and language the name of the highest rank, by TS, STT and ISPREF where ranks are equal."""
+    ranks = {}
+    for line in (made / "MRRANK.RRF").read_text("utf-8").splitlines():
+        rank, source, kind, *_ = line.split("|")
+        ranks[source, kind] = int(rank)
+    best: dict[tuple[str, str], tuple[tuple[int, bool, bool, bool], str]] = {}
+    left_out = {"PM", "IS", "FN"}  # machines made the first, the second is obsolete, the third is fully specified
+    for line in (made / "MRCONSO.RRF").read_text("utf-8").splitlines():
+        cui, lat, ts, _, stt, _, flag, _, _, _, _, source, kind, _, text, _, state, *_ = line.split("|")
+        if state == "N" and kind not in left_out:
+            order = (-ranks.get((source, kind), 0), ts != "P", stt != "PF", flag != "Y")
+            known = best.setdefault((cui, lat), (order, text))
+            best[cui, lat] = known if known[0] <= order else (order, text)
+    found = [name for name in read_rrf(made) if isinstance(name, Name) and name.preferred]
+    expected = sorted((cui, text) for (cui, _), (_, text) in best.items())
+    assert sorted((name.concept_id, name.text) for name in found) == expected
+    assert len(expected) > 200
+
+
+def test_bad_rows_are_told_in_their_order(tmp_path: Path) -> None:
+    rows = [conso("C1", "a", LAT="XXX"), conso("", "c"), "C1|short|", conso("C1", "ok"), conso("C1", "", LAT="YYY")]
+    problems = Problems(1)
+    assert names(release(tmp_path, MRCONSO=rows), problems=problems) == [("C1", "ok", "en", True)]
+    assert [(one.line, one.kind) for one in problems.examples] == [
+        (1, "unknown language"), (2, "empty id or name"), (3, "column count"), (5, "empty id or name"),
+    ]  # fmt: skip
+
+
+def test_every_relation_is_with_itself(tmp_path: Path) -> None:
+    release(tmp_path, MRCONSO=[conso("C1", "a")], MRREL=[rel("C1", "RO", "C1", "x")] * 2)
+    report = build_kb(tmp_path / "kb", [Input("rrf", tmp_path)])
+    assert report.inputs[0].skipped == {"relation of a concept with itself": 2}
+    assert report.inputs[0].first["relation of a concept with itself"].endswith("MRREL.RRF:1: C1")
