@@ -95,7 +95,29 @@ class Mapping:
     source: str = ""
 
 
-Record = Source | Concept | Name | Definition | SemanticType | Relation | Mapping
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """A concept that its source has withdrawn, and one that its source names in its place.
+
+    ``type`` is one of :data:`RETIREMENTS`; ``replaced_by`` is empty where the source names none. A concept for which
+    the source names several has several of these.
+    """
+
+    concept_id: str
+    type: str
+    replaced_by: str = ""
+    source: str = ""
+
+
+RETIREMENTS: Final = (
+    "same_as", "replaced_by", "possibly_equivalent_to", "possibly_replaced_by", "partially_equivalent_to", "similar_to",
+    "alternative", "consider", "broader", "narrower", "was_a", "related", "moved_from", "moved_to", "deleted",
+)  # fmt: skip
+"""What a source says of a concept that it has withdrawn, from the surest stand-in to none."""
+MERGED: Final = frozenset(RETIREMENTS[:2])
+"""Those by which the meaning goes on under another id."""
+
+Record = Source | Concept | Name | Definition | SemanticType | Relation | Mapping | Retired
 
 
 LINKED: Final = "linked"

@@ -41,7 +41,7 @@ from medlink.language.text import exact_words
 from medlink.notes.gold import read_gold
 from medlink.notes.learned import Forms, decided, read_learned
 from medlink.notes.reading import read_notes
-from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType
+from medlink.records import Concept, Definition, Name, Record, Relation, Retired, SemanticType
 from medlink.training.biolord.multilingual_data import read_alignments
 from medlink.training.data.definitions import read_definitions
 from medlink.training.data.rated import has_triplets, read_pairs, read_triplets
@@ -102,6 +102,7 @@ NOTES = b"".join(json.dumps({"id": n, "text": f"ä {n}", "language": "de"}).enco
 MRCONSO = "".join(conso(f"C{n // 2}", f"ä {n}", CODE=str(n)) + "\n" for n in range(12)).encode()
 RF2_CONCEPT = "sct2_Concept_Snapshot_INT_20260901.txt"
 RF2_DESCRIPTION = "sct2_Description_Snapshot-en_INT_20260901.txt"
+RF2_ASSOCIATION = "der2_cRefset_AssociationSnapshot_INT_20260901.txt"
 
 
 @tried(IN_ALL)
@@ -241,6 +242,21 @@ def test_mrfiles(data: bytes, share: float) -> None:
         read(read_rrf(folder, problems=Problems(share)))
 
 
+@tried(IN_ALL)
+@given(
+    damaged(b"".join(b"C9%d|2020AA|%s|||C%d|Y|\n" % (n, (b"SY", b"RO", b"SUBX")[n % 3], n) for n in range(6))), SHARES
+)
+def test_mrcui(data: bytes, share: float) -> None:
+    problems = Problems(share)
+    with in_time() as folder:
+        (folder / "MRCONSO.RRF").write_bytes(MRCONSO)
+        (folder / "MRCUI.RRF").write_bytes(data)
+        found = read(read_rrf(folder, problems=problems))
+    if found is not None:
+        assert problems.rows == with_text(data) + len(MRCONSO.splitlines())
+        assert count(found, Name, Retired) + accounted(problems) == problems.rows
+
+
 def concepts() -> bytes:
     with in_time() as folder:
         rows = [row(number, "0", active=str(int(number != 3))) for number in range(1, 9)]
@@ -266,6 +282,27 @@ def test_rf2(data: bytes, share: float) -> None:
     if found is not None:
         assert problems.rows == with_text(data) - 1 + 8
         assert count(found, Concept, Name) + accounted(problems) == problems.rows
+
+
+def associations(folder: Path) -> bytes:
+    rows = [row(f"a{n}", "900000000000527005", str(2 + n % 3), str(n), active=str(int(n != 4))) for n in range(1, 9)]
+    columns = "refsetId referencedComponentId targetComponentId"
+    return writers.rf2(folder, RF2_ASSOCIATION, columns, rows).read_bytes()
+
+
+@tried(IN_ALL)
+@given(damaged(written(RF2_ASSOCIATION, lambda path: associations(path.parent))), SHARES)
+def test_associations(data: bytes, share: float) -> None:
+    problems = Problems(share)
+    with in_time() as folder:
+        (folder / RF2_CONCEPT).write_bytes(concepts())
+        descriptions(folder)
+        (folder / RF2_ASSOCIATION).write_bytes(data)
+        found = read(read_rf2(folder, problems=problems))
+    if found is not None:
+        assert problems.rows == with_text(data) - 1 + 16
+        told = [one for one in found if not (isinstance(one, Retired) and one.type == "deleted")]
+        assert count(told, Concept, Name, Retired) + accounted(problems) == problems.rows
 
 
 @tried(IN_ALL)

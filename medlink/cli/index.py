@@ -1,4 +1,4 @@
-"""``medlink index``: build the index of a bundle, add to it, describe it, verify it."""
+"""``medlink index``: build the index of a bundle, add to it, describe it, verify it; update is in another file."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from medlink.cli.kb import max_bad_share
+from medlink.cli.changes import index_update
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, lexicon_folders, pooling
 from medlink.cli.output import Bars
+from medlink.cli.releases import max_bad_share
 from medlink.errors import InputError
 from medlink.files.escapes import visible
 from medlink.files.problems import counted
@@ -141,3 +142,6 @@ def verify(bundle: Path) -> None:
     click.echo(
         f"{bundle}: {counted(found['files'], 'file')}, {counted(found['bytes'], 'byte')}, all as they were written"
     )
+
+
+index.add_command(index_update)

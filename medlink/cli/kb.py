@@ -1,45 +1,26 @@
-"""``medlink kb``: build a knowledge base, describe it, search it, show a concept."""
+"""``medlink kb``: build a knowledge base, describe it, search it, show a concept; changes are in another file."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from medlink.cli.changes import kb_changes, kb_update
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, one_language
+from medlink.cli.releases import release_options, some_inputs
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
 from medlink.files.places import KB_FILE, MANIFEST, refuse_other
 from medlink.files.problems import counted
-from medlink.kb.readers import formats
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 _kb = click.argument("kb_path", metavar="KB", type=PATH)
-max_bad_share = click.option(
-    "--max-bad-share",
-    type=float,
-    default=0.01,
-    show_default=True,
-    help="Stop when a larger share of a file's rows cannot be used; 0 stops at the first.",
-)
-
-
-def _listed(flag: str, values: str, text: str) -> Callable[[F], F]:
-    """An option with values parted by commas."""
-
-    def parts(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str] | None:
-        """The values without the spaces around them; empty ones are dropped, and ``None`` stays."""
-        return None if value is None else [part.strip() for part in value.split(",") if part.strip()]
-
-    return click.option(flag, callback=parts, metavar=values, help=text)
 
 
 @click.group(cls=Commands)
@@ -50,22 +31,9 @@ def kb() -> None:
     """
 
 
-def _releases(command: F) -> F:
-    """An option for each format that can be read."""
-    for found in reversed(formats().values()):
-        text = f"{found.help} May be repeated."
-        command = click.option(found.option, found.name, multiple=True, type=PATH, help=text)(command)
-    return command
-
-
 @kb.command()
 @click.argument("out", type=PATH_OR_NAME)
-@_releases
-@_listed("--languages", "TAGS", "Keep these languages only, such as en,de,es.")
-@_listed("--sources", "SABS", "UMLS: keep these sources only, such as MSH,SNOMEDCT_US.")
-@_listed("--term-types", "TTYS", "UMLS: keep names of these types only, such as PT,SY.")
-@click.option("--include-suppressed", is_flag=True, default=None, help="UMLS: take in suppressed rows too.")
-@max_bad_share
+@release_options
 @click.option("--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only.")
 @_as_json
 def build(
@@ -83,21 +51,9 @@ def build(
     'medlink index build' then makes complete. An existing knowledge base is replaced when the new one is complete,
     anything else is left alone. Where inputs disagree, the order is that of the options below.
     """
-    from medlink.kb import Input, build_kb
+    from medlink.kb import build_kb
 
-    releases = {name: given.pop(name) for name in formats()}
-    umls = {name: value for name, value in given.items() if value is not None}
-    if umls and not releases["rrf"]:
-        names = ", ".join("--" + name.replace("_", "-") for name in umls)
-        raise ConfigError(f"{names} is for UMLS, and there is no --umls", remedy="add --umls META or leave it out")
-    inputs = []
-    for name, found in formats().items():
-        options, several = umls if name == "rrf" else {}, releases[name]
-        if found.further:
-            options, several = {found.further: several[1:]}, several[:1]
-        inputs += [Input(name, path, options) for path in several]
-    if not inputs:
-        raise ConfigError("no release is given", remedy="name at least one, for example --obograph hp.json.gz")
+    inputs = some_inputs(given)
     target = Path(out)
     bundle = _is_bundle(out)
     if bundle:
@@ -199,12 +155,21 @@ def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: 
 @click.option("--depth", type=click.IntRange(0, 1000), default=8, show_default=True, help="Levels of parents shown.")
 @_as_json
 def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_json: bool) -> None:
-    """Show the concept ID of KB: parents as a tree, names by language, definitions, semantic types, maps."""
+    """Show the concept ID of KB: parents as a tree, names by language, definitions, semantic types, maps.
+
+    Of a concept that its source has retired: what the source says of it, and the concepts that stand for it now.
+    """
     from medlink.kb import KnowledgeBase
-    from medlink.kb.shown import concept_facts, concept_lines
+    from medlink.kb.shown import concept_facts, concept_lines, retired_facts, retired_lines
 
     with KnowledgeBase(kb_path) as opened:
         view = opened.get(concept_id)
+        if view is None and (said := opened.retired(concept_id)):
+            if as_json:
+                click.echo(_json(retired_facts(opened, said, language)))
+            else:
+                click.echo("\n".join(map(visible, retired_lines(opened, said, language))))
+            return
         if view is None:
             raise InputError(
                 f"there is no concept {concept_id!r}",
@@ -221,3 +186,7 @@ def _json(value: Any) -> str:
     """A value as readable JSON."""
     lines = json.dumps(value, ensure_ascii=False, indent=2, default=str).split("\n")
     return "\n".join(map(visible, lines))
+
+
+for command in (kb_changes, kb_update):
+    kb.add_command(command)

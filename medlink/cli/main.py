@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cluster": ("medlink.cli.cluster", "Group a term list into concepts, known and new."),
     "demo": ("medlink.cli.demo", "Build the demo bundle, link one note per language, write a page."),
     "evaluate": ("medlink.cli.evaluate", "Measure encoders, bundles and clusterings by published protocols."),
+    "impact": ("medlink.cli.impact", "Say which links of notes a new release would code differently, and why."),
     "index": ("medlink.cli.index", "Build the index of a bundle, add to it, or describe it."),
     "kb": ("medlink.cli.kb", "Build a knowledge base from release files, search it, show a concept."),
     "learn": ("medlink.cli.learn", "Learn from annotated notes what their mentions are."),

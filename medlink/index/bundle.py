@@ -27,7 +27,7 @@ from medlink.index.doubted import doubted_names
 from medlink.index.manifest import BundleManifest, facts, own_words
 from medlink.index.waiting import add_again, lost_names, newer_kb
 from medlink.kb import KnowledgeBase
-from medlink.language.lexicon.forms import forms_of
+from medlink.language.lexicon.forms import Forms, forms_of
 from medlink.models import Encoder, load_encoder
 from medlink.records import FSN, Name
 
@@ -85,20 +85,10 @@ def build_bundle(
     forms = forms_of(lexicon)
     with parts.writing(folder) as work:
         old = present(folder, work)
-        own = _take(folder, work, kb, old)
+        own = take(folder, work, kb, old)
         model = _own_encoder(folder, old) if named is None else named
         with KnowledgeBase(folder / own["folder"] / KB_FILE) as store:
-            doubted = dict(doubted_names(store, forms))
-            ConceptIndex.build(
-                work / "index",
-                (name for name in indexed(store.iter_names()) if name not in doubted),
-                model,
-                semantic_types=store.iter_semantic_types(),
-                forms=forms,
-                kind=kind,
-                threads=threads,
-                progress=progress,
-            )
+            doubted = fill_index(work, store, model, forms, kind=kind, threads=threads, progress=progress)
             manifest = {
                 "format": FORMAT,
                 "medlink": __version__,
@@ -106,10 +96,7 @@ def build_bundle(
                 "encoder": {"fingerprint": model.fingerprint, "dimension": model.dimension},
                 "calibration": calibration or {},
                 "lexicon": own_words(lexicon),
-                "doubted": [
-                    {"concept_id": one.concept_id, "language": one.language, "name": one.text, "says": says}
-                    for one, says in doubted.items()
-                ],
+                "doubted": doubted,
                 "parts": {
                     "kb": own,
                     "index": parts.place(folder, work / "index", "index", work),
@@ -117,30 +104,59 @@ def build_bundle(
                 },
             }
         left_out = lost_names(folder, old, folder / own["folder"])
-        incoming, taken = folder / KB_FILE, folder / own["folder"] / KB_FILE
-        if incoming.exists() and incoming.samefile(taken) and int(taken.stat().st_mtime) != parts.SEALED:
-            # it was taken in by a link, and written to meanwhile
-            raise ConfigError("the knowledge base was changed meanwhile", path=folder / KB_FILE, remedy="build again")
         finish(folder, work, manifest)
     if old is not None and named is not None and old["encoder"]["fingerprint"] != named.fingerprint:
         say(f"the encoder is {encoder}, another one than before")
     before: list[Raw] = [] if old is None else old.get("lexicon", [])
     if gone := {one["folder"] for one in before}.difference(Path(given).resolve().name for given in lexicon):
         say(f"the words of {', '.join(sorted(gone))} are no longer in the bundle: name each folder with --lexicon")
-    if doubted:
-        one, says = next(iter(doubted.items()))
-        say(
-            "not in the index, as they say another concept than the names beside them: "
-            f"{counted(len(doubted), 'name')}, such as {one.text!r}, a name of {one.concept_id} that means {says!r}. "
-            f"'medlink index info {shlex.quote(str(folder))}' lists them"
-        )
-    if left_out:
-        say(f"{left_out}: add the tables again, with {add_again(folder)}")
+    say_left_out(folder, doubted, left_out, say)
     return Bundle(folder)
 
 
+def fill_index(work: Path, store: KnowledgeBase, model: Encoder, forms: Forms, **options: Any) -> list[Raw]:
+    """Build the index of a knowledge base without the names that are doubted; gives what the manifest says of these.
+
+    ``options`` are those of :meth:`medlink.index.part.Part.build`.
+    """
+    doubted = dict(doubted_names(store, forms))
+    ConceptIndex.build(
+        work / "index",
+        (name for name in indexed(store.iter_names()) if name not in doubted),
+        model,
+        semantic_types=store.iter_semantic_types(),
+        forms=forms,
+        **options,
+    )
+    return [
+        {"concept_id": one.concept_id, "language": one.language, "name": one.text, "says": says}
+        for one, says in doubted.items()
+    ]
+
+
+def say_left_out(folder: Path, doubted: Sequence[Raw], left_out: str, say: Callable[[str], object]) -> None:
+    """Say which names of a knowledge base are not in the index, and what was added before and is not there now."""
+    if doubted:
+        one = doubted[0]
+        say(
+            "not in the index, as they say another concept than the names beside them: "
+            f"{counted(len(doubted), 'name')}, such as {one['name']!r}, a name of {one['concept_id']} that means "
+            f"{one['says']!r}. 'medlink index info {shlex.quote(str(folder))}' lists them"
+        )
+    if left_out:
+        say(f"{left_out}: add the tables again, with {add_again(folder)}")
+
+
 def finish(folder: Path, work: Path, manifest: Raw) -> None:
-    """Switch a bundle over to a manifest, and remove what it does not name."""
+    """Switch a bundle over to a manifest, and remove what it does not name.
+
+    Raises:
+        ConfigError: the knowledge base that was taken in was written to meanwhile.
+    """
+    incoming, taken = folder / KB_FILE, folder / manifest["parts"]["kb"]["folder"] / KB_FILE
+    if incoming.exists() and incoming.samefile(taken) and int(taken.stat().st_mtime) != parts.SEALED:
+        # it was taken in by a link
+        raise ConfigError("the knowledge base was changed meanwhile", path=incoming, remedy="build again")
     parts.switch(folder, work, manifest)
     present(folder, work)
 
@@ -168,7 +184,7 @@ def _is_format_2(folder: Path) -> bool:
     return (folder / "index" / "index.json").exists()
 
 
-def _take(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> Raw:
+def take(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> Raw:
     """The knowledge base of a build as a part: a copy of ``kb``, else the one that waits, else that of the bundle."""
     incoming = folder / KB_FILE
     if kb is None and not incoming.exists():
@@ -308,7 +324,7 @@ class Bundle:
             raise BundleError(otherwise, path=self._state.part(kind), remedy=parts.rebuild(self.folder))
 
     def __reduce__(self) -> tuple[Callable[[Path, Raw], Bundle], tuple[Path, Raw]]:
-        return _reopened, (self.folder, self.manifest)
+        return reopened, (self.folder, self.manifest)
 
     def release(self) -> None:
         """Let another process, or this one, remove the parts when it writes the bundle; what is open goes on."""
@@ -334,8 +350,8 @@ class Bundle:
         }
 
 
-def _reopened(folder: Path, manifest: Raw) -> Bundle:
-    """A bundle as another process has it open."""
+def reopened(folder: Path, manifest: Raw) -> Bundle:
+    """A bundle with a manifest that was read before, as another process has it open; nothing is logged."""
     bundle = Bundle.__new__(Bundle)
     bundle._open(Opened(folder, BundleManifest, manifest))
     return bundle

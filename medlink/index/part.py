@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import compress
 from pathlib import Path
@@ -17,6 +17,7 @@ from medlink.files.json import json_text
 from medlink.files.parts import Checked, read_checked
 from medlink.index.arrays import REBUILD, open_array, save_array
 from medlink.index.dictionary import NameDictionary
+from medlink.index.embedded import embedded
 from medlink.index.heard import Anchors
 from medlink.index.keys import Numbering, keys_among
 from medlink.index.names import NameTable
@@ -97,6 +98,7 @@ class Part:
         progress: Progress | None = None,
         main: Part | None = None,
         forms: Forms | None = None,
+        known: Sequence[Part] = (),
     ) -> Part:
         """Build a part into an empty or new folder.
 
@@ -112,6 +114,8 @@ class Part:
                 taken in as well; the mean of a concept is that of its names in both.
             forms: of the lexicon by which names are read; those that ship when left out, those of ``main`` where there
                 is one.
+            known: parts of another index of the same encoder, from which the embeddings of names are taken that they
+                write in the same way.
 
         Raises:
             ConfigError: there is no name to index, or the kind is unknown.
@@ -132,13 +136,7 @@ class Part:
         words = SaidNames.build(folder, table.norms, languages, said.forms if said else forms or shipped_forms(), said)
         Postings.build(folder, words, len(table))
         Anchors.build(folder, words, len(table))
-        vectors = np.empty((len(table), encoder.dimension), dtype=np.float32)
-        for start in range(0, len(table), _CHUNK):
-            stop = min(start + _CHUNK, len(table))
-            # a name as it is written in its first entry
-            vectors[start:stop] = encoder.encode(table.texts.many(table.rows.ends[start:stop]))
-            if progress:
-                progress("names embedded", stop, len(table))
+        vectors = embedded(table, encoder, known, progress)
         kind = kind or choose(len(table))
         index = vector_index(kind)(encoder.dimension, threads=threads)
         graph, near = (partial(progress, what) if progress else None for what in ("graph", "nearest names"))

@@ -1,6 +1,7 @@
 """The knowledge base: release files in, records out, stored in one SQLite file.
 
-:func:`build_kb` builds a file, :func:`extend_kb` adds to one, :class:`KnowledgeBase` reads it; each reader
+:func:`build_kb` builds a file, :func:`extend_kb` adds to one, :func:`update_kb` replaces one by a new
+release, :func:`compare_kbs` says what differs, :class:`KnowledgeBase` reads it; each reader
 (``medlink.kb.readers.rrf.read_rrf`` and so on) can also be used alone.
 """
 
@@ -12,17 +13,21 @@ from medlink.lazy import lazily
 
 if TYPE_CHECKING:
     from medlink.kb.build import build_kb, extend_kb
+    from medlink.kb.changes import Change, ChangeReport, compare_kbs, iter_changes
     from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
     from medlink.kb.store import ConceptView, KnowledgeBase
+    from medlink.kb.update import update_kb
 
 __all__ = [
-    "BuildReport", "ConceptView", "ExtendReport", "Input", "InputReport", "KnowledgeBase", "SourceCounts", "build_kb",
-    "extend_kb",
+    "BuildReport", "Change", "ChangeReport", "ConceptView", "ExtendReport", "Input", "InputReport", "KnowledgeBase",
+    "SourceCounts", "build_kb", "compare_kbs", "extend_kb", "iter_changes", "update_kb",
 ]  # fmt: skip
 # The readers alone, of which the command line lists the formats, need no SQLAlchemy.
 _MODULES = {
     "build": "build_kb extend_kb",
+    "changes": "Change ChangeReport compare_kbs iter_changes",
     "report": "BuildReport ExtendReport Input InputReport SourceCounts",
     "store": "ConceptView KnowledgeBase",
+    "update": "update_kb",
 }
 __getattr__ = lazily(__name__, _MODULES)

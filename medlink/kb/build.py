@@ -59,6 +59,7 @@ def build_kb(
     languages: Iterable[str] | None = None,
     max_bad_share: float = 0.01,
     progress: bool | None = False,
+    before: Callable[[Path], object] | None = None,
 ) -> BuildReport:
     """Build a knowledge base from release files.
 
@@ -75,6 +76,7 @@ def build_kb(
             that is left without a name is dropped.
         max_bad_share: share of bad rows in one file above which the load stops (see ``Problems``).
         progress: a progress bar on standard error: ``True`` always, ``False`` never, ``None`` on a terminal.
+        before: called with the new file, complete, before it takes its place; its error leaves ``out`` as it was.
 
     Raises:
         ConfigError: an option, a format or a language is unknown, or the folder of ``out`` cannot be written to.
@@ -84,7 +86,8 @@ def build_kb(
     """
     began = time.perf_counter()
     target = Path(out).absolute()
-    digest, sources, reports, _ = _load(target, inputs, None, language_filter(languages), max_bad_share, progress)
+    wanted = language_filter(languages)
+    digest, sources, reports, _ = _load(target, inputs, None, wanted, max_bad_share, progress, before)
     return BuildReport(str(Path(out)), digest, sources, reports, round(time.perf_counter() - began, 3))
 
 
@@ -124,6 +127,7 @@ def _load(
     languages: frozenset[str] | None,
     max_bad_share: float,
     progress: bool | None,
+    before: Callable[[Path], object] | None = None,
 ) -> tuple[str, tuple[SourceCounts, ...], tuple[InputReport, ...], dict[str, int]]:
     """Load into a file beside ``target``, a new one or a copy of ``base``, and rename it when it is complete.
 
@@ -154,6 +158,8 @@ def _load(
                 digest = _write_meta(connection, loader, digest, brought, inputs, problems)
             with open(new, "rb") as handle:
                 os.fsync(handle.fileno())
+            if before is not None:
+                before(new)
             put_in_place(new, target, "the knowledge base")
         except (OSError, sqlite3.Error, DatabaseError) as error:
             reason = getattr(error, "orig", None) or getattr(error, "strerror", None) or error

@@ -21,7 +21,7 @@ from medlink.kb.batches import Batch
 from medlink.kb.readers.common import MAX_RANK, RankedName
 from medlink.language.exact import normalise_all
 from medlink.language.tags import wanted
-from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
+from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, Retired, SemanticType, Source
 
 BATCH = 20_000
 WITH_ITSELF = "relation of a concept with itself"
@@ -105,6 +105,7 @@ class Intake:
         self._concepts = Rows(connection, schema.staged_concept)
         self._names = Rows(connection, schema.staged_name)
         self._others = {kind: Rows(connection, schema.staged[table.name]) for kind, table in TABLES.items()}
+        self._retired = Rows(connection, schema.staged_retired)
         self._cells = {
             kind: attrgetter(*(column.name for column in table.columns if column.name not in ("id", "source_id")))
             for kind, table in TABLES.items()
@@ -131,10 +132,13 @@ class Intake:
                 self.sources.setdefault(record.name, record)
                 self._source_id(record.name)
                 self.announced.setdefault(number, []).append(record.name)
+            elif isinstance(record, Retired):
+                row = (number, record.concept_id, record.type, record.replaced_by, self._source_id(record.source))
+                self._retired.add(row)
             else:
                 self._other(record)
         self._flush_names()
-        for rows in (self._concepts, self._names, *self._others.values()):
+        for rows in (self._concepts, self._names, self._retired, *self._others.values()):
             rows.flush()
 
     def shown(self, place: int, what: str) -> str:

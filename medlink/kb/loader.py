@@ -39,6 +39,7 @@ from sqlalchemy.schema import CreateTable
 
 from medlink.kb import schema
 from medlink.kb.intake import BATCH, INPUT, RANK, UNFLAGGED, Intake, Row, Rows, driver_rows
+from medlink.kb.retired import finish_retired
 from medlink.language.text import normalise
 from medlink.records import Source
 
@@ -105,6 +106,7 @@ class Loader(Intake):
         for table in schema.numbered[1:]:
             step(f"sorting {table.name}s")
             self._finish_table(table, skipped)
+        finish_retired(self.connection, skipped)
         self._index(step)
         self._finish_sources()
         types = schema.semantic_type.c

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from medlink.kb import schema
-from medlink.kb.schema import concept, definition, mapping, name, name_search, relation, semantic_type, source
+from medlink.kb.schema import concept, definition, mapping, name, name_search, relation, retired, semantic_type, source
 
 HIERARCHY = ("isa", "CHD")
 """Relation types that lead from a concept to a parent; ``CHD`` is a UMLS child without a closer word."""
@@ -230,6 +230,7 @@ def _of_concept(table: Table) -> Select[Any]:
 CONCEPT, NAMES, DEFINITIONS, SEMANTIC_TYPES, MAPPINGS = map(
     _of_concept, (concept, name, definition, semantic_type, mapping)
 )
+RETIRED = _of_concept(retired)
 RELATIONS = every(relation, True).where(
     or_(relation.c.head == bindparam("concept_id"), relation.c.tail == bindparam("concept_id"))
 )

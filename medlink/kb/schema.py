@@ -11,8 +11,12 @@ from typing import Any
 
 from sqlalchemy import DDL, Column, Index, Integer, MetaData, Table, Text, UniqueConstraint
 
-SCHEMA_VERSION = 1
-"""Raised with every change of the tables; a file of another version is refused."""
+SCHEMA_VERSION = 2
+"""Raised with every change of the tables; a file of a version that is not in ``READABLE`` is refused."""
+WITH_RETIRED = 2
+"""The first version that keeps retired concepts."""
+READABLE = frozenset({1, SCHEMA_VERSION})
+"""Version 1 lacks the table of retired concepts, and nothing else."""
 
 APPLICATION = "medlink knowledge base"
 
@@ -40,6 +44,9 @@ definition = _table("definition", _number(), "concept_id", "text", "language", "
 semantic_type = _table("semantic_type", _number(), "concept_id", "semantic_type", "code", "source_id")
 relation = _table("relation", _number(), "head", "type", "tail", "source_id")
 mapping = _table("mapping", _number(), "concept_id", "system", "code", "type", "source_id")
+
+retired = _table("retired", _number(), "concept_id", "type", "replaced_by", "source_id")
+retired_concept = Index("retired_concept", retired.c.concept_id)
 
 numbered = (name, definition, semantic_type, relation, mapping)
 """Tables whose rows have numbers: those of a higher number came later."""
@@ -97,3 +104,4 @@ sorted_rows = {
     table.name: _staged(f"sorted_{table.name}", *list(table.c)[1:], Column("input", Integer), *_judged)
     for table in numbered[1:]
 }
+staged_retired = _staged("retired", _read_from[0], *list(retired.c)[1:])

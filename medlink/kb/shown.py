@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from medlink.kb.retired import successors
 from medlink.kb.store import ConceptView, KnowledgeBase
+from medlink.records import Retired
 
 
 def fields(records: Iterable[object], *names: str) -> list[dict[str, Any]]:
@@ -69,3 +71,29 @@ def concept_lines(kb: KnowledgeBase, view: ConceptView, language: str | None, de
         yield "maps:"
     for system, mapped in groupby(view.mappings, lambda one: one.system):
         yield f"  {system}: " + ", ".join(dict.fromkeys(one.code for one in mapped))
+
+
+def retired_facts(kb: KnowledgeBase, said: Sequence[Retired], language: str | None) -> dict[str, Any]:
+    """A retired concept as plain data: what its source says, and the concepts that stand for it now."""
+    now = successors(kb, said[0].concept_id)
+    shown = kb.preferred_names([one.replaced_by for one in now], language)
+    return {
+        "concept_id": said[0].concept_id,
+        "retired": fields(said, "type", "replaced_by", "source"),
+        "now": [
+            {"concept_id": one.replaced_by, "type": one.type, "preferred_name": shown[one.replaced_by]} for one in now
+        ],
+    }
+
+
+def retired_lines(kb: KnowledgeBase, said: Sequence[Retired], language: str | None) -> Iterator[str]:
+    """A retired concept as text: what its source says, and the concepts that stand for it now."""
+    facts = retired_facts(kb, said, language)
+    yield f"{facts['concept_id']}  retired  ({', '.join(dict.fromkeys(one.source for one in said))})"
+    known = {one["concept_id"] for one in facts["now"]}
+    for one in said:
+        if one.replaced_by not in known:
+            away = f" {one.replaced_by}, which is not in this knowledge base" if one.replaced_by else ""
+            yield one.type.replace("_", " ") + away
+    for one in facts["now"]:
+        yield f"{one['type'].replace('_', ' ')} {one['concept_id']}  {one['preferred_name']}"

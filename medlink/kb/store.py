@@ -20,10 +20,10 @@ from medlink.files.parts import Opened
 from medlink.files.places import KB_FILE, MANIFEST
 from medlink.kb import queries, schema
 from medlink.kb.reading import OTHER, REMEDY, Reader, nothing_at
-from medlink.kb.schema import APPLICATION, SCHEMA_VERSION
+from medlink.kb.schema import APPLICATION, READABLE, SCHEMA_VERSION, WITH_RETIRED
 from medlink.language.tags import named_tag
 from medlink.language.text import normalise, variants
-from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
+from medlink.records import Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ class KnowledgeBase:
         self._meta: dict[str, str] = dict(map(tuple, self._reader.rows(queries.META)))
         if self._meta.get("application") != APPLICATION:
             raise KnowledgeBaseError("is no medlink knowledge base", path=self.path, remedy=OTHER)
-        if self._meta.get("schema_version") != str(SCHEMA_VERSION):
+        if self._meta.get("schema_version") not in {*map(str, READABLE)}:
             raise KnowledgeBaseError(
                 f"has schema version {self._meta.get('schema_version')}, this medlink reads {SCHEMA_VERSION}",
                 path=self.path,
@@ -301,6 +301,14 @@ class KnowledgeBase:
     def relations(self, concept_id: str) -> list[Relation]:
         """Relations in which a concept is head or tail."""
         return list(starmap(Relation, self._reader.rows(queries.RELATIONS, concept_id=concept_id)))
+
+    def retired(self, concept_id: str) -> list[Retired]:
+        """What is said of a concept that its source has withdrawn; nothing where a file of an older medlink kept none.
+
+        A source may name a concept that is not there, or is retired as well: see :func:`medlink.kb.retired.successors`.
+        """
+        rows = self._reader.rows(queries.RETIRED, concept_id=concept_id) if self.schema_version >= WITH_RETIRED else []
+        return list(starmap(Retired, rows))
 
     def iter_names(
         self,

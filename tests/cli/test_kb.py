@@ -273,7 +273,7 @@ def test_info(built: Path) -> None:
     assert "names by language: de 2, en 4" in text
     assert "house: 3 concepts" in text
     about = json.loads(run("info", built, "--json").stdout)
-    assert (about["concepts"], about["schema_version"], len(about["content_hash"])) == (3, 1, 64)
+    assert (about["concepts"], about["schema_version"], len(about["content_hash"])) == (3, 2, 64)
     assert about["sources"][0]["name"] == "house"
     assert run("info", built.parent).stdout == text  # a folder that holds kb.sqlite
 
@@ -414,7 +414,7 @@ def test_everything_has_help() -> None:
         for inner in getattr(command, "commands", {}).values():
             walk(inner)
 
-    assert set(kb.commands) == {"build", "info", "search", "show"}
+    assert set(kb.commands) == {"build", "changes", "info", "search", "show", "update"}
     walk(kb)
 
 

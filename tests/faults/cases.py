@@ -70,6 +70,32 @@ CASES = (
     Case(
         "index build --kb", f"{_BUILD} --kb other.sqlite", _HOUSE, (*_BUNDLE, "kb build other.sqlite --table other.tsv")
     ),
+    Case(
+        "kb update",
+        "kb update kb.sqlite --table other.tsv",
+        (("kb.sqlite", "kb"),),
+        ("kb build kb.sqlite --table base.tsv",),
+    ),
+    Case(
+        "index update",
+        "index update house --table other.tsv -o out.tsv",
+        (*_HOUSE, ("out.tsv", "file")),
+        (*_BUNDLE, "kb changes house house -o out.tsv"),
+    ),
+    Case("index update, what waits", "index update house", _HOUSE, (*_BUNDLE, f"{_KB} other.tsv")),
+    Case(
+        "impact",
+        "impact house later linked.jsonl -o out.tsv --report out.html",
+        (("out.tsv", "file"), ("out.html", "file")),
+        (
+            *_BUNDLE,
+            "link house notes.jsonl -o linked.jsonl --language en",
+            "kb build later/kb.sqlite --table other.tsv",
+            "index build later --encoder encoder",
+            "impact house house linked.jsonl -o out.tsv --report out.html",
+        ),
+        slow=True,
+    ),
     Case("index add, first", "index add house --table more.tsv", _HOUSE, _BUNDLE),
     Case(
         "index add, again", "index add house --table last.tsv", _HOUSE, (*_BUNDLE, "index add house --table more.tsv")

@@ -28,7 +28,7 @@ def texts(names: list[Name]) -> list[str]:
 
 
 def test_about(kb: KnowledgeBase) -> None:
-    assert kb.schema_version == 1
+    assert kb.schema_version == 2
     assert len(kb.content_hash) == 64
     assert kb.languages() == ["", "de", "de-at", "en", "es"]
     assert [source.name for source in kb.sources()] == ["house"]
@@ -408,7 +408,7 @@ def _changed(house_kb: Path, path: Path, key: str, value: str) -> Path:
 def test_other_version(house_kb: Path, tmp_path: Path) -> None:
     path = _changed(house_kb, tmp_path / "kb", "schema_version", "99")
     with pytest.raises(
-        KnowledgeBaseError, match=r"has schema version 99, this medlink reads 1.*Remedy: build it again"
+        KnowledgeBaseError, match=r"has schema version 99, this medlink reads 2.*Remedy: build it again"
     ):
         KnowledgeBase(path)
 

@@ -14,7 +14,7 @@ from medlink.errors import InputError
 from medlink.files.folders import StrPath
 from medlink.kb.batches import Batch
 from medlink.language.tags import named_tag
-from medlink.records import Concept, Mapping, Name, Record
+from medlink.records import Concept, Mapping, Name, Record, Retired
 
 MAX_RANK = (1 << 18) - 1
 _DEPRECATED = re.compile(r"\s*obsolete[\s_:]", re.IGNORECASE)
@@ -162,6 +162,12 @@ class Ontology:
             yield Mapping(concept_id, system, code, "xref", self.source)
         else:
             self.skipped["cross-reference without a system"] += 1
+
+    def retired(self, concept_id: str, replaced_by: Iterable[str], consider: Iterable[str]) -> Iterator[Record]:
+        """A term that is obsolete, and the ids of those that stand for it, or that a reader should look at."""
+        found = [Retired(concept_id, "replaced_by", other, self.source) for other in replaced_by if other]
+        found += [Retired(concept_id, "consider", other, self.source) for other in consider if other]
+        yield from found or [Retired(concept_id, "deleted", "", self.source)]
 
 
 def own_prefix(counts: Counter[str]) -> str:

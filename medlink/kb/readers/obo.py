@@ -12,7 +12,7 @@ from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.kb.readers.common import Format, Ontology, deprecated, own_prefix, parts_with_numbers
-from medlink.records import Definition, Record, Relation, SemanticType, Source
+from medlink.records import Definition, Record, Relation, Retired, SemanticType, Source
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(\w+)?\s*([^\s\[{]+)?')
 _ESCAPE = re.compile(r"\\(.)")
@@ -55,7 +55,8 @@ def read_obo(
     foreign terms are left out and counted. ``name`` is the preferred name; a synonym's type is its scope (``exact``,
     ``narrow``, ``broad``, ``related``), of an exact one ``lay`` or ``abbreviation`` where it is marked so. ``xref``
     becomes a mapping, ``is_a`` the relation ``isa``, ``relationship`` a relation named as its ``Typedef``, and
-    ``namespace`` the semantic type.
+    ``namespace`` the semantic type. Obsolete terms are retired concepts with what ``replaced_by`` and ``consider`` say
+    of them; so is an ``alt_id``, which is the same as the term that has it.
 
     The file is read twice (first for prefixes and relation names); memory does not grow with it.
 
@@ -93,6 +94,8 @@ def read_obo(
         concept_id, label = _plain(stanza.value("id")), _text(stanza.value("name"))
         if stanza.obsolete:
             problems.skipped["obsolete term"] += 1
+            if concept_id.partition(":")[0] == prefix:
+                yield from _retired(ontology, concept_id, stanza)
         elif not concept_id or not label:
             lines.bad("term without id or name", stanza.line)
         elif concept_id.partition(":")[0] != prefix:
@@ -111,6 +114,8 @@ def read_obo(
                     yield from _records(lines, ontology, concept_id, tag, value, line)
             if namespace and not stanza.values("namespace"):
                 yield SemanticType(concept_id, namespace, "", name)
+        else:
+            yield from _retired(ontology, concept_id, stanza)
 
 
 def _stanzas(lines: LineFile) -> Iterator[_Stanza]:
@@ -147,8 +152,15 @@ def _records(lines: LineFile, ontology: Ontology, concept_id: str, tag: str, val
     elif tag == "xref":
         reference = _plain(value)
         yield from ontology.mapping(concept_id, "" if " " in reference.partition(":")[0] else reference)
+    elif tag == "alt_id" and _plain(value):
+        yield Retired(_plain(value), "same_as", concept_id, ontology.source)
     elif tag == "namespace":
         yield SemanticType(concept_id, _text(value), "", ontology.source)
+
+
+def _retired(ontology: Ontology, concept_id: str, stanza: _Stanza) -> Iterator[Record]:
+    """An obsolete term."""
+    yield from ontology.retired(concept_id, *(map(_plain, stanza.values(tag)) for tag in ("replaced_by", "consider")))
 
 
 def _text(value: str) -> str:

@@ -14,12 +14,15 @@ from medlink.files.json import parse_json
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.kb.readers.common import Format, Ontology, deprecated, own_prefix, parts_with_numbers
-from medlink.records import Definition, Record, Relation, SemanticType, Source
+from medlink.records import Definition, Record, Relation, Retired, SemanticType, Source
 
 _NAMESPACES = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasOBONamespace", "oboInOwl:hasOBONamespace"})
 _VERSION_INFO = frozenset({"http://www.w3.org/2002/07/owl#versionInfo", "owl:versionInfo"})
 _LISTS, _TEXTS = ("synonyms", "xrefs", "basicPropertyValues"), ("pred", "val", "synonymType")
 _TITLE = frozenset({"http://purl.org/dc/elements/1.1/title", "http://purl.org/dc/terms/title"})
+_REPLACED_BY = frozenset({"http://purl.obolibrary.org/obo/IAO_0100001", "IAO:0100001"})
+_CONSIDER = frozenset({"http://www.geneontology.org/formats/oboInOwl#consider", "oboInOwl:consider"})
+_ALTERNATIVE = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasAlternativeId", "oboInOwl:hasAlternativeId"})
 
 
 def compact(url: str) -> str:
@@ -51,7 +54,8 @@ def read_obograph(
     of an exact one ``lay`` or ``abbreviation`` where it is marked so. Cross-references become mappings,
     ``is_a`` edges ``isa`` relations, other edges the label of their property. Semantic types are the OBO
     namespaces; where there are none, the labels of the top classes above a concept (of the children of the
-    root where there is one root).
+    root where there is one root). Deprecated classes are retired concepts with what ``term replaced by`` and
+    ``consider`` say of them; so is an alternative id, which is the same as the class that has it.
 
     The file is taken into memory as a whole (about ten times its unpacked size).
 
@@ -88,6 +92,7 @@ def read_obograph(
     yield Source(name, _version(graph) if version is None else version, _value(graph, _TITLE) or name)
     for url, node in own.items():
         yield from _concept(Ontology(name, language, problems.skipped), compact(url), node)
+    yield from _retired(Ontology(name, language, problems.skipped), nodes, own, prefix)
     labels = {node["id"]: node["lbl"] for node in nodes if node.get("lbl") and node.get("type") != "CLASS"}
     parents: dict[str, list[str]] = {}
     edges = graph.get("edges") or []
@@ -200,6 +205,28 @@ def _concept(ontology: Ontology, concept_id: str, node: dict[str, Any]) -> Itera
         yield Definition(concept_id, definition, ontology.language, ontology.source)
     for xref in meta.get("xrefs") or []:
         yield from ontology.mapping(concept_id, xref.get("val") or "")
+
+
+def _retired(
+    ontology: Ontology, nodes: list[dict[str, Any]], own: dict[str, dict[str, Any]], prefix: str
+) -> Iterator[Record]:
+    """Alternative ids of the classes that are kept, then the deprecated classes of the ontology's own."""
+    merged: set[tuple[str, str]] = set()
+    for url, node in own.items():
+        merged.update((compact(other), compact(url)) for other in _values(node, _ALTERNATIVE) if other)
+    for other, concept_id in sorted(merged):
+        yield Retired(other, "same_as", concept_id, ontology.source)
+    alternative = {other for other, _ in merged}
+    for node in nodes:
+        concept_id = compact(node["id"])
+        if node.get("type") != "CLASS" or concept_id.partition(":")[0] != prefix:
+            continue
+        # a merge is written on both sides
+        if concept_id not in alternative and (
+            _meta(node).get("deprecated") or deprecated(node.get("lbl") or "", Counter())
+        ):
+            others = (map(compact, _values(node, kind)) for kind in (_REPLACED_BY, _CONSIDER))
+            yield from ontology.retired(concept_id, *others)
 
 
 def _semantic_types(

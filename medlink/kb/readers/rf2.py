@@ -15,6 +15,7 @@ What becomes of the rows (inactive rows are history and only counted):
   lower case and without its tag (``finding site``).
 * Simple, complex and extended maps: a mapping of type ``simple_map``, ``complex_map`` or ``extended_map``; rows without
   a target are left out, and conditions (``mapRule``) are not kept.
+* Association: what an inactive concept is succeeded by (:mod:`medlink.kb.readers.retired`).
 
 Lines that begin with ``#`` are comments, as some servers export them, and counted. A file whose last line has no line
 end is cut off. Where there is ``release_package_information.json``, what it says of date and language refsets is held
@@ -37,6 +38,7 @@ from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import Table, open_table
 from medlink.kb.readers.common import MAX_RANK, Format, RankedName, existing_folder, nothing_found
+from medlink.kb.readers.retired import ASSOCIATION_COLUMNS, retired_sctids
 from medlink.language.tags import language_filter, language_tag, wanted
 from medlink.records import FSN, Concept, Definition, Mapping, Record, Relation, SemanticType, Source
 
@@ -51,13 +53,14 @@ _PACKAGE = re.compile(r"release[-_]package[-_]information.*\.json", re.IGNORECAS
 _NAMING = frozenset({"attribute", "foundation metadata concept"})
 
 _MAPS = {"SimpleMap": "simple_map", "ComplexMap": "complex_map", "ExtendedMap": "extended_map"}
+_ASSOCIATION = "Association"
 _COMPONENTS = ("Concept", "Description", "TextDefinition", "Relationship")
 # Kind of file -> its name.
 _PATTERNS = {
     kind: re.compile(rf"x?{name}\w*Snapshot[-_.].*\.txt(?:\.gz)?", re.IGNORECASE)
     for kind, name in {
         **{kind: f"sct2_{kind}_" for kind in _COMPONENTS},
-        **{kind: rf"der2_\w*Refset_{kind}" for kind in ("Language", *_MAPS)},
+        **{kind: rf"der2_\w*Refset_{kind}" for kind in ("Language", _ASSOCIATION, *_MAPS)},
     }.items()
 }
 
@@ -94,6 +97,9 @@ def read_rf2(
         yield from snapshot.descriptions(kind)
     yield from snapshot.relations()
     yield from snapshot.maps()
+    yield from retired_sctids(
+        snapshot.active(_ASSOCIATION, ASSOCIATION_COLUMNS), snapshot.inactive, SOURCE, problems.skipped
+    )
     for one in folders:
         problems.notes += _package(Path(one), files, snapshot.refsets)
 
@@ -112,7 +118,7 @@ class _Snapshot:
     def active(self, kind: str, columns: Sequence[str]) -> Iterator[tuple[LineFile, int, list[str]]]:
         """Active rows of all files of a kind: the file, the line, and the asked columns."""
         retired = self.retired(kind)
-        if not self.files[kind] and kind not in _MAPS:
+        if not self.files[kind] and kind not in (_ASSOCIATION, *_MAPS):
             self.problems.notes.append(f"there is no {kind} file")
         for path in self.files[kind]:
             table = _open(path, self.problems)

@@ -15,6 +15,7 @@ What becomes of the rows:
   stand in the file twice, once from each side; both become one statement from child to parent: ``inverse_isa`` is
   turned into ``isa``, and ``PAR`` without RELA into ``CHD`` (head is a child of tail, which in some sources
   means less than is-a). Other pairs of inverses (``finding_site_of``) stay two relations, as in the file.
+* ``MRCUI``: retired concepts, where the file is there (:mod:`medlink.kb.readers.retired`).
 * ``MRFILES``: how many columns, rows and bytes the other files have; each file that is read is held against it.
 """
 
@@ -35,6 +36,7 @@ from medlink.files.streams import LineFile
 from medlink.files.tables import read_columns, read_rows
 from medlink.kb.batches import Batch, one_by_one
 from medlink.kb.readers.common import MAX_RANK, Format, existing_folder, nothing_found
+from medlink.kb.readers.retired import CUI_COLUMNS, CUI_HISTORY, retired_cuis
 from medlink.kb.readers.rrf_names import NameKind, NameKinds, NameRows, judged
 from medlink.language.tags import language_filter, language_tag, wanted
 from medlink.records import FSN, Definition, Record, Relation, SemanticType, Source
@@ -42,6 +44,7 @@ from medlink.records import FSN, Definition, Record, Relation, SemanticType, Sou
 SOURCE = "UMLS"
 _LIST = "MRFILES"
 _COLUMNS = {"MRCONSO": 18, "MRSTY": 6, "MRDEF": 8, "MRREL": 16, "MRSAB": 25, "MRRANK": 4}
+_MAY_BE_AWAY = {_LIST: 6, CUI_HISTORY: CUI_COLUMNS}
 
 # columns whose cells say what becomes of a row: LAT, TS, STT, ISPREF, SAB, TTY, SUPPRESS; REL, RELA, SAB, SUPPRESS
 _KIND_OF_NAME = (1, 2, 4, 6, 11, 12, 16)
@@ -59,10 +62,11 @@ def read_rrf(
 ) -> Iterator[Record]:
     """Read a UMLS release.
 
-    ``MRCONSO.RRF`` must be there; the others (``MRSTY``, ``MRDEF``, ``MRREL``, ``MRSAB``, ``MRRANK``) are read
-    when they are, and a note tells which are not, or are empty. Each may have ``.gz`` behind its name. A file of other
-    length than ``MRFILES`` says is refused, unless all bad rows are tolerated; line ends that were converted are not
-    counted. Without ``MRFILES`` nothing tells that the end of a file is missing if it was cut between two lines.
+    ``MRCONSO.RRF`` must be there; the others (``MRSTY``, ``MRDEF``, ``MRREL``, ``MRSAB``, ``MRRANK``, ``MRCUI``) are
+    read when they are, and a note tells which of them but ``MRCUI`` are not, or are empty. Each may have ``.gz`` behind
+    its name. A file of other length than ``MRFILES`` says is refused, unless all bad rows are tolerated; line ends that
+    were converted are not counted. Without ``MRFILES`` nothing tells that the end of a file is missing if it was cut
+    between two lines.
 
     The preferred name of a concept in a language is the one whose source and term type rank highest in ``MRRANK``;
     without that file, and where ranks are equal, TS=P, STT=PF and ISPREF=Y decide, in that order. A reader sees only
@@ -109,6 +113,7 @@ def read_rrf_in_bulk(
     yield from release.semantic_types()
     yield from release.definitions()
     yield from release.relations()
+    yield from release.retired()
 
 
 def _find(folder: str | PathLike[str]) -> Path:
@@ -189,7 +194,7 @@ class _Release:
         """Rows of a file with their line numbers, none where it is not part of the release."""
         lines = self.opened(name)
         if lines is not None:
-            for line, cells in read_rows(lines, _COLUMNS.get(name, 6), "|", closed=True):
+            for line, cells in read_rows(lines, (_COLUMNS | _MAY_BE_AWAY)[name], "|", closed=True):
                 self.problems.at = lines.path, line
                 yield lines, line, cells
             self.closed(name, lines)
@@ -331,6 +336,11 @@ class _RelationKinds(dict[tuple[str, ...], tuple[str, str, bool, str]]):
         reason = self._release.left_out(sab, suppress)
         self[cells] = reason, straight or rela or rel, straight is None, sab
         return self[cells]
+
+    def retired(self) -> Iterator[Record]:
+        """Retired concepts of MRCUI."""
+        if self._is_there(self.folder / f"{CUI_HISTORY}.RRF"):
+            yield from retired_cuis(self.rows(CUI_HISTORY), SOURCE, self.problems.skipped)
 
 
 @cache

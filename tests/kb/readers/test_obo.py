@@ -10,7 +10,7 @@ import pytest
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.kb.readers.obo import read_obo
-from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
+from medlink.records import Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
 from tests.kb.writers import write_lines
 
 FILE = r"""format-version: 1.4
@@ -93,6 +93,7 @@ def test_everything(path: Path) -> None:
         Concept("X:2", "X"),
         Name("X:2", "parent", "en", "preferred", "X", True),
         SemanticType("X:2", "symptoms", "", "X"),
+        Retired("X:5", "deleted", "", "X"),
     ]
     assert problems.skipped == {
         "cross-reference without a system": 2,

@@ -11,7 +11,7 @@ import pytest
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.kb.readers.obograph import compact, read_obograph
-from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
+from medlink.records import Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
 
 OBO = "http://purl.obolibrary.org/obo/"
 NAMESPACE = "http://www.geneontology.org/formats/oboInOwl#hasOBONamespace"
@@ -84,6 +84,7 @@ def test_everything(tmp_path: Path) -> None:
         Mapping("HP:1", "UMLS", "C1", "xref", "HP"),
         Concept("HP:2", "HP"),
         Name("HP:2", "Renal abnormality", "en", "preferred", "HP", True),
+        Retired("HP:3", "deleted", "", "HP"),
         Relation("HP:1", "isa", "HP:2", "HP"),
         Relation("HP:1", "has part", "HP:2", "HP"),
         Relation("HP:1", "RO:9", "HP:2", "HP"),

@@ -1,0 +1,264 @@
+"""A bundle that was updated links as one that was built with the new release."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from numpy.typing import NDArray
+
+from medlink.cli.main import app
+from medlink.errors import BundleError, ConfigError, InputError
+from medlink.index import Bundle, build_bundle, extend_bundle, update_bundle
+from medlink.index.embedded import embedded, same_rows
+from medlink.index.names import NameTable
+from medlink.kb import Input, build_kb
+from medlink.linking import Linker, Mention
+from medlink.linking.join import default_join
+from medlink.models import load_encoder
+from medlink.records import Link, Name
+from tests.index.test_bundle import small_kb
+from tests.index.test_extend import demo_rows, mentions
+from tests.kb.writers import write_lines
+from tests.models.test_static import CONFIG, random_encoder
+
+HEADER = "concept_id\tname\tlanguage\tsemantic_type"
+STEMS = ("cardio", "nephro", "hepato", "gastro", "neuro", "dermato", "osteo", "pneumo", "haemo", "arthro")
+ENDS = ("pathia", "itis", "osis", "algia", "oma", "ectasia", "plegia", "stasis")
+
+
+def table(path: Path, rows: list[str], head: str = HEADER) -> Input:
+    return Input("table", write_lines(path, [head, *rows]), {"source": "T"})
+
+
+def demo_releases(folder: Path) -> list[Input]:
+    """The demo terminology, and another edition of it: names and concepts went, came, moved and were respelt."""
+    head, rows = demo_rows()
+    draw, later = random.Random(5), list[str]()
+    for row in rows:
+        cells, chance = row.split("\t"), draw.random()
+        if chance < 0.03:
+            continue
+        if chance < 0.06:
+            cells[1] = cells[1].swapcase()
+        elif chance < 0.09:
+            cells[1] += " nova"
+        later.append("\t".join(cells))
+    wide = len(head.split("\t"))
+    later += ["\t".join([f"NEW:{i}", f"morbus {STEMS[i]}ticus", "en", *[""] * (wide - 3)]) for i in range(5)]
+    return [table(folder / f"{name}.tsv", found, head) for name, found in (("old", rows), ("new", later))]
+
+
+def made_releases(folder: Path) -> list[Input]:
+    """Some hundred made names in two languages, of which about a tenth differ."""
+    releases = []
+    for name, skipped, suffix in (("old", 3, ""), ("new", 7, " nova")):
+        rows = []
+        for number, (stem, end) in enumerate((stem, end) for stem in STEMS for end in ENDS):
+            if number % 11 == skipped:
+                continue
+            more = suffix if number % 13 == 0 else ""
+            rows.append(f"T:{number}\t{stem}{end}{more}\ten\tDisease")
+            rows.append(f"T:{number}\tchronische {stem.title()}{end}\tde\tDisease")
+        releases.append(table(folder / f"{name}.tsv", rows))
+    return releases
+
+
+def made_mentions() -> list[Mention]:
+    found = [Mention(f"{stem}{end}", "en") for stem in STEMS for end in ENDS]
+    return [*found, *(Mention(f"schwere {one.text.title()}", "de") for one in found)]
+
+
+def shown(links: list[Link]) -> list[Any]:
+    return [
+        (link.status, [(one.concept_id, one.name, one.route, round(one.score, 4)) for one in link.candidates])
+        for link in links
+    ]
+
+
+class Counting:
+    """An encoder that notes what it embeds."""
+
+    def __init__(self, encoder: Any) -> None:
+        self._encoder, self.texts = encoder, list[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._encoder, name)
+
+    def encode(self, texts: list[str]) -> NDArray[np.float32]:
+        self.texts += texts
+        vectors: NDArray[np.float32] = self._encoder.encode(texts)
+        return vectors
+
+
+@pytest.mark.parametrize("kind", ["flat", "hnsw"])
+@pytest.mark.parametrize(
+    ("releases", "asked"), [(demo_releases, mentions), (made_releases, made_mentions)], ids=["demo", "made"]
+)
+def test_links_are_those_of_a_build(releases: Any, asked: Any, kind: str, tmp_path: Path) -> None:
+    old, new = releases(tmp_path)
+    for name, release in (("updated", old), ("built", new)):
+        build_kb(tmp_path / f"{name}.sqlite", [release])
+        build_bundle(tmp_path / name, kb=tmp_path / f"{name}.sqlite", kind=kind, calibration=default_join().to_dict())
+    report = update_bundle(tmp_path / "updated", [new], say=lambda _: None)
+    updated, built = Bundle(tmp_path / "updated"), Bundle(tmp_path / "built")
+    one, other = updated.index.parts[0], built.index.parts[0]
+    assert {**one.manifest, "files": 0} == {**other.manifest, "files": 0}
+    assert one.manifest["kind"] == kind
+    assert [*one.names.texts] == [*other.names.texts]
+    rows = np.arange(len(one.names))
+    assert np.allclose(one.vectors.vectors(rows), other.vectors.vectors(rows), atol=1e-6 if kind == "flat" else 1e-3)
+    assert updated.kb.content_hash == built.kb.content_hash == updated.manifest["kb"]["content_hash"]
+    for key in ("calibration", "doubted", "lexicon", "encoder"):
+        assert updated.manifest[key] == built.manifest[key]
+    assert 0 < report.embedded < 0.3 * report.names == 0.3 * len(rows)
+    links = [shown(Linker(bundle).link(asked())) for bundle in (updated, built)]
+    if kind == "flat":
+        assert links[0] == links[1]
+    else:
+        # vectors that stayed are rounded to 16 bits before the nearest names are sought
+        assert [found and found[0][0] for _, found in links[0]] == [found and found[0][0] for _, found in links[1]]
+
+
+def test_names_that_stay_are_not_embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = table(tmp_path / "old.tsv", ["T:1\tFever\ten\tSign", "T:2\tcough\ten\tSign", "T:3\tice\ten\tSign"])
+    new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign", "T:9\tcough\ten\tSign", "T:4\titch\ten\tSign"])
+    build_kb(tmp_path / "old.sqlite", [old])
+    build_bundle(tmp_path / "house", kb=tmp_path / "old.sqlite")
+    extend_bundle(tmp_path / "house", [table(tmp_path / "more.tsv", ["T:4\titch\ten\tSign"])])
+    counting = Counting(load_encoder())
+    monkeypatch.setattr(Bundle, "encoder", counting)
+    said = list[str]()
+    report = update_bundle(tmp_path / "house", [new], say=said.append)
+    # of another spelling, though of the same exact form; what was added is known too
+    assert counting.texts == ["fever"]
+    assert (report.names, report.embedded) == (3, 1)
+    assert said == []
+    assert "added" not in Bundle(tmp_path / "house").index.manifest
+
+
+def test_embedded_and_same_rows(tmp_path: Path) -> None:
+    """Against dictionaries."""
+    draw = random.Random(3)
+    tables = []
+    for number in range(2):
+        texts = [f"{draw.choice(STEMS)}{draw.choice(ENDS)} {draw.randrange(3)}" for _ in range(300)]
+        texts = [text.upper() if draw.random() < 0.2 else text for text in texts]
+        names = [Name(f"T:{draw.randrange(40)}", text, "en") for text in texts]
+        tables.append(NameTable.build(tmp_path / str(number), names, []))
+    one, other = tables
+    first = {other.texts[other.rows[row][0]]: row for row in range(len(other))}
+    expected = [first.get(one.texts[one.rows[row][0]], -1) for row in range(len(one))]
+    assert same_rows(one, other).tolist() == expected
+    assert -1 in expected
+    assert max(expected) > 0
+    encoder = random_encoder(CONFIG)
+    steps = list[tuple[str, int, int]]()
+    vectors = embedded(one, encoder, progress=lambda *step: steps.append(step))
+    assert np.allclose(vectors, encoder.encode([one.texts[one.rows[row][0]] for row in range(len(one))]), atol=1e-6)
+    assert steps == [("names embedded", len(one), len(one))]
+
+
+def test_what_is_named_stays(tmp_path: Path) -> None:
+    """Encoder, weights, kind of index and the words of a house."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "families.tsv").write_text("family\tde\nward round\tKurvenvisite {f}\n", "utf-8")
+    random_encoder(CONFIG).save(tmp_path / "encoder")
+    old, new = made_releases(tmp_path)
+    build_kb(tmp_path / "old.sqlite", [old])
+    weights = default_join().to_dict()
+    before = build_bundle(
+        tmp_path / "house", kb=tmp_path / "old.sqlite", encoder=tmp_path / "encoder", calibration=weights,
+        lexicon=[tmp_path / "own"], kind="hnsw",
+    )  # fmt: skip
+    update_bundle(tmp_path / "house", [new])
+    after = Bundle(tmp_path / "house")
+    assert after.manifest["parts"]["encoder"] == before.manifest["parts"]["encoder"]
+    assert after.manifest["calibration"] == weights
+    assert after.manifest["lexicon"] == before.manifest["lexicon"] != []
+    assert after.index.manifest["kind"] == "hnsw"
+    assert after.index.forms.names == before.index.forms.names
+
+
+def test_a_knowledge_base_that_waits_is_taken_in(tmp_path: Path) -> None:
+    build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
+    new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])
+    build_kb(tmp_path / "house" / "kb.sqlite", [new])
+    report = update_bundle(tmp_path / "house", changes=tmp_path / "out.jsonl")
+    assert report.kb is None
+    assert report.changes.changes["added"] == len((tmp_path / "out.jsonl").read_text("utf-8").split('"added"')) - 1 == 1
+    assert not (tmp_path / "house" / "kb.sqlite").exists()
+    assert "T:1" in Bundle(tmp_path / "house").kb
+    # and again, from its own
+    assert update_bundle(tmp_path / "house").embedded == 0
+
+
+def test_what_was_added_is_missed(tmp_path: Path) -> None:
+    build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
+    extend_bundle(tmp_path / "house", [table(tmp_path / "more.tsv", ["M:1\tspina ventosa\ten\tDisease"])])
+    said = list[str]()
+    update_bundle(tmp_path / "house", [table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])], say=said.append)
+    assert said == [
+        "1 of 1 names that were added to the bundle are not in the new knowledge base: add the tables again, with "
+        f"'medlink index add {tmp_path / 'house'} --table FILE'"
+    ]
+
+
+def test_refusals(tmp_path: Path) -> None:
+    new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign"])
+    with pytest.raises(BundleError, match="no such bundle"):
+        update_bundle(tmp_path / "none", [new])
+    build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
+    before = sorted(path.name for path in (tmp_path / "house").iterdir())
+    manifest = (tmp_path / "house" / "manifest.json").read_bytes()
+    for error, match, inputs, options in (
+        (InputError, "no such file", [Input("table", tmp_path / "nothing.tsv")], {}),
+        (ConfigError, "unknown format", [Input("nothing", tmp_path)], {}),
+        (ConfigError, "the output is a folder", [new], {"changes": tmp_path}),
+        (InputError, "no concept with a name", [new], {"languages": ["de"]}),
+    ):
+        with pytest.raises(error, match=match):
+            update_bundle(tmp_path / "house", inputs, **options)
+        assert sorted(path.name for path in (tmp_path / "house").iterdir()) == before
+        assert (tmp_path / "house" / "manifest.json").read_bytes() == manifest
+    with pytest.raises(BundleError, match="is a part of the bundle"):
+        update_bundle(next((tmp_path / "house").glob("kb-*")), [new])
+
+
+def test_two_updates_and_an_add_take_turns(tmp_path: Path) -> None:
+    build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
+    new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign", "T:2\tcough\ten\tSign"])
+    more = table(tmp_path / "more.tsv", ["M:1\tspina ventosa\ten\tDisease"])
+    done = list[str]()
+
+    def run(what: str, write: Any) -> None:
+        write(tmp_path / "house", [more if what == "add" else new])
+        done.append(what)
+
+    threads = [threading.Thread(target=run, args=("update", update_bundle)) for _ in range(2)]
+    threads.append(threading.Thread(target=run, args=("add", extend_bundle)))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == ["add", "update", "update"]
+    kb = Bundle(tmp_path / "house").kb
+    assert {"T:1", "T:2"} <= {one.concept_id for one in kb.iter_concepts()} <= {"T:1", "T:2", "M:1"}
+    assert ("M:1" in kb) == (done[-1] == "add")
+
+
+def test_command(tmp_path: Path) -> None:
+    build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
+    new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign", "T:1\tFieber\tde\tSign", "T:2\tmelaena\ten\tSign"])
+    words = ["index", "update", tmp_path / "house", "--table", new.path, "--languages", "en", "-o", tmp_path / "o.tsv"]
+    said = CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False).stdout.splitlines()
+    assert said[0] == f"table {new.path}: 3 rows"
+    assert "  left out: 1 name in another language" in said
+    assert "added                  2" in said
+    assert said[-1] == f"{tmp_path / 'house'}: 2 distinct names, 1 of them embedded"
+    assert (tmp_path / "o.tsv").read_text("utf-8").count("\nadded\t") == 2
