@@ -79,6 +79,7 @@ COMMANDS = [
     "kb show house DEMO:0001",
     "kb build release.sqlite --table more.tsv",
     "kb changes house release.sqlite -o changes.jsonl",
+    "kb export house --format sssom -o mappings.tsv",
     "index build house",
     "index add house --table more.tsv",
     "index build old --kb house",

@@ -1,10 +1,11 @@
-"""``medlink kb``: build a knowledge base, describe it, search it, show a concept; changes are in another file."""
+"""``medlink kb``: build, describe, search and export a knowledge base, show a concept; changes are in another file."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ import click
 
 from medlink.cli.changes import kb_changes, kb_update
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, one_language
-from medlink.cli.releases import release_options, some_inputs
+from medlink.cli.releases import F, release_options, some_inputs
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
 from medlink.files.places import KB_FILE, MANIFEST, refuse_other
 from medlink.files.problems import counted
+from medlink.kb.readers import formats
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 _kb = click.argument("kb_path", metavar="KB", type=PATH)
@@ -31,15 +33,30 @@ def kb() -> None:
     """
 
 
+def _under(command: F) -> F:
+    """The options that choose a part of the hierarchy."""
+    for flag, text in (
+        ("--not-under", "Leave out the concept ID and all below it. May be repeated."),
+        ("--under", "Only the concept ID and all below it. May be repeated."),
+    ):
+        command = click.option(flag, metavar="ID", multiple=True, help=text)(command)
+    return command
+
+
 @kb.command()
 @click.argument("out", type=PATH_OR_NAME)
+@click.argument("paths", metavar="[FOLDER_OR_FILE]...", nargs=-1, type=PATH)
 @release_options
+@_under
 @click.option("--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only.")
 @_as_json
 def build(
     out: str,
     *,
+    paths: tuple[Path, ...],
     languages: list[str] | None,
+    under: tuple[str, ...],
+    not_under: tuple[str, ...],
     max_bad_share: float,
     progress: bool | None,
     as_json: bool,
@@ -49,23 +66,34 @@ def build(
 
     OUT is a file if its name has a suffix, such as house.sqlite, else a bundle folder, such as house, which
     'medlink index build' then makes complete. An existing knowledge base is replaced when the new one is complete,
-    anything else is left alone. Where inputs disagree, the order is that of the options below.
+    anything else is left alone. Of each FOLDER_OR_FILE the format is found out; the options below name it. Where inputs
+    disagree, the order is that of the options below.
     """
     from medlink.kb import build_kb
 
+    # beside JSON what else there is to say goes to standard error
+    say = partial(click.echo, err=as_json)
+    for name, path in _found_out(paths, say):
+        given[name] += (path,)
     inputs = some_inputs(given)
     target = Path(out)
     bundle = _is_bundle(out)
     if bundle:
         refuse_other(target, f"name a new folder, or a file in it such as {target / KB_FILE}")
         target = target / KB_FILE
-    report = build_kb(target, inputs, languages=languages, max_bad_share=max_bad_share, progress=progress)
+    report = build_kb(
+        target,
+        inputs,
+        languages=languages,
+        under=under,
+        not_under=not_under,
+        max_bad_share=max_bad_share,
+        progress=progress,
+    )
     if as_json:
         click.echo(_json(report.to_dict()))
     else:
         click.echo("\n".join(map(visible, report.lines())))
-    # beside JSON what else there is to say goes to standard error
-    say = partial(click.echo, err=as_json)
     if bundle and (target.parent / MANIFEST).exists():
         from medlink.index.waiting import left_out
 
@@ -73,6 +101,21 @@ def build(
         if sentence := left_out(out):
             say(visible(sentence))
     say(f"next: medlink index build {'' if bundle else 'BUNDLE --kb '}{shlex.quote(out)}")
+
+
+def _found_out(paths: tuple[Path, ...], say: Callable[[str], object]) -> Iterator[tuple[str, Path]]:
+    """Format and path of what files and folders hold, each of which is said."""
+    if not paths:
+        return
+    from medlink.kb.recognise import recognise
+
+    for path in paths:
+        found, left = recognise(path)
+        for one in found:
+            say(visible(f"{one.path}: taken for {formats()[one.format].option}"))
+            yield one.format, one.path
+        for file in left:
+            say(visible(f"{file}: left out, its beginning tells no format"))
 
 
 def _is_bundle(out: str) -> bool:
@@ -121,17 +164,35 @@ def info(kb_path: Path, as_json: bool) -> None:
 @_kb
 @click.argument("text")
 @one_language("Language of the names, such as de; all when left out.")
+@_under
+@click.option(
+    "--ecl", metavar="CONSTRAINT", help="Only concepts of an expression constraint, such as '<< A MINUS << B'."
+)
 @click.option(
     "--limit", type=click.IntRange(1, 1_000_000), default=10, show_default=True, help="How many names at most."
 )
 @_as_json
-def search(kb_path: Path, text: str, language: str | None, limit: int, as_json: bool) -> None:
+def search(
+    kb_path: Path,
+    text: str,
+    language: str | None,
+    under: tuple[str, ...],
+    not_under: tuple[str, ...],
+    ecl: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
     """Search the names of KB for TEXT, whose last word may be a beginning."""
     from medlink.kb import KnowledgeBase
     from medlink.kb.shown import fields
 
     with KnowledgeBase(kb_path) as opened:
-        found = opened.search(text, limit, language)
+        among = None
+        if ecl is not None:
+            from medlink.kb.ecl import select_concepts
+
+            among = select_concepts(opened, ecl)
+        found = opened.search(text, limit, language, under=under, not_under=not_under, among=among)
         preferred = opened.preferred_names([name.concept_id for name in found], language)
         if as_json:
             rows = [
@@ -180,6 +241,29 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
             click.echo(_json(concept_facts(opened, view, language, depth)))
         else:
             click.echo("\n".join(map(visible, concept_lines(opened, view, language, depth))))
+
+
+@kb.command()
+@_kb
+@click.option("--format", "kind", type=click.Choice(["fhir", "sssom"]), required=True, help="What to write.")
+@click.option("-o", "--output", type=PATH, required=True, help="The file to write.")
+def export(kb_path: Path, kind: str, output: Path) -> None:
+    """Write KB in a format of others.
+
+    fhir: each source as a FHIR R4 CodeSystem, several in a Bundle. sssom: all mappings as SSSOM TSV.
+    """
+    from medlink.files.whole import check_targets, whole_text
+    from medlink.kb import KnowledgeBase
+    from medlink.kb.export.fhir import write_fhir
+    from medlink.kb.export.sssom import write_sssom
+
+    check_targets({"the output": output}, [kb_path])
+    with KnowledgeBase(kb_path) as opened, whole_text(output) as file:
+        if kind == "fhir":
+            what = counted(write_fhir(opened, file), "concept")
+        else:
+            what = counted(write_sssom(opened, file), "mapping")
+    click.echo(f"wrote {what} to {visible(str(output))}")
 
 
 def _json(value: Any) -> str:

@@ -202,6 +202,15 @@ class LineFile:
             message = f"byte {error.start + 1} is not {error.encoding.upper()}"
             raise InputError(message, path=self.path, remedy=remedy) from error
 
+    def blocks(self) -> Iterator[bytes]:
+        """The bytes of the file, unpacked, a part at a time, for a parser of its own; errors as the class says."""
+        empty = True
+        with self._open() as stream:
+            for block in self._blocks(stream):
+                empty = empty and not block.strip()
+                yield block
+        self._check_empty(empty)
+
     def cut_off(self, message: str) -> None:
         """Refuse the last line, which is not whole; where every bad row is tolerated so is this one.
 

@@ -36,7 +36,7 @@ from medlink.files.problems import Problems
 from medlink.files.streams import existing_file, input_size
 from medlink.files.whole import put_in_place
 from medlink.kb import schema
-from medlink.kb.batches import Batch
+from medlink.kb.batches import Batch, one_by_one
 from medlink.kb.circles import circle_notes
 from medlink.kb.intake import driver_rows
 from medlink.kb.loader import CONCEPT_ALONE, MAX_INPUTS, NAME_ALONE, Loader
@@ -44,6 +44,7 @@ from medlink.kb.readers import formats
 from medlink.kb.readers.table import DECISIONS
 from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
 from medlink.kb.store import KnowledgeBase
+from medlink.kb.subset import Subset
 from medlink.language.tags import language_filter
 from medlink.records import Record, Source
 
@@ -57,6 +58,8 @@ def build_kb(
     inputs: Sequence[Input],
     *,
     languages: Iterable[str] | None = None,
+    under: Iterable[str] = (),
+    not_under: Iterable[str] = (),
     max_bad_share: float = 0.01,
     progress: bool | None = False,
     before: Callable[[Path], object] | None = None,
@@ -74,20 +77,25 @@ def build_kb(
         inputs: what to take in, in order of precedence.
         languages: keep names and definitions of these languages only (``de`` keeps ``de-at`` too); a concept
             that is left without a name is dropped.
+        under: keep these concepts and those below them only; the inputs are then read twice.
+        not_under: leave out these concepts and those below them.
         max_bad_share: share of bad rows in one file above which the load stops (see ``Problems``).
         progress: a progress bar on standard error: ``True`` always, ``False`` never, ``None`` on a terminal.
         before: called with the new file, complete, before it takes its place; its error leaves ``out`` as it was.
 
     Raises:
-        ConfigError: an option, a format or a language is unknown, or the folder of ``out`` cannot be written to.
+        ConfigError: an option, a format, a language or a concept of ``under`` is unknown, or the folder of ``out``
+            cannot be written to.
         InputError: an input cannot be used.
         KnowledgeBaseError: ``out`` is something else than a knowledge base, or the disk is full.
         BundleError: ``out`` lies in a part of a bundle.
     """
     began = time.perf_counter()
     target = Path(out).absolute()
-    wanted = language_filter(languages)
-    digest, sources, reports, _ = _load(target, inputs, None, wanted, max_bad_share, progress, before)
+    subset = Subset([*under], [*not_under])
+    chosen = subset if subset.under or subset.not_under else None
+    asked = language_filter(languages)
+    digest, sources, reports, _ = _load(target, inputs, None, asked, max_bad_share, progress, before, chosen)
     return BuildReport(str(Path(out)), digest, sources, reports, round(time.perf_counter() - began, 3))
 
 
@@ -128,6 +136,7 @@ def _load(
     max_bad_share: float,
     progress: bool | None,
     before: Callable[[Path], object] | None = None,
+    subset: Subset | None = None,
 ) -> tuple[str, tuple[SourceCounts, ...], tuple[InputReport, ...], dict[str, int]]:
     """Load into a file beside ``target``, a new one or a copy of ``base``, and rename it when it is complete.
 
@@ -146,9 +155,15 @@ def _load(
                 shutil.copyfile(base, new)
             with _uncollected(), _connect(new, folder / "staging.sqlite") as connection:
                 loader = Loader(connection, languages)
+                if subset is not None:
+                    for read, given in zip(records, inputs, strict=True):
+                        step(f"reading the hierarchy of {given.path}")
+                        subset.look(one_by_one(read(problems=Problems(1.0))))
+                    subset.choose()
                 for number, (read, found) in enumerate(zip(records, problems, strict=True)):
                     step(f"reading {inputs[number].path}")
-                    loader.take(read(problems=found), number, found)
+                    taken = read(problems=found)
+                    loader.take(taken if subset is None else subset.of(one_by_one(taken), found.skipped), number, found)
                 digest = loader.finish([found.skipped for found in problems], step)
                 step("looking for circles of parents")
                 for number, note in circle_notes(connection, loader.marks.get("relation", 0), loader.shown):

@@ -20,6 +20,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
     type_coerce,
     union_all,
 )
@@ -149,18 +150,35 @@ def _ancestors() -> Select[Any]:
 ANCESTORS = _ancestors()
 
 
-def _search() -> Select[Any]:
+def _below(parameter: str) -> Select[Any]:
+    """Concepts of a list, and all below them."""
+    below = select(given(parameter).subquery().c.value.label("id")).cte(parameter, recursive=True)
+    step = select(relation.c.head).join(below, relation.c.tail == below.c.id).where(relation.c.type.in_(HIERARCHY))
+    return select(below.union(step).c.id)
+
+
+BELOW = _below("under")
+
+
+def _within() -> ColumnElement[bool]:
+    """Whether a name is of a concept under one of ``under``, if any, under none of ``not_under``, and of ``among``."""
+    concept_id, anywhere = name.c.concept_id, func.json_array_length(bindparam("under")) == 0
+    among = or_(func.json_type(bindparam("among")) == "null", concept_id.in_(given("among")))
+    return and_(or_(anywhere, concept_id.in_(_below("under"))), concept_id.not_in(_below("not_under")), among)
+
+
+def _search(within: ColumnElement[bool]) -> Select[Any]:
     """Names that are, begin with, or contain the words of a text, best first."""
     words = (
         select(name_search.c.rowid.label("id"))
         .join(name, name.c.id == name_search.c.rowid)
-        .where(name_search.c.name_search.op("MATCH")(bindparam("query")), _in_language)
+        .where(name_search.c.name_search.op("MATCH")(bindparam("query")), _in_language, within)
         .limit(SEARCHED)
         .subquery()
     )
     begin = (
         select(name.c.id)
-        .where(name.c.normal >= bindparam("plain"), name.c.normal < bindparam("end"), _in_language)
+        .where(name.c.normal >= bindparam("plain"), name.c.normal < bindparam("end"), _in_language, within)
         .order_by(name.c.normal, name.c.id)
         .limit(SEARCHED)
         .subquery()
@@ -181,7 +199,18 @@ def _search() -> Select[Any]:
     )
 
 
-SEARCH = _search()
+def full_text(form: str) -> str:
+    """An FTS5 query for all words of a normalised text: each quoted, the last one a prefix.
+
+    >>> full_text("renal cy")
+    '"renal" AND "cy"*'
+    """
+    words = ['"' + word.replace('"', '""') + '"' for word in form.split()]
+    return " AND ".join(words) + "*"
+
+
+SEARCH = _search(true())
+SEARCH_WITHIN = _search(_within())
 
 
 def every(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 
 from sqlalchemy import Table
 
-from medlink.errors import KnowledgeBaseError
+from medlink.errors import ConfigError, KnowledgeBaseError
 from medlink.files.parts import Opened
 from medlink.files.places import KB_FILE, MANIFEST
 from medlink.kb import queries, schema
@@ -246,23 +246,39 @@ class KnowledgeBase:
         rows = self._reader.rows(queries.LOOKUP, forms=json.dumps(forms), plain=forms[0], language=tag)
         return list(starmap(Name, rows))
 
-    def search(self, text: str, limit: int = 10, language: str | None = None) -> list[Name]:
+    def search(
+        self,
+        text: str,
+        limit: int = 10,
+        language: str | None = None,
+        under: Sequence[str] = (),
+        not_under: Sequence[str] = (),
+        among: Collection[str] | None = None,
+    ) -> list[Name]:
         """Names that contain all words of ``text``, as found while it is typed: the last word may be a beginning.
 
         Those equal to the text come first, then those beginning with it, then those that contain its words; shorter
-        before longer. No character of ``text`` has a special meaning; ``limit`` is how many names at most.
+        before longer. No character of ``text`` has a special meaning; ``limit`` is how many names at most. Concepts
+        are those of ``among`` (``None``: all) at or below one of ``under``, if any, and at or below none of
+        ``not_under``. An unknown language or concept is a :class:`ConfigError`.
         """
+        for concept_id in (*under, *not_under):
+            if concept_id not in self:
+                raise ConfigError(f"there is no concept {concept_id!r}", path=self.path, remedy="check the id")
         plain = normalise(text)
         if not plain or limit < 1:
             return []
-        forms = (_full_text(form) for form in variants(text, _tag(language) or None))
+        forms = (queries.full_text(form) for form in variants(text, _tag(language) or None))
         rows = self._reader.rows(
-            queries.SEARCH,
+            queries.SEARCH_WITHIN if under or not_under or among is not None else queries.SEARCH,
             query=" OR ".join(dict.fromkeys(f"({form})" for form in forms)),
             plain=plain,
             end=plain + "\U0010ffff",
             language=_tag(language),
             limit=limit,
+            under=json.dumps(under),
+            not_under=json.dumps(not_under),
+            among=json.dumps(None if among is None else list(among)),
         )
         return list(starmap(Name, rows))
 
@@ -273,6 +289,11 @@ class KnowledgeBase:
     def children(self, concept_id: str) -> list[str]:
         """Ids of the concepts that are a kind of this one."""
         return [row[0] for row in self._reader.rows(queries.CHILDREN, concept_id=concept_id)]
+
+    def below(self, concept_ids: Iterable[str]) -> set[str]:
+        """Ids of all concepts below some; these are among them only where one is below another."""
+        children = {child for one in set(concept_ids) for child in self.children(one)}
+        return {row[0] for row in self._reader.rows(queries.BELOW, under=json.dumps(sorted(children)))}
 
     def ancestors(self, concept_id: str, max_depth: int = 64) -> list[tuple[str, int]]:
         """Ids of all concepts above this one with the number of steps on the shortest way, nearest first.
@@ -388,9 +409,3 @@ def _choose(by_language: MappingType[str, str], language: str | None) -> str | N
 
     best = min(by_language, key=distance, default=None)
     return None if best is None else by_language[best]
-
-
-def _full_text(form: str) -> str:
-    """An FTS5 query for all words of a normalised text: each quoted, the last one a prefix."""
-    words = ['"' + word.replace('"', '""') + '"' for word in form.split()]
-    return " AND ".join(words) + "*"

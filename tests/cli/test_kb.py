@@ -414,7 +414,7 @@ def test_everything_has_help() -> None:
         for inner in getattr(command, "commands", {}).values():
             walk(inner)
 
-    assert set(kb.commands) == {"build", "changes", "info", "search", "show", "update"}
+    assert set(kb.commands) == {"build", "changes", "export", "info", "search", "show", "update"}
     walk(kb)
 
 
@@ -425,3 +425,45 @@ def test_help_imports_nothing_heavy() -> None:
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env)
     assert done.stdout == "[]\n"
+
+
+def test_what_is_given_is_found_out(table: Path, umls: Path, tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "x.obo").write_text(OBO)
+    (tmp_path / "x" / "LICENSE").write_text("As is.\n")
+    result = run("build", tmp_path / "kb", umls, tmp_path / "x", "--table", table, "--sources", "B")
+    assert f"{umls}: taken for --umls" in result.stdout
+    assert f"{tmp_path / 'x' / 'x.obo'}: taken for --obo\n" in result.stdout
+    assert f"{tmp_path / 'x' / 'LICENSE'}: left out, its beginning tells no format" in result.stdout
+    assert names(tmp_path / "kb") >= {"andere", "cyst", "seizure"}
+    as_json = run("build", tmp_path / "kb", table, "--json")
+    assert json.loads(as_json.stdout)["inputs"][0]["format"] == "table"
+    assert "taken for --table" in as_json.stderr
+    with pytest.raises(MedlinkError, match=r"LICENSE: is of no format that its beginning tells"):
+        run("build", tmp_path / "kb", tmp_path / "x" / "LICENSE")
+
+
+def test_a_part_of_a_hierarchy(built: Path, table: Path, tmp_path: Path) -> None:
+    assert run("build", tmp_path / "part", "--table", table, "--under", "H:3").exit_code == 0
+    assert names(tmp_path / "part") == {"symptom", "seizure", "Krampfanfall", "fit"}
+    assert run("build", tmp_path / "part", "--table", table, "--not-under", "H:3").exit_code == 0
+    assert names(tmp_path / "part") == {"disease", "Krankheit"}
+    assert run("search", built, "s", "--under", "H:2").stdout == "H:2\ten\tseizure\n"
+    assert "seizure" not in run("search", built, "s", "--not-under", "H:2").stdout
+
+
+def test_export(built: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    assert run("export", built, "--format", "fhir", "-o", out).stdout == f"wrote 3 concepts to {out}\n"
+    assert json.loads(out.read_text("utf-8"))["resourceType"] == "CodeSystem"
+    result = run("export", built, "--format", "sssom", "-o", out)
+    assert result.stdout == f"wrote 0 mappings to {out}\n"
+    assert out.read_text("utf-8").startswith("# curie_map:\n")
+    with pytest.raises(MedlinkError, match="the output is the input"):
+        run("export", built, "--format", "sssom", "-o", built)
+
+
+def test_search_by_a_constraint(built: Path) -> None:
+    assert run("search", built, "s", "--ecl", "<< H:1 MINUS H:2").stdout == "H:3\ten\tsymptom\n"
+    with pytest.raises(MedlinkError, match="expression constraint: there is no concept H:9"):
+        run("search", built, "s", "--ecl", "< H:9")

@@ -288,7 +288,7 @@ def test_nothing_to_build(tmp_path: Path) -> None:
 
 
 def test_unknown_format_and_option(house: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"unknown format 'xml'.*use one of rrf, rf2, obo"):
+    with pytest.raises(ConfigError, match=r"unknown format 'xml'.*use one of rrf, rf2, omop, obo"):
         build_kb(tmp_path / "kb", [Input("xml", house)])  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"format table has no option 'langage'.*source, version, title, language"):
         build_kb(tmp_path / "kb", [Input("table", house, {"langage": "de"})])

@@ -18,7 +18,8 @@ Where a release has millions of rows, a second function with the same arguments,
 :class:`~medlink.kb.batches.Batch` among the records: many records of one kind by column, without an object for each.
 ``rrf`` is the example; its ``read`` is ``in_bulk``, one by one.
 
-Foreign column names and codes stay in the file. Its test goes to ``tests/kb/readers/test_x.py``.
+By what a file of the format is known, where no option names it, stands in :mod:`medlink.kb.recognise`, for all formats
+together. Foreign column names and codes stay in the reader. Its test goes to ``tests/kb/readers/test_x.py``.
 """
 
 from __future__ import annotations

@@ -319,6 +319,11 @@ class _Release:
                 columns, read = [list(compress(column, kept)) for column in columns], list(compress(read, kept))  # noqa: PLW2901
             yield Batch(Relation, tuple(columns), lines.path, read)
 
+    def retired(self) -> Iterator[Record]:
+        """Retired concepts of MRCUI."""
+        if self._is_there(self.folder / f"{CUI_HISTORY}.RRF"):
+            yield from retired_cuis(self.rows(CUI_HISTORY), SOURCE, self.problems.skipped)
+
 
 class _RelationKinds(dict[tuple[str, ...], tuple[str, str, bool, str]]):
     """What becomes of rows of MRREL, by the cells of ``_KIND_OF_RELATION``.
@@ -336,11 +341,6 @@ class _RelationKinds(dict[tuple[str, ...], tuple[str, str, bool, str]]):
         reason = self._release.left_out(sab, suppress)
         self[cells] = reason, straight or rela or rel, straight is None, sab
         return self[cells]
-
-    def retired(self) -> Iterator[Record]:
-        """Retired concepts of MRCUI."""
-        if self._is_there(self.folder / f"{CUI_HISTORY}.RRF"):
-            yield from retired_cuis(self.rows(CUI_HISTORY), SOURCE, self.problems.skipped)
 
 
 @cache

@@ -1,0 +1,127 @@
+"""Writing the mappings of a knowledge base as SSSOM (Matentzoglu et al. 2022, https://mapping-commons.github.io/sssom).
+
+A header of YAML in lines that begin with ``#``, then a table parted by tabs with one mapping in each row.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import groupby, islice
+from typing import TextIO
+from urllib.parse import quote
+
+from medlink.kb.store import KnowledgeBase
+from medlink.kb.systems import SYSTEMS, UNKNOWN, named
+from medlink.records import Mapping
+
+COLUMNS = (
+    "subject_id", "subject_label", "predicate_id", "object_id", "mapping_justification", "subject_source",
+    "object_source", "comment",
+)  # fmt: skip
+_PREDICATES = {
+    "exact": "skos:exactMatch",
+    "code": "skos:exactMatch",
+    "close": "skos:closeMatch",
+    "broad": "skos:broadMatch",
+    "narrow": "skos:narrowMatch",
+    "xref": "oboInOwl:hasDbXref",
+}
+_RELATED, _JUSTIFICATION = "skos:relatedMatch", "semapv:UnspecifiedMatching"
+_VOCABULARIES = {
+    "oboInOwl": "http://www.geneontology.org/formats/oboInOwl#",
+    "semapv": "https://w3id.org/semapv/vocab/",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+}
+_OBO = "http://purl.obolibrary.org/obo/"
+# What prefixes stand for whose addresses in FHIR are others, or that have none.
+_ADDRESSES = {
+    **{prefix: f"{_OBO}{prefix}_" for prefix in ("CHEBI", "CL", "DOID", "GO", "HP", "MONDO", "MP", "NCIT", "UBERON")},
+    "Orphanet": "http://www.orpha.net/ORDO/Orphanet_",
+    "SNOMEDCT": "http://snomed.info/id/",
+}
+_LICENSE = "https://w3id.org/sssom/license/unspecified"
+_BATCH = 1_000
+_BLANKS = re.compile(r"\s+")
+_SAFE = "/:.~+*!'()@&=$,;-_#?"
+
+
+def write_sssom(kb: KnowledgeBase, file: TextIO) -> int:
+    """Write all mappings of a knowledge base; gives how many there are.
+
+    The type of a mapping is its predicate: ``exact`` and ``code`` are ``skos:exactMatch``, ``broad`` and ``narrow`` are
+    ``skos:broadMatch`` (the object is wider) and ``skos:narrowMatch``, ``xref`` is ``oboInOwl:hasDbXref``, and all
+    others, the maps of SNOMED CT among them, are ``skos:relatedMatch`` with their type as comment. A concept whose id
+    is its own code is not mapped to itself. Nothing says how the mappings came about: their justification is
+    ``semapv:UnspecifiedMatching``, and their license unspecified.
+
+    The mappings are read twice, first for the prefixes; memory does not grow with them.
+    """
+    systems = {one.source for one in kb.iter_concepts()}
+    prefixes: dict[str, str] = {}
+    for subject, _, target, _ in _rows(kb):
+        for curie in (subject, target):
+            prefix = curie.partition(":")[0]
+            prefixes.setdefault(prefix, _expansion(prefix))
+    head = {
+        "curie_map": {**dict(sorted(prefixes.items())), **_VOCABULARIES},
+        "license": _LICENSE,
+        "mapping_set_id": f"{UNKNOWN}mappings:{kb.content_hash}",
+        "mapping_set_title": f"Mappings of {', '.join(sorted(systems))}",
+    }
+    for key, value in head.items():
+        if isinstance(value, dict):
+            file.write(f"# {key}:\n")
+            # JSON strings are YAML strings
+            file.writelines(f"#   {json.dumps(name)}: {json.dumps(url)}\n" for name, url in value.items())
+        else:
+            file.write(f"# {key}: {json.dumps(value, ensure_ascii=False)}\n")
+    file.write("\t".join(COLUMNS) + "\n")
+    written, rows = 0, _rows(kb)
+    while part := list(islice(rows, _BATCH)):
+        labels = kb.preferred_names([mapping.concept_id for *_, mapping in part], "en")
+        for subject, source, target, mapping in part:
+            predicate = _PREDICATES.get(mapping.type, _RELATED)
+            comment = "" if mapping.type in (*_PREDICATES, "related") else f"type {mapping.type}"
+            cells = (
+                subject, labels.get(mapping.concept_id, ""), predicate, target, _JUSTIFICATION,
+                source, mapping.system, comment,
+            )  # fmt: skip
+            file.write("\t".join(_BLANKS.sub(" ", cell) for cell in cells) + "\n")
+            written += 1
+    return written
+
+
+def _rows(kb: KnowledgeBase) -> Iterator[tuple[str, str, str, Mapping]]:
+    """Subject, its source, object and mapping of all rows, each pair of a kind once."""
+    concepts = kb.iter_concepts()
+    concept = next(concepts, None)
+    for concept_id, mappings in groupby(kb.iter_mappings(), lambda one: one.concept_id):
+        while concept is not None and concept.concept_id < concept_id:
+            concept = next(concepts, None)
+        source = concept.source if concept is not None and concept.concept_id == concept_id else ""
+        subject = _curie(source, concept_id) if ":" not in concept_id else quote(concept_id, safe=_SAFE)
+        seen = set[tuple[str, str]]()
+        for mapping in mappings:
+            target = _curie(mapping.system, mapping.code)
+            if target != subject and (target, mapping.type) not in seen:
+                seen.add((target, mapping.type))
+                yield subject, source, target, mapping
+
+
+def _curie(system: str, code: str) -> str:
+    """A code with the prefix of its system; blanks and the like, which no id has, are percent-encoded."""
+    known = named(system)
+    prefix = known.prefix or known.name
+    return quote(code if code.startswith(f"{prefix}:") else f"{prefix}:{code}", safe=_SAFE)
+
+
+def _expansion(prefix: str) -> str:
+    """What a prefix stands for: the address of a known system, else a name of medlink's own."""
+    if prefix in _ADDRESSES:
+        return _ADDRESSES[prefix]
+    for system in SYSTEMS:
+        if prefix in (system.prefix or system.name, system.prefix) and system.urls:
+            return f"{system.urls[0]}/"
+    return f"{UNKNOWN}{quote(prefix, safe='')}:"

@@ -1,0 +1,308 @@
+"""Reader of FHIR R4 terminology: CodeSystem, ValueSet and ConceptMap as JSON, alone or in a Bundle.
+
+What becomes of it (https://hl7.org/fhir/R4/codesystem.html, valueset.html, conceptmap.html):
+
+* A code is a concept of its system. The id is that of every other reader where the system is known (``ICD10GM:A00.9``,
+  see :mod:`medlink.kb.systems`), and otherwise the name of the CodeSystem and the code.
+* ``display`` is the preferred name, in the language of the resource; a ``designation`` is a name in its own language,
+  of type ``fsn`` where its use is the fully specified name of SNOMED CT, and preferred where its use is ``display`` or
+  ``preferredForLanguage``. ``definition`` is a definition.
+* Concepts in concepts, and the properties ``parent`` and ``child``, are ``isa``, unless ``hierarchyMeaning`` is
+  ``part-of`` or ``grouped-by``: that is then the relation, with ``_`` for the hyphen. A property ``semanticType`` of
+  type string is a semantic type.
+* Concepts with a property ``inactive`` that is true, or whose ``status`` is ``retired``, ``inactive`` or
+  ``deprecated``, are left out and counted.
+* A ValueSet gives the concepts that it lists: its expansion where it has one, else the concepts of ``compose``. What a
+  filter would choose, or a whole system, cannot be known from the file; a note says so.
+* A ConceptMap gives mappings. ``equal`` and ``equivalent`` are ``exact``, ``wider`` and ``subsumes`` ``broad`` (the
+  target is wider), ``narrower`` and ``specializes`` ``narrow``, other relationships ``related``; ``unmatched`` and
+  ``disjoint`` are no mappings. So are the relationships of R5.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from medlink.errors import InputError
+from medlink.files.json import parse_json
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
+from medlink.kb.readers.common import Format, is_id, known_language
+from medlink.kb.systems import NAME_TYPES, System, addressed
+from medlink.language.tags import language_tag
+from medlink.records import FSN, Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
+
+Object = dict[str, Any]
+KINDS = ("CodeSystem", "ValueSet", "ConceptMap")
+_REMEDY = "give a FHIR CodeSystem, ValueSet or ConceptMap, or a Bundle of them, as JSON"
+_FSN_USES = ("900000000000003001", "fully-specified-name")
+_PREFERRED_USES = ("display", "preferredForLanguage")
+_GONE = ("retired", "inactive", "deprecated")
+_HIERARCHY = {"part-of": "part_of", "grouped-by": "grouped_by"}
+_TYPES = {
+    **dict.fromkeys(("equal", "equivalent"), "exact"),
+    **dict.fromkeys(("wider", "subsumes", "source-is-narrower-than-target"), "broad"),
+    **dict.fromkeys(("narrower", "specializes", "source-is-broader-than-target"), "narrow"),
+    **dict.fromkeys(("relatedto", "inexact", "related-to"), "related"),
+    **dict.fromkeys(("unmatched", "disjoint", "not-related-to"), ""),
+}
+
+
+def read_fhir(
+    path: str | PathLike[str],
+    *,
+    source: str | None = None,
+    version: str | None = None,
+    language: str = "",
+    problems: Problems | None = None,
+) -> Iterator[Record]:
+    """Read terminology of FHIR.
+
+    The file is taken into memory as a whole (about ten times its unpacked size).
+
+    Without ``source`` it is named by each code system; ``version`` is what the resource says when left out;
+    ``language`` is that of names without one in a resource without one.
+    """
+    problems = problems or Problems()
+    tag = known_language(language)
+    lines = LineFile(path, problems)
+    resources = _resources(lines)
+    for resource in resources:
+        reader = _Resource(resource, lines.path, problems, source, version, _tag(resource, tag))
+        match resource["resourceType"]:
+            case "CodeSystem":
+                yield from reader.code_system()
+            case "ValueSet":
+                yield from reader.value_set()
+            case "ConceptMap":
+                yield from reader.concept_map()
+    problems.judge(lines.path, problems.rows)
+
+
+def _resources(lines: LineFile) -> list[Object]:
+    """The resources of a file that hold terminology."""
+    try:
+        data = parse_json(lines.text())
+    except json.JSONDecodeError as error:
+        message = f"is no JSON, or is cut off: {error.msg}"
+        raise InputError(message, path=lines.path, line=error.lineno, remedy="fetch it again") from error
+    except ValueError as error:
+        message = f"cannot be used: {error}"
+        raise InputError(message, path=lines.path, remedy="fetch or export it again") from error
+    kind = _text(data.get("resourceType")) if isinstance(data, dict) else ""
+    held = [data]
+    if kind == "Bundle":
+        held = [entry.get("resource") for entry in _objects(data.get("entry"))]
+    resources = []
+    for resource in held:
+        found = _text(resource.get("resourceType")) if isinstance(resource, dict) else ""
+        if found in KINDS:
+            resources.append(resource)
+        elif kind == "Bundle":
+            lines.problems.skipped[f"resource of type {found[:40] or 'unknown'}"] += 1
+    if not resources:
+        message = f"looked for a resource of {', '.join(KINDS)}; found {kind[:40] or 'none'}"
+        raise InputError(message, path=lines.path, remedy=_REMEDY)
+    return resources
+
+
+@dataclass(slots=True)
+class _Resource:
+    resource: Object
+    path: Path
+    problems: Problems
+    source: str | None
+    version: str | None
+    language: str
+
+    def announce(self, system: System, version: str, title: str) -> Iterator[Record]:
+        """The source of a code system."""
+        name = self.source or system.name
+        yield Source(name, version if self.version is None else self.version, title or name)
+
+    def usable(self, concept: object, skipped: Counter[str]) -> bool:
+        """Whether a concept can be used, and is not withdrawn; it is counted as a row."""
+        self.problems.rows += 1
+        if not isinstance(concept, dict) or not is_id(_text(concept.get("code"))):
+            self.problems.bad_row("concept without a code, or with a blank in it", self.path, 0)
+            return False
+        said = {key: value for key, value in _properties(concept) if key in ("inactive", "status")}
+        if said.get("inactive") is True or said.get("status") in _GONE or concept.get("inactive") is True:
+            skipped["inactive concept"] += 1
+            return False
+        return True
+
+    def code_system(self) -> Iterator[Record]:
+        """A code system with its hierarchy."""
+        resource = self.resource
+        name = _text(resource.get("name")) or _text(resource.get("title"))
+        system = addressed(_text(resource.get("url")), name)
+        yield from self.announce(system, _text(resource.get("version")), _text(resource.get("title")) or name)
+        kind = _HIERARCHY.get(_text(resource.get("hierarchyMeaning")), "isa")
+        seen = set[str]()
+        waiting = [(concept, "") for concept in reversed(_listed(resource.get("concept")))]
+        while waiting:
+            concept, above = waiting.pop()
+            if not self.usable(concept, self.problems.skipped):
+                # its children stand below the next one that is there
+                waiting += [(child, above) for child in reversed(_listed(_get(concept, "concept")))]
+                continue
+            concept_id = system.concept_id(_text(concept["code"]))
+            waiting += [(child, concept_id) for child in reversed(_listed(concept.get("concept")))]
+            source = self.source or system.name
+            if above:
+                yield Relation(concept_id, kind, above, source)
+            if concept_id in seen:
+                self.problems.skipped["concept given more than once"] += 1
+                continue
+            seen.add(concept_id)
+            yield from self.concept(system, concept, self.language)
+            for key, value in _properties(concept):
+                if key in ("parent", "child") and isinstance(value, str) and is_id(value):
+                    ends = concept_id, system.concept_id(value)
+                    head, tail = ends if key == "parent" else ends[::-1]
+                    yield Relation(head, kind, tail, source)
+                elif key == "semanticType" and isinstance(value, str) and value.strip():
+                    yield SemanticType(concept_id, value.strip(), "", source)
+        if resource.get("content") == "not-present":
+            self.problems.notes.append(
+                f"{self.path}: the code system {system.name} says that its concepts are elsewhere"
+            )
+
+    def concept(self, system: System, concept: Object, language: str) -> Iterator[Record]:
+        """A concept with its names, its definition and its code."""
+        code = _text(concept["code"])
+        concept_id, source = system.concept_id(code), self.source or system.name
+        yield Concept(concept_id, source)
+        if display := _text(concept.get("display")):
+            yield Name(concept_id, display, language, "preferred", source, True)
+        for designation in _objects(concept.get("designation")):
+            text, tag = _text(designation.get("value")), _tag(designation, language)
+            use = _text(_get(designation.get("use"), "code"))
+            own = _text(_get(designation.get("use"), "system")) == NAME_TYPES
+            kind = FSN if use in _FSN_USES else use if own and use else "synonym"
+            preferred = use in _PREFERRED_USES and not own
+            if text and (text, tag) != (display, language):
+                yield Name(concept_id, text, tag, "preferred" if preferred else kind, source, preferred)
+        if definition := _text(concept.get("definition")):
+            yield Definition(concept_id, definition, language, source)
+        if code != concept_id:
+            yield Mapping(concept_id, system.name, code, "code", source)
+
+    def value_set(self) -> Iterator[Record]:
+        """The concepts that a value set lists."""
+        compose, expansion = self.resource.get("compose"), self.resource.get("expansion")
+        listed = list(self._expanded(expansion) if isinstance(expansion, dict) else self._composed(compose))
+        announced, seen = set[str](), set[str]()
+        for url, version, concept in listed:
+            if not self.usable(concept, self.problems.skipped):
+                continue
+            system = addressed(url)
+            concept_id = system.concept_id(_text(concept["code"]))
+            if system.name not in announced:
+                announced.add(system.name)
+                yield from self.announce(system, version, "")
+            if concept_id in seen:
+                self.problems.skipped["concept given more than once"] += 1
+                continue
+            seen.add(concept_id)
+            yield from self.concept(system, concept, self.language)
+
+    def _expanded(self, expansion: Object) -> Iterator[tuple[str, str, Any]]:
+        """System, version and concept of an expansion; a heading without a code only holds others."""
+        waiting = list(reversed(_listed(expansion.get("contains"))))
+        while waiting:
+            concept = waiting.pop()
+            waiting += reversed(_listed(_get(concept, "contains")))
+            if isinstance(concept, dict) and "code" not in concept and "contains" in concept:
+                continue
+            yield _text(_get(concept, "system")), _text(_get(concept, "version")), concept
+
+    def _composed(self, compose: object) -> Iterator[tuple[str, str, Any]]:
+        """System, version and concept of what is included and not excluded."""
+        without = {
+            (_text(part.get("system")), _text(concept.get("code")))
+            for part in _objects(_get(compose, "exclude"))
+            for concept in _objects(part.get("concept"))
+        }
+        for part in _objects(_get(compose, "include")):
+            url, version = _text(part.get("system")), _text(part.get("version"))
+            concepts = _listed(part.get("concept"))
+            if not concepts:
+                what = f"the concepts that it includes from {url[:80] or 'other value sets'} are not listed in it"
+                self.problems.notes.append(f"{self.path}: {what}; expand it first, or give the code system")
+            for concept in concepts:
+                if (url, _text(_get(concept, "code"))) in without:
+                    self.problems.rows += 1
+                    self.problems.skipped["concept that the value set excludes"] += 1
+                else:
+                    yield url, version, concept
+
+    def concept_map(self) -> Iterator[Record]:
+        """The mappings of a concept map."""
+        skipped = self.problems.skipped
+        announced = set[str]()
+        for group in _objects(self.resource.get("group")):
+            of, to = addressed(_text(group.get("source"))), addressed(_text(group.get("target")))
+            source = self.source or _text(self.resource.get("name")) or of.name
+            if source not in announced:
+                announced.add(source)
+                version = _text(self.resource.get("version")) if self.version is None else self.version
+                yield Source(source, version, _text(self.resource.get("title")) or source)
+            for element in _objects(group.get("element")):
+                code = _text(element.get("code"))
+                for target in _listed(element.get("target")) or [{}]:
+                    self.problems.rows += 1
+                    other = _text(_get(target, "code"))
+                    kind = _TYPES.get(_text(_get(target, "equivalence") or _get(target, "relationship")), "related")
+                    if not isinstance(target, dict) or not is_id(code):
+                        self.problems.bad_row("mapping without a code, or with a blank in it", self.path, 0)
+                    elif not kind or not other:
+                        skipped["code without a target"] += 1
+                    else:
+                        yield Mapping(of.concept_id(code), to.name, other, kind, source)
+
+
+def _properties(concept: Object) -> Iterator[tuple[str, Any]]:
+    """Codes and values of the properties of a concept."""
+    for entry in _objects(concept.get("property")):
+        for key, value in entry.items():
+            if key.startswith("value"):
+                yield _text(entry.get("code")), value
+
+
+def _tag(holder: Object, default: str) -> str:
+    """The language that a resource or a designation states; one that is unknown is none."""
+    said = _text(holder.get("language"))
+    return (language_tag(said) or "") if said else default
+
+
+def _text(value: object) -> str:
+    """A field that is text, empty for any other."""
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _get(holder: object, key: str) -> Any:
+    """A field of what is perhaps no object."""
+    return holder.get(key) if isinstance(holder, dict) else None
+
+
+def _listed(value: object) -> list[Any]:
+    """A field that is a list, empty for any other."""
+    return value if isinstance(value, list) else []
+
+
+def _objects(value: object) -> list[Object]:
+    """The objects of a field that is a list."""
+    return [entry for entry in _listed(value) if isinstance(entry, dict)]
+
+
+FORMAT = Format(
+    "fhir", read_fhir, "--fhir", "FHIR R4 CodeSystem, ValueSet or ConceptMap (JSON), or a Bundle of them.", 42
+)

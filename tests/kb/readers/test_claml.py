@@ -1,0 +1,182 @@
+"""Classifications in ClaML."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from medlink.errors import InputError
+from medlink.files.problems import Problems
+from medlink.files.streams import LONGEST_LINE
+from medlink.kb.readers.claml import read_claml
+from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
+
+HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE ClaML SYSTEM "ClaML.dtd">\n<ClaML version="2.0.0">\n'
+TITLE = '<Meta name="lang" value="de"/><Title name="ICD-10-GM" date="2023-09-15" version="2024">ICD der Tests</Title>\n'
+
+
+def preferred(text: str, kind: str = "preferred") -> str:
+    return f'<Rubric kind="{kind}"><Label xml:lang="de">{text}</Label></Rubric>'
+
+
+CLASSES = f"""
+<Modifier code="S4"><SubClass code=".0"/><SubClass code=".7"/></Modifier>
+<ModifierClass modifier="S4" code=".0"><SuperClass code="S4"/>{preferred("Mit Koma")}</ModifierClass>
+<ModifierClass modifier="S4" code=".7"><SuperClass code="S4"/>{preferred("Mit Fuß")}</ModifierClass>
+<ModifierClass modifier="S5" code="0">{preferred("nicht entgleist")}</ModifierClass>
+<ModifierClass modifier="S5" code="5"><Meta name="excludeOnPrecedingModifier" value="S4 .0"/>
+  {preferred("entgleist")}</ModifierClass>
+<Class code="IV" kind="chapter"><SubClass code="E10-E14"/>{preferred("Stoffwechsel")}</Class>
+<Class code="E10-E14" kind="block"><SuperClass code="IV"/>{preferred("Diabetes mellitus")}</Class>
+<Class code="E10" kind="category"><SuperClass code="E10-E14"/><ModifiedBy code="S4"/><ModifiedBy code="S5"/>
+  {preferred("Diabetes Typ 1")}
+  <Rubric kind="inclusion"><Label xml:lang="de">Jugendlicher Diabetes <Term class="italic">(Exkl.: Fuß</Term>
+    <Reference class="in brackets">E11</Reference><Term class="italic">)</Term></Label></Rubric>
+  <Rubric kind="exclusion"><Label xml:lang="de">Schwangerschaft</Label></Rubric></Class>
+<Class code="E11" kind="category"><SuperClass code="E10-E14"/><ModifiedBy code="S4" all="false">
+  <ValidModifierClass code=".7"/></ModifiedBy>{preferred("Typ 2")}{preferred("Diabetes Typ 2", "preferredLong")}
+  {preferred("Ein Mangel.", "definition")}
+  <Rubric kind="inclusion"><Label xml:lang="en"><Fragment class="synlist" type="list">Sweet</Fragment>
+    <Fragment type="list">Adult</Fragment></Label></Rubric>
+  <Rubric kind="inclusion"><Label xml:lang="de"><Fragment type="list">Haut von</Fragment>
+    <Fragment type="list">Kinn</Fragment></Label></Rubric></Class>
+<Class code="E10.7" kind="category"><SuperClass code="E10"/>{preferred("Ausgeschrieben")}</Class>
+"""
+
+
+def write(path: Path, classes: str = CLASSES, head: str = HEAD, title: str = TITLE) -> Path:
+    path.write_text(f"{head}{title}{classes}</ClaML>\n", "utf-8")
+    return path
+
+
+def names(records: list[Record]) -> dict[str, list[tuple[str, str, str]]]:
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for one in records:
+        if isinstance(one, Name):
+            found.setdefault(one.concept_id, []).append((one.text, one.language, one.type))
+    return found
+
+
+def test_everything(tmp_path: Path) -> None:
+    problems = Problems()
+    records = list(read_claml(write(tmp_path / "x.xml"), problems=problems))
+    assert records[:4] == [
+        Source("ICD-10-GM", "2024", "ICD der Tests"),
+        Concept("ICD10GM:IV", "ICD-10-GM"),
+        Name("ICD10GM:IV", "Stoffwechsel", "de", "preferred", "ICD-10-GM", True),
+        Mapping("ICD10GM:IV", "ICD-10-GM", "IV", "code", "ICD-10-GM"),
+    ]
+    found = names(records)
+    assert found["ICD10GM:E10"] == [("Diabetes Typ 1", "de", "preferred"), ("Jugendlicher Diabetes", "de", "narrow")]
+    assert found["ICD10GM:E11"] == [
+        ("Diabetes Typ 2", "de", "preferred"),
+        ("Sweet", "en", "narrow"),
+        ("Adult", "en", "narrow"),
+        ("Haut von Kinn", "de", "narrow"),
+    ]
+    assert [one for one in records if isinstance(one, Definition)] == [
+        Definition("ICD10GM:E11", "Ein Mangel.", "de", "ICD-10-GM")
+    ]
+    assert Relation("ICD10GM:E10", "isa", "ICD10GM:E10-E14", "ICD-10-GM") in records
+    assert SemanticType("ICD10GM:E11", "Stoffwechsel", "", "ICD-10-GM") in records
+    assert (problems.rows, problems.bad) == (9, {})
+    assert problems.skipped == {
+        "modifier, which is part of other codes": 4,
+        "rubric of kind exclusion": 1,
+        "short title beside a long one": 1,
+    }
+
+
+def test_codes_of_modifiers(tmp_path: Path) -> None:
+    """E10 with .0 and .7, each with 0 and 5, but for .05, which is excluded; E10.7 has a class of its own."""
+    records = list(read_claml(write(tmp_path / "x.xml")))
+    found = names(records)
+    made = {
+        key.partition(":")[2]: found[key][0][0] for key in found if key.startswith(("ICD10GM:E10.", "ICD10GM:E11."))
+    }
+    assert made == {
+        "E10.0": "Diabetes Typ 1: Mit Koma",
+        "E10.00": "Diabetes Typ 1: Mit Koma: nicht entgleist",
+        "E10.7": "Ausgeschrieben",
+        "E10.70": "Diabetes Typ 1: Mit Fuß: nicht entgleist",
+        "E10.75": "Diabetes Typ 1: Mit Fuß: entgleist",
+        "E11.7": "Diabetes Typ 2: Mit Fuß",
+    }
+    assert Relation("ICD10GM:E10.75", "isa", "ICD10GM:E10.7", "ICD-10-GM") in records
+    assert SemanticType("ICD10GM:E10.75", "Stoffwechsel", "", "ICD-10-GM") in records
+
+
+def test_options(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.xml", CLASSES.replace(' xml:lang="de"', ""))
+    records = list(read_claml(path, source="WARD", version="3", language="es"))
+    assert records[:2] == [Source("WARD", "3", "ICD der Tests"), Concept("ICD10GM:IV", "WARD")]
+    assert {one.language for one in records if isinstance(one, Name)} == {"es", "en"}
+    (tmp_path / "x.xml.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    assert list(read_claml(path, source="WARD", version="3", language="es")) == records
+
+
+def test_the_year_is_no_part_of_the_name(tmp_path: Path) -> None:
+    title = TITLE.replace('name="ICD-10-GM"', 'name="OPS 2024"')
+    records = list(read_claml(write(tmp_path / "x.xml", title=title)))
+    assert records[:2] == [Source("OPS", "2024", "ICD der Tests"), Concept("OPS:IV", "OPS")]
+
+
+def test_bad_classes(tmp_path: Path) -> None:
+    more = (
+        f'<Class kind="category">{preferred("x")}</Class><Class code="F1"/><Class code="E10">{preferred("x")}</Class>'
+    )
+    more += f'<ModifierClass modifier="S4">{preferred("x")}</ModifierClass>'
+    problems = Problems()
+    list(read_claml(write(tmp_path / "x.xml", CLASSES + more), problems=problems))
+    assert problems.bad == {"class without a code or a title": 2, "modifier without a code or a title": 1}
+    assert problems.skipped["class given more than once"] == 1
+    assert problems.rows == 13
+    with pytest.raises(InputError, match=r"x\.xml:27: 1 of 10 rows cannot be used"):
+        list(read_claml(tmp_path / "x.xml", problems=Problems(0)))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f'{HEAD}<!-- cut off -->{TITLE}<Class code="A', "is no XML, or is cut off: "),
+        ("<a/>", "looked for ClaML; found a"),
+        (f"{HEAD}</ClaML>", "looked for a Title and classes; found none"),
+        (f'<!DOCTYPE ClaML [<!ENTITY a "aaaa">]><ClaML>{TITLE}</ClaML>', "has entities of its own"),
+        (f'<!DOCTYPE ClaML [<!ENTITY a SYSTEM "/etc/passwd">]><ClaML>{TITLE}&a;</ClaML>', "has entities of its own"),
+        (f"{HEAD}{TITLE}<Class>{'<a>' * 200}{'</a>' * 200}</Class></ClaML>", "is nested more than 100 deep"),
+        (f"{HEAD}{TITLE}<Class>{'a' * 2 * LONGEST_LINE}</Class></ClaML>", "an element is longer than 1,048,576 bytes"),
+        (f'{HEAD}{TITLE}<Class a="{"a" * 2 * LONGEST_LINE}"/></ClaML>', "an element is longer than 1,048,576 bytes"),
+        ('<?xml version="1.0" encoding="klingon"?><ClaML/>', "its encoding is not known|unknown encoding"),
+    ],
+)
+def test_refused(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x.xml").write_text(text, "utf-8")
+    with pytest.raises(InputError, match=message):
+        list(read_claml(tmp_path / "x.xml"))
+
+
+def test_oncology_of_bfarm(shared: Path) -> None:
+    """Counts are those of another parser."""
+    path = shared / "data" / "terminologies" / "icd_de" / "icdo32019.xml"
+    problems = Problems()
+    records = list(read_claml(path, problems=problems))
+    tree = ElementTree.parse(path).getroot()
+    classes = list(tree.iter("Class"))
+    assert {one.concept_id for one in records if isinstance(one, Concept)} == {
+        f"ICDO3:{c.get('code')}" for c in classes
+    }
+    assert sum(isinstance(one, Relation) for one in records) == sum(1 for _ in tree.iter("SuperClass")) == 1_620
+    inclusions = [rubric for rubric in tree.iter("Rubric") if rubric.get("kind") == "inclusion"]
+    assert len(inclusions) == 2_597
+    lists = [list(one.iter("Fragment")) for one in inclusions]
+    several = [parts for parts in lists if any(part.get("class") == "synlist" for part in parts)]
+    texts = sum("".join(part.itertext()).strip() != "" for parts in several for part in parts)
+    narrow = sum(isinstance(one, Name) and one.type == "narrow" for one in records)
+    assert narrow == len(inclusions) - len(several) + texts == 2_819
+    assert problems.rows == len(classes) == 1_622
+    assert not problems.bad
+    assert {one.semantic_type for one in records if isinstance(one, SemanticType)} == {"Topographie", "Morphologie"}

@@ -1,0 +1,213 @@
+"""FHIR CodeSystem, ValueSet and ConceptMap."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medlink.errors import InputError
+from medlink.files.problems import Problems
+from medlink.kb.readers.fhir import read_fhir
+from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
+
+FSN_USE = {"system": "http://snomed.info/sct", "code": "900000000000003001"}
+CODE_SYSTEM: dict[str, Any] = {
+    "resourceType": "CodeSystem",
+    "url": "http://example.org/fhir/CodeSystem/ward",
+    "name": "Ward",
+    "title": "Codes of the ward",
+    "version": "2",
+    "language": "de",
+    "status": "active",
+    "content": "complete",
+    "hierarchyMeaning": "is-a",
+    "concept": [
+        {
+            "code": "1",
+            "display": "Krankheit",
+            "definition": "Ein Zustand.",
+            "designation": [
+                {"language": "en", "value": "Disease"},
+                {"language": "en", "use": FSN_USE, "value": "Disease (disorder)"},
+                {"language": "de", "value": "Krankheit"},
+                {"language": "es", "use": {"code": "display"}, "value": "enfermedad"},
+            ],
+            "concept": [
+                {"code": "2", "display": "Fieber", "property": [{"code": "semanticType", "valueString": "Symptom"}]},
+                {
+                    "code": "3",
+                    "display": "alt",
+                    "property": [{"code": "inactive", "valueBoolean": True}],
+                    "concept": [{"code": "4", "display": "Husten"}],
+                },
+            ],
+        },
+        {"code": "5", "display": "Reizhusten", "property": [{"code": "parent", "valueCode": "4"}]},
+        {"code": "6", "display": "Symptom", "property": [{"code": "child", "valueCode": "2"}]},
+        {"code": "7", "display": "x", "property": [{"code": "status", "valueCode": "retired"}]},
+    ],
+}
+VALUE_SET: dict[str, Any] = {
+    "resourceType": "ValueSet",
+    "status": "active",
+    "language": "de",
+    "compose": {
+        "include": [
+            {
+                "system": "http://fhir.de/CodeSystem/bfarm/icd-10-gm",
+                "version": "2024",
+                "concept": [{"code": "A00.9", "display": "Cholera"}, {"code": "A01.0", "display": "Typhus"}],
+            },
+            {"system": "http://loinc.org", "filter": [{"property": "CLASS", "op": "=", "value": "CHEM"}]},
+        ],
+        "exclude": [{"system": "http://fhir.de/CodeSystem/bfarm/icd-10-gm", "concept": [{"code": "A01.0"}]}],
+    },
+}
+CONCEPT_MAP: dict[str, Any] = {
+    "resourceType": "ConceptMap",
+    "name": "WardMap",
+    "status": "active",
+    "group": [
+        {
+            "source": "http://snomed.info/sct",
+            "target": "http://fhir.de/CodeSystem/bfarm/icd-10-gm",
+            "element": [
+                {
+                    "code": "22298006",
+                    "target": [
+                        {"code": "I21.9", "equivalence": "wider"},
+                        {"code": "I21", "equivalence": "equivalent"},
+                        {"code": "I22", "equivalence": "narrower"},
+                        {"code": "I23", "equivalence": "relatedto"},
+                        {"code": "I24", "relationship": "source-is-narrower-than-target"},
+                        {"equivalence": "unmatched"},
+                    ],
+                },
+                {"code": "2"},
+            ],
+        }
+    ],
+}
+
+
+def write(path: Path, data: Any) -> Path:
+    path.write_text(json.dumps(data), "utf-8")
+    return path
+
+
+def read(path: Path, data: Any, **options: Any) -> tuple[list[Record], Problems]:
+    problems = Problems(1)
+    return list(read_fhir(write(path, data), problems=problems, **options)), problems
+
+
+def test_code_system(tmp_path: Path) -> None:
+    records, problems = read(tmp_path / "x.json", CODE_SYSTEM)
+    assert records[:8] == [
+        Source("Ward", "2", "Codes of the ward"),
+        Concept("Ward:1", "Ward"),
+        Name("Ward:1", "Krankheit", "de", "preferred", "Ward", True),
+        Name("Ward:1", "Disease", "en", "synonym", "Ward"),
+        Name("Ward:1", "Disease (disorder)", "en", "fsn", "Ward"),
+        Name("Ward:1", "enfermedad", "es", "preferred", "Ward", True),
+        Definition("Ward:1", "Ein Zustand.", "de", "Ward"),
+        Mapping("Ward:1", "Ward", "1", "code", "Ward"),
+    ]
+    assert {(one.head, one.type, one.tail) for one in records if isinstance(one, Relation)} == {
+        ("Ward:2", "isa", "Ward:1"),
+        ("Ward:4", "isa", "Ward:1"),
+        ("Ward:5", "isa", "Ward:4"),
+        ("Ward:2", "isa", "Ward:6"),
+    }
+    assert SemanticType("Ward:2", "Symptom", "", "Ward") in records
+    assert (problems.rows, problems.bad, problems.skipped) == (7, {}, {"inactive concept": 2})
+
+
+@pytest.mark.parametrize(("meaning", "kind"), [("part-of", "part_of"), ("grouped-by", "grouped_by"), (None, "isa")])
+def test_meaning_of_a_hierarchy(meaning: str | None, kind: str, tmp_path: Path) -> None:
+    records, _ = read(tmp_path / "x.json", {**CODE_SYSTEM, "hierarchyMeaning": meaning})
+    assert {one.type for one in records if isinstance(one, Relation)} == {kind}
+
+
+def test_options(tmp_path: Path) -> None:
+    plain = {key: value for key, value in CODE_SYSTEM.items() if key != "language"}
+    records, _ = read(tmp_path / "x.json", plain, source="S", version="9", language="es")
+    assert records[:3] == [
+        Source("S", "9", "Codes of the ward"),
+        Concept("Ward:1", "S"),
+        Name("Ward:1", "Krankheit", "es", "preferred", "S", True),
+    ]
+
+
+def test_value_set(tmp_path: Path) -> None:
+    records, problems = read(tmp_path / "x.json", VALUE_SET)
+    gm = "ICD-10-GM"
+    assert records == [
+        Source(gm, "2024", gm),
+        Concept("ICD10GM:A00.9", gm),
+        Name("ICD10GM:A00.9", "Cholera", "de", "preferred", gm, True),
+        Mapping("ICD10GM:A00.9", gm, "A00.9", "code", gm),
+    ]
+    assert problems.skipped == {"concept that the value set excludes": 1}
+    assert len(problems.notes) == 1
+    assert "from http://loinc.org are not listed in it; expand it first" in problems.notes[0]
+
+
+def test_expansion(tmp_path: Path) -> None:
+    contains = [
+        {"contains": [{"system": "http://snomed.info/sct", "code": "22298006", "display": "Heart attack"}]},
+        {"system": "http://snomed.info/sct", "code": "1", "display": "Gone", "inactive": True},
+        {"system": "http://snomed.info/sct", "code": "22298006", "display": "again"},
+    ]
+    records, problems = read(tmp_path / "x.json", {**VALUE_SET, "expansion": {"contains": contains}})
+    assert [one.concept_id for one in records if isinstance(one, Concept)] == ["22298006"]
+    assert problems.skipped == {"inactive concept": 1, "concept given more than once": 1}
+
+
+def test_concept_map(tmp_path: Path) -> None:
+    records, problems = read(tmp_path / "x.json", CONCEPT_MAP)
+    assert records == [
+        Source("WardMap", "", "WardMap"),
+        Mapping("22298006", "ICD-10-GM", "I21.9", "broad", "WardMap"),
+        Mapping("22298006", "ICD-10-GM", "I21", "exact", "WardMap"),
+        Mapping("22298006", "ICD-10-GM", "I22", "narrow", "WardMap"),
+        Mapping("22298006", "ICD-10-GM", "I23", "related", "WardMap"),
+        Mapping("22298006", "ICD-10-GM", "I24", "broad", "WardMap"),
+    ]
+    assert (problems.rows, problems.skipped) == (7, {"code without a target": 2})
+
+
+def test_bundle(tmp_path: Path) -> None:
+    others = [{"resourceType": "Patient"}, None]
+    entries = [{"resource": one} for one in (CODE_SYSTEM, VALUE_SET, CONCEPT_MAP, *others)]
+    records, problems = read(tmp_path / "x.json", {"resourceType": "Bundle", "entry": entries})
+    alone = [one for data in (CODE_SYSTEM, VALUE_SET, CONCEPT_MAP) for one in read(tmp_path / "y.json", data)[0]]
+    assert records == alone
+    assert problems.skipped["resource of type Patient"] == problems.skipped["resource of type unknown"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no JSON, or is cut off"),
+        ('{"a": 1, "a": 2}', "cannot be used: a key is there twice"),
+        ("[]", "looked for a resource of CodeSystem, ValueSet, ConceptMap; found none"),
+        ('{"resourceType": "Patient"}', "looked for a resource of CodeSystem, ValueSet, ConceptMap; found Patient"),
+        ('{"resourceType": "Bundle"}', "looked for a resource of CodeSystem, ValueSet, ConceptMap; found Bundle"),
+    ],
+)
+def test_refused(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(InputError, match=message):
+        list(read_fhir(tmp_path / "x.json"))
+
+
+def test_bad_concepts(tmp_path: Path) -> None:
+    concepts = [{"display": "x"}, {"code": "a b", "display": "x"}, 3, {"code": "1", "display": "y"}]
+    _, problems = read(tmp_path / "x.json", {**CODE_SYSTEM, "concept": concepts, "content": "not-present"})
+    assert problems.bad == {"concept without a code, or with a blank in it": 3}
+    assert "says that its concepts are elsewhere" in problems.notes[0]
+    with pytest.raises(InputError, match="3 of 4 rows cannot be used"):
+        list(read_fhir(tmp_path / "x.json"))

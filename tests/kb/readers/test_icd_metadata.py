@@ -1,0 +1,88 @@
+"""Metadata files of ICD-10-GM and ICD-10."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import InputError
+from medlink.files.problems import Problems
+from medlink.kb.readers.icd_metadata import read_icd_metadata
+from medlink.records import Concept, Mapping, Name, Relation, SemanticType, Source
+from tests.kb.writers import write_lines
+
+REST = ";;;V;V;1-002;2-001;3-003;4-002;001;9;9;9999;9999;9;J;J;J;J"
+KODES = [
+    f"3;N;X;04;E10;E10.-;E10.-;E10;Diabetes mellitus, Typ 1;Diabetes mellitus, Typ 1{REST}",
+    f"4;N;S;04;E10;E10.0;E10.0;E100;Diabetes mellitus, Typ 1: Mit Koma;Diabetes mellitus, Typ 1{REST}",
+    f"5;T;S;04;E10;E10.01;E10.01;E1001;Diabetes mellitus, Typ 1: Mit Koma: Entgleist;Diabetes{REST}",
+    f"3;T;X;04;E99;E99*;E99;E99;Sonstiges;Sonstiges{REST}",
+]
+GRUPPEN = ["E10;E14;04;Diabetes mellitus"]
+KAPITEL = ["04;Endokrine Krankheiten"]
+
+
+def write(folder: Path, kodes: list[str] = KODES) -> Path:
+    folder.mkdir(exist_ok=True)
+    write_lines(folder / "icd10gm2024syst_kodes.txt", kodes)
+    write_lines(folder / "icd10gm2024syst_gruppen.txt", GRUPPEN)
+    write_lines(folder / "icd10gm2024syst_kapitel.txt", KAPITEL)
+    return folder
+
+
+def test_everything(tmp_path: Path) -> None:
+    problems = Problems()
+    records = list(read_icd_metadata(write(tmp_path / "m"), problems=problems))
+    gm = "ICD-10-GM"
+    assert records[:4] == [
+        Source(gm, "2024", gm),
+        Concept("ICD10GM:04", gm),
+        Name("ICD10GM:04", "Endokrine Krankheiten", "de", "preferred", gm, True),
+        Mapping("ICD10GM:04", gm, "04", "code", gm),
+    ]
+    assert [(one.head, one.tail) for one in records if isinstance(one, Relation)] == [
+        ("ICD10GM:E10-E14", "ICD10GM:04"),
+        ("ICD10GM:E10", "ICD10GM:E10-E14"),
+        ("ICD10GM:E10.0", "ICD10GM:E10"),
+        ("ICD10GM:E10.01", "ICD10GM:E10.0"),
+        ("ICD10GM:E99", "ICD10GM:04"),
+    ]
+    assert (
+        Name("ICD10GM:E10.01", "Diabetes mellitus, Typ 1: Mit Koma: Entgleist", "de", "preferred", gm, True) in records
+    )
+    assert SemanticType("ICD10GM:E10.01", "Endokrine Krankheiten", "", gm) in records
+    assert (problems.rows, problems.bad, problems.skipped) == (6, {}, {})
+
+
+def test_who_edition_and_options(tmp_path: Path) -> None:
+    write_lines(tmp_path / "icd102019syst_codes.txt", ["3;N;X;01;A00;A00.-;A00;A00;Cholera;Cholera;;;001"])
+    problems = Problems()
+    records = list(read_icd_metadata(tmp_path, problems=problems))
+    assert records[:3] == [
+        Source("ICD-10", "2019", "ICD-10"),
+        Concept("ICD10:A00", "ICD-10"),
+        Name("ICD10:A00", "Cholera", "en", "preferred", "ICD-10", True),
+    ]
+    assert problems.notes == ["there is no file of chapters", "there is no file of blocks"]
+    changed = list(read_icd_metadata(tmp_path, source="S", version="1", language="es"))
+    assert changed[0] == Source("S", "1", "ICD-10")
+    assert {one.language for one in changed if isinstance(one, Name)} == {"es"}
+
+
+def test_bad_rows(tmp_path: Path) -> None:
+    bad = ["4;N;S;04;E10;x;E10;E100;title", "3;N;X;04;E10;x;E11;E11;", "3;N;X", KODES[0]]
+    problems = Problems(1)
+    list(read_icd_metadata(write(tmp_path / "m", [*KODES, *bad]), problems=problems))
+    assert problems.bad == {"column count": 1, "level that is not that of the code": 1, "no code, or no title": 1}
+    assert problems.skipped == {"code given more than once": 1}
+
+
+def test_other_folders(tmp_path: Path) -> None:
+    (tmp_path / "readme.txt").touch()
+    with pytest.raises(InputError, match=r"looked for icd10\*_kodes\.txt or icd10\*_codes\.txt; found readme\.txt"):
+        list(read_icd_metadata(tmp_path))
+    write(tmp_path / "a")
+    write(tmp_path / "b")
+    with pytest.raises(InputError, match="there are two files of blocks"):
+        list(read_icd_metadata(tmp_path))

@@ -1,0 +1,138 @@
+"""Finding out what a file or a folder holds."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import InputError
+from medlink.kb.readers import formats
+from medlink.kb.recognise import Recognised, recognise
+from tests.kb.readers import test_alphaid, test_atc, test_claml, test_fhir, test_icd_metadata, test_loinc, test_omop
+from tests.kb.writers import write_lines
+
+FILES = {
+    "obo": ("x.obo", "format-version: 1.2\n\n[Term]\nid: X:1\n"),
+    "obograph": ("x.json", '{\n "graphs": [{"nodes": []}]}'),
+    "fhir": ("y.json", json.dumps(test_fhir.CODE_SYSTEM)),
+    "scispacy": ("x.jsonl", '{"concept_id": "C1", "canonical_name": "x", "aliases": []}\n'),
+    "claml": ("x.xml", test_claml.HEAD + test_claml.TITLE + "</ClaML>"),
+    "alphaid": ("alpha.txt", test_alphaid.ALPHA_ID_SE[0] + "\n"),
+    "loinc": ("loinc.csv", ",".join(f'"{column}"' for column in test_loinc.VARIANT) + "\n"),
+    "atc": ("atc.csv", test_atc.HEADER + "\n"),
+    "cie10": ("cie.csv", "Código;Descripción\n"),
+    "babelon": ("x.tsv", "subject_id\tpredicate_id\ttranslation_language\ttranslation_value\n"),
+    "table": ("ward.csv", "id,name,language\n"),
+}
+
+
+def write(folder: Path, kind: str) -> Path:
+    name, text = FILES[kind]
+    (folder / name).write_text(text, "utf-8")
+    return folder / name
+
+
+def releases(folder: Path) -> dict[str, Path]:
+    (folder / "umls" / "META").mkdir(parents=True)
+    (folder / "umls" / "META" / "MRCONSO.RRF").touch()
+    (folder / "umls" / "META" / "MRSTY.RRF").touch()
+    (folder / "snomed" / "Snapshot").mkdir(parents=True)
+    (folder / "snomed" / "Snapshot" / "sct2_Concept_Snapshot_INT_20260101.txt").touch()
+    (folder / "snomed" / "Snapshot" / "sct2_Description_Snapshot-en_INT_20260101.txt").touch()
+    test_omop.write(folder / "athena")
+    test_icd_metadata.write(folder / "icd")
+    return {
+        "rrf": folder / "umls" / "META",
+        "rf2": folder / "snomed",
+        "omop": folder / "athena",
+        "icd_metadata": folder / "icd",
+    }
+
+
+@pytest.mark.parametrize("kind", sorted(FILES))
+@pytest.mark.parametrize("packed", [False, True])
+def test_files(kind: str, packed: bool, tmp_path: Path) -> None:
+    path = write(tmp_path, kind)
+    if packed:
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+        path = path.with_name(path.name + ".gz")
+    assert recognise(path) == ([Recognised(kind, path)], [])
+
+
+def test_every_format_is_found_out(tmp_path: Path) -> None:
+    assert {*FILES, *releases(tmp_path)} == set(formats())
+
+
+def test_releases(tmp_path: Path) -> None:
+    places = releases(tmp_path)
+    for kind, folder in places.items():
+        assert recognise(folder) == ([Recognised(kind, folder)], [])
+    assert recognise(tmp_path / "umls")[0] == [Recognised("rrf", places["rrf"])]
+    # a file of a release stands for it
+    assert recognise(places["omop"] / "CONCEPT.csv")[0] == [Recognised("omop", places["omop"])]
+    found, left = recognise(tmp_path)
+    assert {one.format for one in found} == set(places)
+    assert left == []
+
+
+def test_a_folder_of_files(tmp_path: Path) -> None:
+    for kind in FILES:
+        write(tmp_path, kind)
+    (tmp_path / "LICENSE").write_text("As is.\n")
+    (tmp_path / ".hidden.csv").write_text("id,name\n")
+    (tmp_path / "list.xlsx").write_bytes(b"PK\x03\x04")
+    found, left = recognise(tmp_path)
+    assert {one.format: one.path for one in found} == {kind: tmp_path / name for kind, (name, _) in FILES.items()}
+    assert left == [tmp_path / "LICENSE", tmp_path / "list.xlsx"]
+
+
+def test_what_json_is_stands_anywhere(tmp_path: Path) -> None:
+    data = dict(reversed(test_fhir.CODE_SYSTEM.items()))
+    data["concept"] = [{"code": str(number), "display": "x"} for number in range(20_000)]
+    (tmp_path / "x.json").write_text(json.dumps(data, sort_keys=True))
+    assert recognise(tmp_path / "x.json")[0] == [Recognised("fhir", tmp_path / "x.json")]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Fieber\nHusten\n", "is of no format that its beginning tells; known are rrf, rf2, omop"),
+        ("id,name,LOINC_NUM,COMPONENT\n", "may be of 2 formats: loinc, table. Remedy: say --loinc or --table"),
+        ('<?xml version="1.0"?>\n<rdf:RDF>', "is OWL, which is not read. Remedy: convert it to OBO-graphs JSON"),
+        ("", "the file is empty"),
+    ],
+)
+def test_refused(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text(text)
+    with pytest.raises(InputError, match=message):
+        recognise(tmp_path / "x.txt")
+
+
+def test_other_folders(tmp_path: Path) -> None:
+    write_lines(tmp_path / "notes.txt", ["Fieber"])
+    with pytest.raises(InputError, match=r"looked for releases and files of terminologies; found notes\.txt"):
+        recognise(tmp_path)
+    with pytest.raises(InputError, match="no such file"):
+        recognise(tmp_path / "missing")
+
+
+def test_real_files(shared: Path, tmp_path: Path) -> None:
+    """Each folder of terminologies is taken for what its description says."""
+    top = shared / "data" / "terminologies"
+    expected = {
+        "hpo": {"obograph": 1, "babelon": 3},
+        "icd_de": {"alphaid": 2, "claml": 1},
+        "loinc_de": {"loinc": 1},
+        "atc_de": {"atc": 1},
+        "symp": {"obo": 1},
+    }
+    for name, kinds in expected.items():
+        shutil.copytree(top / name, tmp_path / name)
+        found, left = recognise(tmp_path / name)
+        assert {kind: sum(one.format == kind for one in found) for kind in {one.format for one in found}} == kinds
+        assert all("license" in file.name.lower() for file in left)

@@ -1,0 +1,118 @@
+"""Loading and searching a part of a hierarchy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medlink.errors import ConfigError
+from medlink.files.problems import Problems
+from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.kb.subset import OUTSIDE, Subset
+from medlink.records import Concept, Name, Record, Relation, Source
+from tests.damage import tried
+
+
+def loaded(house: Path, out: Path, under: Sequence[str] = (), not_under: Sequence[str] = ()) -> set[str]:
+    build_kb(out, [Input("table", house)], under=under, not_under=not_under)
+    with KnowledgeBase(out) as kb:
+        return {concept.concept_id for concept in kb.iter_concepts()}
+
+
+@pytest.mark.parametrize(
+    ("under", "not_under", "expected"),
+    [
+        ([], [], {"H:1", "H:2", "H:3", "H:4", "H:5", "H:6"}),
+        (["H:1"], [], {"H:1", "H:2", "H:3", "H:4", "H:5"}),
+        (["H:2"], [], {"H:2", "H:3"}),
+        (["H:2", "H:4"], [], {"H:2", "H:3", "H:4", "H:5"}),
+        (["H:1"], ["H:2"], {"H:1", "H:4", "H:5"}),
+        ([], ["H:4"], {"H:1", "H:2", "H:3", "H:6"}),
+        (["H:6"], [], {"H:6"}),
+    ],
+)
+def test_what_is_loaded(
+    under: list[str], not_under: list[str], expected: set[str], house: Path, tmp_path: Path
+) -> None:
+    assert loaded(house, tmp_path / "kb", under, not_under) == expected
+
+
+def test_the_hierarchy_is_that_of_all_inputs(house: Path, tmp_path: Path) -> None:
+    (tmp_path / "ward.csv").write_text("id,name,parent\nW:1,absence,H:2\nW:2,cough,\n")
+    inputs = [Input("table", tmp_path / "ward.csv"), Input("table", house)]
+    report = build_kb(tmp_path / "kb", inputs, under=["H:2"])
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        assert {concept.concept_id for concept in kb.iter_concepts()} == {"H:2", "H:3", "W:1"}
+        assert kb.parents("W:1") == ["H:2"]
+        # what lies outside is no parent
+        assert kb.parents("H:2") == []
+    # of W:2 the concept and its name
+    assert report.inputs[0].skipped == {OUTSIDE: 2}
+    assert [entry.rows for entry in report.inputs] == [2, 13]
+
+
+def test_unknown_concepts(house: Path, kb: KnowledgeBase, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no input has the concept H:9\. Remedy: check the id"):
+        loaded(house, tmp_path / "kb", ["H:9"])
+    assert not (tmp_path / "kb").exists()
+    with pytest.raises(ConfigError, match="there is no concept 'H:9'"):
+        kb.search("sei", under=["H:9"])
+    with pytest.raises(ConfigError, match="there is no concept 'H:9'"):
+        kb.search("sei", not_under=["H:9"])
+
+
+@pytest.mark.parametrize(
+    ("under", "not_under", "expected"),
+    [
+        ([], [], ["H:2", "H:3"]),
+        (["H:3"], [], ["H:3"]),
+        (["H:1"], ["H:3"], ["H:2"]),
+        (["H:4"], [], []),
+        ([], ["H:2"], []),
+    ],
+)
+def test_what_is_searched(under: list[str], not_under: list[str], expected: list[str], kb: KnowledgeBase) -> None:
+    assert [name.concept_id for name in kb.search("seizure", under=under, not_under=not_under)] == expected
+
+
+def test_the_filter_comes_before_the_limit(kb: KnowledgeBase) -> None:
+    assert [name.concept_id for name in kb.search("seizure", 1, under=["H:3"])] == ["H:3"]
+
+
+GRAPHS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=30)
+CHOSEN = st.lists(st.integers(0, 9), max_size=3)
+
+
+@tried(100)
+@given(GRAPHS, CHOSEN, CHOSEN)
+def test_against_a_walk(edges: list[tuple[int, int]], under: list[int], not_under: list[int]) -> None:
+    """Steps down, one by one, circles and lone concepts among them."""
+    records: list[Record] = [Source("S"), *(Concept(str(number), "S") for number in range(10))]
+    records += [Relation(str(head), "isa", str(tail), "S") for head, tail in edges]
+    records += [Relation("0", "part_of", "9", "S"), *(Name(str(number), "x") for number in range(10))]
+
+    def below(roots: list[int]) -> set[int]:
+        found, waiting = set(roots), list(roots)
+        while waiting:
+            above = waiting.pop()
+            for head, tail in edges:
+                if tail == above and head not in found:
+                    found.add(head)
+                    waiting.append(head)
+        return found
+
+    subset = Subset([str(number) for number in under], [str(number) for number in not_under])
+    subset.look(records)
+    subset.choose()
+    problems = Problems()
+    expected = (below(under) if under else set(range(10))) - below(not_under)
+    kept = list(subset.of(records, problems.skipped))
+    assert {int(one.concept_id) for one in kept if isinstance(one, Name)} == expected
+    assert {int(number) for number in map(str, range(10)) if number in subset} == expected
+    inside = [(head, tail) for head, tail in [*edges, (0, 9)] if {head, tail} <= expected]
+    assert [(int(one.head), int(one.tail)) for one in kept if isinstance(one, Relation)] == inside
+    assert len(kept) + problems.skipped[OUTSIDE] == len(records)
