@@ -111,7 +111,8 @@ def toml(value: Any) -> str:
 def main(work: Path, further: tuple[str, ...], peers: Path | None, sample: int, only: tuple[str, ...]) -> None:
     """Run the evaluation, and print the first measure of each set."""
     work.mkdir(parents=True, exist_ok=True)
-    encoders = {"built-in": "builtin"} | dict(one.split("=", 1) for one in further)
+    named = dict(one.split("=", 1) for one in further)
+    encoders = {"built-in": "builtin"} | {name: str(Path(folder).absolute()) for name, folder in named.items()}
     commands = {name: [sys.executable, *words] for name, words in PYTHON_PEERS.items()}
     readers = dict.fromkeys(commands, ("de", "en", "es"))
     for name, languages in LANGUAGES.items():
