@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import islice
+from math import isfinite
 from pathlib import Path
 from typing import Any, TextIO
 
 from medlink.curation.impact_page import Groups, write_impact
-from medlink.errors import InputError
+from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import as_cell, visible
 from medlink.files.folders import StrPath
 from medlink.files.json import json_line, read_json_lines
@@ -28,6 +29,7 @@ from medlink.kb import KnowledgeBase
 from medlink.kb.changes import MERGED_AWAY, what_became_of
 from medlink.language.text import normalise
 from medlink.linking import Linker, Mention
+from medlink.linking.options import known_tag
 from medlink.records import AMBIGUOUS, LINKED, Link
 
 SAME, ANOTHER, NOW_AMBIGUOUS, NOW_NIL, RENAMED = "same", "another", "ambiguous", "nil", "renamed"
@@ -246,16 +248,22 @@ def _rows(path: StrPath, bundle: Bundle) -> Iterator[dict[str, Any]]:
     for line, row in read_json_lines(LineFile(path, Problems(0.0), may_be_empty=True)):
         match row:
             case {
-                "note": str(), "start": int(), "end": int(), "text": str(), "language": str(),
+                "note": str(), "start": int() as start, "end": int() as end, "text": str(), "language": str() as tag,
                 "concept_id": None | str(), "versions": {"kb": str() as kb, "encoder": str() as encoder},
-            }:  # fmt: skip
+            } if isinstance(row.get("expanded"), str | None) and not {bool} & {type(start), type(end)}:  # fmt: skip
                 pass
             case _:
                 raise InputError("is no link of a note", path=path, line=line, remedy=_AGAIN)
+        try:
+            known_tag(tag)
+        except ConfigError as error:
+            raise InputError(error.message, path=path, line=line, remedy=error.remedy) from error
         match row:
             case {"concept_id": None}:
                 pass
-            case {"preferred_name": str(), "score": float(), "candidates": [{"name": str()}, *_]}:
+            case {
+                "preferred_name": str(), "score": float() | int() as score, "candidates": [{"name": str()}, *_],
+            } if isfinite(score) and not isinstance(score, bool):  # fmt: skip
                 pass
             case _:
                 raise InputError("is a link without its score, or its names", path=path, line=line, remedy=_AGAIN)

@@ -179,6 +179,12 @@ def test_no_links(place: Path, tmp_path: Path) -> None:
         assert (tmp_path / "o.tsv").read_text("utf-8").count("\n") == 1
 
 
+def test_a_score_without_a_fraction(place: Path, tmp_path: Path) -> None:
+    """Other programs write 1.0 as 1."""
+    path = write_lines(tmp_path / "links.jsonl", [json.dumps({**rows(place / "links.jsonl")[0], "score": 1})])
+    assert check_links(place / "old", place / "new", path).checked == 1
+
+
 def test_refusals(place: Path, tmp_path: Path) -> None:
     old, new, links = place / "old", place / "new", place / "links.jsonl"
     with pytest.raises(
@@ -199,6 +205,12 @@ def test_refusals(place: Path, tmp_path: Path) -> None:
         ({"versions": {}}, "1: is no link of a note"),
         ({"score": None}, "1: is a link without its score"),
         ({"candidates": []}, "1: is a link without its score"),
+        ({"score": float("nan")}, "1: is a link without its score"),
+        ({"score": float("inf")}, "1: is a link without its score"),
+        ({"score": True}, "1: is a link without its score"),
+        ({"start": False}, "1: is no link of a note"),
+        ({"expanded": ["fever"]}, "1: is no link of a note"),
+        ({"language": "!!"}, "bad.jsonl:1: unknown language '!!'.*Remedy: give a BCP 47 tag"),
     ):
         bad = write_lines(tmp_path / "bad.jsonl", [json.dumps({**first, **changed})])
         with pytest.raises(InputError, match=match):
