@@ -12,7 +12,7 @@ import click
 
 from medlink.cli.options import PATH
 from medlink.cli.output import Bars
-from medlink.cli.releases import inputs_of, release_options, some_inputs
+from medlink.cli.releases import inputs_of, release_options, some_inputs, under_options
 from medlink.files.escapes import visible
 from medlink.files.places import MANIFEST
 from medlink.files.problems import counted
@@ -43,6 +43,7 @@ def kb_changes(old: Path, new: Path, out: Path | None, as_json: bool) -> None:
 @click.command("update")
 @click.argument("kb_path", metavar="KB", type=PATH)
 @release_options
+@under_options
 @_out
 @click.option("--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only.")
 @_as_json
@@ -50,6 +51,8 @@ def kb_update(
     kb_path: Path,
     *,
     languages: list[str] | None,
+    under: tuple[str, ...],
+    not_under: tuple[str, ...],
     max_bad_share: float,
     out: Path | None,
     progress: bool | None,
@@ -68,6 +71,8 @@ def kb_update(
         some_inputs(given),
         changes=out,
         languages=languages,
+        under=under,
+        not_under=not_under,
         max_bad_share=max_bad_share,
         progress=progress,
     )
@@ -88,6 +93,7 @@ def kb_update(
 @click.command("update")
 @click.argument("bundle", type=PATH)
 @release_options
+@under_options
 @click.option(
     "--threads",
     default=1,
@@ -97,7 +103,15 @@ def kb_update(
 )
 @_out
 def index_update(
-    bundle: Path, *, languages: list[str] | None, max_bad_share: float, threads: int, out: Path | None, **given: Any
+    bundle: Path,
+    *,
+    languages: list[str] | None,
+    under: tuple[str, ...],
+    not_under: tuple[str, ...],
+    max_bad_share: float,
+    threads: int,
+    out: Path | None,
+    **given: Any,
 ) -> None:
     """Replace the knowledge base of BUNDLE by that of a new release; names that stay are not embedded again.
 
@@ -113,6 +127,8 @@ def index_update(
             inputs_of(given),
             changes=out,
             languages=languages,
+            under=under,
+            not_under=not_under,
             max_bad_share=max_bad_share,
             threads=threads,
             progress=bars.step,

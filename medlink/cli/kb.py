@@ -14,7 +14,7 @@ import click
 
 from medlink.cli.changes import kb_changes, kb_update
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, one_language
-from medlink.cli.releases import F, release_options, some_inputs
+from medlink.cli.releases import release_options, some_inputs, under_options
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
 from medlink.files.places import KB_FILE, MANIFEST, refuse_other
@@ -33,21 +33,11 @@ def kb() -> None:
     """
 
 
-def _under(command: F) -> F:
-    """The options that choose a part of the hierarchy."""
-    for flag, text in (
-        ("--not-under", "Leave out the concept ID and all below it. May be repeated."),
-        ("--under", "Only the concept ID and all below it. May be repeated."),
-    ):
-        command = click.option(flag, metavar="ID", multiple=True, help=text)(command)
-    return command
-
-
 @kb.command()
 @click.argument("out", type=PATH_OR_NAME)
 @click.argument("paths", metavar="[FOLDER_OR_FILE]...", nargs=-1, type=PATH)
 @release_options
-@_under
+@under_options
 @click.option("--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only.")
 @_as_json
 def build(
@@ -164,7 +154,7 @@ def info(kb_path: Path, as_json: bool) -> None:
 @_kb
 @click.argument("text")
 @one_language("Language of the names, such as de; all when left out.")
-@_under
+@under_options
 @click.option(
     "--ecl", metavar="CONSTRAINT", help="Only concepts of an expression constraint, such as '<< A MINUS << B'."
 )

@@ -23,6 +23,16 @@ max_bad_share = click.option(
 )
 
 
+def under_options(command: F) -> F:
+    """The options that choose a part of the hierarchy."""
+    for flag, text in (
+        ("--not-under", "Leave out the concept ID and all below it. May be repeated."),
+        ("--under", "Only the concept ID and all below it. May be repeated."),
+    ):
+        command = click.option(flag, metavar="ID", multiple=True, help=text)(command)
+    return command
+
+
 def _listed(flag: str, values: str, text: str) -> Callable[[F], F]:
     """An option with values parted by commas."""
 

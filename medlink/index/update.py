@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from medlink import __version__
+from medlink.errors import ConfigError
 from medlink.files import parts
 from medlink.files.places import KB_FILE
 from medlink.files.whole import check_targets
@@ -56,6 +57,8 @@ def update_bundle(
     *,
     changes: str | Path | None = None,
     languages: Iterable[str] | None = None,
+    under: Iterable[str] = (),
+    not_under: Iterable[str] = (),
     max_bad_share: float = 0.01,
     threads: int = 1,
     progress: Callable[[str, int, int], None] | None = None,
@@ -72,19 +75,26 @@ def update_bundle(
         inputs: the new release; see :func:`medlink.kb.build_kb`. Without one the knowledge base that waits in the
             folder is taken in, and without that the bundle's own with all that was added to it.
         changes: where to write what differs; see :func:`medlink.kb.compare_kbs`.
-        languages, max_bad_share: as for :func:`medlink.kb.build_kb`.
+        languages, under, not_under, max_bad_share: as for :func:`medlink.kb.build_kb`; all but the last only with
+            ``inputs``.
         threads, progress: as for :func:`medlink.index.build_bundle`.
         say: called, when all is done, with a sentence on what the bundle leaves out; else it is logged.
 
     Raises:
         BundleError: the bundle or its encoder cannot be used.
-        ConfigError: an option is unknown, the folder or the changes cannot be written, or there are no names.
+        ConfigError: an option is unknown or needs inputs, the folder or the changes cannot be written, or there are no
+            names.
         InputError: an input cannot be used.
         KnowledgeBaseError: a knowledge base is damaged, or cannot be written.
     """
     began = time.perf_counter()
     given, folder = folder, Path(folder).absolute()
     # refused before anything is made
+    named = {"languages": languages is not None, "under": under, "not-under": not_under}
+    if not inputs and (unused := [f"--{name}" for name, given_one in named.items() if given_one]):
+        raise ConfigError(
+            f"{', '.join(unused)} is for files of a release, and there are none", remedy="name them, or leave it out"
+        )
     parts.read_state(folder, BundleManifest)
     check_targets({"the output": changes}, [folder, *(one.path for one in inputs)])
     with parts.writing(folder) as work:
@@ -94,7 +104,14 @@ def update_bundle(
         report: BuildReport | None = None
         if inputs:
             (work / "kb").mkdir()
-            report = build_kb(work / "kb" / KB_FILE, inputs, languages=languages, max_bad_share=max_bad_share)
+            report = build_kb(
+                work / "kb" / KB_FILE,
+                inputs,
+                languages=languages,
+                under=under,
+                not_under=not_under,
+                max_bad_share=max_bad_share,
+            )
             own = parts.place(folder, work / "kb", "kb", work)
         else:
             own = take(folder, work, None, old)

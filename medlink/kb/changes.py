@@ -36,6 +36,7 @@ from sqlalchemy.pool import NullPool
 from medlink.errors import KnowledgeBaseError
 from medlink.files.escapes import as_cell, visible
 from medlink.files.json import json_line
+from medlink.files.places import MANIFEST
 from medlink.files.whole import check_targets, whole_text
 from medlink.kb import schema
 from medlink.kb.queries import HIERARCHY
@@ -128,7 +129,7 @@ def compare_kbs(
             for _ in counted():
                 pass
         else:
-            check_targets({"the output": out}, [before.path, after.path])
+            check_targets({"the output": out}, [*read_of(old, before), *read_of(new, after)])
             with whole_text(out) as file:
                 file.writelines(_lines(counted(), is_json=Path(out).suffix == ".jsonl"))
         return ChangeReport(
@@ -137,6 +138,11 @@ def compare_kbs(
             {kind: counts[kind] for kind in KINDS},
             {kind: dict(sorted(found.items())) for kind, found in languages.items()},
         )
+
+
+def read_of(path: str | PathLike[str], kb: KnowledgeBase) -> list[Path]:
+    """What is read of an opened knowledge base, and of the bundle where it is given as one: all must stay."""
+    return [kb.path, Path(path)] if (Path(path) / MANIFEST).exists() else [kb.path]
 
 
 def _lines(changes: Iterable[Change], *, is_json: bool) -> Iterator[str]:

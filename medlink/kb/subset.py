@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from medlink.errors import ConfigError
 from medlink.kb.queries import HIERARCHY
-from medlink.records import Concept, Record, Relation, Source
+from medlink.records import Concept, Record, Relation, Retired, Source
 
 OUTSIDE = "record of a concept outside of the hierarchy that is asked for"
 """Reason for leaving out what is not part of it."""
@@ -77,9 +77,10 @@ class Subset:
         return (self._kept is None or key in self._kept) and key not in self._left
 
     def of(self, records: Iterable[Record], skipped: Counter[str]) -> Iterator[Record]:
-        """The records of chosen concepts; others are counted. A relation needs both ends."""
+        """The records of chosen concepts, and all of retired ones; others are counted. A relation needs both ends."""
         for record in records:
-            if isinstance(record, Source):
+            # what is withdrawn stands in no hierarchy, and what stands for it may be chosen
+            if isinstance(record, Source | Retired):
                 yield record
                 continue
             ends = (record.head, record.tail) if isinstance(record, Relation) else (record.concept_id,)

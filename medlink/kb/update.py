@@ -9,7 +9,7 @@ from pathlib import Path
 from medlink.files.places import KB_FILE
 from medlink.files.whole import check_targets
 from medlink.kb.build import build_kb
-from medlink.kb.changes import ChangeReport, compare_kbs
+from medlink.kb.changes import ChangeReport, compare_kbs, read_of
 from medlink.kb.report import BuildReport, Input
 from medlink.kb.store import KnowledgeBase
 
@@ -20,6 +20,8 @@ def update_kb(
     *,
     changes: str | PathLike[str] | None = None,
     languages: Iterable[str] | None = None,
+    under: Iterable[str] = (),
+    not_under: Iterable[str] = (),
     max_bad_share: float = 0.01,
     progress: bool | None = False,
 ) -> tuple[BuildReport, ChangeReport]:
@@ -31,18 +33,22 @@ def update_kb(
     Args:
         path: the knowledge base: a file, a bundle, or a folder with ``kb.sqlite``.
         changes: where to write what differs; see :func:`~medlink.kb.changes.compare_kbs`.
-        inputs, languages, max_bad_share, progress: as for :func:`~medlink.kb.build_kb`, whose errors are raised.
+        inputs, languages, under, not_under, max_bad_share, progress: as for :func:`~medlink.kb.build_kb`, whose errors
+            are raised.
 
     Raises:
         KnowledgeBaseError: there is no knowledge base at ``path``.
     """
     target, found = Path(path), list[ChangeReport]()
     with KnowledgeBase(target) as old:
-        check_targets({"the output": changes}, [old.path, *(one.path for one in inputs)])  # refused before the work
+        # refused before the work
+        check_targets({"the output": changes}, [*read_of(path, old), *(one.path for one in inputs)])
         report = build_kb(
             target / KB_FILE if target.is_dir() else target,
             inputs,
             languages=languages,
+            under=under,
+            not_under=not_under,
             max_bad_share=max_bad_share,
             progress=progress,
             before=lambda new: found.append(compare_kbs(old.path, new, changes)),

@@ -252,6 +252,19 @@ def test_two_updates_and_an_add_take_turns(tmp_path: Path) -> None:
     assert ("M:1" in kb) == (done[-1] == "add")
 
 
+def test_a_part_of_a_hierarchy(tmp_path: Path) -> None:
+    build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
+    head = f"{HEADER}\tparent"
+    rows = ["T:1\tfever\ten\tSign\t", "T:2\tmelaena\ten\tSign\t", "T:3\thigh fever\ten\tSign\tT:1"]
+    new = table(tmp_path / "new.tsv", rows, head)
+    words = ["index", "update", str(tmp_path / "house"), "--table", str(new.path)]
+    for options, expected in ((["--under", "T:1"], {"T:1", "T:3"}), (["--not-under", "T:1"], {"T:2"})):
+        CliRunner().invoke(app, [*words, *options], catch_exceptions=False)
+        assert {one.concept_id for one in Bundle(tmp_path / "house").kb.iter_concepts()} == expected
+    with pytest.raises(ConfigError, match=r"--under is for files of a release.*Remedy: name them, or leave it out"):
+        CliRunner().invoke(app, [*words[:3], "--under", "T:2"], catch_exceptions=False)
+
+
 def test_command(tmp_path: Path) -> None:
     build_bundle(tmp_path / "house", kb=small_kb(tmp_path / "small.sqlite"))
     new = table(tmp_path / "new.tsv", ["T:1\tfever\ten\tSign", "T:1\tFieber\tde\tSign", "T:2\tmelaena\ten\tSign"])

@@ -262,6 +262,23 @@ def test_update(tmp_path: Path) -> None:
     assert "added                  0" in said
 
 
+def test_update_of_a_part_of_a_hierarchy(tmp_path: Path) -> None:
+    old, new = kb_of(tmp_path / "old", OLD), write_lines(tmp_path / "new.obo", NEW.splitlines())
+    words = ["kb", "update", str(old), "--obo", str(new)]
+    for options, expected in (
+        (["--under", "X:6"], {"X:6", "X:2"}),
+        (["--not-under", "X:6", "--not-under", "X:1"], set[str]()),
+        (["--not-under", "X:6"], {"X:1", "X:3"}),
+    ):
+        if expected:
+            CliRunner().invoke(app, [*words, *options], catch_exceptions=False)
+            with KnowledgeBase(old) as kb:
+                assert {one.concept_id for one in kb.iter_concepts()} == expected
+        else:
+            with pytest.raises(InputError, match="no concept with a name"):
+                CliRunner().invoke(app, [*words, *options], catch_exceptions=False)
+
+
 def test_update_leaves_what_is_there_where_it_fails(tmp_path: Path) -> None:
     old, new = kb_of(tmp_path / "old", OLD), write_lines(tmp_path / "new.obo", NEW.splitlines())
     before = old.read_bytes()
@@ -292,6 +309,12 @@ def test_update_of_a_bundle(tmp_path: Path) -> None:
     assert f"next: medlink index update {tmp_path / 'house'}" in result.stderr
     assert (tmp_path / "house" / "kb.sqlite").exists()
     assert "X:9" not in Bundle(tmp_path / "house").kb
+    manifest = (tmp_path / "house" / "manifest.json").read_bytes()
+    with pytest.raises(ConfigError, match="lies in a folder that is read"):
+        CliRunner().invoke(app, [*words, "-o", str(tmp_path / "house" / "manifest.json")], catch_exceptions=False)
+    with pytest.raises(ConfigError, match="lies in a folder that is read"):
+        compare_kbs(tmp_path / "small.sqlite", tmp_path / "house", tmp_path / "house" / "manifest.json")
+    assert (tmp_path / "house" / "manifest.json").read_bytes() == manifest
     part = next(iter((tmp_path / "house").glob("kb-*")))
     with pytest.raises(BundleError, match="is a part of the bundle"):
         update_kb(part / "kb.sqlite", [Input("table", table)])

@@ -21,6 +21,7 @@ from medlink.kb.readers.obograph import read_obograph
 from medlink.kb.readers.rf2 import read_rf2
 from medlink.kb.readers.rrf import read_rrf
 from medlink.kb.retired import successors
+from medlink.kb.subset import OUTSIDE
 from medlink.records import RETIREMENTS, Retired
 from tests.kb.writers import FSN, INFERRED, conso, rf2, row, write_lines
 
@@ -94,6 +95,7 @@ def test_historical_associations(tmp_path: Path) -> None:
         row("d", REPLACED, "3", "5", active="0"),
         row("e", SAME, "10", "11"),
         row("f", "123", "2", "5"),
+        row("g", SAME, "4", ""),
     )
     problems = Problems()
     assert retired(read_rf2(folder, problems=problems)) == [
@@ -103,6 +105,7 @@ def test_historical_associations(tmp_path: Path) -> None:
         Retired("4", "deleted", "", "SNOMEDCT"),
     ]
     assert problems.skipped["association that is of no inactive concept"] == 2
+    assert problems.bad == {"no concept that succeeds it": 1}
     assert problems.skipped["inactive Association row"] == 1
 
 
@@ -203,6 +206,26 @@ def test_show(history: Path) -> None:
     }
     with pytest.raises(InputError, match="there is no concept 'X:77'"):
         shown("X:77")
+
+
+def test_a_part_of_a_hierarchy_keeps_them(tmp_path: Path) -> None:
+    """A concept that is withdrawn stands in no hierarchy, and what stands for it may be in the part."""
+    lines = [
+        *("[Term]", "id: X:1", "name: finding", ""),
+        *("[Term]", "id: X:2", "name: fever", "is_a: X:1", "alt_id: X:7", ""),
+        *("[Term]", "id: X:3", "name: old", "is_obsolete: true", "replaced_by: X:4", ""),
+        *("[Term]", "id: X:4", "name: older", "is_obsolete: true", "replaced_by: X:2", ""),
+    ]
+    given = Input("obo", write_lines(tmp_path / "x.obo", lines))
+    for options in ({"under": ["X:2"]}, {"not_under": ["X:5"]}):
+        if "not_under" in options:
+            write_lines(tmp_path / "x.obo", [*lines, "[Term]", "id: X:5", "name: cough"])
+        report = build_kb(tmp_path / "kb", [given], **options)
+        with KnowledgeBase(tmp_path / "kb") as kb:
+            assert [one.replaced_by for one in successors(kb, "X:7")] == ["X:2"]
+            assert [one.replaced_by for one in successors(kb, "X:3")] == ["X:2"]
+    # of X:5 the concept and its name
+    assert report.inputs[0].skipped == {"obsolete term": 2, OUTSIDE: 2}
 
 
 def test_what_comes_back_is_no_longer_retired(history: Path, tmp_path: Path) -> None:

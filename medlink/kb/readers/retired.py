@@ -61,9 +61,11 @@ def retired_sctids(
     A refset may associate descriptions as well, or concepts that are not retired; these rows are counted.
     """
     told: set[str] = set()
-    for _, _, (refset, concept_id, target) in rows:
+    for lines, line, (refset, concept_id, target) in rows:
         if refset not in _BY_REFSET or concept_id not in inactive:
             skipped["association that is of no inactive concept"] += 1
+        elif not target:
+            lines.bad("no concept that succeeds it", line)
         else:
             told.add(concept_id)
             yield Retired(concept_id, _BY_REFSET[refset], target, source)
