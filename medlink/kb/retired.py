@@ -67,7 +67,7 @@ def successors(kb: KnowledgeBase, concept_id: str) -> list[Retired]:
     while waiting:
         current, before = waiting.pop()
         for one in kb.retired(current):
-            sureness = max(before, _SURENESS.get(one.type, len(RETIREMENTS) - 1))
+            sureness = max(before, _SURENESS[one.type])
             target = one.replaced_by
             if target and sureness < seen.get(target, len(RETIREMENTS)):
                 seen[target] = sureness

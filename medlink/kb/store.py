@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 from sqlalchemy import Table
 
 from medlink.errors import ConfigError, KnowledgeBaseError
+from medlink.files.escapes import visible
 from medlink.files.parts import Opened
 from medlink.files.places import KB_FILE, MANIFEST
 from medlink.kb import queries, schema
@@ -23,7 +24,7 @@ from medlink.kb.reading import OTHER, REMEDY, Reader, nothing_at
 from medlink.kb.schema import APPLICATION, READABLE, SCHEMA_VERSION, WITH_RETIRED
 from medlink.language.tags import named_tag
 from medlink.language.text import normalise, variants
-from medlink.records import Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
+from medlink.records import RETIREMENTS, Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
 
 T = TypeVar("T")
 
@@ -327,9 +328,18 @@ class KnowledgeBase:
         """What is said of a concept that its source has withdrawn; nothing where a file of an older medlink kept none.
 
         A source may name a concept that is not there, or is retired as well: see :func:`medlink.kb.retired.successors`.
+
+        Raises:
+            KnowledgeBaseError: the file says something that is none of :data:`~medlink.records.RETIREMENTS`.
         """
         rows = self._reader.rows(queries.RETIRED, concept_id=concept_id) if self.schema_version >= WITH_RETIRED else []
-        return list(starmap(Retired, rows))
+        found = list(starmap(Retired, rows))
+        for one in found:
+            if one.type not in RETIREMENTS:
+                raise KnowledgeBaseError(
+                    f"unknown kind of retirement {visible(one.type)[:40]!r}", path=self.path, remedy=REMEDY
+                )
+        return found
 
     def iter_names(
         self,

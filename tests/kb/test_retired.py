@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from medlink.cli.kb import kb as group
-from medlink.errors import InputError
+from medlink.errors import InputError, KnowledgeBaseError
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb
 from medlink.kb.readers.obo import read_obo
@@ -235,6 +235,18 @@ def test_what_comes_back_is_no_longer_retired(history: Path, tmp_path: Path) -> 
         assert kb.retired("X:9") == []
         assert kb.get("X:9") is not None
         assert kb.retired("X:6") != []
+
+
+def test_a_kind_that_nobody_knows(history: Path, tmp_path: Path) -> None:
+    shutil.copyfile(history, tmp_path / "bad.sqlite")
+    with closing(sqlite3.connect(tmp_path / "bad.sqlite")) as connection:
+        connection.execute("UPDATE retired SET type = 'odd'")
+        connection.commit()
+    with (
+        KnowledgeBase(tmp_path / "bad.sqlite") as kb,
+        pytest.raises(KnowledgeBaseError, match=r"unknown kind of retirement 'odd'.*Remedy: build it again"),
+    ):
+        successors(kb, "X:9")
 
 
 def test_a_file_of_an_older_medlink(history: Path, tmp_path: Path) -> None:
