@@ -288,7 +288,8 @@ def _pairs(table: Callable[[_Side], tuple[Column[Any], Column[Any], Any]]) -> Se
     parts = []
     for side, here, there in (("after", _NEW, _OLD), ("before", _OLD, _NEW)):
         (concept_id, value, holds), (other_id, other, holds_too) = table(here), table(there)
-        same = exists().where(other_id == concept_id, other == value, holds_too)
+        # an expression, so that SQLite looks in the index by concept: very many may share a parent or a type
+        same = exists().where(other_id == concept_id, other.concat("") == value, holds_too)
         pairs = select(concept_id.label("concept_id"), literal(side).label("side"), value.label("value"))
         parts.append(pairs.where(holds, there.has(concept_id), ~same).distinct())
     found: Subquery = union_all(*parts).subquery()

@@ -16,7 +16,7 @@ from medlink.cli.main import app
 from medlink.errors import BundleError, ConfigError, InputError, KnowledgeBaseError
 from medlink.files.escapes import from_cell
 from medlink.kb import Change, Input, KnowledgeBase, build_kb, compare_kbs, iter_changes, update_kb
-from medlink.kb.changes import KINDS
+from medlink.kb.changes import KINDS, _attached, _unnamed
 from tests.index.test_bundle import small_kb
 from tests.kb.test_retired import umls
 from tests.kb.writers import conso, write_lines
@@ -200,6 +200,28 @@ def test_as_sets_say(seed: int, tmp_path: Path) -> None:
                 expected[concept_id] = (" | ".join(gone), " | ".join(came))
         assert {c.concept_id: (c.before, c.after) for c in of[kind]} == expected
     assert all(of[kind] for kind in KINDS if kind != "merged")
+
+
+def test_the_work_grows_with_the_rows(tmp_path: Path) -> None:
+    """Not with their square, where all concepts have one parent and one semantic type."""
+    steps = []
+    for size in (500, 2_000):
+        lines = [HEADER, *(f"T:{number}\tname {number}\ten\tpreferred\tT:0\tDisease" for number in range(size))]
+        table, path = write_lines(tmp_path / f"{size}.tsv", lines), tmp_path / f"{size}.sqlite"
+        build_kb(path, [Input("table", table)])
+        count = [0]
+
+        def step(count: list[int] = count) -> int:
+            count[0] += 1
+            return 0
+
+        with _attached(path, path) as connection, KnowledgeBase(path) as kb:
+            driver = connection.connection.driver_connection
+            assert driver is not None
+            driver.set_progress_handler(step, 100)
+            assert list(_unnamed(connection, kb)) == []
+        steps.append(count[0])
+    assert steps[1] < 6 * steps[0]
 
 
 def test_files(releases: tuple[Path, Path], tmp_path: Path) -> None:
