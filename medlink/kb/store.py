@@ -339,7 +339,8 @@ class KnowledgeBase:
                 raise KnowledgeBaseError(
                     f"unknown kind of retirement {visible(one.type)[:40]!r}", path=self.path, remedy=REMEDY
                 )
-        return found
+        # that nothing stands for it counts only where nothing else is said
+        return [one for one in found if one.type != "deleted"] or found
 
     def iter_names(
         self,

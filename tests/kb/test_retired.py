@@ -237,6 +237,14 @@ def test_what_comes_back_is_no_longer_retired(history: Path, tmp_path: Path) -> 
         assert kb.retired("X:6") != []
 
 
+def test_a_merge_that_is_written_on_both_sides(tmp_path: Path) -> None:
+    """That the obsolete term itself names nothing says less than the term that has its id."""
+    lines = ["[Term]", "id: X:1", "name: fever", "alt_id: X:2", "", "[Term]", "id: X:2", "is_obsolete: true"]
+    build_kb(tmp_path / "kb", [Input("obo", write_lines(tmp_path / "x.obo", lines))])
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        assert kb.retired("X:2") == [Retired("X:2", "same_as", "X:1", "X")]
+
+
 def test_a_kind_that_nobody_knows(history: Path, tmp_path: Path) -> None:
     shutil.copyfile(history, tmp_path / "bad.sqlite")
     with closing(sqlite3.connect(tmp_path / "bad.sqlite")) as connection:
