@@ -36,7 +36,7 @@ from medlink.files.problems import Problems
 from medlink.files.streams import existing_file, input_size
 from medlink.files.whole import put_in_place
 from medlink.kb import schema
-from medlink.kb.batches import Batch, one_by_one
+from medlink.kb.batches import Batch
 from medlink.kb.circles import circle_notes
 from medlink.kb.intake import driver_rows
 from medlink.kb.loader import CONCEPT_ALONE, MAX_INPUTS, NAME_ALONE, Loader
@@ -158,12 +158,12 @@ def _load(
                 if subset is not None:
                     for read, given in zip(records, inputs, strict=True):
                         step(f"reading the hierarchy of {given.path}")
-                        subset.look(one_by_one(read(problems=Problems(1.0))))
+                        subset.look(read(problems=Problems(1.0)))
                     subset.choose()
                 for number, (read, found) in enumerate(zip(records, problems, strict=True)):
                     step(f"reading {inputs[number].path}")
                     taken = read(problems=found)
-                    loader.take(taken if subset is None else subset.of(one_by_one(taken), found.skipped), number, found)
+                    loader.take(taken if subset is None else subset.of(taken, found.skipped), number, found)
                 digest = loader.finish([found.skipped for found in problems], step)
                 step("looking for circles of parents")
                 for number, note in circle_notes(connection, loader.marks.get("relation", 0), loader.shown):

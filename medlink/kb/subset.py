@@ -5,8 +5,11 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import fields
+from itertools import compress
 
 from medlink.errors import ConfigError
+from medlink.kb.batches import Batch, one_by_one
 from medlink.kb.queries import HIERARCHY
 from medlink.records import Concept, Record, Relation, Retired, Source
 
@@ -30,9 +33,9 @@ class Subset:
         self._kept: frozenset[int] | None = None
         self._left: frozenset[int] = frozenset()
 
-    def look(self, records: Iterable[Record]) -> None:
+    def look(self, records: Iterable[Record | Batch]) -> None:
         """Take in the hierarchy of an input."""
-        for record in records:
+        for record in one_by_one(records):
             if isinstance(record, Concept):
                 self._missing.discard(record.concept_id)
             elif isinstance(record, Relation) and record.type in HIERARCHY:
@@ -76,15 +79,31 @@ class Subset:
         key = hash(concept_id)
         return (self._kept is None or key in self._kept) and key not in self._left
 
-    def of(self, records: Iterable[Record], skipped: Counter[str]) -> Iterator[Record]:
+    def of(self, records: Iterable[Record | Batch], skipped: Counter[str]) -> Iterator[Record | Batch]:
         """The records of chosen concepts, and all of retired ones; others are counted. A relation needs both ends."""
         for record in records:
             # what is withdrawn stands in no hierarchy, and what stands for it may be chosen
             if isinstance(record, Source | Retired):
                 yield record
                 continue
+            if isinstance(record, Batch):
+                yield self._of_batch(record, skipped)
+                continue
             ends = (record.head, record.tail) if isinstance(record, Relation) else (record.concept_id,)
             if all(end in self for end in ends):
                 yield record
             else:
                 skipped[OUTSIDE] += 1
+
+    def _of_batch(self, batch: Batch, skipped: Counter[str]) -> Batch:
+        """The rows of chosen concepts, which keep their lines."""
+        wanted = ("head", "tail") if batch.kind is Relation else ("concept_id",)
+        ends = [
+            column for field, column in zip(fields(batch.kind), batch.columns, strict=True) if field.name in wanted
+        ]
+        chosen = [all(end in self for end in row) for row in zip(*ends, strict=True)]
+        if all(chosen):
+            return batch
+        skipped[OUTSIDE] += chosen.count(False)
+        columns = tuple(list(compress(column, chosen)) for column in batch.columns)
+        return Batch(batch.kind, columns, batch.path, list(compress(batch.lines, chosen)))

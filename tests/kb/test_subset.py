@@ -15,6 +15,7 @@ from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.subset import OUTSIDE, Subset
 from medlink.records import Concept, Name, Record, Relation, Source
 from tests.damage import tried
+from tests.kb.writers import conso, rel, write_lines
 
 
 def loaded(house: Path, out: Path, under: Sequence[str] = (), not_under: Sequence[str] = ()) -> set[str]:
@@ -116,3 +117,20 @@ def test_against_a_walk(edges: list[tuple[int, int]], under: list[int], not_unde
     inside = [(head, tail) for head, tail in [*edges, (0, 9)] if {head, tail} <= expected]
     assert [(int(one.head), int(one.tail)) for one in kept if isinstance(one, Relation)] == inside
     assert len(kept) + problems.skipped[OUTSIDE] == len(records)
+
+
+def test_what_is_left_out_of_a_large_release_keeps_its_line(tmp_path: Path) -> None:
+    """Rows that come by column are chosen by column, and are named by their own file."""
+    write_lines(tmp_path / "MRCONSO.RRF", [conso("C1", "cough"), conso("C2", "dry cough"), conso("C9", "leg")])
+    rows = [rel("C9", "CHD", "C2", "isa"), rel("C1", "CHD", "C2", "isa"), rel("C2", "CHD", "C3", "isa")]
+    write_lines(tmp_path / "MRREL.RRF", rows)
+    write_lines(tmp_path / "MRSTY.RRF", ["C1|T184|A2|Sign or Symptom|AT1|256|", "C9|T023|A1|Body Part|AT2|256|"])
+    write_lines(tmp_path / "MRRANK.RRF", ["0400|DEMO|PT|N|"])
+    (found,) = build_kb(tmp_path / "kb", [Input("rrf", tmp_path)], under=["C1"]).inputs
+    (reason,) = (reason for reason in found.first if reason.startswith("relation"))
+    assert found.first[reason] == f"{tmp_path / 'MRREL.RRF'}:3: C3 isa C2; there is no concept C3"
+    # the concept C9, its name, its semantic type, and that C2 is below it
+    assert found.skipped[OUTSIDE] == 4
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        assert {concept.concept_id for concept in kb.iter_concepts()} == {"C1", "C2"}
+        assert [one.concept_id for one in kb.iter_semantic_types()] == ["C1"]
