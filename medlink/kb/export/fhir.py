@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Any, TextIO, TypeVar
@@ -38,8 +39,9 @@ def write_fhir(kb: KnowledgeBase, file: TextIO) -> int:
     ``content`` is ``fragment``: nothing here says that a release was loaded as a whole. Parents that are concepts of
     another source are left out, for a code system has codes of its own only.
 
-    Codes of systems that :mod:`medlink.kb.systems` knows are bare (``A00.9``). Other systems have the address
-    ``urn:medlink:`` and their name, and concept ids as codes. What is written is read back with the same ids.
+    Codes of systems that :mod:`medlink.kb.systems` knows are bare (``A00.9``). Other systems, and those whose ids here
+    are not made of its codes, have the address ``urn:medlink:`` and their name, and concept ids as codes. What is
+    written is read back with the same ids.
 
     Memory grows with the ids of one source.
     """
@@ -60,9 +62,11 @@ def write_fhir(kb: KnowledgeBase, file: TextIO) -> int:
 
 def _write_system(kb: KnowledgeBase, source: Source, file: TextIO) -> None:
     """One code system, concept by concept."""
-    system = named(source.name)
     own = {concept.concept_id for concept in kb.iter_concepts(sources=[source.name])}
-    language = _language(kb, source.name)
+    system = named(source.name)
+    if any(system.concept_id(system.code(concept_id)) != concept_id for concept_id in own):
+        system = System(source.name, "")
+    language = _language(kb, own)
     name = _NO_NAME.sub("_", source.name).strip("_") or "Codes"
     head = {
         "resourceType": "CodeSystem",
@@ -85,9 +89,10 @@ def _write_system(kb: KnowledgeBase, source: Source, file: TextIO) -> None:
     file.write("]}")
 
 
-def _language(kb: KnowledgeBase, source: str) -> str:
-    """The language in which most names of a source are, of those that state one."""
-    counts = {tag: count for tag, count in kb.counts()["sources"][source]["names"].items() if tag}
+def _language(kb: KnowledgeBase, own: set[str]) -> str:
+    """The language in which most names of some concepts are, of those that state one."""
+    # names may be of other sources than their concept, as in the UMLS
+    counts = Counter(name.language for name in kb.iter_names() if name.language and name.concept_id in own)
     return min(counts, key=lambda tag: (-counts[tag], tag), default="")
 
 

@@ -5,6 +5,7 @@ A header of YAML in lines that begin with ``#``, then a table parted by tabs wit
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterator
@@ -77,7 +78,9 @@ def write_sssom(kb: KnowledgeBase, file: TextIO) -> int:
             file.writelines(f"#   {json.dumps(name)}: {json.dumps(url)}\n" for name, url in value.items())
         else:
             file.write(f"# {key}: {json.dumps(value, ensure_ascii=False)}\n")
-    file.write("\t".join(COLUMNS) + "\n")
+    # a label may begin with a quote
+    table = csv.writer(file, delimiter="\t", lineterminator="\n")
+    table.writerow(COLUMNS)
     written, rows = 0, _rows(kb)
     while part := list(islice(rows, _BATCH)):
         labels = kb.preferred_names([mapping.concept_id for *_, mapping in part], "en")
@@ -88,7 +91,7 @@ def write_sssom(kb: KnowledgeBase, file: TextIO) -> int:
                 subject, labels.get(mapping.concept_id, ""), predicate, target, _JUSTIFICATION,
                 source, mapping.system, comment,
             )  # fmt: skip
-            file.write("\t".join(_BLANKS.sub(" ", cell) for cell in cells) + "\n")
+            table.writerow([_BLANKS.sub(" ", cell) for cell in cells])
             written += 1
     return written
 

@@ -12,7 +12,7 @@ import pytest
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.export.fhir import write_fhir
 from tests.kb.readers import test_claml
-from tests.kb.writers import write_lines
+from tests.kb.writers import conso, write_lines
 
 
 def written(path: Path) -> tuple[Any, int]:
@@ -97,6 +97,26 @@ def test_several_sources_with_known_addresses(tmp_path: Path) -> None:
     with KnowledgeBase(tmp_path / "again") as kb:
         assert [source.name for source in kb.sources()] == ["ICD-10-GM", "ward list"]
         assert {name.type for name in kb.names("ICD10GM:E11")} == {"preferred", "narrow"}
+
+
+def test_names_of_other_sources_than_the_concept(tmp_path: Path) -> None:
+    """In the UMLS no name is of the source of its concept; the language is that of the names all the same."""
+    lines = [conso("C1", "cough", SAB="MSH"), conso("C1", "Husten", SAB="MSHGER", LAT="GER")]
+    write_lines(tmp_path / "MRCONSO.RRF", [*lines, conso("C2", "fever", SAB="MSH")])
+    build_kb(tmp_path / "kb", [Input("rrf", tmp_path)])
+    data, _ = written(tmp_path / "kb")
+    assert data["language"] == "en"
+    assert {one["code"]: one["display"] for one in data["concept"]} == {"C1": "cough", "C2": "fever"}
+
+
+@pytest.mark.parametrize(("name", "concept_id"), [("loinc", "2345-7"), ("hp", "W:1"), ("ops", "OPS:1")])
+def test_a_table_that_is_called_like_a_known_system(name: str, concept_id: str, tmp_path: Path) -> None:
+    table = write_lines(tmp_path / f"{name}.csv", ["id,name,parent", f"{concept_id},a,", f"X,b,{concept_id}"])
+    build_kb(tmp_path / "kb", [Input("table", table)])
+    data, _ = written(tmp_path / "kb")
+    (tmp_path / "x.json").write_text(json.dumps(data))
+    build_kb(tmp_path / "again", [Input("fhir", tmp_path / "x.json")])
+    assert content(tmp_path / "again") == content(tmp_path / "kb")
 
 
 @pytest.mark.parametrize("several", [False, True])

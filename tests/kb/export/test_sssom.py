@@ -20,7 +20,7 @@ from tests.kb.readers import test_claml
 from tests.kb.writers import write_lines
 
 OBO = [
-    "[Term]", "id: X:1", "name: cyst\tsac", "xref: UMLS:C1", "xref: ICD-10: A 00.9", "",
+    "[Term]", "id: X:1", "name: \"cyst\tsac", "xref: UMLS:C1", "xref: ICD-10: A 00.9", "",
     "[Term]", "id: X:2", "name: cough", "xref: SNOMEDCT_US:49727002",
 ]  # fmt: skip
 REQUIRED = ("subject_id", "predicate_id", "object_id", "mapping_justification")
@@ -34,7 +34,7 @@ def written(path: Path) -> tuple[dict[str, object], pd.DataFrame, int]:
     lines = file.getvalue().splitlines(keepends=True)
     head = "".join(line[2:] for line in lines if line.startswith("# "))
     body = "".join(line for line in lines if not line.startswith("#"))
-    table = pd.read_csv(io.StringIO(body), sep="\t", dtype=str, keep_default_na=False, quoting=3)
+    table = pd.read_csv(io.StringIO(body), sep="\t", dtype=str, keep_default_na=False)
     return yaml.safe_load(head), table, count
 
 
@@ -58,8 +58,8 @@ def test_rows(mapped: Path) -> None:
     rows = {tuple(row) for row in table.itertuples(index=False)}
     justified = "semapv:UnspecifiedMatching"
     assert rows == {
-        ("X:1", "cyst sac", "oboInOwl:hasDbXref", "UMLS:C1", justified, "X", "UMLS", ""),
-        ("X:1", "cyst sac", "oboInOwl:hasDbXref", "ICD10:A%2000.9", justified, "X", "ICD-10", ""),
+        ("X:1", '"cyst sac', "oboInOwl:hasDbXref", "UMLS:C1", justified, "X", "UMLS", ""),
+        ("X:1", '"cyst sac', "oboInOwl:hasDbXref", "ICD10:A%2000.9", justified, "X", "ICD-10", ""),
         ("X:2", "cough", "oboInOwl:hasDbXref", "SNOMEDCT:49727002", justified, "X", "SNOMEDCT_US", ""),
         ("ALPHAID:I9", "Zucker", "skos:broadMatch", "ICD10GM:E10", justified, "Alpha-ID", "ICD-10-GM", ""),
         ("ALPHAID:I9", "Zucker", "skos:relatedMatch", "ICD10GM:B95.0", justified, "Alpha-ID", "ICD-10-GM", ""),
