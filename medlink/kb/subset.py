@@ -98,9 +98,7 @@ class Subset:
     def _of_batch(self, batch: Batch, skipped: Counter[str]) -> Batch:
         """The rows of chosen concepts, which keep their lines."""
         wanted = ("head", "tail") if batch.kind is Relation else ("concept_id",)
-        ends = [
-            column for field, column in zip(fields(batch.kind), batch.columns, strict=True) if field.name in wanted
-        ]
+        ends = [column for field, column in zip(fields(batch.kind), batch.columns, strict=True) if field.name in wanted]
         chosen = [all(end in self for end in row) for row in zip(*ends, strict=True)]
         if all(chosen):
             return batch

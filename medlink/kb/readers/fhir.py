@@ -3,7 +3,8 @@
 What becomes of it (https://hl7.org/fhir/R4/codesystem.html, valueset.html, conceptmap.html):
 
 * A code is a concept of its system. The id is that of every other reader where the system is known (``ICD10GM:A00.9``,
-  see :mod:`medlink.kb.systems`), and otherwise the name of the CodeSystem and the code.
+  see :mod:`medlink.kb.systems`), and otherwise the name of the CodeSystem and the code; of a system whose CodeSystem is
+  not in the file, the end of its address and the code. A supplement speaks of the system that it supplements.
 * ``display`` is the preferred name, in the language of the resource; a ``designation`` is a name in its own language,
   of type ``fsn`` where its use is the fully specified name of SNOMED CT, and preferred where its use is ``display`` or
   ``preferredForLanguage``. ``definition`` is a definition.
@@ -13,7 +14,8 @@ What becomes of it (https://hl7.org/fhir/R4/codesystem.html, valueset.html, conc
 * Concepts with a property ``inactive`` that is true, or whose ``status`` is ``retired``, ``inactive`` or
   ``deprecated``, are left out and counted.
 * A ValueSet gives the concepts that it lists: its expansion where it has one, else the concepts of ``compose``. What a
-  filter would choose, or a whole system, cannot be known from the file; a note says so.
+  filter would choose or exclude, or a whole system, cannot be known from the file; a note says so, and also where an
+  expansion is one page of several.
 * A ConceptMap gives mappings. ``equal`` and ``equivalent`` are ``exact``, ``wider`` and ``subsumes`` ``broad`` (the
   target is wider), ``narrower`` and ``specializes`` ``narrow``, other relationships ``related``; ``unmatched`` and
   ``disjoint`` are no mappings. So are the relationships of R5.
@@ -73,9 +75,10 @@ def read_fhir(
     tag = known_language(language)
     lines = LineFile(path, problems)
     resources = _resources(lines)
+    systems = _systems(resources)
     for resource in resources:
-        reader = _Resource(resource, lines.path, problems, source, version, _tag(resource, tag))
-        match resource["resourceType"]:
+        reader = _Resource(resource, lines.path, problems, source, version, _tag(resource, tag), systems)
+        match _text(resource["resourceType"]):
             case "CodeSystem":
                 yield from reader.code_system()
             case "ValueSet":
@@ -112,6 +115,29 @@ def _resources(lines: LineFile) -> list[Object]:
     return resources
 
 
+def _systems(resources: list[Object]) -> dict[str, System]:
+    """The code systems of a file by their addresses."""
+    return {
+        _address(resource.get("url")): addressed(_text(resource.get("url")), _name(resource))
+        for resource in resources
+        if _text(resource["resourceType"]) == "CodeSystem" and _text(resource.get("url")) and not _supplements(resource)
+    }
+
+
+def _name(resource: Object) -> str:
+    return _text(resource.get("name")) or _text(resource.get("title"))
+
+
+def _address(url: object) -> str:
+    """An address without the version behind it."""
+    return _text(url).partition("|")[0].rstrip("/")
+
+
+def _supplements(resource: Object) -> str:
+    """The address of the code system of which a resource is a supplement, if it is one."""
+    return _text(resource.get("supplements")) if _text(resource.get("content")) == "supplement" else ""
+
+
 @dataclass(slots=True)
 class _Resource:
     resource: Object
@@ -120,6 +146,11 @@ class _Resource:
     source: str | None
     version: str | None
     language: str
+    systems: dict[str, System]
+
+    def system(self, url: str) -> System:
+        """The code system at an address."""
+        return self.systems.get(_address(url)) or addressed(url)
 
     def announce(self, system: System, version: str, title: str) -> Iterator[Record]:
         """The source of a code system."""
@@ -141,9 +172,13 @@ class _Resource:
     def code_system(self) -> Iterator[Record]:
         """A code system with its hierarchy."""
         resource = self.resource
-        name = _text(resource.get("name")) or _text(resource.get("title"))
-        system = addressed(_text(resource.get("url")), name)
-        yield from self.announce(system, _text(resource.get("version")), _text(resource.get("title")) or name)
+        name, other = _name(resource), _supplements(resource)
+        if other:
+            system = self.system(other)
+            yield from self.announce(system, other.partition("|")[2], "")
+        else:
+            system = addressed(_text(resource.get("url")), name)
+            yield from self.announce(system, _text(resource.get("version")), _text(resource.get("title")) or name)
         kind = _HIERARCHY.get(_text(resource.get("hierarchyMeaning")), "isa")
         seen = set[str]()
         waiting = [(concept, "") for concept in reversed(_listed(resource.get("concept")))]
@@ -198,12 +233,19 @@ class _Resource:
     def value_set(self) -> Iterator[Record]:
         """The concepts that a value set lists."""
         compose, expansion = self.resource.get("compose"), self.resource.get("expansion")
-        listed = list(self._expanded(expansion) if isinstance(expansion, dict) else self._composed(compose))
+        if isinstance(expansion, dict):
+            listed = list(self._expanded(expansion))
+            total = expansion.get("total")
+            if isinstance(total, int) and total > len(listed):
+                said = f"the expansion has {len(listed):,} of {total:,} concepts; fetch it without pages"
+                self.problems.notes.append(f"{self.path}: {said}")
+        else:
+            listed = list(self._composed(compose))
         announced, seen = set[str](), set[str]()
         for url, version, concept in listed:
             if not self.usable(concept, self.problems.skipped):
                 continue
-            system = addressed(url)
+            system = self.system(url)
             concept_id = system.concept_id(_text(concept["code"]))
             if system.name not in announced:
                 announced.add(system.name)
@@ -226,30 +268,34 @@ class _Resource:
 
     def _composed(self, compose: object) -> Iterator[tuple[str, str, Any]]:
         """System, version and concept of what is included and not excluded."""
-        without = {
-            (_text(part.get("system")), _text(concept.get("code")))
-            for part in _objects(_get(compose, "exclude"))
-            for concept in _objects(part.get("concept"))
-        }
+        without = set[tuple[str, str]]()
+        for part in _objects(_get(compose, "exclude")):
+            url = _text(part.get("system"))
+            without.update((url, _text(_get(concept, "code"))) for concept in self._listed_in(part, "excludes"))
         for part in _objects(_get(compose, "include")):
             url, version = _text(part.get("system")), _text(part.get("version"))
-            concepts = _listed(part.get("concept"))
-            if not concepts:
-                what = f"the concepts that it includes from {url[:80] or 'other value sets'} are not listed in it"
-                self.problems.notes.append(f"{self.path}: {what}; expand it first, or give the code system")
-            for concept in concepts:
+            for concept in self._listed_in(part, "includes"):
                 if (url, _text(_get(concept, "code"))) in without:
                     self.problems.rows += 1
                     self.problems.skipped["concept that the value set excludes"] += 1
                 else:
                     yield url, version, concept
 
+    def _listed_in(self, part: Object, what: str) -> list[Any]:
+        """The concepts that a part of a value set lists; a note says where it lists none."""
+        concepts = _listed(part.get("concept"))
+        if not concepts:
+            of = _text(part.get("system"))[:80] or "other value sets"
+            said = f"the concepts that it {what} from {of} are not listed in it"
+            self.problems.notes.append(f"{self.path}: {said}; expand it first, or give the code system")
+        return concepts
+
     def concept_map(self) -> Iterator[Record]:
         """The mappings of a concept map."""
         skipped = self.problems.skipped
         announced = set[str]()
         for group in _objects(self.resource.get("group")):
-            of, to = addressed(_text(group.get("source"))), addressed(_text(group.get("target")))
+            of, to = self.system(_text(group.get("source"))), self.system(_text(group.get("target")))
             source = self.source or _text(self.resource.get("name")) or of.name
             if source not in announced:
                 announced.add(source)

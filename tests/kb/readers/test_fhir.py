@@ -166,6 +166,67 @@ def test_expansion(tmp_path: Path) -> None:
     assert problems.skipped == {"inactive concept": 1, "concept given more than once": 1}
 
 
+def test_exclusions_that_are_not_listed(tmp_path: Path) -> None:
+    """What a filter excludes stays, and that is said."""
+    without = [{"system": "http://fhir.de/CodeSystem/bfarm/icd-10-gm", "filter": [{"property": "x"}]}]
+    data = {**VALUE_SET, "compose": {"include": VALUE_SET["compose"]["include"][:1], "exclude": without}}
+    records, problems = read(tmp_path / "x.json", data)
+    assert len([one for one in records if isinstance(one, Concept)]) == 2
+    (note,) = problems.notes
+    assert "that it excludes from http://fhir.de/CodeSystem/bfarm/icd-10-gm are not listed in it; expand it" in note
+
+
+@pytest.mark.parametrize(("total", "notes"), [(3, 1), (1, 0), ("3", 0)])
+def test_a_page_of_an_expansion(total: object, notes: int, tmp_path: Path) -> None:
+    contains = [{"system": "http://loinc.org", "code": "1-8", "display": "x"}]
+    expansion = {"total": total, "contains": contains}
+    _, problems = read(tmp_path / "x.json", {**VALUE_SET, "expansion": expansion})
+    assert [note.partition(": ")[2] for note in problems.notes] == [
+        "the expansion has 1 of 3 concepts; fetch it without pages"
+    ] * notes
+
+
+def test_a_supplement(tmp_path: Path) -> None:
+    """Its names are of the concepts of the system that it supplements."""
+    data = {
+        "resourceType": "CodeSystem",
+        "url": "http://example.org/loinc-de",
+        "name": "LoincDe",
+        "version": "1",
+        "language": "de",
+        "content": "supplement",
+        "supplements": "http://loinc.org|2.77",
+        "concept": [{"code": "2345-7", "designation": [{"value": "Glukose"}]}],
+    }
+    assert read(tmp_path / "x.json", data)[0] == [
+        Source("LOINC", "2.77", "LOINC"),
+        Concept("LOINC:2345-7", "LOINC"),
+        Name("LOINC:2345-7", "Glukose", "de", "synonym", "LOINC"),
+        Mapping("LOINC:2345-7", "LOINC", "2345-7", "code", "LOINC"),
+    ]
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_system_has_one_name_in_a_bundle(first: bool, tmp_path: Path) -> None:
+    """Its name is that of its CodeSystem, wherever in the file that is."""
+    url = CODE_SYSTEM["url"]
+    named = {**CODE_SYSTEM, "name": "OurCodes"}
+    chosen = {"resourceType": "ValueSet", "compose": {"include": [{"system": f"{url}|2", "concept": [{"code": "2"}]}]}}
+    element = {"code": "2", "target": [{"code": "R05", "equivalence": "wider"}]}
+    mapped = {
+        "resourceType": "ConceptMap",
+        "group": [{"source": url, "target": "http://hl7.org/fhir/sid/icd-10", "element": [element]}],
+    }
+    held = [named, chosen, mapped] if first else [chosen, mapped, named]
+    records, _ = read(tmp_path / "x.json", {"resourceType": "Bundle", "entry": [{"resource": one} for one in held]})
+    assert {one.concept_id.partition(":")[0] for one in records if isinstance(one, (Concept, Mapping))} == {"OurCodes"}
+
+
+def test_a_type_with_blanks(tmp_path: Path) -> None:
+    records, _ = read(tmp_path / "x.json", {**CODE_SYSTEM, "resourceType": " CodeSystem "})
+    assert Concept("Ward:1", "Ward") in records
+
+
 def test_concept_map(tmp_path: Path) -> None:
     records, problems = read(tmp_path / "x.json", CONCEPT_MAP)
     assert records == [
