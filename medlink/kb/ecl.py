@@ -6,7 +6,7 @@ What is read, for any terminology and not for SNOMED CT alone::
     << 404684003 |Clinical finding|     the concept as well; what stands between bars is a remark
     404684003                           the concept alone
     A AND B, A OR B, A MINUS B          both, either, the first without the second
-    (A OR B) MINUS C                    parentheses; AND and OR do not mix without them
+    (A OR B) MINUS C                    parentheses; AND, OR and attributes do not mix without them
     << A : 363698007 = << B             those with an attribute whose value is one of B
 
 What else ECL has (``>``, ``^``, ``*``, cardinality, groups, several attributes, filters) is refused.
@@ -22,7 +22,8 @@ from medlink.errors import ConfigError
 from medlink.kb.store import KnowledgeBase
 from medlink.records import FSN
 
-_TOKEN = re.compile(r"\s*(?:(<<|<|\(|\)|:|=)|\|[^|]*\||([\w.+-]+(?::[\w.+-]+)?)|(.))")
+_ID = r"[^\s|()<>=:,{}\[\]^*!\"]+"
+_TOKEN = re.compile(rf"\s*(?:(<<|<|\(|\)|:|=)|\|[^|]*\||({_ID}(?::{_ID})*)|(.))")
 _WORDS = ("AND", "OR", "MINUS")
 _TAG = re.compile(r"\s*\([^()]+\)\s*$")
 _DEEPEST = 50
@@ -66,9 +67,21 @@ class _Reader:
                 raise self._error(f"{other!r} at character {found.start(3) + 1} is not read")
             if word and word.upper() in _WORDS:
                 yield _Token(word.upper(), found.start(2), False)
-            elif mark or word:
-                yield _Token(mark or word, found.start(1 if mark else 2), bool(word))
+            elif word:
+                yield from self._ids(word, found.start(2))
+            elif mark:
+                yield _Token(mark, found.start(1), False)
         yield _Token("", len(self.text), False)
+
+    def _ids(self, word: str, at: int) -> Iterator[_Token]:
+        """An id, or two with the colon of an attribute between them: ids have colons as well."""
+        for colon in (place for place, mark in enumerate(word) if mark == ":" and word not in self.kb):
+            if word[:colon] in self.kb and word[colon + 1 :] in self.kb:
+                yield _Token(word[:colon], at, True)
+                yield _Token(":", at + colon, False)
+                word, at = word[colon + 1 :], at + colon + 1
+                break
+        yield _Token(word, at, True)
 
     def _error(self, message: str) -> ConfigError:
         return ConfigError(f"expression constraint: {message}", remedy=_REMEDY)
@@ -93,27 +106,29 @@ class _Reader:
         """Terms with one kind of word between them."""
         if depth > _DEEPEST:
             raise self._error(f"parentheses are more than {_DEEPEST} deep")
-        found, first = self._refined(depth), ""
+        (found, refined), first = self._refined(depth), ""
         while self._is(*_WORDS):
             word = self._take().text
             if first and (word != first or word == "MINUS"):
                 raise self._error(f"{first} and {word} stand side by side; put parentheses")
             first = word
-            other = self._refined(depth)
+            other, also = self._refined(depth)
+            if refined or also:
+                raise self._error(f"{word} stands beside an attribute; put parentheses")
             found = found & other if word == "AND" else found | other if word == "OR" else found - other
         return found
 
-    def _refined(self, depth: int) -> set[str]:
-        """A term, and the attribute that its concepts must have, if any."""
+    def _refined(self, depth: int) -> tuple[set[str], bool]:
+        """A term, with the attribute that its concepts must have, if any, and whether there is one."""
         found = self._term(depth)
         if not self._is(":"):
-            return found
+            return found, False
         self._take()
         types = self._types(self._concept())
         self.expect("=")
         values = self._term(depth)
         heads = {one.head for one in self.kb.iter_relations(types=types) if one.tail in values}
-        return found & heads
+        return found & heads, True
 
     def _term(self, depth: int) -> set[str]:
         """A concept, those below it, or an expression in parentheses."""

@@ -51,6 +51,11 @@ def test_what_is_selected(constraint: str, expected: set[str], kb: KnowledgeBase
         ("H:1 MINUS H:2 MINUS H:3", "MINUS and MINUS stand side by side; put parentheses"),
         ("(H:1", r"'\)' is expected at character 5, not the end"),
         ("H:1 H:2", "the end is expected at character 5, not 'H:2'"),
+        ("H:1 : [0..1] H:2 = H:3", r"'\[' at character 7 is not read"),
+        ("^ H:1", r"'\^' at character 1 is not read"),
+        ("H:1:H:9", "there is no concept H:1:H:9"),
+        ("H:1 AND H:2 : H:3 = H:4", "AND stands beside an attribute; put parentheses"),
+        ("H:2 : H:3 = H:4 OR H:1", "OR stands beside an attribute; put parentheses"),
         ("> H:1", "'>' at character 1 is not read"),
         ("H:1 : H:2 H:3", "'=' is expected at character 11, not 'H:3'"),
         ("(" * 100, "parentheses are more than 50 deep"),
@@ -96,6 +101,21 @@ def snomed(tmp_path: Path) -> Iterator[KnowledgeBase]:
 )
 def test_an_attribute(constraint: str, expected: set[str], snomed: KnowledgeBase) -> None:
     assert select_concepts(snomed, constraint) == expected
+
+
+@pytest.mark.parametrize("constraint", ["<<1:363698007=<<2", "<<1:363698007|Finding site|=<<2", "<<1 :363698007= <<2"])
+def test_blanks_are_not_needed(constraint: str, snomed: KnowledgeBase) -> None:
+    """Ids of other terminologies have colons too; what is known as a whole is an id."""
+    assert select_concepts(snomed, constraint) == {"1", "5"}
+
+
+@pytest.mark.parametrize("concept_id", ["ICDO3:8140/3", "OPS:5-470...5-479", "W:1:2", "W:a'b;c&d", "Ä#1%", "CD4+"])
+def test_ids_of_other_terminologies(concept_id: str, tmp_path: Path) -> None:
+    (tmp_path / "w.tsv").write_text(f"id\tname\tparent\n{concept_id}\ta\t\nB:1\tb\t{concept_id}\n", "utf-8")
+    build_kb(tmp_path / "kb", [Input("table", tmp_path / "w.tsv")])
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        assert select_concepts(kb, f"<<{concept_id}|a|") == {concept_id, "B:1"}
+        assert select_concepts(kb, f"(B:1 OR {concept_id}) MINUS B:1") == {concept_id}
 
 
 @tried(200)
