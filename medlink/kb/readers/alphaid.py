@@ -54,7 +54,7 @@ def read_alphaid(
             lines.bad("no term with a number and codes", line)
         elif not term.valid:
             problems.skipped["term that is no longer valid"] += 1
-        elif not term.codes:
+        elif not term.codes and not term.orpha:
             problems.skipped["reference to another term"] += 1
         else:
             if not term.orpha or term.concept_id not in announced:

@@ -19,6 +19,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from os import PathLike
 
 from medlink.errors import InputError
@@ -32,6 +33,7 @@ from medlink.records import Concept, Definition, Mapping, Name, Record, Relation
 
 _WANTED = frozenset({"Title", "Meta", "Modifier", "ModifierClass", "Class"})
 _TITLES = ("preferredLong", "preferred")
+_MOST_MADE = 10_000  # codes of as many modifiers that a class has: each more of these multiplies them
 _NOT_AFTER = "excludeOnPrecedingModifier"
 # (Exkl.: ...) and (siehe Liste unter ...), which a label has in its text; the codes in them are elements of their own
 _EXCEPT = re.compile(r"\s*\((?:(?:Exkl|Excl|Inkl|Incl|siehe|see)\b[^()]*|\s*)\)")
@@ -94,6 +96,7 @@ class _Modified:
     code: str
     title: str
     language: str
+    line: int
     by: tuple[tuple[str, frozenset[str] | None], ...]
 
 
@@ -125,7 +128,7 @@ class _Reader:
     def modifier(self, element: Element) -> None:
         """Keep a code that is put behind others."""
         code, title = element.get("code"), next((text for _, text in self.labels(element, _TITLES)), "")
-        if not code or not title:
+        if not is_id(code) or not title:
             self.lines.bad("modifier without a code or a title", element.line)
             return
         rules = (meta.get("value").split() for meta in element.children("Meta") if meta.get("name") == _NOT_AFTER)
@@ -148,14 +151,16 @@ class _Reader:
             self.lines.bad("class before the title", element.line)
             return
         code = element.get("code")
-        titles = dict(reversed(list(self.labels(element, _TITLES))))
+        titles: dict[str, str] = {}
+        for tag, text in self.labels(element, _TITLES):
+            titles.setdefault(tag, text)
         if not titles or not is_id(code):
             self.lines.bad("class without a code or a title", element.line)
             return
         if code in self.titles:
             self.skipped["class given more than once"] += 1
             return
-        first_tag = next(iter(reversed(titles)))
+        first_tag = next(iter(titles))
         self.titles[code] = titles[first_tag]
         yield from self.announce(code, titles)
         concept_id, name = self.system.concept_id(code), self.source.name
@@ -175,7 +180,7 @@ class _Reader:
                 self.skipped[f"rubric of kind {kind[:40]}"] += 1
         by = tuple((one.get("code"), _valid(one)) for one in element.children("ModifiedBy"))
         if by:
-            self.modified.append(_Modified(code, titles[first_tag], first_tag, by))
+            self.modified.append(_Modified(code, titles[first_tag], first_tag, element.line, by))
 
     def announce(self, code: str, titles: dict[str, str]) -> Iterator[Record]:
         """A concept with its code and its preferred names by language."""
@@ -197,7 +202,11 @@ class _Reader:
         for one in self.modified:
             made = [(one.code, one.title, "")]
             for modifier, valid in one.by:
-                made = [found for before in made for found in self._combined(before, modifier, valid)]
+                found = (one for before in made for one in self._combined(before, modifier, valid))
+                made = list(islice(found, _MOST_MADE + 1))
+                if len(made) > _MOST_MADE:
+                    self.lines.bad(f"class with more than {_MOST_MADE:,} modified codes", one.line)
+                    break
                 for code, title, below in made:
                     if code not in self.titles:
                         self.titles[code], self.above[code] = title, below

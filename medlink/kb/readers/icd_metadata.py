@@ -17,7 +17,7 @@ from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.kb.readers.bfarm import code_of, open_bfarm
-from medlink.kb.readers.common import Format, existing_folder, is_id, nothing_found
+from medlink.kb.readers.common import Format, existing_folder, is_id, known_language, nothing_found
 from medlink.kb.systems import System, named
 from medlink.records import Concept, Mapping, Name, Record, Relation, SemanticType, Source
 
@@ -50,7 +50,7 @@ def read_icd_metadata(
     gm = files["codes"].name.lower().startswith("icd10gm")
     system = named("ICD-10-GM" if gm else "ICD-10")
     year = _YEAR.match(files["codes"].name)
-    name, tag = source or system.name, ("de" if gm else "en") if language is None else language
+    name, tag = source or system.name, ("de" if gm else "en") if language is None else known_language(language)
     yield Source(name, (year[1] if year else "") if version is None else version, system.name)
     known: dict[str, str] = {}
     blocks: dict[str, str] = {}
@@ -62,7 +62,9 @@ def read_icd_metadata(
     for lines, line, (first, last, chapter, title) in _rows(files, "blocks", 4, problems):
         code = f"{first}-{last}"
         if _usable(lines, line, code, title, known):
-            known[code], blocks[first] = title, code
+            known[code] = title
+            # of blocks in each other the narrowest
+            blocks[first] = min(blocks.get(first, code), code)
             yield from _concept(system, code, title, tag, name)
             yield from _below(system, code, chapter, name)
             if chapter in known:

@@ -68,17 +68,18 @@ def read_loinc(
         problems.at = table.lines.path, line
         code = cells[number_at].strip()
         full = ":".join(cells[place].strip() for place in parts_at).rstrip(":")
-        if not is_id(code) or not full:
+        names = [(text, kind) for place, kind in names_at if (text := cells[place].strip())]
+        if not is_id(code) or not (names or full):
             table.lines.bad("no LOINC number, or no name", line)
         elif status_at is not None and cells[status_at].strip() == "DEPRECATED":
             problems.skipped["deprecated term"] += 1
         else:
             concept_id = _LOINC.concept_id(code)
             yield Concept(concept_id, name)
-            for place, kind in names_at:
-                if text := cells[place].strip():
-                    yield Name(concept_id, text, tag, kind, name, kind == "preferred")
-            yield Name(concept_id, full, tag, FSN, name)
+            for text, kind in names:
+                yield Name(concept_id, text, tag, kind, name, kind == "preferred")
+            if full:
+                yield Name(concept_id, full, tag, FSN, name)
             if class_at is not None and cells[class_at].strip():
                 yield SemanticType(concept_id, cells[class_at].strip(), "", name)
             yield Mapping(concept_id, _LOINC.name, code, "code", name)

@@ -66,6 +66,19 @@ def test_alpha_id_without_orpha_codes(tmp_path: Path) -> None:
     assert (source, concept) == (Source("TERMS", "2024", "alphaid"), Concept("ALPHAID:I3", "TERMS"))
 
 
+def test_a_term_with_an_orpha_code_alone(tmp_path: Path) -> None:
+    """It is a name of that disease, and no reference to another term."""
+    path = write_lines(tmp_path / "alphaid.txt", ["1|I3|||||173|Skelettdysplasie"])
+    problems = Problems()
+    assert list(read_alphaid(path, problems=problems))[1:] == [
+        Concept("Orphanet:173", "Alpha-ID"),
+        Name("Orphanet:173", "Skelettdysplasie", "de", "exact", "Alpha-ID"),
+        Mapping("Orphanet:173", "Orphanet", "173", "exact", "Alpha-ID"),
+        Mapping("Orphanet:173", "Alpha-ID", "I3", "code", "Alpha-ID"),
+    ]
+    assert problems.skipped == {}
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_alphabet(encoding: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes("".join(f"{line}\r\n" for line in ALPHABET).encode(encoding))

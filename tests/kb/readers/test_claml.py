@@ -139,6 +139,31 @@ def test_bad_classes(tmp_path: Path) -> None:
         list(read_claml(tmp_path / "x.xml", problems=Problems(0)))
 
 
+def test_several_titles(tmp_path: Path) -> None:
+    """The first of a language counts, and the first of all names the codes that are made of it."""
+    titles = preferred("Lang", "preferredLong") + preferred("Long", "preferredLong").replace('"de"', '"en"')
+    made = f"""<ModifierClass modifier="M" code=".0">{preferred("Mit Koma")}</ModifierClass>
+        <Class code="A"><ModifiedBy code="M"/>{titles}{preferred("kurz")}</Class>"""
+    found = names(list(read_claml(write(tmp_path / "x.xml", made))))
+    assert found["ICD10GM:A"] == [("Lang", "de", "preferred"), ("Long", "en", "preferred")]
+    assert found["ICD10GM:A.0"] == [("Lang: Mit Koma", "de", "preferred")]
+
+
+def test_modifiers_without_end(tmp_path: Path) -> None:
+    """A few lines can speak of more codes than there are atoms; codes with blanks are none."""
+    codes = "".join(f'<ModifierClass modifier="M" code="{n}">{preferred("x")}</ModifierClass>' for n in range(10))
+    blank = f'<ModifierClass modifier="M" code="a b">{preferred("x")}</ModifierClass>'
+    many = (
+        f'\n<Class code="E">{preferred("x")}{chr(60)}ModifiedBy code="M"/>' + 80 * '<ModifiedBy code="M"/>' + "</Class>"
+    )
+    problems = Problems(1)
+    records = list(read_claml(write(tmp_path / "x.xml", codes + blank + many), problems=problems))
+    assert problems.bad == {"modifier without a code or a title": 1, "class with more than 10,000 modified codes": 1}
+    assert str(problems.examples[-1]).startswith(f"{tmp_path / 'x.xml'}:6: ")
+    # E, and what one to four digits behind it make
+    assert sum(isinstance(one, Concept) for one in records) == 1 + 10 + 100 + 1_000 + 10_000
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

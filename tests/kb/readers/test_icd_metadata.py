@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medlink.errors import InputError
+from medlink.errors import ConfigError, InputError
 from medlink.files.problems import Problems
 from medlink.kb.readers.icd_metadata import read_icd_metadata
 from medlink.records import Concept, Mapping, Name, Relation, SemanticType, Source
@@ -68,6 +68,24 @@ def test_who_edition_and_options(tmp_path: Path) -> None:
     changed = list(read_icd_metadata(tmp_path, source="S", version="1", language="es"))
     assert changed[0] == Source("S", "1", "ICD-10")
     assert {one.language for one in changed if isinstance(one, Name)} == {"es"}
+
+
+def test_a_language_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown language 'german'"):
+        list(read_icd_metadata(write(tmp_path / "m"), language="german"))
+    assert {one.language for one in read_icd_metadata(tmp_path / "m", language="GER") if isinstance(one, Name)} == {
+        "de"
+    }
+
+
+def test_blocks_in_blocks(tmp_path: Path) -> None:
+    """Of the blocks that begin with one category a code is in the narrowest, whatever their order."""
+    write(tmp_path / "m")
+    blocks = ["E10;E14;04;Diabetes mellitus", "E10;E90;04;Stoffwechsel", "E10;E11;04;eng"]
+    for order in (blocks, blocks[::-1]):
+        write_lines(tmp_path / "m" / "icd10gm2024syst_gruppen.txt", order)
+        relations = [one for one in read_icd_metadata(tmp_path / "m") if isinstance(one, Relation)]
+        assert [one.tail for one in relations if one.head == "ICD10GM:E10"] == ["ICD10GM:E10-E11"]
 
 
 def test_bad_rows(tmp_path: Path) -> None:

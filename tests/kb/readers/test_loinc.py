@@ -63,7 +63,7 @@ def test_main_table(tmp_path: Path) -> None:
         ["1-8", "Glucose", "MCnc", "Pt", "Bld", "Qn", "", "Glucose in Blood", "Sugar", "ACTIVE"],
         ["2-6", "Old", "MCnc", "Pt", "Bld", "Qn", "", "Old", "", "DEPRECATED"],
         ["", "x", "", "", "", "", "", "x", "", "ACTIVE"],
-        ["3-4", "", "", "", "", "", "", "x", "", "ACTIVE"],
+        ["3-4", "", "", "", "", "", "", "", "", "ACTIVE"],
     ]
     problems = Problems(1)
     records = list(read_loinc(write(tmp_path / "Loinc.csv", columns, *rows), problems=problems))
@@ -90,3 +90,10 @@ def test_german_variant(shared: Path) -> None:
     full = {one.text.partition(":")[0] for one in records if isinstance(one, Name) and one.type == "fsn"}
     assert full == {row["COMPONENT"].strip().partition(":")[0] for row in rows}
     assert len(rows) == sum(isinstance(one, Concept) for one in records) == 16_025
+
+
+def test_names_without_parts(tmp_path: Path) -> None:
+    """A term of which the parts are not translated has the names that it has."""
+    path = write(tmp_path / "deDE15LinguisticVariant.csv", VARIANT, ["1-8", *[""] * 10, "BZ"])
+    records = list(read_loinc(path, problems=Problems(0)))
+    assert [one for one in records if isinstance(one, Name)] == [Name("LOINC:1-8", "BZ", "de-de", "synonym", "LOINC")]
