@@ -10,7 +10,7 @@ from itertools import chain, repeat
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
-from medlink.files.problems import Problems
+from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problems
 from medlink.files.streams import LineFile
 
 SWALLOWED = "swallowed by a quote"
@@ -86,6 +86,9 @@ class Table:
             wanted = " or ".join(_SEPARATORS[one] for one in self.separators)
             message += f", which {_SEPARATORS[mark]} seem to part; {wanted} are expected"
             remedy = f"save the table with {wanted} between its cells"
+        begun = (BAD_BYTES, str(self.lines.path), 1)
+        if any((bad.kind, bad.path, bad.line) == begun for bad in self.lines.problems.examples):
+            message, remedy = f"{message}; the first line is not UTF-8", UTF8_REMEDY
         return InputError(message, path=self.lines.path, line=1, remedy=remedy)
 
     def _other_mark(self) -> str | None:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from os import PathLike
 
-from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.tables import Table, found_columns, open_table
 from medlink.kb.readers.common import Format, known_language
@@ -77,7 +76,7 @@ def _places(table: Table) -> tuple[int, ...]:
     found = [[at for at, column in enumerate(table.header) if column in words] for words in _COLUMNS]
     if any(len(places) != 1 for places in found):
         message = f"looked for the columns Código and Descripción, each once; found {found_columns(table.first)}"
-        raise InputError(message, path=table.lines.path, line=1, remedy="name the columns in the first line")
+        raise table.error(message, "name the columns in the first line")
     return tuple(places[0] for places in found)
 
 

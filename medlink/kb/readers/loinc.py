@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from os import PathLike
 
-from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import existing_file
 from medlink.files.tables import found_columns, open_table
@@ -56,8 +55,7 @@ def read_loinc(
     table = open_table(path, problems)
     if not table.has(["LOINC_NUM", *_PARTS]):
         message = f"looked for the columns LOINC_NUM, {', '.join(_PARTS)}; found {found_columns(table.first)}"
-        remedy = "give Loinc.csv or a linguistic variant of LOINC"
-        raise InputError(message, path=table.lines.path, line=1, remedy=remedy)
+        raise table.error(message, "give Loinc.csv or a linguistic variant of LOINC")
     (number_at,), parts_at = table.places(["LOINC_NUM"]), table.places(_PARTS)
     names_at = [(table.places([column])[0], kind) for column, kind in _NAMES.items() if table.has([column])]
     (class_at,) = table.places(["CLASS"]) if table.has(["CLASS"]) else (None,)

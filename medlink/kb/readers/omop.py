@@ -228,8 +228,10 @@ def _number(digits: str) -> int:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    names = (f"{name}.csv", f"{name}.csv.gz", f"{name.lower()}.csv", f"{name.lower()}.csv.gz")
-    return next((folder / found for found in names if (folder / found).is_file()), None)
+    wanted = (f"{name}.csv".lower(), f"{name}.csv.gz".lower())
+    found = [path for path in sorted(folder.iterdir()) if path.name.lower() in wanted and path.is_file()]
+    # the plain file, where it lies beside the packed one
+    return min(found, key=lambda path: len(path.name), default=None)
 
 
 FORMAT = Format("omop", read_omop, "--omop", "Folder of OMOP vocabularies (Athena).", 25, folder=True)

@@ -10,6 +10,7 @@ import pytest
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.kb.readers.omop import read_omop
+from medlink.kb.recognise import Recognised, recognise
 from medlink.records import Concept, Mapping, Name, Record, Relation, SemanticType, Source
 
 DATES = "19700101\t20991231"
@@ -179,3 +180,14 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     (folder / "CONCEPT.csv").write_text("concept_id\tname\n1\tx\n")
     with pytest.raises(InputError, match="looked for the columns concept_id, concept_name"):
         list(read_omop(folder))
+
+
+def test_capitals_of_file_names_do_not_count(tmp_path: Path) -> None:
+    """A folder that is recognised is read."""
+    records = list(read_omop(write(tmp_path / "v")))
+    for path in (tmp_path / "v").iterdir():
+        path.rename(path.with_name(path.name.capitalize()))
+    assert recognise(tmp_path / "v")[0] == [Recognised("omop", tmp_path / "v")]
+    problems = Problems()
+    assert list(read_omop(tmp_path / "v", problems=problems)) == records
+    assert problems.notes == []
