@@ -79,8 +79,8 @@ class Recognised:
 def recognise(path: StrPath) -> tuple[list[Recognised], list[Path]]:
     """What a file or a folder holds, and the files of a folder that are of no format.
 
-    A folder may hold a release, several, or single files. Files of a release, and hidden ones, are not looked at one by
-    one. A file of a release that is named alone stands for its folder.
+    A folder may hold a release, several, or single files, also beside a release. Files of a release, and hidden ones,
+    are not named one by one. A file of a release that is named alone stands for its folder.
 
     Raises:
         InputError: there is nothing at ``path``; a file is of no known format, or may be of several; a folder holds
@@ -106,12 +106,14 @@ def recognise(path: StrPath) -> tuple[list[Recognised], list[Path]]:
     folders = {folder for kind, folder in found if kind != "rf2"}
     left = []
     for file in below:
-        if file.parent in folders or (("rf2", top) in found and re.match(r"x?(sct2|der2)_", file.name)):
+        if ("rf2", top) in found and re.match(r"x?(sct2|der2)_", file.name):
             continue
         try:
             found[_format_of(file, file), file] = None
         except InputError:
-            left.append(file)
+            # a release has files that nobody reads
+            if file.parent not in folders:
+                left.append(file)
     if not found:
         names = (file.name for file in below)
         raise nothing_found(path, "releases and files of terminologies", names, _REMEDY)

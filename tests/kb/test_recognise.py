@@ -68,6 +68,16 @@ def test_every_format_is_found_out(tmp_path: Path) -> None:
     assert {*FILES, *releases(tmp_path)} == set(formats())
 
 
+@pytest.mark.parametrize("release", ["rrf", "rf2", "omop", "icd_metadata"])
+def test_files_beside_a_release(release: str, tmp_path: Path) -> None:
+    """What lies in the folder of a release is no part of it where it is of a format of its own."""
+    folder = releases(tmp_path)[release]
+    files = {Recognised(kind, write(folder, kind)) for kind in ("obo", "claml", "alphaid", "table")}
+    found, left = recognise(folder)
+    assert set(found) == {Recognised(release, folder), *files}
+    assert left == []
+
+
 def test_releases(tmp_path: Path) -> None:
     places = releases(tmp_path)
     for kind, folder in places.items():
