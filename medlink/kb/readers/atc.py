@@ -23,6 +23,7 @@ _ATC = named("ATC")
 _CODE = re.compile(r"[A-Z](\d\d([A-Z]([A-Z](\d\d)?)?)?)?")
 # the last line of a dose may run into the row that follows it
 _RUN_INTO = re.compile(r".*[\s)]([A-Z]\d\d[A-Z]{2}\d\d)")
+_MOST_LINES = 100  # of one row
 _ABOVE = {1: 0, 3: 1, 4: 3, 5: 4, 7: 5}
 _WANTED = ("atc-code", "atc-bedeutung")
 
@@ -37,7 +38,8 @@ def read_atc(
 ) -> Iterator[Record]:
     """Read the table of ATC codes.
 
-    A cell may run over several lines, as daily doses do. The semantic type is the anatomical main group. Memory grows
+    A cell may run over several lines, as daily doses do, and a row over a hundred at most. The semantic type is the
+    anatomical main group. Memory grows
     with the codes.
 
     Without ``source`` it is ``ATC``; without ``version`` it is the year in the name of the file.
@@ -84,7 +86,12 @@ def _rows(lines: LineFile, numbered: Iterator[tuple[int, str]], columns: int) ->
         cells = text.split("\t")
         if not text.strip():
             lines.no_rows += 1
-        elif begun and len(begun[1]) + len(cells) - 1 <= columns and not _CODE.fullmatch(cells[0].strip()):
+        elif (
+            begun
+            and number - begun[0] < _MOST_LINES
+            and len(begun[1]) + len(cells) - 1 <= columns
+            and not _CODE.fullmatch(cells[0].strip())
+        ):
             lines.no_rows += 1
             start, held = begun
             begun = start, [*held[:-1], f"{held[-1]} {cells[0]}", *cells[1:]]

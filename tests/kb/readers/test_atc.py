@@ -82,3 +82,12 @@ def test_german_edition(shared: Path) -> None:
     assert sorted(codes) == sorted(found)
     assert len(codes) == 9_148
     assert sum(len(code) == 7 for code in codes) > 7_500
+
+
+def test_lines_that_belong_to_no_row(tmp_path: Path) -> None:
+    """A table that lost its tabs is no cell of thousands of lines: each hundred of them is a bad row."""
+    path = write_lines(tmp_path / "x.txt", [HEADER, *["A01AA01 Natriumfluorid 1,1 mg"] * 20_000])
+    problems = Problems(1)
+
+    assert len(list(read_atc(path, problems=problems))) == 1
+    assert problems.bad == {"column count": 200}
