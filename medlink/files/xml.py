@@ -98,7 +98,8 @@ class _Elements:
         if self._depth == 1 and tag != self.root:
             raise self._refused(f"looked for {self.root}; found {tag[:40]}", f"give a file of {self.root}")
         if self._open or (self._depth == 2 and tag in self.wanted):
-            self._weight += len(tag) + sum(len(key) + len(value) for key, value in attributes.items())
+            # <a/> and b="" are the shortest
+            self._weight += len(tag) + 3 + sum(len(key) + len(value) + 4 for key, value in attributes.items())
             self.weigh(0)
             element = Element(tag, attributes, self.parser.CurrentLineNumber)
             if self._open:

@@ -39,8 +39,7 @@ def read_atc(
     """Read the table of ATC codes.
 
     A cell may run over several lines, as daily doses do, and a row over a hundred at most. The semantic type is the
-    anatomical main group. Memory grows
-    with the codes.
+    anatomical main group. Memory grows with the codes.
 
     Without ``source`` it is ``ATC``; without ``version`` it is the year in the name of the file.
     """

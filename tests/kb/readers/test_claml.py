@@ -175,6 +175,10 @@ def test_modifiers_without_end(tmp_path: Path) -> None:
         (f"{HEAD}{TITLE}<Class>{'<a>' * 200}{'</a>' * 200}</Class></ClaML>", "is nested more than 100 deep"),
         (f"{HEAD}{TITLE}<Class>{'a' * 2 * LONGEST_LINE}</Class></ClaML>", "an element is longer than 1,048,576 bytes"),
         (f'{HEAD}{TITLE}<Class a="{"a" * 2 * LONGEST_LINE}"/></ClaML>', "an element is longer than 1,048,576 bytes"),
+        (
+            f"{HEAD}{TITLE}<Class>{'<a/>' * (LONGEST_LINE // 3)}</Class></ClaML>",
+            "an element is longer than 1,048,576 bytes",
+        ),
         ('<?xml version="1.0" encoding="klingon"?><ClaML/>', "its encoding is not known|unknown encoding"),
     ],
 )
