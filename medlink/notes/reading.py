@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -167,7 +166,7 @@ class _Input(LineFile):
 
     def bad(self, kind: str, line: int, detail: str = "") -> None:
         """Keep a bad line."""
-        said, remedy = _not_decoded(sys.exception())
+        said, remedy = _not_decoded(self.wrong)
         self._bad.append(Note(f"{self._named}:{line}", problem=said or kind, remedy=remedy))
 
     def notes(self, fields: Fields) -> Iterator[Note]:

@@ -37,7 +37,7 @@ def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
 
 
 def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def search(*_: object) -> None:
+    def search(*_: object, **__: object) -> None:
         text = SECRET
         try:
             raise LookupError(text)

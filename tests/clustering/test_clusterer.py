@@ -121,9 +121,9 @@ def test_summary() -> None:
 
 def test_options_change_the_output() -> None:
     copies = [f"{a}fever{b}" for a in ("", "high ", "low ", "mild ") for b in ("", " attack", " episode", " bout")]
-    counts = [len(cluster(copies, threshold=at).clusters) for at in (0.99, 0.22, 0.02)]
+    counts = [len(cluster(copies, threshold=at).clusters) for at in (0.99, 0.5, 0.22)]
     assert counts[0] > counts[1] > counts[2]
-    assert len(cluster(copies).clusters) == counts[1]
+    assert len(cluster(copies).clusters) == counts[2]
     assert groups(cluster(copies, neighbours=1)) != groups(cluster(copies))
     steps: list[str] = []
     cluster(progress=lambda step, done, whole: steps.append(step) if done == whole else None)
