@@ -25,8 +25,8 @@ from medlink.models import Encoder, load_encoder
 from medlink.records import FSN, Name
 
 NEARER, NEARER_AMBIGUOUS = 0.17, 0.3
-"""By how much a cosine has to be higher. Of 150 names of HPO whose headword is another concept's name 36 pass; nearly all
-of them are wrong where they stand, or belong to a retired concept."""
+"""By how much a cosine has to be higher. Of 150 names of HPO whose headword is another concept's name 36 pass; nearly
+all of them are wrong where they stand, or belong to a retired concept."""
 _LONGEST = 40  # characters of a name that is looked at: the fixed phrases of the lexicon are short
 
 
