@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH
+from medlink.cli.options import PATH, graph_threads
 from medlink.cli.output import Bars
 from medlink.cli.releases import inputs_of, release_options, some_inputs, under_options
 from medlink.files.escapes import visible
@@ -94,13 +94,7 @@ def kb_update(
 @click.argument("bundle", type=PATH)
 @release_options
 @under_options
-@click.option(
-    "--threads",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Threads that build the graph; with more than one it may differ from run to run.",
-)
+@graph_threads
 @_out
 def index_update(
     bundle: Path,

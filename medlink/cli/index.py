@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from medlink.cli.changes import index_update
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, lexicon_folders, pooling
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, graph_threads, lexicon_folders, pooling
 from medlink.cli.output import Bars
 from medlink.cli.releases import max_bad_share
 from medlink.errors import InputError
@@ -37,13 +37,7 @@ def index() -> None:
 )
 @pooling("encoder")
 @click.option("--kind", help="Kind of index: flat (exact search) or hnsw (a graph) [default: chosen by size].")
-@click.option(
-    "--threads",
-    default=1,
-    show_default=True,
-    type=click.IntRange(min=1),
-    help="Threads that build the graph; with more than one it may differ from run to run.",
-)
+@graph_threads
 @lexicon_folders
 def build(
     bundle: Path, kb: Path | None, encoder: str | None, kind: str | None, threads: int, folders: tuple[Path, ...]

@@ -69,6 +69,15 @@ class Commands(click.Group):
         super().format_commands(ctx, formatter)
 
 
+graph_threads = click.option(
+    "--threads",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=1),
+    help="Threads that build the graph; with more than one it may differ from run to run.",
+)
+
+
 def pooling(of: str) -> Callable[[F], F]:
     """The option of the pooling of the encoder that another option, ``of``, names: the word before that name."""
 
