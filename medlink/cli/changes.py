@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from functools import partial
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, graph_threads
-from medlink.cli.output import Bars
+from medlink.cli.options import PATH, graph_threads, json_output, show_progress
+from medlink.cli.output import Bars, print_json
 from medlink.cli.releases import inputs_of, release_options, some_inputs, under_options
 from medlink.files.escapes import visible
 from medlink.files.places import MANIFEST
@@ -20,14 +19,13 @@ from medlink.files.problems import counted
 _out = click.option(
     "-o", "--out", type=PATH, help="File for every change, one a row: JSON lines if it ends in .jsonl, else TSV."
 )
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
 @click.command("changes")
 @click.argument("old", type=PATH)
 @click.argument("new", type=PATH)
 @_out
-@_as_json
+@json_output
 def kb_changes(old: Path, new: Path, out: Path | None, as_json: bool) -> None:
     """Count what differs between the knowledge bases OLD and NEW, such as those of two releases.
 
@@ -37,7 +35,10 @@ def kb_changes(old: Path, new: Path, out: Path | None, as_json: bool) -> None:
     from medlink.kb import compare_kbs
 
     report = compare_kbs(old, new, out)
-    click.echo(_json(report.to_dict()) if as_json else "\n".join(map(visible, report.lines())))
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        click.echo("\n".join(map(visible, report.lines())))
 
 
 @click.command("update")
@@ -45,8 +46,8 @@ def kb_changes(old: Path, new: Path, out: Path | None, as_json: bool) -> None:
 @release_options
 @under_options
 @_out
-@click.option("--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only.")
-@_as_json
+@show_progress
+@json_output
 def kb_update(
     kb_path: Path,
     *,
@@ -77,7 +78,7 @@ def kb_update(
         progress=progress,
     )
     if as_json:
-        click.echo(_json({"build": report.to_dict(), "changes": changes.to_dict()}))
+        print_json({"build": report.to_dict(), "changes": changes.to_dict()})
     else:
         click.echo("\n".join(map(visible, (*report.lines(), *changes.lines()))))
     # beside JSON what else there is to say goes to standard error
@@ -135,8 +136,3 @@ def index_update(
     )
     for sentence in said:
         click.echo(visible(sentence))
-
-
-def _json(value: Any) -> str:
-    """A value as readable JSON."""
-    return "\n".join(map(visible, json.dumps(value, ensure_ascii=False, indent=2, default=str).split("\n")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections.abc import Callable, Iterator
@@ -13,7 +12,8 @@ from typing import Any
 import click
 
 from medlink.cli.changes import kb_changes, kb_update
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, one_language
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, json_output, one_language, show_progress
+from medlink.cli.output import print_json
 from medlink.cli.releases import release_options, some_inputs, under_options
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
@@ -21,7 +21,6 @@ from medlink.files.places import KB_FILE, MANIFEST, refuse_other
 from medlink.files.problems import counted
 from medlink.kb.readers import formats
 
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 _kb = click.argument("kb_path", metavar="KB", type=PATH)
 
 
@@ -38,8 +37,8 @@ def kb() -> None:
 @click.argument("paths", metavar="[FOLDER_OR_FILE]...", nargs=-1, type=PATH)
 @release_options
 @under_options
-@click.option("--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only.")
-@_as_json
+@show_progress
+@json_output
 def build(
     out: str,
     *,
@@ -81,7 +80,7 @@ def build(
         progress=progress,
     )
     if as_json:
-        click.echo(_json(report.to_dict()))
+        print_json(report.to_dict())
     else:
         click.echo("\n".join(map(visible, report.lines())))
     if bundle and (target.parent / MANIFEST).exists():
@@ -120,7 +119,7 @@ def _is_bundle(out: str) -> bool:
 
 @kb.command()
 @_kb
-@_as_json
+@json_output
 def info(kb_path: Path, as_json: bool) -> None:
     """Describe the knowledge base KB: sources, versions, languages, counts."""
     from medlink.kb import KnowledgeBase
@@ -136,7 +135,7 @@ def info(kb_path: Path, as_json: bool) -> None:
             about = {"path": str(shown), **fields([opened], "schema_version", "content_hash")[0]}
             held = counts.pop("sources")
             listed = [shown | held[shown["name"]] for shown in fields(sources, "name", "version", "title")]
-            click.echo(_json({**about, **counts, "sources": listed}))
+            print_json({**about, **counts, "sources": listed})
             return
         click.echo(f"{visible(str(shown))}\nschema {opened.schema_version}, content {opened.content_hash[:16]}")
         kinds = ("concepts", "names", "definitions", "semantic_types", "relations", "mappings")
@@ -161,7 +160,7 @@ def info(kb_path: Path, as_json: bool) -> None:
 @click.option(
     "--limit", type=click.IntRange(1, 1_000_000), default=10, show_default=True, help="How many names at most."
 )
-@_as_json
+@json_output
 def search(
     kb_path: Path,
     text: str,
@@ -189,7 +188,7 @@ def search(
                 {"concept_id": name.concept_id, "name": name.text, **fields([name], "language", "type", "source")[0]}
                 for name in found
             ]
-            click.echo(_json([{**row, "preferred_name": preferred[row["concept_id"]]} for row in rows]))
+            print_json([{**row, "preferred_name": preferred[row["concept_id"]]} for row in rows])
             return
         if not found:
             click.echo(f"no name matches {text!r}", err=True)
@@ -204,7 +203,7 @@ def search(
 @click.argument("concept_id", metavar="ID")
 @one_language("Language in which concepts are named where they have a name in it.")
 @click.option("--depth", type=click.IntRange(0, 1000), default=8, show_default=True, help="Levels of parents shown.")
-@_as_json
+@json_output
 def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_json: bool) -> None:
     """Show the concept ID of KB: parents as a tree, names by language, definitions, semantic types, maps.
 
@@ -217,7 +216,7 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
         view = opened.get(concept_id)
         if view is None and (said := opened.retired(concept_id)):
             if as_json:
-                click.echo(_json(retired_facts(opened, said, language)))
+                print_json(retired_facts(opened, said, language))
             else:
                 click.echo("\n".join(map(visible, retired_lines(opened, said, language))))
             return
@@ -228,7 +227,7 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
                 remedy=f"find its id with: medlink kb search {shlex.quote(str(kb_path))} NAME",
             )
         if as_json:
-            click.echo(_json(concept_facts(opened, view, language, depth)))
+            print_json(concept_facts(opened, view, language, depth))
         else:
             click.echo("\n".join(map(visible, concept_lines(opened, view, language, depth))))
 
@@ -254,12 +253,6 @@ def export(kb_path: Path, kind: str, output: Path) -> None:
         else:
             what = counted(write_sssom(opened, file), "mapping")
     click.echo(f"wrote {what} to {visible(str(output))}")
-
-
-def _json(value: Any) -> str:
-    """A value as readable JSON."""
-    lines = json.dumps(value, ensure_ascii=False, indent=2, default=str).split("\n")
-    return "\n".join(map(visible, lines))
 
 
 for command in (kb_changes, kb_update):

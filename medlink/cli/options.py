@@ -69,6 +69,12 @@ class Commands(click.Group):
         super().format_commands(ctx, formatter)
 
 
+json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+show_progress = click.option(
+    "--progress/--no-progress", default=None, help="Show a progress bar; by default on a terminal only."
+)
+
 graph_threads = click.option(
     "--threads",
     default=1,

@@ -1,10 +1,13 @@
-"""What commands share: progress bars on standard error."""
+"""What commands share: JSON on standard output, progress bars on standard error."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import click
+
+from medlink.files.escapes import visible
 
 
 class Bars:
@@ -42,6 +45,12 @@ class Bars:
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def print_json(value: Any) -> None:
+    """Write a value to standard output as JSON that a person reads."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    click.echo("\n".join(map(visible, text.split("\n"))))
 
 
 def say(line: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from medlink.errors import InputError
 from medlink.files.folders import StrPath
 from medlink.files.streams import LineFile
 from medlink.files.whole import whole_text
@@ -52,6 +53,21 @@ def parse_json(text: str) -> Any:
     except UnicodeEncodeError:
         raise ValueError("half a surrogate pair") from None
     return data
+
+
+def read_whole(lines: LineFile) -> Any:
+    """The value of a JSON file of others, packed or not, taken into memory as a whole.
+
+    Raises:
+        InputError: it is no JSON, :func:`parse_json` refuses it, or it cannot be read.
+    """
+    try:
+        return parse_json(lines.text())
+    except json.JSONDecodeError as error:
+        message = f"is no JSON, or is cut off: {error.msg}"
+        raise InputError(message, path=lines.path, line=error.lineno, remedy="fetch it again") from error
+    except ValueError as error:
+        raise InputError(f"cannot be used: {error}", path=lines.path, remedy="fetch or export it again") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

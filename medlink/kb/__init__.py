@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from medlink.kb.build import build_kb, extend_kb
     from medlink.kb.changes import Change, ChangeReport, compare_kbs, iter_changes
     from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
-    from medlink.kb.store import ConceptView, KnowledgeBase
+    from medlink.kb.store import KnowledgeBase
     from medlink.kb.update import update_kb
+    from medlink.kb.views import ConceptView
 
 __all__ = [
     "BuildReport", "Change", "ChangeReport", "ConceptView", "ExtendReport", "Input", "InputReport", "KnowledgeBase",
@@ -27,7 +28,8 @@ _MODULES = {
     "build": "build_kb extend_kb",
     "changes": "Change ChangeReport compare_kbs iter_changes",
     "report": "BuildReport ExtendReport Input InputReport SourceCounts",
-    "store": "ConceptView KnowledgeBase",
+    "store": "KnowledgeBase",
     "update": "update_kb",
+    "views": "ConceptView",
 }
 __getattr__ = lazily(__name__, _MODULES)

@@ -7,7 +7,8 @@ from itertools import groupby
 from typing import Any
 
 from medlink.kb.retired import successors
-from medlink.kb.store import ConceptView, KnowledgeBase
+from medlink.kb.store import KnowledgeBase
+from medlink.kb.views import ConceptView
 from medlink.records import Retired
 
 

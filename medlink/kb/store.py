@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from collections.abc import Mapping as MappingType
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import starmap
 from os import PathLike
@@ -22,36 +20,12 @@ from medlink.files.places import KB_FILE, MANIFEST
 from medlink.kb import queries, schema
 from medlink.kb.reading import OTHER, REMEDY, Reader, nothing_at
 from medlink.kb.schema import APPLICATION, READABLE, SCHEMA_VERSION, WITH_RETIRED
+from medlink.kb.views import ConceptView, Identity, name_to_show
 from medlink.language.tags import named_tag
 from medlink.language.text import normalise, variants
 from medlink.records import RETIREMENTS, Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class ConceptView:
-    """A concept with all that its source says of it; ``names`` are ordered by language, preferred first."""
-
-    concept_id: str
-    source: str
-    preferred_name: str
-    names: tuple[Name, ...]
-    definitions: tuple[Definition, ...]
-    semantic_types: tuple[SemanticType, ...]
-    mappings: tuple[Mapping, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What a concept may be known by in another source: preferred names by language, codes as (system, code).
-
-    Codes are those that no other concept of its source maps to: what several map to is a class of them.
-    """
-
-    source: str
-    preferred: dict[str, str]
-    codes: frozenset[tuple[str, str]]
 
 
 class KnowledgeBase:
@@ -184,7 +158,7 @@ class KnowledgeBase:
         return ConceptView(
             concept_id,
             rows[0][1],
-            _choose({name.language: name.text for name in names if name.preferred}, None) or "",
+            name_to_show({name.language: name.text for name in names if name.preferred}, None) or "",
             names,
             tuple(self.definitions(concept_id)),
             tuple(self.semantic_types(concept_id)),
@@ -203,19 +177,21 @@ class KnowledgeBase:
     def preferred_names(self, concept_ids: Iterable[str], language: str | None = None) -> dict[str, str]:
         """As :meth:`preferred_name`, for many concepts in one query; unknown ids are left out."""
         asked = list(dict.fromkeys(concept_ids))
-        by_concept: dict[str, dict[str, str]] = {}
-        for concept_id, tag, text in self._reader.rows(queries.PREFERRED, concept_ids=json.dumps(asked)):
-            by_concept.setdefault(concept_id, {})[tag] = text
-        tag = _tag(language)
-        chosen = {concept_id: _choose(by_concept.get(concept_id, {}), tag or None) for concept_id in asked}
+        by_concept, tag = self._by_language(json.dumps(asked)), _tag(language)
+        chosen = {concept_id: name_to_show(by_concept.get(concept_id, {}), tag or None) for concept_id in asked}
         return {concept_id: text for concept_id, text in chosen.items() if text is not None}
+
+    def _by_language(self, concept_ids: str) -> dict[str, dict[str, str]]:
+        """Preferred names of concepts, a JSON list of ids, by language."""
+        found: dict[str, dict[str, str]] = {}
+        for concept_id, tag, text in self._reader.rows(queries.PREFERRED, concept_ids=concept_ids):
+            found.setdefault(concept_id, {})[tag] = text
+        return found
 
     def identities(self, concept_ids: Iterable[str]) -> dict[str, Identity]:
         """As which many concepts may be known, in three queries; unknown ids are left out."""
         asked = json.dumps(list(dict.fromkeys(concept_ids)))
-        preferred: dict[str, dict[str, str]] = {}
-        for concept_id, tag, text in self._reader.rows(queries.PREFERRED, concept_ids=asked):
-            preferred.setdefault(concept_id, {})[tag] = text
+        preferred = self._by_language(asked)
         codes: dict[str, set[tuple[str, str]]] = {}
         for concept_id, system, code in self._reader.rows(queries.CODES_OF, concept_ids=asked):
             codes.setdefault(concept_id, set()).add((system, code))
@@ -407,16 +383,3 @@ def _tag(language: str | None) -> str:
 def _tags(languages: Iterable[str] | None) -> list[str] | None:
     listed = [languages] if isinstance(languages, str) else languages
     return None if listed is None else [_tag(language) for language in listed]
-
-
-def _choose(by_language: MappingType[str, str], language: str | None) -> str | None:
-    """The preferred name to show: see :meth:`KnowledgeBase.preferred_name`."""
-
-    def distance(tag: str) -> tuple[int, str]:
-        """How far a tag is from the language that is wished for."""
-        base = tag.partition("-")[0]
-        near = (tag == language, language is not None and base == language.partition("-")[0], tag == "en", base == "en")
-        return (*near, True).index(True), tag
-
-    best = min(by_language, key=distance, default=None)
-    return None if best is None else by_language[best]

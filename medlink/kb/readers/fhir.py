@@ -23,7 +23,6 @@ What becomes of it (https://hl7.org/fhir/R4/codesystem.html, valueset.html, conc
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import InputError
-from medlink.files.json import parse_json
+from medlink.files.json import read_whole
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.kb.readers.common import Format, is_id, known_language
@@ -90,14 +89,7 @@ def read_fhir(
 
 def _resources(lines: LineFile) -> list[Object]:
     """The resources of a file that hold terminology."""
-    try:
-        data = parse_json(lines.text())
-    except json.JSONDecodeError as error:
-        message = f"is no JSON, or is cut off: {error.msg}"
-        raise InputError(message, path=lines.path, line=error.lineno, remedy="fetch it again") from error
-    except ValueError as error:
-        message = f"cannot be used: {error}"
-        raise InputError(message, path=lines.path, remedy="fetch or export it again") from error
+    data = read_whole(lines)
     kind = _text(data.get("resourceType")) if isinstance(data, dict) else ""
     held = [data]
     if kind == "Bundle":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
@@ -10,7 +9,7 @@ from os import PathLike
 from typing import Any
 
 from medlink.errors import InputError
-from medlink.files.json import parse_json
+from medlink.files.json import read_whole
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.kb.readers.common import Format, Ontology, deprecated, own_prefix, parts_with_numbers
@@ -115,15 +114,7 @@ def read_obograph(
 
 
 def _load(lines: LineFile) -> dict[str, Any]:
-    path = lines.path
-    try:
-        data = parse_json(lines.text())
-    except json.JSONDecodeError as error:
-        raise InputError(
-            f"is no JSON, or is cut off: {error.msg}", path=path, line=error.lineno, remedy="fetch it again"
-        ) from error
-    except ValueError as error:
-        raise InputError(f"cannot be used: {error}", path=path, remedy="fetch or export it again") from error
+    data, path = read_whole(lines), lines.path
     match data:
         case {"graphs": [{"nodes": list()} as first, *others]}:
             graph: dict[str, Any] = first
