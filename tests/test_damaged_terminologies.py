@@ -96,24 +96,14 @@ def test_icd_metadata_files(data: bytes, share: float) -> None:
         assert count(found, Concept) + accounted(problems) == problems.rows
 
 
+@pytest.mark.parametrize(("read_one", "table"), [(read_loinc, LOINC), (read_cie10, CIE10)])
 @tried(IN_ALL)
-@given(damaged(LOINC), SHARES)
-def test_loinc_files(data: bytes, share: float) -> None:
-    problems = Problems(share)
+@given(st.data(), SHARES)
+def test_tables(read_one: Callable[..., Iterator[Record]], table: bytes, data: st.DataObject, share: float) -> None:
+    content, problems = data.draw(damaged(table)), Problems(share)
     with in_time() as folder:
-        (folder / "x.csv").write_bytes(data)
-        found = read(read_loinc(folder / "x.csv", problems=problems))
-    if found is not None:
-        assert count(found, Concept) + accounted(problems) == problems.rows
-
-
-@tried(IN_ALL)
-@given(damaged(CIE10), SHARES)
-def test_cie10_files(data: bytes, share: float) -> None:
-    problems = Problems(share)
-    with in_time() as folder:
-        (folder / "x.csv").write_bytes(data)
-        found = read(read_cie10(folder / "x.csv", problems=problems))
+        (folder / "x.csv").write_bytes(content)
+        found = read(read_one(folder / "x.csv", problems=problems))
     if found is not None:
         assert count(found, Concept) + accounted(problems) == problems.rows
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from medlink.cli.options import PATH, Commands, lexicon_folders, one_language
+from medlink.cli.options import PATH, Commands, json_output, lexicon_folders, one_language
 from medlink.errors import InputError
 from medlink.files.escapes import visible
 from medlink.files.problems import counted
@@ -19,10 +19,8 @@ from medlink.language.tags import base
 if TYPE_CHECKING:
     from medlink.language.lexicon import Abbreviation, Entry, Lexicon
 
-F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 20  # collisions that are shown
 _NEAR, _ALIKE = 5, 75  # how many near words are named, and how near they are, of 100
-_as_json: Callable[[F], F] = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
 @click.group(cls=Commands)
@@ -34,7 +32,7 @@ def lexicon() -> None:
 @click.argument("word")
 @one_language("Language of WORD, such as de; all when left out.")
 @lexicon_folders
-@_as_json
+@json_output
 def show(word: str, language: str | None, folders: tuple[Path, ...], as_json: bool) -> None:
     """Show the families, terms and meanings of WORD: a word, an expression, an abbreviation or a part of a word.
 
@@ -100,7 +98,7 @@ def _told(one: Abbreviation) -> str:
 
 @lexicon.command()
 @lexicon_folders
-@_as_json
+@json_output
 def info(folders: tuple[Path, ...], as_json: bool) -> None:
     """Count the entries of each table, and their members by language."""
     from medlink.language.lexicon import Lexicon

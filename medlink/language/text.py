@@ -77,6 +77,7 @@ def _marks_above() -> re.Pattern[str]:
 
 
 def strip_accents(text: str) -> str:
+    """A text without the marks above and below its letters (``é`` is ``e``)."""
     if text.isascii():
         return text
     return unicodedata.normalize("NFC", _marks_above().sub("", unicodedata.normalize("NFD", text)))

@@ -46,6 +46,15 @@ def terms_of(records: list[Record]) -> list[Term]:
     return list(terms.values())
 
 
+def names_of(records: list[Record]) -> dict[str, list[tuple[str, str, str]]]:
+    """Text, language and type of the names of each concept."""
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for record in records:
+        if isinstance(record, Name):
+            found.setdefault(record.concept_id, []).append((record.text, record.language, record.type))
+    return found
+
+
 def facts(kb: KnowledgeBase) -> dict[str, Any]:
     """What all formats have in common: names, preferred names, definitions, semantic types, parents."""
     return {

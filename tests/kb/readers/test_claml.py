@@ -12,7 +12,8 @@ from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LONGEST_LINE
 from medlink.kb.readers.claml import read_claml
-from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, SemanticType, Source
+from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
+from tests.kb.writers import names_of
 
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE ClaML SYSTEM "ClaML.dtd">\n<ClaML version="2.0.0">\n'
 TITLE = '<Meta name="lang" value="de"/><Title name="ICD-10-GM" date="2023-09-15" version="2024">ICD der Tests</Title>\n'
@@ -52,14 +53,6 @@ def write(path: Path, classes: str = CLASSES, head: str = HEAD, title: str = TIT
     return path
 
 
-def names(records: list[Record]) -> dict[str, list[tuple[str, str, str]]]:
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    for one in records:
-        if isinstance(one, Name):
-            found.setdefault(one.concept_id, []).append((one.text, one.language, one.type))
-    return found
-
-
 def test_everything(tmp_path: Path) -> None:
     problems = Problems()
     records = list(read_claml(write(tmp_path / "x.xml"), problems=problems))
@@ -69,7 +62,7 @@ def test_everything(tmp_path: Path) -> None:
         Name("ICD10GM:IV", "Stoffwechsel", "de", "preferred", "ICD-10-GM", True),
         Mapping("ICD10GM:IV", "ICD-10-GM", "IV", "code", "ICD-10-GM"),
     ]
-    found = names(records)
+    found = names_of(records)
     assert found["ICD10GM:E10"] == [("Diabetes Typ 1", "de", "preferred"), ("Jugendlicher Diabetes", "de", "narrow")]
     assert found["ICD10GM:E11"] == [
         ("Diabetes Typ 2", "de", "preferred"),
@@ -93,7 +86,7 @@ def test_everything(tmp_path: Path) -> None:
 def test_codes_of_modifiers(tmp_path: Path) -> None:
     """E10 with .0 and .7, each with 0 and 5, but for .05, which is excluded; E10.7 has a class of its own."""
     records = list(read_claml(write(tmp_path / "x.xml")))
-    found = names(records)
+    found = names_of(records)
     made = {
         key.partition(":")[2]: found[key][0][0] for key in found if key.startswith(("ICD10GM:E10.", "ICD10GM:E11."))
     }
@@ -144,7 +137,7 @@ def test_several_titles(tmp_path: Path) -> None:
     titles = preferred("Lang", "preferredLong") + preferred("Long", "preferredLong").replace('"de"', '"en"')
     made = f"""<ModifierClass modifier="M" code=".0">{preferred("Mit Koma")}</ModifierClass>
         <Class code="A"><ModifiedBy code="M"/>{titles}{preferred("kurz")}</Class>"""
-    found = names(list(read_claml(write(tmp_path / "x.xml", made))))
+    found = names_of(list(read_claml(write(tmp_path / "x.xml", made))))
     assert found["ICD10GM:A"] == [("Lang", "de", "preferred"), ("Long", "en", "preferred")]
     assert found["ICD10GM:A.0"] == [("Lang: Mit Koma", "de", "preferred")]
 

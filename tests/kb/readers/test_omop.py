@@ -11,7 +11,8 @@ from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.kb.readers.omop import read_omop
 from medlink.kb.recognise import Recognised, recognise
-from medlink.records import Concept, Mapping, Name, Record, Relation, SemanticType, Source
+from medlink.records import Concept, Mapping, Name, Relation, SemanticType, Source
+from tests.kb.writers import names_of
 
 DATES = "19700101\t20991231"
 HEADS = {
@@ -73,14 +74,6 @@ def write(folder: Path, **changed: list[str]) -> Path:
     return folder
 
 
-def names(records: list[Record]) -> dict[str, list[tuple[str, str, str]]]:
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    for one in records:
-        if isinstance(one, Name):
-            found.setdefault(one.concept_id, []).append((one.text, one.language, one.type))
-    return found
-
-
 def test_everything(tmp_path: Path) -> None:
     problems = Problems()
     records = list(read_omop(write(tmp_path / "v"), problems=problems))
@@ -91,7 +84,7 @@ def test_everything(tmp_path: Path) -> None:
         SemanticType("OMOP:1", "Condition", "", "OMOP"),
         Mapping("OMOP:1", "SNOMED", "code1", "code", "SNOMED"),
     ]
-    assert names(records) == {
+    assert names_of(records) == {
         "OMOP:1": [("Disease", "en", "preferred")],
         "OMOP:2": [
             ('Heart "attack"', "en", "preferred"),
