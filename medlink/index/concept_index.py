@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import BundleError, ConfigError
 from medlink.index.arrays import Array, row_products
+from medlink.index.damage import damage_is_named
 from medlink.index.dictionary import Match
 from medlink.index.heard import Heard, Place
 from medlink.index.keys import Keys
@@ -31,39 +31,8 @@ from medlink.language.text import Inflector, normalise
 from medlink.models import Encoder
 from medlink.records import Name
 
-_DAMAGE = (LookupError, ValueError, ArithmeticError, RuntimeError, MemoryError)
-"""What arrays raise, at whatever is done with them, that do not hold what was written."""
 
-F = TypeVar("F", bound=Callable[..., Any])
-T = TypeVar("T")
-
-
-def _named(method: F) -> F:
-    @wraps(method)
-    def named(self: ConceptIndex, *args: Any, **options: Any) -> Any:
-        """Call the method; what damaged arrays raise becomes a :class:`BundleError`."""
-        try:
-            return method(self, *args, **options)
-        except _DAMAGE as error:
-            # its text may be that of a note
-            raise BundleError(
-                f"what the index holds does not fit together ({type(error).__name__})",
-                path=self.folder,
-                remedy="run 'medlink index verify', which names the damaged file",
-            ) from error
-
-    return cast("F", named)
-
-
-def _damage_is_named(kind: type[T]) -> type[T]:
-    """Let the methods of a class raise :class:`BundleError` for what damaged arrays raise."""
-    for name, method in list(vars(kind).items()):
-        if callable(method) and (name == "__init__" or name[0] != "_"):
-            setattr(kind, name, _named(method))
-    return kind
-
-
-@_damage_is_named
+@damage_is_named
 class ConceptIndex:
     """A saved index, opened by memory-mapping.
 
