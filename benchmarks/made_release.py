@@ -1,4 +1,4 @@
-"""A UMLS release in Rich Release Format that nobody owns: made words, with the lengths and shares of a real one.
+"""A made-up UMLS release in Rich Release Format, which nobody owns: lengths and shares are set here, not measured.
 
     python benchmarks/made_release.py FOLDER --concepts 200000
 

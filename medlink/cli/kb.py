@@ -104,7 +104,7 @@ def _found_out(paths: tuple[Path, ...], say: Callable[[str], object]) -> Iterato
             say(visible(f"{one.path}: taken for {formats()[one.format].option}"))
             yield one.format, one.path
         for file in left:
-            say(visible(f"{file}: left out, its beginning tells no format"))
+            say(visible(f"{file}: left out, its beginning does not tell one format"))
 
 
 def _is_bundle(out: str) -> bool:

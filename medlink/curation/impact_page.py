@@ -13,7 +13,7 @@ from medlink.curation.page import json_list, short, to_json, write_page
 if TYPE_CHECKING:
     from medlink.curation.impact import Impact
 
-_SHOWN = 12  # texts, and notes, of a change that the page shows
+_SHOWN = 12  # texts, and as many notes, of a change that the page shows
 _FIELDS = (
     "result", "reason", "concept_id", "preferred_name", "score", "new_concept_id", "new_preferred_name", "new_score",
     "replaced_by", "how", "links", "notes", "texts", "more_texts", "some_notes",

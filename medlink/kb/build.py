@@ -260,7 +260,7 @@ def _check_target(target: Path) -> None:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without a search for circles of objects, of which millions of rows make none: it takes a tenth of a load."""
+    """Without the search for reference cycles, which takes time, and of which millions of rows make none."""
     enabled = gc.isenabled()
     gc.disable()
     try:

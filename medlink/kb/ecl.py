@@ -6,7 +6,7 @@ What is read, for any terminology and not for SNOMED CT alone::
     << 404684003 |Clinical finding|     the concept as well; what stands between bars is a remark
     404684003                           the concept alone
     A AND B, A OR B, A MINUS B          both, either, the first without the second
-    (A OR B) MINUS C                    parentheses; AND, OR and attributes do not mix without them
+    (A OR B) MINUS C                    parentheses; AND, OR, MINUS and attributes do not mix without them
     << A : 363698007 = << B             those with an attribute whose value is one of B
 
 What else ECL has (``>``, ``^``, ``*``, cardinality, groups, several attributes, filters) is refused.

@@ -2,8 +2,8 @@
 
 Rows first wait in a second file (``staging``), in the order in which they were read (:mod:`medlink.kb.intake`). When
 all inputs are in, SQLite sorts each table on disk and the rows move, once, in order, into the final file. So memory
-hardly grows with the input: two page caches and a sorter of 64 MB each, some thousand rows, and what a reader itself
-holds.
+hardly grows with the input: two page caches and a sorter of 64 MB each, some ten thousand rows, and what a reader
+itself holds.
 
 The result depends on what was read and on the order of the inputs, not on the order of rows in a file, except where
 no name of a language calls itself preferred, or several with the same rank do: there it is the first one read.

@@ -77,7 +77,7 @@ class Recognised:
 
 
 def recognise(path: StrPath) -> tuple[list[Recognised], list[Path]]:
-    """What a file or a folder holds, and the files of a folder that are of no format.
+    """What a file or a folder holds, and the files of a folder that are of no format or may be of several.
 
     A folder may hold a release, several, or single files, also beside a release. Files of a release, and hidden ones,
     are not named one by one. A file of a release that is named alone stands for its folder.
@@ -135,12 +135,12 @@ def _format_of(file: Path, shown: Path) -> str:
         return fitting[0]
     if fitting:
         options = " or ".join(formats()[name].option for name in fitting)
-        raise InputError(f"may be of {len(fitting)} formats: {', '.join(fitting)}", path=shown, remedy=f"say {options}")
+        raise InputError(f"may be of {len(fitting)} formats", path=shown, remedy=f"say {options}")
     if _OWL.search(begin.text):
         remedy = "convert it to OBO-graphs JSON, for example: robot convert -i FILE -o FILE.json"
         raise InputError("is OWL, which is not read", path=shown, remedy=remedy)
-    known = ", ".join(formats())
-    raise InputError(f"is of no format that its beginning tells; known are {known}", path=shown, remedy=_REMEDY)
+    known = ", ".join(form.option for form in formats().values())
+    raise InputError(f"is of no format that its beginning tells; options are {known}", path=shown, remedy=_REMEDY)
 
 
 def _beginning(file: Path) -> _Beginning:

@@ -37,7 +37,10 @@ _BLANK, _END, _QUOTE, _DOT, _COMMA, _ADD, _S = b" \n'.,+s"
 
 
 def normalise_all(texts: Sequence[str]) -> list[str]:
-    """``[normalise(text) for text in texts]``, some ten times as fast for lists of thousands.
+    """``[normalise(text) for text in texts]``, several times as fast for lists of thousands.
+
+    Four times where most names have letters beyond ASCII, eight times where none has (measured once, by hand, on
+    2026-11-23, with 20,000 made-up names each).
 
     >>> normalise_all(["Crohn’s disease", "α-Thalassämie", "1,25-Dihydroxy", ""])
     ['crohn disease', 'alpha thalassamie', '1.25 dihydroxy', '']

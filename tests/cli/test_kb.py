@@ -434,7 +434,7 @@ def test_what_is_given_is_found_out(table: Path, umls: Path, tmp_path: Path) -> 
     result = run("build", tmp_path / "kb", umls, tmp_path / "x", "--table", table, "--sources", "B")
     assert f"{umls}: taken for --umls" in result.stdout
     assert f"{tmp_path / 'x' / 'x.obo'}: taken for --obo\n" in result.stdout
-    assert f"{tmp_path / 'x' / 'LICENSE'}: left out, its beginning tells no format" in result.stdout
+    assert f"{tmp_path / 'x' / 'LICENSE'}: left out, its beginning does not tell one format" in result.stdout
     assert names(tmp_path / "kb") >= {"andere", "cyst", "seizure"}
     as_json = run("build", tmp_path / "kb", table, "--json")
     assert json.loads(as_json.stdout)["inputs"][0]["format"] == "table"

@@ -111,8 +111,8 @@ def test_what_json_is_stands_anywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Fieber\nHusten\n", "is of no format that its beginning tells; known are rrf, rf2, omop"),
-        ("id,name,LOINC_NUM,COMPONENT\n", "may be of 2 formats: loinc, table. Remedy: say --loinc or --table"),
+        ("Fieber\nHusten\n", "is of no format that its beginning tells; options are --umls, --snomed, --omop"),
+        ("id,name,LOINC_NUM,COMPONENT\n", "may be of 2 formats. Remedy: say --loinc or --table"),
         ('<?xml version="1.0"?>\n<rdf:RDF>', "is OWL, which is not read. Remedy: convert it to OBO-graphs JSON"),
         ("", "the file is empty"),
     ],

@@ -51,7 +51,7 @@ def read_claml(
 ) -> Iterator[Record]:
     """Read a classification in ClaML.
 
-    Entities and other files are never read. Memory grows with the codes and their titles (20,000 in ICD-10-GM).
+    Entities and other files are never read. Memory grows with the codes and their titles.
 
     The name in its ``Title``, such as ``ICD-10-GM``, gives the ids their prefix (``ICD10GM:A00.9``), and the source its
     name where ``source`` does not; so with ``version``. ``language`` is that of labels that name none.

@@ -14,11 +14,11 @@ What becomes of it (https://hl7.org/fhir/R4/codesystem.html, valueset.html, conc
 * Concepts with a property ``inactive`` that is true, or whose ``status`` is ``retired``, ``inactive`` or
   ``deprecated``, are left out and counted.
 * A ValueSet gives the concepts that it lists: its expansion where it has one, else the concepts of ``compose``. What a
-  filter would choose or exclude, or a whole system, cannot be known from the file; a note says so, and also where an
+  filter or a whole system would choose or exclude cannot be known from the file; a note says so, and also where an
   expansion is one page of several.
 * A ConceptMap gives mappings. ``equal`` and ``equivalent`` are ``exact``, ``wider`` and ``subsumes`` ``broad`` (the
   target is wider), ``narrower`` and ``specializes`` ``narrow``, other relationships ``related``; ``unmatched`` and
-  ``disjoint`` are no mappings. So are the relationships of R5.
+  ``disjoint`` are no mappings. The relationships of R5 are read likewise.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def read_fhir(
 ) -> Iterator[Record]:
     """Read terminology of FHIR.
 
-    The file is taken into memory as a whole (about ten times its unpacked size).
+    The file is taken into memory as a whole (some seven times its unpacked size, measured once, by hand, on 2026-11-23,
+    with 200,000 made-up concepts).
 
     Without ``source`` it is named by each code system; ``version`` is what the resource says when left out;
     ``language`` is that of names without one in a resource without one.

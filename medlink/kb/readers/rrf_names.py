@@ -1,7 +1,7 @@
 """Rows of MRCONSO, thousands at a time, as concepts, names and codes.
 
-What becomes of a row depends on its source, language, term type and standing, of which a release has some thousand
-combinations (*kinds*): each is looked at once. The rest is done by column.
+What becomes of a row depends on its source, language, term type and standing. Combinations of these (*kinds*) are far
+fewer than rows, and each is looked at once. The rest is done by column.
 """
 
 from __future__ import annotations

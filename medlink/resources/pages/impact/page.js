@@ -1,4 +1,4 @@
-// What a new release changes in links: a row for each change, with the terms and some of the notes that have it.
+// What a new release changes in links: a row for each change, with some of the texts and notes that have it.
 
 const data = takeData();
 const byId = (id) => document.getElementById(id);
