@@ -29,7 +29,7 @@ _out = click.option(
 def kb_changes(old: Path, new: Path, out: Path | None, as_json: bool) -> None:
     """Count what differs between the knowledge bases OLD and NEW, such as those of two releases.
 
-    Concepts added, retired and merged; of those that stay names added and removed, other preferred names, other
+    Concepts added, retired and merged; of those that stay, names added and removed, other preferred names, other
     parents, other semantic types.
     """
     from medlink.kb import compare_kbs

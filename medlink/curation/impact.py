@@ -223,7 +223,7 @@ class _Check:
         )
 
     def _reason(self, row: dict[str, Any], now: Link) -> str:
-        """What of the names of two concepts changed that a mention is linked otherwise."""
+        """What changed in the names of two concepts, so that a mention is linked to another one or to none."""
         concept_id, matched = row["concept_id"], row["candidates"][0]["name"]
         if not _has(self.new.kb, concept_id, matched):
             return "name removed"

@@ -234,8 +234,9 @@ class _Told:
 
 
 class _Shared:
-    """Which features the mention and the name of a pair share: all there are of mentions are looked up, none is sorted
-    pair by pair.
+    """Which features the mention and the name of a pair share.
+
+    The features of all mentions are sorted once, and those of names are looked up among them.
 
     Args:
         asked: what the mentions say.

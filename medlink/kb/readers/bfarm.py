@@ -14,7 +14,7 @@ _MARKS = re.compile(r"[!*+†#]+$|\.?-$")
 def open_bfarm(path: str | PathLike[str], problems: Problems) -> LineFile:
     """The lines of a file of BfArM: UTF-8, or ISO-8859-1 as the older ones are, which a note says.
 
-    It is ISO-8859-1 where most of the lines with other letters than those of ASCII are no UTF-8; a damaged byte of an
+    It is ISO-8859-1 where most of the lines with other letters than those of ASCII are no UTF-8; a damaged byte of a
     UTF-8 file stays a bad row.
     """
     plain = other = 0
@@ -32,7 +32,7 @@ def open_bfarm(path: str | PathLike[str], problems: Problems) -> LineFile:
 
 
 def _raw(path: str | PathLike[str]) -> list[bytes]:
-    """The lines of a file as bytes; of a long one, some of the beginning."""
+    """The lines of a file as bytes; of a long one, those at its beginning."""
     held = b""
     for block in LineFile(path, Problems(1.0), may_be_empty=True).blocks():
         held += block

@@ -35,7 +35,7 @@ from medlink.language.lexicon.forms import (
 from medlink.language.text import Inflector, normalise
 
 _MOST = 262_144  # words that a reader remembers at a time
-_FORMS = 16_384  # lists of forms of which it is kept what they mean and cost: numbers, no words
+_FORMS = 16_384  # lists of forms whose meanings and costs are kept; these hold numbers and no words
 _SENSES = 3  # meanings of one ambiguous form that are looked at
 _SHORTEST = 6  # letters of the shortest word that is parted
 _LONGEST = 40  # letters of the longest
@@ -89,8 +89,10 @@ class Said:
 
 
 class _Senses(NamedTuple):
-    """Of an ambiguous word: whether words beside it may tell its sense, to the letter or in another inflection; and the
-    one that it has by itself."""
+    """What is known of an ambiguous word: whether words beside it may tell its sense, and the sense that it has alone.
+
+    ``beside`` is of words to the letter, ``stem_beside`` of words in any inflection.
+    """
 
     beside: bool
     stem_beside: bool
