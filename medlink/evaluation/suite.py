@@ -208,6 +208,7 @@ class _Runner:
         self._loaded: dict[str, Any] = {}
 
     def run(self, entry: Entry, kind: str, name: str) -> Report:
+        """What a task says of one system, which has a kind and a name."""
         suite, task = self._suite, _task(self._suite, entry)
         inputs = [suite.place(one) for one in entry.inputs]
         if kind == FILES:

@@ -242,8 +242,7 @@ class LineFile:
     def _texts(self, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
         for raws, ended in self._split(stream):
             try:
-                # a line that is too long is no bytes
-                lines = b"\n".join(raws).decode(self._inner) if ended else None  # type: ignore[arg-type]
+                lines = b"\n".join(raws).decode(self._inner) if ended else None  # type: ignore[arg-type]  # too long: None
             except (TypeError, UnicodeDecodeError):
                 lines = None
             if lines is None:

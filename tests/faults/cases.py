@@ -77,6 +77,26 @@ CASES = (
         ("kb build kb.sqlite --table base.tsv",),
     ),
     Case(
+        "kb changes",
+        "kb changes old.sqlite kb.sqlite -o out.tsv",
+        (("out.tsv", "file"),),
+        (
+            "kb build old.sqlite --table base.tsv",
+            "kb build kb.sqlite --table other.tsv",
+            "kb changes old.sqlite old.sqlite -o out.tsv",
+        ),
+    ),
+    Case(
+        "kb export",
+        "kb export kb.sqlite --format fhir -o out.json",
+        (("out.json", "file"),),
+        (
+            "kb build old.sqlite --table base.tsv",
+            "kb build kb.sqlite --table other.tsv",
+            "kb export old.sqlite --format fhir -o out.json",
+        ),
+    ),
+    Case(
         "index update",
         "index update house --table other.tsv -o out.tsv",
         (*_HOUSE, ("out.tsv", "file")),

@@ -307,16 +307,17 @@ class _Release:
     def relations(self) -> Iterator[Batch]:
         """Relations of MRREL, turned to read from left to right."""
         kinds = _RelationKinds(self)
-        for lines, read, (one, two, *cells) in self.columns("MRREL", 0, 4, *_KIND_OF_RELATION):
+        for lines, numbers, (one, two, *cells) in self.columns("MRREL", 0, 4, *_KIND_OF_RELATION):
             found = list(map(kinds.__getitem__, zip(*cells, strict=True)))
             reasons, types, turned, sources = map(list, zip(*found, strict=True))
             heads = [second if turn else first for first, second, turn in zip(one, two, turned, strict=True)]
             tails = [first if turn else second for first, second, turn in zip(one, two, turned, strict=True)]
             columns: list[Sequence[str]] = [heads, types, tails, sources]
+            read = numbers
             if any(reasons):
                 self.problems.skipped.update(filter(None, reasons))
                 kept = [not reason for reason in reasons]
-                columns, read = [list(compress(column, kept)) for column in columns], list(compress(read, kept))  # noqa: PLW2901
+                columns, read = [list(compress(column, kept)) for column in columns], list(compress(numbers, kept))
             yield Batch(Relation, tuple(columns), lines.path, read)
 
     def retired(self) -> Iterator[Record]:
