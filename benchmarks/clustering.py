@@ -276,7 +276,7 @@ def guards(names: Path, encoder: str, seed: int, terms: int) -> None:
     pairs = np.unique(np.sort(np.column_stack([ends, near[ends, place]]), axis=1), axis=0)
     concept = np.unique([row[2] for row in rows], return_inverse=True)[1]
     same = concept[pairs[:, 0]] == concept[pairs[:, 1]]
-    click.echo(f"{same.sum():,} near pairs of one concept, {(~same).sum():,} of two, cosine 0.6 and above")
+    click.echo(f"{same.sum():,} near pairs of one concept, {(~same).sum():,} of two, cosine 0.6 and above\n")
     click.echo("| guard | compared by | pairs of one concept | pairs of two concepts |")
     click.echo("|---|---|---:|---:|")
     compared = Guards(texts, [row[1] for row in rows])
