@@ -6,6 +6,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+# where it is set, each of the hundreds of processes of the tests compiles medlink anew
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lint check faults bench clean
 
@@ -13,7 +15,7 @@ demo: $(VENV)/ready
 	$(BIN)/medlink demo -o out/demo
 
 test: $(VENV)/ready-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile  # a process for each core
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder  # a process for each core
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff format --check .

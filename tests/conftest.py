@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,32 @@ from medlink.linking import Linker
 from medlink.linking.demo import build_demo_bundle
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+LONG = (
+    "test_no_network.py",
+    "test_kills.py",
+    "test_readme.py",
+    "test_link.py",
+    "test_main.py",
+    "test_light_base.py",
+    "test_fuzz.py",
+    "test_flips.py",
+    "test_at_once.py",
+    "test_no_room.py",
+    "test_train.py",
+    "test_real_data.py",
+)
+"""Files that take long, some of them with few tests."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files begin first: one that begins last leaves the other cores idle."""
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
+def pytest_collection_finish() -> None:
+    """A training begins by collecting garbage; what the libraries and the tests hold is not searched every time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -48,12 +73,3 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("the folder with real data is not beside the repository")
     return SHARED
-
-
-@pytest.fixture(scope="module")
-def frozen() -> Iterator[None]:
-    """A training begins by collecting garbage; what the libraries hold need not be searched every time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()

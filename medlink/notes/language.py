@@ -104,9 +104,15 @@ def blank(language: str) -> Language:
             f"the language {language!r} has a tokeniser of its own, which medlink does not know",
             remedy="give the notes to a spaCy pipeline of that language with medlink's components",
         )
-    tokenizer.infix_finditer = compile_infix_regex([*(nlp.Defaults.infixes or ()), _GLUED]).finditer
-    tokenizer.prefix_search = compile_prefix_regex([*(nlp.Defaults.prefixes or ()), _MARK]).search
-    tokenizer.suffix_search = compile_suffix_regex([*(nlp.Defaults.suffixes or ()), _MARK]).search
-    # "pain.nan" is no address
-    tokenizer.url_match = None
+    nlp.tokenizer = Tokenizer(
+        nlp.vocab,
+        # made anew: every pattern that is set on a tokeniser has it read thousands of exceptions again
+        rules=tokenizer.rules,
+        infix_finditer=compile_infix_regex([*(nlp.Defaults.infixes or ()), _GLUED]).finditer,
+        prefix_search=compile_prefix_regex([*(nlp.Defaults.prefixes or ()), _MARK]).search,
+        suffix_search=compile_suffix_regex([*(nlp.Defaults.suffixes or ()), _MARK]).search,
+        token_match=tokenizer.token_match,
+        # "pain.nan" is no address
+        url_match=None,
+    )
     return nlp

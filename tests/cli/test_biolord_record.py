@@ -20,8 +20,6 @@ from tests.training.small_bert import small_bert
 
 from .biolord_folder import TOML, copy_of, rewrite, train
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 SECTION = {
     "sts": ('loss = "cosent"', "[sts]\n"),
     "contrastive": ("temperature = 0.1", "[contrastive]\n"),

@@ -22,8 +22,6 @@ from medlink.training.common.run import work_folder
 
 from .biolord_folder import copy_of, rewrite, train
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, *steps: int) -> None:
     """Cut the run short at steps, counted over all phases and runs."""

@@ -22,8 +22,6 @@ from tests.training.small_bert import small_bert
 
 from .biolord_folder import rated, train
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 RECIPES: dict[str, PhaseRecipe] = {
     "sts": StsRecipe(),
     "contrastive": ContrastiveRecipe(),

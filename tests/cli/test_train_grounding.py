@@ -12,8 +12,6 @@ from medlink.cli.main import app
 from medlink.errors import ConfigError
 from medlink.models import load_encoder
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 
 def run(*args: object) -> str:
     done = CliRunner().invoke(app, list(map(str, args)), catch_exceptions=False)

@@ -55,8 +55,9 @@ class Lexicon:
         self.senses: list[Sense] = []
         self.inflected: dict[str, dict[str, str]] = defaultdict(dict)
         self._stems: dict[str, dict[str, list[_Found]]] = {}
-        for folder in (SHIPPED, *map(Path, folders)):
-            rows = read_folder(folder)
+        # those of a house first: what is wrong in them is said before a second goes into what ships
+        own = [(folder, read_folder(folder)) for folder in map(Path, folders)]
+        for folder, rows in ((SHIPPED, read_folder(SHIPPED)), *own):
             self.entries += rows.entries
             self.abbreviations += rows.abbreviations
             for language, word, kind in rows.function_words:

@@ -32,8 +32,6 @@ from medlink.training.common.teacher import TargetLoss, weighted_squared_error
 from medlink.training.data.text_store import ConceptTexts, Entry, TargetBatches, TextStore, concept_texts, read_targets
 from tests.training.small_bert import Killed, small_bert
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 CONCEPTS = [
     ConceptTexts(f"C{i}", (f"{a}{a} stone", f"{a} calculus"), (f"a hard thing in {a}",) if i % 2 else ())
     for i, a in enumerate("abcdefgh")

@@ -34,8 +34,6 @@ from medlink.training.biolord.recipes import MultilingualRecipe
 from medlink.training.data.text_store import Entry
 from tests.training.small_bert import Killed, small_bert
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 # each word of the made-up language is the English one with its letters moved on by 13
 WORDS = ("ache", "bone", "cold", "dent", "ear", "fat", "gum", "hip", "ill", "jaw", "knee", "leg")
 ROT = str.maketrans("abcdefghijklmnopqrstuvwxyz", "nopqrstuvwxyzabcdefghijklm")

@@ -28,8 +28,6 @@ from tests.training.data.pairs_kb import random_kb
 from tests.training.forgotten import forget
 from tests.training.small_bert import Killed, small_bert
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 RECIPE = ContrastiveRecipe(batch_size=8, learning_rate=1e-2, seed=3)
 TABLES = {"letters": [Row(f"{chr(97 + i)} stone", f"{chr(97 + i // 2)} stone", float(i % 5)) for i in range(20)]}
 STS = StsRecipe(epochs=2, batch_size=8, learning_rate=1e-2)

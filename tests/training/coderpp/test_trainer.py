@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gc
 import json
 import multiprocessing
 import os
@@ -11,7 +10,6 @@ import shutil
 import socket
 import sys
 import warnings
-from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -42,15 +40,6 @@ RECIPE = CoderPlusPlusRecipe(
     positives=3, neighbours=4, anchors=4, accumulation=2, epochs=4, learning_rate=1e-2, warmup=0.1, seed=3
 )
 STEPS = 12  # 24 terms, 8 anchors a step, 4 epochs
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _frozen() -> Iterator[None]:
-    """Each run begins by collecting garbage; what the libraries hold need not be searched every time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 class Killed(Exception):

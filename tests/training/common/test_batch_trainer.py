@@ -30,8 +30,6 @@ from medlink.training.data.batches import Batch
 from medlink.training.data.pairs import Pair
 from tests.training.small_bert import Killed, small_bert
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 RECIPE = PhaseRecipe(epochs=2, batch_size=6, learning_rate=1e-2, warmup=0.1, seed=3)
 STEPS = 10
 

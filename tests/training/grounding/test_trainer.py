@@ -33,8 +33,6 @@ RECIPE = GroundingRecipe(
     hidden=32, batch_size=8, neighbours=6, epochs=3, patience=0, validation=0.5, seed=3, learning_rate=3e-3
 )
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Path:

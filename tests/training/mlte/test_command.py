@@ -17,8 +17,6 @@ from medlink.models import load_encoder
 from medlink.training import MlteRegressor
 from tests.training.small_bert import small_bert
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 ROWS = [(f"{chr(97 + i)} stone", f"{chr(97 + i // 2)} stone", i % 5, "ab"[i % 2]) for i in range(20)]
 DEMO = Path(medlink.__file__).parent / "resources" / "demo" / "terminology.tsv"
 TEXTS = [row[0] for row in ROWS], [row[1] for row in ROWS]

@@ -24,8 +24,6 @@ from medlink.training.mlte.trainer import FineTuneLoss
 from tests.models.small_marian import small_marian
 from tests.training.small_bert import Killed, small_bert
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 ONES, OTHERS = [f"{chr(97 + i)} stone" for i in range(20)], [f"{chr(97 + i // 2)} stone" for i in range(20)]
 PAIRS = [
     RatedPair(one, other, float(i % 5), ("", ""), i, ("ab"[i % 2], str(i)))

@@ -26,8 +26,6 @@ from medlink.training.static.student import (
 )
 from tests.training.small_bert import Killed, small_bert
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 NAMES = [
     Name(f"C{i:02}", text)
     for i, a in enumerate("abcdefghijkl")
