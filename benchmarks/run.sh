@@ -85,9 +85,9 @@ if wanted evaluation; then
     mkdir -p "$work/trained"
     medlink kb build "$work/trained/hpo.sqlite" --obograph "$data/terminologies/hpo/hp.v2024-08-13.json.gz" \
       --babelon "$data/terminologies/hpo/hp-de.babelon.tsv" --babelon "$data/terminologies/hpo/hp-es.babelon.tsv"
-    medlink train biolord contrastive "$work/trained/hpo.sqlite" --start builtin -o "$work/trained/biolord"
+    medlink train biolord contrastive "$work/trained/hpo.sqlite" --start builtin -o "$work/trained/biolord" --pairs 150000
     medlink train map "$work/trained/hpo.sqlite" -o "$work/trained/map"
-    medlink train coderpp "$work/trained/hpo.sqlite" -o "$work/trained/coderpp"
+    medlink train coderpp "$work/trained/hpo.sqlite" -o "$work/trained/coderpp" --epochs 1
   fi
 fi
 report evaluation evaluation.py --work "$work/evaluation" --encoder "MiniLM=$base" \
