@@ -25,6 +25,7 @@ FLOORS = {
     "training": 4,
     "notes": 5,
     "curation": 6,
+    "spark": 6,
     "spacy_components": 6,
     "evaluation": 7,
     "cli": 8,

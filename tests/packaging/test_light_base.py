@@ -25,6 +25,7 @@ HIDDEN = [
     "matplotlib",
     "nmslib",
     "pyarrow",
+    "pyspark",
     "scispacy",
     "sentence_transformers",
     "sklearn",
@@ -118,6 +119,12 @@ print([(span.text, span.kb_id_) for span in nlp("Z. n. Herzinfarkt").ents])
     done = run(workplace, code=code)
     assert done.returncode == 0, done.stderr
     assert "('Herzinfarkt', 'DEMO:" in done.stdout
+
+
+def test_missing_extra_of_the_library_is_named(workplace: Path) -> None:
+    done = run(workplace, code="from medlink.spark import link_notes; link_notes(None, 'demo/bundle')")
+    assert done.returncode == 1
+    assert 'Remedy: pip install "medlink[spark]", in a clone ' in done.stderr
 
 
 @pytest.mark.parametrize(

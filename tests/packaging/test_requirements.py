@@ -80,8 +80,8 @@ def libraries() -> Iterator[tuple[str, str, str | None]]:
                 yield path.relative_to(PACKAGE).as_posix(), library, extra
 
 
-# scispaCy is a library that Python 3.13 does not have
-DISTRIBUTIONS = {"scispacy": {"scispacy"}} | {
+# Python 3.13 does not have scispaCy, and the development set not Spark
+DISTRIBUTIONS = {"scispacy": {"scispacy"}, "pyspark": {"pyspark"}} | {
     name: {_normalised(one) for one in found} for name, found in metadata.packages_distributions().items()
 }
 

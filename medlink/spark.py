@@ -1,0 +1,261 @@
+"""``link_notes``: the notes of a Spark DataFrame to a DataFrame of links, a partition at a time on every executor.
+
+Notes and ids travel as bytes: a text that is not UTF-8 is then one row with its problem and not the end of the job, and
+an id comes back as it was. pandas would make numbers with a gap among them 64-bit floats, which change long ids.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Any
+
+from medlink.errors import BundleError, ConfigError, InputError, MedlinkError, needs_extra
+from medlink.files.places import bundles_instead
+from medlink.index import Bundle
+from medlink.language.tags import base
+from medlink.notes.language import gaps
+from medlink.notes.link import logger
+from medlink.notes.options import NoteOptions
+from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
+from medlink.notes.reading import Note
+from medlink.records import attributed, qualified
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+    from pyspark.sql import Column, DataFrame
+
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
+"""Endings of what Spark unpacks on every executor."""
+LANGUAGE = "language"
+"""The column with the language of each note, where none is named."""
+_ATTRIBUTE = "struct<start: int, `end`: int, text: string, kind: string, concept_id: string, name: string>"
+_CANDIDATE = (
+    "struct<concept_id: string, preferred_name: string, score: double, name: string, language: string, route: string, "
+    "source: string, semantic_types: array<string>, same_as: array<string>>"
+)
+_COLUMNS = {
+    "note": "binary", "start": "int", "end": "int", "text": "string", "language": "string", "concept_id": "string",
+    "preferred_name": "string", "score": "double", "nil": "boolean", "status": "string", "presence": "string",
+    "temporality": "string", "experiencer": "string", "section": "string", "attributes": f"array<{_ATTRIBUTE}>",
+    "same_as": "array<string>", "expanded": "string", "candidates": f"array<{_CANDIDATE}>", "versions": "string",
+    "problem": "string", "remedy": "string",
+}  # fmt: skip
+_SCHEMA = ", ".join(f"`{name}` {kind}" for name, kind in _COLUMNS.items())
+
+
+def link_notes(
+    df: DataFrame,
+    bundle: Bundle | str | Path,
+    *,
+    text: str = "text",
+    id: str = "id",
+    language_column: str | None = None,
+    **options: Any,
+) -> DataFrame:
+    """Link the mentions of the notes of a DataFrame to the concepts of a bundle.
+
+    Like every transformation of Spark it does nothing until its rows are asked for. Each Python worker opens the bundle
+    once. The links are those of :func:`medlink.link_notes` with the same options, however the notes are partitioned.
+
+    Args:
+        df: one row for each note.
+        bundle: a folder that the driver and all executors see under one path; or an archive of one (:data:`ARCHIVES`),
+            a file or a URL that Spark reads, which is unpacked once on each executor.
+        text: the column with the text: a string, or bytes in UTF-8.
+        id: the column with the id of a note: a string, a whole number or a decimal; the links have it as ``note``.
+        language_column: the column with the language of each note; without it ``language``, where there is one.
+        options: fields of :class:`~medlink.notes.options.NoteOptions`, such as ``language`` and ``threshold``; the file
+            of ``learned`` must be seen by all executors.
+
+    Returns:
+        One row for each mention, with the fields of the JSON lines of ``medlink link``: ``candidates`` and
+        ``attributes`` are arrays of structs, ``versions`` is JSON, ``note`` has the type of the id. A note that cannot
+        be read is one row that has ``note``, ``problem`` and ``remedy`` alone; all other rows have neither of the two.
+
+    Raises:
+        ConfigError: an option is unknown or out of range, a column is missing or of another type, or pyspark is not
+            installed.
+        BundleError: the bundle cannot be opened on the driver. An executor that does not find it, or finds another
+            one, ends the job with the same error, as Spark tells it.
+        InputError: the archive does not exist, or the learned mentions cannot be read.
+    """
+    with needs_extra("spark", "medlink.spark"):
+        import pandas  # noqa: F401 # Spark asks for it only when the job runs
+        import pyarrow  # type: ignore[import-untyped] # noqa: F401
+        from pyspark.sql import functions
+
+    known = NoteOptions(**options)
+    kinds = {"string": "a text", "binary": "bytes", "decimal": "a decimal", "integral": "a whole number"}
+    columns = {"note": _column(df, "id", id, ("string", "integral", "decimal"), kinds)}
+    columns["text"] = _column(df, "text", text, ("string", "binary"), kinds)
+    if language_column is not None or LANGUAGE in df.columns:
+        columns["language"] = _column(df, "language_column", language_column or LANGUAGE, ("string",), kinds)
+    place = _placed(df, bundle)
+    pipeline = NotePipeline(place.folder(), **dict(known))
+    given = base(known.language or "")
+    for sentence in gaps(given, pipeline.bundle.index.languages) if given else ():
+        logger.warning("language %r: %s", given, sentence)
+    for sentence in () if pipeline.learned is None else pipeline.learned.gaps():
+        logger.warning(sentence)
+    work = partial(link_partition, place, tuple(dict(known).items()), _versions(pipeline))
+    bytes_of = [column.cast("string").cast("binary").alias(name) for name, column in columns.items()]
+    links = df.select(*bytes_of).mapInPandas(work, _SCHEMA)
+    id_type = df.schema[id].dataType
+    return links.withColumn("note", functions.col("note").cast("string").cast(id_type))
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an executor finds the bundle: a path, or the name of what Spark has unpacked."""
+
+    path: str
+    shipped: bool
+
+    def folder(self) -> Path:
+        """The folder of the bundle on this machine; an archive may hold it, or what is in it."""
+        if not self.shipped:
+            return Path(self.path)
+        with needs_extra("spark", "medlink.spark"):
+            from pyspark import SparkFiles
+
+        folder = Path(SparkFiles.get(self.path))
+        inside = bundles_instead(folder) or [folder]
+        return inside[0] if len(inside) == 1 else folder
+
+
+def _placed(df: DataFrame, bundle: Bundle | str | Path) -> Place:
+    """Where executors find a bundle; an archive is handed to Spark, which gives it to them."""
+    given = str(bundle.folder if isinstance(bundle, Bundle) else bundle)
+    if not given.lower().endswith(ARCHIVES) or Path(given).is_dir():
+        return Place(str(Path(given).absolute()), shipped=False)
+    facts, url = [given], given
+    if not re.match(r"[a-z][a-z0-9+.-]+:/", given):  # a URL such as hdfs://host/b.tar or dbfs:/b.tar
+        path = Path(given).absolute()
+        if not path.is_file():
+            raise InputError("no such file", path=given, remedy="name the folder of a bundle, or an archive of one")
+        status = path.stat()
+        facts, url = [str(path), str(status.st_size), str(status.st_mtime_ns)], path.as_uri()
+    # an archive that was written anew gets a place of its own beside the old one, which jobs may still read
+    name = f"medlink-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}"
+    df.sparkSession.sparkContext.addArchive(f"{url}#{name}")
+    return Place(name, shipped=True)
+
+
+def _column(df: DataFrame, option: str, name: str, allowed: Sequence[str], kinds: dict[str, str]) -> Column:
+    """A column of the notes by its name, which Spark would take for a path in a struct where it has dots."""
+    with needs_extra("spark", "medlink.spark"):
+        from pyspark.sql import functions
+        from pyspark.sql.types import DecimalType, IntegralType
+
+    found = [field.dataType for field in df.schema.fields if field.name == name]
+    if len(found) != 1:
+        said = "no column" if not found else f"{len(found)} columns"
+        remedy = f"name another one with {option}=..., out of {', '.join(map(repr, df.columns))}"
+        raise ConfigError(f"{option} is {name!r}, the notes have {said} of that name", remedy=remedy)
+    kind = found[0]
+    family = next(
+        (one for of, one in ((IntegralType, "integral"), (DecimalType, "decimal")) if isinstance(kind, of)), ""
+    )
+    if (family or kind.typeName()) not in allowed:
+        expected = " or ".join(kinds[one] for one in allowed)
+        remedy = "cast the column, or name another one"
+        raise ConfigError(f"the column {name!r} is {kind.simpleString()}, {expected} expected", remedy=remedy)
+    return functions.col("`" + name.replace("`", "``") + "`")
+
+
+def _versions(pipeline: NotePipeline) -> str:
+    return json.dumps(pipeline.versions, ensure_ascii=False)
+
+
+def link_partition(
+    place: Place, options: tuple[tuple[str, Any], ...], versions: str, frames: Iterable[pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """Link the notes of a partition, which Spark hands over some thousand at a time."""
+    with needs_extra("spark", "medlink.spark"):
+        import pandas as pd
+
+    try:
+        pipeline = _opened(place.folder(), options, versions)
+        ids = deque[bytes | None]()
+        for batch in link_all(pipeline, _notes(frames, ids)):
+            rows = [row for linked in batch for row in _rows(ids.popleft(), linked, versions)]
+            yield pd.DataFrame(rows, columns=list(_COLUMNS), dtype=object)
+    except MedlinkError:
+        raise
+    except Exception as error:
+        # Spark logs messages of errors, and the driver shows them: one that nobody foresaw may have text of a note
+        *_, (frame, line) = walk_tb(error.__traceback__)
+        where = f"{Path(frame.f_code.co_filename).name}:{line}"
+        raise MedlinkError(
+            f"unforeseen {type(error).__qualname__} at {where}", remedy="report it; nothing of a note is in this line"
+        ) from None
+
+
+@lru_cache(maxsize=1)
+def _opened(folder: Path, options: tuple[tuple[str, Any], ...], versions: str) -> NotePipeline:
+    """The pipeline of this Python worker, which Spark keeps from task to task."""
+    pipeline = NotePipeline(folder, **dict(options))
+    if _versions(pipeline) != versions:
+        raise BundleError(
+            "the bundle, the learned mentions or medlink itself is another one than on the driver",
+            path=folder,
+            remedy="give all executors what the driver has",
+        )
+    return pipeline
+
+
+def _notes(frames: Iterable[pd.DataFrame], ids: deque[bytes | None]) -> Iterator[Note]:
+    """The notes of frames of bytes; their ids are put aside, in their order."""
+    for frame in frames:
+        languages = frame["language"] if "language" in frame else [None] * len(frame)
+        for note_id, text, language in zip(frame["note"], frame["text"], languages, strict=True):
+            ids.append(None if note_id is None else bytes(note_id))
+            yield _note(text, None if language is None else bytes(language).decode("utf-8", "backslashreplace"))
+
+
+def _note(text: bytes | None, language: str | None) -> Note:
+    if text is None:
+        return Note("", problem="no text", remedy="leave out rows whose text is null")
+    try:
+        return Note("", bytes(text).decode("utf-8"), language)
+    except UnicodeDecodeError as error:
+        remedy = "decode it with Spark's decode(column, charset), in the encoding that it has"
+        return Note("", problem=f"not UTF-8 at byte {error.start}", remedy=remedy)
+
+
+def _rows(note_id: bytes | None, linked: LinkedNote, versions: str) -> Iterator[dict[str, Any]]:
+    """The rows of one note, by column."""
+    # a column that a row did not name would be NaN
+    none = dict.fromkeys(_COLUMNS)
+    if linked.note.problem is not None:
+        yield {**none, "note": note_id, "problem": linked.note.problem, "remedy": linked.note.remedy}
+    for mention in linked.mentions:
+        link = mention.link
+        best = None if link.nil else link.candidates[0]
+        yield {
+            **none,
+            "note": note_id,
+            "start": mention.start,
+            "end": mention.end,
+            "text": link.mention,
+            "language": linked.language,
+            "concept_id": link.concept_id,
+            "preferred_name": best.preferred_name if best else None,
+            "score": best.score if best else None,
+            "nil": link.nil,
+            "status": link.status,
+            **qualified(mention.qualifiers),
+            **attributed(mention.attributes),
+            "same_as": list(best.same_as) if best else [],
+            "expanded": link.expanded,
+            "candidates": [candidate.to_dict() for candidate in link.candidates],
+            "versions": versions,
+        }

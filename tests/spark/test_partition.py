@@ -1,0 +1,64 @@
+"""What runs on an executor, without a Spark: frames of bytes in, frames of rows out."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from medlink.errors import BundleError, MedlinkError
+from medlink.index import Bundle
+from medlink.notes.pipeline import NotePipeline
+from medlink.spark import Place, link_partition
+
+MARKER = "Quartermainitis"
+
+
+def linked(demo: Bundle, notes: list[tuple[Any, ...]], columns: str = "note text", versions: str = "") -> pd.DataFrame:
+    """The rows of notes that come as two frames."""
+    frame = pd.DataFrame(notes, columns=columns.split(), dtype=object)
+    frames = [frame[:1], frame[1:]]
+    versions = versions or json.dumps(demo.versions)
+    found = list(link_partition(Place(str(demo.folder), shipped=False), (), versions, frames))
+    return pd.concat(found) if found else pd.DataFrame()
+
+
+def test_a_note_that_cannot_be_read_is_a_row(demo: Bundle) -> None:
+    notes = [
+        (b"1", b"Kein Fieber.", b"de"),
+        (b"2", None, None),
+        (None, b"Fieb\xff", None),
+        (b"4", b"fever", b"Deutsch!"),
+        (b"5", bytearray(b"Fieber"), None),
+        (b"\xff6", b"", None),
+    ]
+    rows = linked(demo, notes, "note text language")
+    assert rows["note"].tolist() == [b"1", b"2", None, b"4", b"5"]
+    assert rows["problem"].tolist() == [None, "no text", "not UTF-8 at byte 4", "unknown language 'Deutsch!'", None]
+    unread = rows[rows["problem"].notna()]
+    assert unread["remedy"].notna().all()
+    assert unread.drop(columns=["note", "problem", "remedy"]).isna().all(axis=None)
+    assert rows["presence"].tolist() == ["absent", None, None, None, "present"]
+
+
+def test_no_notes(demo: Bundle) -> None:
+    assert linked(demo, []).empty
+
+
+def test_another_bundle_than_on_the_driver(demo: Bundle) -> None:
+    with pytest.raises(BundleError, match=r"is another one than on the driver\. Remedy: give all executors"):
+        linked(demo, [(b"1", b"Fieber")], versions="{}")
+
+
+def test_an_error_that_nobody_foresaw_says_nothing_of_a_note(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: NotePipeline, notes: Any) -> None:
+        raise KeyError(notes[0].text)
+
+    monkeypatch.setattr(NotePipeline, "link", fail)
+    with pytest.raises(MedlinkError, match=f"unforeseen KeyError at {Path(__file__).name}:") as caught:
+        linked(demo, [(b"1", MARKER.encode())])
+    assert MARKER not in "".join(traceback.format_exception(caught.value))
