@@ -200,6 +200,40 @@ def attributed(attributes: tuple[Attribute, ...] | None) -> dict[str, list[dict[
 
 
 @dataclass(frozen=True, slots=True)
+class Value:
+    """A measured value that is a finding, such as *Hb 7,9*, and by which rule it is one.
+
+    ``number`` and ``limit`` are in ``unit``, whatever unit the note has; ``reads`` is the side of the limit. ``by`` is
+    the ``limit`` of a table, of which ``source`` names the origin, or the ``range`` or ``flag`` that the laboratory
+    prints.
+
+    >>> Value("temperature", 39.2, "°C", "high", "limit", 38.0, "Marcy et al. 2004").to_dict()["reads"]
+    'high'
+    """
+
+    measure: str
+    number: float
+    unit: str
+    reads: Literal["low", "high"]
+    by: Literal["limit", "range", "flag"]
+    limit: float | None = None
+    source: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def valued(value: Value | None) -> dict[str, dict[str, Any] | None]:
+    """The value of a mention as plain data, ready for JSON: ``None`` where it is none.
+
+    >>> valued(None)
+    {'value': None}
+    """
+    return {"value": None if value is None else value.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """One concept offered for a mention.
 

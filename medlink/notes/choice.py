@@ -29,7 +29,7 @@ from medlink.linking.candidates import INFLECTED, WORDS
 from medlink.linking.linker import OF_ANOTHER_KIND, Best
 from medlink.linking.measures import FEATURES
 from medlink.notes.abbreviations import Place
-from medlink.records import Attribute
+from medlink.records import Attribute, Value
 
 _LIKE = 0.05  # difference of scores that does not make a longer stretch of the same concept the better one
 _NONE = -10.0  # rank of what is not there
@@ -60,14 +60,15 @@ COLUMNS = (*EVIDENCE, *CONTEXT, *RIVALS)
 @dataclass(frozen=True, slots=True)
 class Found:
     """What is known of a mention: the names that it is, where it is some, what it is short for, how likely its best
-    concept is right, its attributes where they were read, and the id of the concept that was learned for it (empty:
-    it was learned to have none)."""
+    concept is right, its attributes where they were read, the id of the concept that was learned for it (empty: it was
+    learned to have none), and the measured value that it is."""
 
     match: Match | None = None
     expanded: str | None = None
     likely: float | None = None
     attributes: tuple[Attribute, ...] | None = None
     taught: str | None = None
+    value: Value | None = None
 
 
 class Shortened(NamedTuple):
@@ -221,8 +222,10 @@ class Choice:
         return best_apart([Chosen(one.stretch.place, p, one.stretch.known) for one, p in found], self.least)
 
     def _floor(self, one: Judged) -> float:
-        """How likely a stretch is right whatever the weights say, which know few abbreviations."""
+        """How likely a stretch is right whatever the weights say, which know few abbreviations and no values."""
         context = one.stretch.context
+        if one.stretch.known.value is not None:
+            return one.best.score
         if context[_SAFE]:
             return one.best.score * context[_USUAL]  # it means that without any context
         # a name in capitals is a mention, if often none that one can be sure of

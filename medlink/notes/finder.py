@@ -36,7 +36,9 @@ from medlink.notes.coordination import members
 from medlink.notes.learned import Learned, Taught
 from medlink.notes.names import SHORT, NameFinder, Names
 from medlink.notes.options import FinderOptions
+from medlink.notes.values import ValueFinding, value_findings
 from medlink.notes.windows import open_windows
+from medlink.records import Value
 
 _AROUND = 200  # characters of context on each side
 _PERSONS = frozenset(("person", "general"))
@@ -80,6 +82,7 @@ class MentionFinder:
         options = options or FinderOptions()
         self._index, self._language, self._verbatim = bundle.index, language, options.verbatim
         self._names = NameFinder(bundle.index, language, stop_words(language), options)
+        self._values = options.values
         self._shorthand = Shorthand(language) if options.abbreviations != "none" else None
         if linker is None or not options.other_languages:
             own = () if options.other_languages else tuple(sorted(filter(None, self._names.own)))
@@ -137,7 +140,7 @@ class MentionFinder:
                     judged, says_one = _taught(Judged(one, found)), next(attribute)
                     if judged is not None:
                         apart[says_one].append(judged)
-            told.append((self._as_written(apart[0]), apart[1]))
+            told.append((_by_first_names(self._as_written(apart[0])), apart[1]))
         return told
 
     def _as_written(self, judged: list[Judged]) -> list[Judged]:
@@ -179,11 +182,11 @@ class MentionFinder:
                 words.setdefault((span.start, span.end), (first, stop))
         names, short = self._names.find(doc, explained, inflector), self._short(doc, text, heard, inflector)
         lacking = self._lacking(doc, text, heard, reader)
-        taught = self._taught(doc, text)
+        taught, values = self._taught(doc, text), self._measured(doc, text)
         stretches = []
         starts = doc.to_array("IDX").tolist()  # of all tokens at once
         ends = [start + length for start, length in zip(starts, doc.to_array("LENGTH").tolist(), strict=True)]
-        for place in sorted({*names, *words, *short, *lacking, *taught}):
+        for place in sorted({*names, *words, *short, *lacking, *taught, *values}):
             start, end = starts[place[0]], ends[place[1] - 1]
             if self._names.names_a_person(text, start, end):
                 continue
@@ -193,6 +196,12 @@ class MentionFinder:
                 if learned is not None:
                     unread = text[start:end], at, heard, False, None, 0.0, place in names, self._joins
                     stretches.append(Stretch.of(place, learned, *unread))
+                continue
+            if place in values:
+                for name in values[place].names:
+                    measured = Found(None, name, value=values[place].value)
+                    unread = text[start:end], at, heard, False, None, 0.0, False, self._joins
+                    stretches.append(Stretch.of(place, measured, *unread))
                 continue
             usual, ways = short.get(place), [_Way(says) for says in lacking.get(place, ())]
             is_stretch = place in names or (place in words and not self._either(text, heard, at))
@@ -218,6 +227,15 @@ class MentionFinder:
             return []
         name = forms.names[meanings[0]]
         return [] if "(" in name or normalise(name) == normalise(written) else [name]
+
+    def _measured(self, doc: Doc, text: str) -> dict[Place, ValueFinding]:
+        """The measured values that are findings."""
+        found = dict[Place, ValueFinding]()
+        for one in value_findings(text, self._language) if self._values else ():
+            span = doc.char_span(one.start, one.end, alignment_mode="expand")
+            if span is not None:
+                found[span.start, span.end] = one
+        return found
 
     def _taught(self, doc: Doc, text: str) -> dict[Place, Taught]:
         return {} if self._learned is None else self._learned.places(doc, text, self._language)
@@ -295,6 +313,18 @@ def _is_reworded(one: Judged) -> bool:
     return one.stretch.known.expanded is not None and not one.is_short
 
 
+def _by_first_names(judged: list[Judged]) -> list[Judged]:
+    """Stretches, of the values those alone that the bundle has a name for, each by the first of its names."""
+    named, kept = set[Place](), []
+    for one in judged:
+        if one.stretch.known.value is not None:
+            if not one.is_name or one.stretch.place in named:
+                continue
+            named.add(one.stretch.place)
+        kept.append(one)
+    return kept
+
+
 def _says_nothing(mention: str, heard: Heard, words: Words) -> bool:
     """Whether a stretch that is no name is of persons alone, one word for no finding, or one of few small letters.
 
@@ -333,12 +363,13 @@ def _longest(places: Collection[Place]) -> list[Place]:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A mention as the linker takes it, with its character offsets and the text around it."""
+    """A mention as the linker takes it, with its character offsets, the text around it, and the value that it is."""
 
     start: int
     end: int
     mention: Mention
     context: str
+    value: Value | None = None
 
 
 def describe(doc: Doc, text: str, place: Place, language: str, found: Found = _FOUND) -> Described:
@@ -346,4 +377,4 @@ def describe(doc: Doc, text: str, place: Place, language: str, found: Found = _F
     start, end = doc[place[0]].idx, doc[place[1] - 1].idx + len(doc[place[1] - 1])
     match = None if found.expanded else found.match
     mention = Mention(text[start:end], language, found.expanded, match, found.likely, found.taught or None)
-    return Described(start, end, mention, text[max(0, start - _AROUND) : end + _AROUND])
+    return Described(start, end, mention, text[max(0, start - _AROUND) : end + _AROUND], found.value)

@@ -53,6 +53,10 @@ class FinderOptions(Settings):
         bool,
         Field(description="Find names only as the bundle writes them, in any inflection; quicker, and finds less."),
     ] = False
+    values: Annotated[
+        bool,
+        Field(description="Find measured values that are findings too, such as 'Hb 7,9' or 'SpO2 88 %'."),
+    ] = False
     abbreviations: Detector = "builtin"
     qualifiers: Qualify = True
     present_only: Annotated[

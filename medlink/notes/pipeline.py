@@ -26,6 +26,7 @@ from medlink.notes.learned import Learned
 from medlink.notes.options import NoteOptions, for_linker
 from medlink.notes.reading import Note
 from medlink.notes.status import is_kept, status_reader
+from medlink.notes.values import as_measured
 from medlink.notes.writers.protocol import LinkedMention
 from medlink.records import Attribute, Qualifiers
 
@@ -78,7 +79,7 @@ class _Reader:
         if self._status is None:
             return [(one, None, said) for one, said in zip(mentions, attributes, strict=True)]
         qualifiers = self._status.read(text).said_of([(one.start, one.end) for one in mentions])
-        read = zip(mentions, qualifiers, attributes, strict=True)
+        read = zip(mentions, as_measured(qualifiers, (one.value for one in mentions)), attributes, strict=True)
         return [one for one in read if is_kept(one[1], present_only=self._present_only)]
 
 
@@ -119,7 +120,9 @@ class NotePipeline:
         mentions = [one for found in read for one, *_ in found]
         links = iter(self._linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k))
         return [
-            LinkedNote(note, language, tuple(LinkedMention(m.start, m.end, next(links), q, a) for m, q, a in found))
+            LinkedNote(
+                note, language, tuple(LinkedMention(m.start, m.end, next(links), q, a, m.value) for m, q, a in found)
+            )
             if isinstance(language, str)
             else LinkedNote(replace(note, text="", problem=language.message, remedy=language.remedy))
             for note, language, found in zip(notes, languages, read, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -17,8 +17,9 @@ from medlink.notes.choice import Found
 from medlink.notes.finder import Described, Mentions, describe
 from medlink.notes.options import for_linker
 from medlink.notes.status import ReadNote, status_reader
+from medlink.notes.values import as_measured
 from medlink.notes.writers.protocol import LinkedMention
-from medlink.records import Attribute, Qualifiers, attributed, qualified
+from medlink.records import Attribute, Qualifiers, attributed, qualified, valued
 from medlink.spacy_components.component import HANDED, Component
 from medlink.spacy_components.options import SPANS_KEY, LinkerOptions
 
@@ -64,7 +65,7 @@ class BiolordLinker(Component):
 
     Sets ``kb_id_`` of every linked span, ``span._.kb_ents`` (id and score of the candidates that reach the threshold,
     as scispaCy's linker does) and ``span._.medlink`` (the whole :class:`~medlink.records.Link` with its
-    :class:`~medlink.records.Qualifiers` and attributes, as plain data). Options are the fields of
+    :class:`~medlink.records.Qualifiers`, attributes and value, as plain data). Options are the fields of
     :class:`~medlink.spacy_components.options.LinkerOptions`.
 
     Raises:
@@ -105,13 +106,17 @@ class BiolordLinker(Component):
                 for at in places
             }
             at_characters = [(one.start, one.end) for one in found.values()]
-            qualifiers += [None] * len(found) if note is None else note.qualifiers(at_characters)
+            said: Sequence[Qualifiers | None] = [None] * len(found) if note is None else note.qualifiers(at_characters)
+            qualifiers += as_measured(said, (one.value for one in found.values()))
             attributes += [known[at].attributes if at in known else None for at in found]
             described.append(found)
         mentions = [one for found in described for one in found.values()]
         links = self.linker.link([m.mention for m in mentions], [m.context for m in mentions])
         linked = zip(links, qualifiers, attributes, strict=True)
-        return [{at: LinkedMention(m.start, m.end, *next(linked)) for at, m in found.items()} for found in described]
+        return [
+            {at: LinkedMention(m.start, m.end, *next(linked), m.value) for at, m in found.items()}
+            for found in described
+        ]
 
     def _known(self, doc: Doc, text: str) -> tuple[Mentions, LongForms, ReadNote | None]:
         """What mentions name, the long forms of abbreviations, and the note: what the finder handed on, else read."""
@@ -124,7 +129,8 @@ class BiolordLinker(Component):
         if self._long_forms is None:
             # what was judged by its long form is not what is linked
             plain = {
-                at: Found(one.match, attributes=one.attributes) if one.expanded else one for at, one in found.items()
+                at: Found(one.match, attributes=one.attributes) if one.expanded and one.value is None else one
+                for at, one in found.items()
             }
             return plain, {}, note
         long_forms = handed.long_forms if handed else None
@@ -160,5 +166,7 @@ class BiolordLinker(Component):
         link = mention.link
         out = Span(span.doc, span.start, span.end, label=span.label, kb_id=link.concept_id or NIL, span_id=span.id)
         out._.kb_ents = [(c.concept_id, c.score) for c in link.candidates if c.score >= self.options.threshold]
-        out._.medlink = link.to_dict() | qualified(mention.qualifiers) | attributed(mention.attributes)
+        out._.medlink = (
+            link.to_dict() | qualified(mention.qualifiers) | attributed(mention.attributes) | valued(mention.value)
+        )
         return out

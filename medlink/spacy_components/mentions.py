@@ -13,6 +13,7 @@ from medlink.notes.abbreviations import detector
 from medlink.notes.finder import MentionFinder
 from medlink.notes.learned import Learned
 from medlink.notes.status import is_kept, status_reader
+from medlink.notes.values import as_measured
 from medlink.spacy_components.component import HANDED, Component, Handed, logger
 from medlink.spacy_components.options import MentionsOptions
 
@@ -60,7 +61,7 @@ class MedlinkMentions(Component):
             note = None if self._status is None else self._status.read(doc.text)
             if note is not None:
                 said = note.said_of([(span.start_char, span.end_char) for span in spans])
-                kept = zip(spans, said, strict=True)
+                kept = zip(spans, as_measured(said, (one.value for one in found.values())), strict=True)
                 spans = [span for span, q in kept if is_kept(q, present_only=self.options.present_only)]
             doc.spans[self.options.spans_key] = spans
             if not doc.ents:

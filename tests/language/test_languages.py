@@ -54,7 +54,7 @@ def test_shipped_languages_have_all_files() -> None:
             f"{name}.json"
             for name in ("acts", "articles", "attributes", "forms", "guards", "markers", "persons", "scopes")
         }
-        assert names == rules | {"absences.tsv", "cues.tsv", "laconic.tsv", "organs.tsv", "sections.tsv"}
+        assert names == rules | {"absences.tsv", "cues.tsv", "laconic.tsv", "organs.tsv", "sections.tsv", "values.tsv"}
         data = language_data(f"{language}-XX")
         assert data.tag == language
         assert data.forms.stemmer

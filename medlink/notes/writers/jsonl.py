@@ -9,11 +9,11 @@ from medlink.files.escapes import visible
 from medlink.notes.reading import Note
 from medlink.notes.writers.protocol import LinkedMention
 from medlink.notes.writers.text import TextWriter
-from medlink.records import attributed, qualified
+from medlink.records import attributed, qualified, valued
 
 
 class JsonLinesWriter(TextWriter):
-    """Note, offsets, language, concept, score, qualifiers, attributes, candidates, and what the link depends on."""
+    """Note, offsets, language, concept, score, status, attributes, value, candidates, and what the link depends on."""
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
         """Lines of one note."""
@@ -35,6 +35,7 @@ class JsonLinesWriter(TextWriter):
                 "status": link.status,
                 **qualified(mention.qualifiers),
                 **attributed(mention.attributes),
+                **valued(mention.value),
                 "same_as": list(best.same_as) if best else [],
                 "expanded": link.expanded,
                 "candidates": [candidate.to_dict() for candidate in link.candidates],

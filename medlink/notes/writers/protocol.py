@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from medlink.notes.reading import Note
-from medlink.records import Attribute, Link, Qualifiers
+from medlink.records import Attribute, Link, Qualifiers, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class LinkedMention:
     """A mention by its character offsets in the note, with its link.
 
     ``qualifiers`` is ``None`` where they were not read, as in a language without cues, and so are ``attributes``, as
-    where names are found as they are written.
+    where names are found as they are written. ``value`` is what was measured where that is the finding.
     """
 
     start: int
@@ -24,6 +24,7 @@ class LinkedMention:
     link: Link
     qualifiers: Qualifiers | None = None
     attributes: tuple[Attribute, ...] | None = None
+    value: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,376 @@
+"""Measured values that are findings: *Hb 7,9 g/dl* is anaemia, *Temp. 39,2 °C* is fever.
+
+A value is a number behind the name of a measure with nothing but words such as *of* or *was* between them. It is a
+finding where it is beyond the limits that the laboratory prints behind it, or else beyond a limit of
+``resources/language/limits.tsv``, each of which has its source. In doubt it is none: numbers that nobody can have or
+that may be in several units, doses, dates, ranges, what is aimed at, changes, and other fluids than blood are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import product
+from typing import NamedTuple
+
+from medlink.language.values import (
+    BLANK,
+    TOKEN,
+    Called,
+    Conversion,
+    Limit,
+    Measure,
+    ValueWords,
+    Who,
+    key,
+    measures,
+    value_words,
+)
+from medlink.records import Qualifiers, Value
+
+_NUMBER = re.compile(r"(?<![\w,/\-])(?<!\d\.)\d+(?:[.,'’]\d+)*")
+_THOUSANDS = re.compile(r"\d{1,3}(?:([.,'’])\d{3})(?:\1\d{3})*")
+_DECIMAL = re.compile(r"(\d+)(?:[.,](\d+))?")
+_SPACED = re.compile(rf"\d{{1,3}}(?:{BLANK}\d{{3}})+(?!\d)")
+_GAP = re.compile(rf"(?:{BLANK}|[:=()\[\]–—~≈|.↑↓-])*")  # between a name and its number
+_INSIDE = re.compile(rf"(?:{BLANK}|[./(-]){{0,3}}")  # between the words of a name
+_BEFORE = re.compile(r"[\w/]-?\Z")  # a name behind it is a part of another one
+_TO = r"(?:-|–|bis|to|a|y|and|und)"
+_GOES_ON = re.compile(rf"[+\w'’^]|[-–][^\W\d_]|{BLANK}?[-–/:.,]{BLANK}?\d|{BLANK}{_TO}{BLANK}\d|{BLANK}{{1,3}}\d")
+_LAST_OF_RANGE = re.compile(rf"{BLANK}?%?{BLANK}?{_TO}{BLANK}?(\d{{1,3}})(?![\d.,/])")
+_LOWER = re.compile(rf"{BLANK}?/{BLANK}?(\d{{2,3}})(?![\d/])")
+_UNIT_LIKE = re.compile(rf"{BLANK}?(?:[%°º‰^*×·]|x ?10|[^\W\d_]{{1,6}} ?/ ?\w)")
+_ROW = re.compile(r"[,;|/\s]{1,4}")  # between values in a row
+_ARROWS = {"↓": "low", "↑": "high"}
+_REACH = 90  # characters before a number in which its name begins
+_LINKS = 5  # words between a name and its number
+_SHORT = 6  # letters of a name that may be cut off by a dot
+_CLAUSE = re.compile(r"[;,\n](?=\s|$)|(?<=\w{5})\.(?=\s|$)")  # short words have dots of their own
+_END = re.compile(r"[.;,\n](?=\s|$)")
+_NEAR = 40  # characters of a clause in which a value is said to be aimed at
+_MATERIAL = 250  # characters before a value in which it is said what was examined
+_ADULT = 18
+_MOSTLY = 3  # by how much words for one sex are to outnumber those for the other
+
+
+class ValueFinding(NamedTuple):
+    """A value that is a finding: its characters, what names the finding, and what was read."""
+
+    start: int
+    end: int
+    names: tuple[str, ...]
+    value: Value
+
+
+class _Read(NamedTuple):
+    """A value as it is written: its characters, its number in the unit of the limits in each way to read it.
+
+    ``after`` is the end of what the laboratory prints behind it: ``flag`` and ``limit``. What is ``doubtful`` is a
+    value in a row of values alone.
+    """
+
+    start: int
+    end: int
+    measure: Measure
+    numbers: tuple[float, ...]
+    after: int
+    flag: str = ""
+    limit: float | None = None
+    doubtful: bool = False
+
+
+def value_findings(text: str, language: str) -> list[ValueFinding]:
+    """The values of a note that are findings, in order and without overlap; none in a language without words of values.
+
+    >>> [(one.start, one.end, one.names[-1]) for one in value_findings("Hb 7,9 g/dl, Temp. 36,8 °C", "de")]
+    [(0, 11, 'anemia')]
+
+    Raises:
+        InputError: the table of the language cannot be read.
+    """
+    words = value_words(language)
+    return [] if words is None else list(_Note(text, words).findings())
+
+
+def as_measured(said: Iterable[Qualifiers | None], values: Iterable[Value | None]) -> list[Qualifiers | None]:
+    """What a note says of mentions; those that are values were measured: no denial or doubt around them is of them.
+
+    >>> value = Value("heart rate", 130.0, "/min", "high", "limit", 100.0)
+    >>> [one.presence for one in as_measured([Qualifiers("absent"), Qualifiers("absent")], [None, value])]
+    ['absent', 'present']
+    """
+    pairs = zip(said, values, strict=True)
+    return [one if one is None or value is None else replace(one, presence="present") for one, value in pairs]
+
+
+class _Note:
+    """A note whose values are read with the words of its language."""
+
+    def __init__(self, text: str, words: ValueWords) -> None:
+        self._text, self._words = text, words
+        self._who: frozenset[Who] | None = None
+
+    def findings(self) -> Iterator[ValueFinding]:
+        """Values that are findings."""
+        end = 0
+        for read in self._beside_others(list(self._read())):
+            finding = None if read.start < end else self._finding(read)
+            if finding is not None:
+                yield finding
+                end = finding.end
+
+    def _read(self) -> Iterator[_Read]:
+        """All values, and numbers behind symbols that may be none."""
+        end = 0
+        for found in _NUMBER.finditer(self._text):
+            called = self._name(found.start()) if found.start() >= end else None
+            for read in () if called is None else self._values(*called, found):
+                yield read
+                end = read.end
+
+    def _beside_others(self, read: list[_Read]) -> Iterator[_Read]:
+        """The values, and of the numbers behind symbols those that stand in a row of values: *Na 131, K 5,9*."""
+        for at, one in enumerate(read):
+            before = read[at - 1] if at else one
+            after = read[at + 1] if at + 1 < len(read) else one
+            if not one.doubtful or self._in_row(before, one) or self._in_row(one, after):
+                yield one
+
+    def _in_row(self, one: _Read, two: _Read) -> bool:
+        return one.measure is not two.measure and _ROW.fullmatch(self._text[one.after : two.start]) is not None
+
+    def _name(self, stop: int) -> tuple[int, Called] | None:
+        """Where the name of the measure begins whose number begins at a place, and the measure."""
+        text, low = self._text, max(0, stop - _REACH)
+        line = text.rfind("\n", low, stop) + 1
+        wraps = line > low and not text[line:stop].strip()  # the number stands first in its line
+        low = max(low, text.rfind("\n", low, line - 1) + 1 if wraps else line)
+        tokens = [(one.start() + low, one.end() + low) for one in TOKEN.finditer(text[low:stop])]
+        at, edge, links = len(tokens), stop, 0
+        while at:
+            between = text[tokens[at - 1][1] : edge]
+            if not _GAP.fullmatch(between.replace("\n", " ", wraps)) or not _may_stop(text, tokens[at - 1], between):
+                return None
+            named = self._called(tokens, at)
+            if named is not None:
+                return named if not wraps or self._has_unit(named[1].measure, stop) else None
+            count = self._link(tokens, at)
+            links += 1
+            if not count or links > _LINKS:
+                return None
+            at, edge = at - count, tokens[at - count][0]
+        return None
+
+    def _called(self, tokens: list[tuple[int, int]], stop: int) -> tuple[int, Called] | None:
+        """The longest name that ends before a token."""
+        for first in range(max(0, stop - self._words.longest), stop):
+            start, end = tokens[first][0], tokens[stop - 1][1]
+            for called in self._words.names.get(key(self._text[start:end]), ()):
+                joined = all(
+                    _INSIDE.fullmatch(self._text[one[1] : two[0]])
+                    for one, two in zip(tokens[first:stop], tokens[first + 1 : stop], strict=False)
+                )
+                as_written = called.written is None or key_written(called.written) == key_written(self._text[start:end])
+                if joined and as_written:
+                    if _BEFORE.search(self._text[max(0, start - 2) : start]):
+                        return None
+                    return self._explained(tokens, first, called), called
+        return None
+
+    def _explained(self, tokens: list[tuple[int, int]], first: int, called: Called) -> int:
+        """Where a name begins, with the longer one before the bracket that it may stand in: *temperatura (T)*."""
+        start = tokens[first][0]
+        if first and self._text[tokens[first - 1][1] : start].strip() == "(":
+            before = self._called(tokens, first)
+            if before is not None and before[1].measure is called.measure:
+                return before[0]
+        return start
+
+    def _link(self, tokens: list[tuple[int, int]], stop: int) -> int:
+        """How many tokens before one are a word that may stand between a name and its number."""
+        for count in range(min(4, stop), 0, -1):
+            if key(self._text[tokens[stop - count][0] : tokens[stop - 1][1]]) in self._words.links:
+                return count
+        return 0
+
+    def _has_unit(self, measure: Measure, start: int) -> bool:
+        found = _NUMBER.match(self._text, start)
+        return found is not None and measure.unit.match(self._text, found.end()) is not None
+
+    def _values(self, start: int, called: Called, found: re.Match[str]) -> Iterator[_Read]:
+        """The value that begins with a number, and the second half of a pair."""
+        measure, text, end = called.measure, self._text, found.end()
+        written = found[0]
+        if measure.form == "pair":
+            lower = _LOWER.match(text, end)
+            if lower is None or not written.isdecimal():
+                return
+            pair = ((measure, written), (measures()["diastolic pressure"], lower[1]))
+            unit = measure.unit.match(text, lower.end())
+            if unit is None and _UNIT_LIKE.match(text, lower.end()):
+                return
+            stop = unit.end() if unit else lower.end()
+            both = [_plausible(one, number, list(one.units)) for one, number in pair]
+            if all(both) and int(written) > int(lower[1]):
+                for (one, _), pressure in zip(pair, both, strict=True):
+                    yield _Read(start, stop, one, tuple(pressure), stop)
+            return
+        ends = [written]
+        if measure.form == "range" and (last := _LAST_OF_RANGE.match(text, end)):
+            ends, end = [written, last[1]], last.end()
+        unit = measure.unit.match(text, end)
+        if unit is None:
+            spaced = _SPACED.match(text, found.start())
+            if spaced and (unit := measure.unit.match(text, spaced.end())):
+                ends, end = [re.sub(r"\s", "", spaced[0])], spaced.end()
+        stop = unit.end() if unit else end
+        flag, limit, after = self._said(stop, ends[0], text[start : found.start()])
+        if unit is None and not flag and any(one.match(text, end) for one in (_GOES_ON, _UNIT_LIKE, self._words.dose)):
+            return
+        if measure.form == "hundredths" and len(written.replace(",", ".").partition(".")[2]) < 2:
+            return
+        units = [list(measure.units)[int((unit.lastgroup or "u0")[1:])]] if unit else list(measure.bare)
+        numbers = [_plausible(measure, one, units or list(measure.units)) for one in ends]
+        if not all(numbers) or (not units and not flag):
+            return
+        if limit is not None:
+            as_written = (measure.units[one] for one in units or measure.units)
+            limit = next((_converted(limit, to) for to in as_written if _plain(ends[0], to) in numbers[0]), None)
+        doubtful = called.symbol and unit is None and not flag
+        yield _Read(start, stop, measure, tuple(n for some in numbers for n in some), after, flag, limit, doubtful)
+
+    def _said(self, start: int, written: str, named: str) -> tuple[str, float | None, int]:
+        """What the laboratory prints by a value: ``low``, ``high``, ``normal`` or nothing; its limit; the end.
+
+        ``named`` is what stands before the number, which may have an arrow in it.
+        """
+        said, end = {kind for arrow, kind in _ARROWS.items() if arrow in named}, start
+        limit: float | None = None
+        number = _DECIMAL.fullmatch(written)
+        while len(said) < 3:
+            if flag := self._words.flag.match(self._text, end):
+                said.add(flag.lastgroup or "")
+                end = flag.end()
+            elif number and (printed := self._words.reference.match(self._text, end)):
+                side, limit = _outside(_decimal(written), printed)
+                said.add(side)
+                end = printed.end()
+            else:
+                break
+        return (said.pop() if len(said) == 1 else "normal" if said else ""), limit, end
+
+    def _finding(self, read: _Read) -> ValueFinding | None:
+        """What a value is, if it is a finding."""
+        limit = self._limit(read)
+        if limit is None or not self._is_meant(read):
+            return None
+        by = "limit" if not read.flag else "flag" if read.limit is None else "range"
+        value = Value(
+            read.measure.name,
+            read.numbers[0],
+            read.measure.first_unit,
+            "low" if limit.is_low else "high",
+            by,  # type: ignore[arg-type]
+            limit.number if by == "limit" else read.limit,
+            limit.source if by == "limit" else "",
+        )
+        return ValueFinding(read.start, read.end, self._words.finding(limit), value)
+
+    def _limit(self, read: _Read) -> Limit | None:
+        """The farthest limit that a value is beyond; where the laboratory says it, the first of its side."""
+        limits = read.measure.limits
+        if read.flag:
+            return next((one for one in limits if read.flag == ("low" if one.is_low else "high")), None)
+        beyond = [one for one in limits if all(map(one.holds, read.numbers))]
+        mine = [one for one in beyond if one.who == "all" or one.who in self._whose()]
+        return max(mine, key=lambda one: -(one.number or 0) if one.is_low else one.number or 0, default=None)
+
+    def _is_meant(self, read: _Read) -> bool:
+        """Whether a value was measured, now and in blood: what stands around it does not say otherwise."""
+        text = self._text
+        before = _CLAUSE.split(text[max(0, read.start - _NEAR) : read.start])[-1]
+        after = _END.split(text[read.after : read.after + _NEAR])[0]
+        if self._words.either.search(before) or self._words.target.search(after):
+            return False
+        if not read.measure.of_blood:
+            return True
+        behind = self._words.material.search(after)
+        if behind and behind[1] is None:
+            return False
+        paragraph = text[max(0, read.start - _MATERIAL) : read.start].split("\n\n")[-1]
+        said = [found[1] is not None for found in self._words.material.finditer(paragraph)]
+        return said[-1] if said else True
+
+    def _whose(self) -> frozenset[Who]:
+        """Whose limits hold for the patient of the note."""
+        if self._who is None:
+            self._who = _whose(self._text, self._words)
+        return self._who
+
+
+def _whose(text: str, words: ValueWords) -> frozenset[Who]:
+    """Whose limits hold: of adults unless the note is of a child, of one sex where nearly all words speak of it."""
+    counts = dict.fromkeys(("young", "child", "pregnant", "woman", "man"), 0)
+    age = None
+    for found in words.person.finditer(text):
+        kind = found.lastgroup or ""
+        if kind == "years":
+            age = int(found[kind]) if age is None else age
+        else:
+            counts[kind] += 1
+    if (age is None and (counts["young"] or counts["child"])) or (age is not None and age < _ADULT):
+        return frozenset()
+    who: set[Who] = {"adult"}
+    if counts["man"] > _MOSTLY * counts["woman"]:
+        who.add("man")
+    elif counts["woman"] > _MOSTLY * counts["man"] and not counts["pregnant"]:
+        who.add("woman")
+    return frozenset(who)
+
+
+def key_written(text: str) -> str:
+    """A name without its dots and signs, in the letters in which it is written."""
+    return "".join(TOKEN.findall(text))
+
+
+def _may_stop(text: str, word: tuple[int, int], between: str) -> bool:
+    """Whether a dot between a word and a number is that of a word that is cut off."""
+    return "." not in between or (word[1] - word[0] <= _SHORT and between.strip(" \t")[0] == ".")
+
+
+def _decimal(written: str) -> float:
+    return float(written.replace(",", "."))
+
+
+def _plausible(measure: Measure, written: str, units: list[str]) -> list[float]:
+    """A number in the unit of the limits, in each way to read it that a human being can have."""
+    numbers = set[float]()
+    if _DECIMAL.fullmatch(written):
+        numbers.add(_decimal(written))
+    if _THOUSANDS.fullmatch(written):
+        numbers.add(float(re.sub(r"\D", "", written)))
+    converted = (_converted(number, measure.units[unit]) for number, unit in product(sorted(numbers), units))
+    return sorted({one for one in converted if measure.lowest <= one <= measure.highest})
+
+
+def _plain(written: str, to: Conversion) -> float:
+    """A number without thousands in the unit of the limits."""
+    return _converted(_decimal(written), to)
+
+
+def _converted(number: float, to: Conversion) -> float:
+    return round(number * to.factor + to.offset, 4)
+
+
+def _outside(number: float, printed: re.Match[str]) -> tuple[str, float]:
+    """Of which side of a printed range a number is, and the bound."""
+    if printed["sign"]:
+        bound = _decimal(printed["bound"])
+        if printed["sign"] in "<≤":
+            return ("high" if number > bound else "normal"), bound
+        return ("low" if number < bound else "normal"), bound
+    first, last = _decimal(printed["first"]), _decimal(printed["last"])
+    if first >= last:
+        return "normal", first  # it is no range
+    return ("low", first) if number < first else ("high", last) if number > last else ("normal", first)
