@@ -2,6 +2,7 @@
 # make test   set up and run the tests
 # make check  format, lint, types and tests
 # make faults kill, crowd, fill and damage every writer at every point, and write the table of docs/reliability.md
+# make bench-scale SIZES="100000 1000000"  what the index costs as a terminology grows (docs/scale.md)
 # make bench  accuracy and speed tables (needs the data folder beside the repository)
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,7 +10,7 @@ BIN = $(VENV)/bin
 # where it is set, each of the hundreds of processes of the tests compiles medlink anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lint check faults bench clean
+.PHONY: demo test lint check faults bench bench-scale clean
 
 demo: $(VENV)/ready
 	$(BIN)/medlink demo -o out/demo
@@ -33,6 +34,15 @@ faults: $(VENV)/ready-dev
 
 bench: $(VENV)/ready-dev
 	PYTHON=$(BIN)/python sh benchmarks/run.sh
+
+DATA ?= ../shared/data
+SIZES ?= 100000 1000000
+bench-scale: $(VENV)/ready-dev
+	mkdir -p out/bench
+	test -e out/bench/names.tsv || \
+	  PYTHONPATH=. $(BIN)/python benchmarks/open_names.py $(DATA)/terminologies out/bench/names.tsv
+	PYTHONPATH=. $(BIN)/python benchmarks/scale.py out/bench/names.tsv --work out/bench/scale \
+	  $(foreach size,$(SIZES),--size $(size))
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "medlink needs Python 3.11 or newer; name one with: make PYTHON=python3.11")'

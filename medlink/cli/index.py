@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from medlink.cli.changes import index_update
-from medlink.cli.options import PATH, PATH_OR_NAME, Commands, graph_threads, lexicon_folders, pooling
+from medlink.cli.options import PATH, PATH_OR_NAME, Commands, Size, graph_threads, lexicon_folders, pooling
 from medlink.cli.output import Bars
 from medlink.cli.releases import max_bad_share
 from medlink.errors import InputError
@@ -36,11 +36,22 @@ def index() -> None:
     help="'builtin', a model folder, or hf:NAME of the hub [default: the bundle's own, else builtin].",
 )
 @pooling("encoder")
-@click.option("--kind", help="Kind of index: flat (exact search) or hnsw (a graph) [default: chosen by size].")
+@click.option("--kind", help="Kind of index: flat, hnsw, ivf or ivfpq [default: chosen by size and memory].")
+@click.option(
+    "--memory",
+    type=Size(),
+    help="Memory that the vectors of all names may take, such as 500M or 2G; a kind that needs no more is chosen.",
+)
 @graph_threads
 @lexicon_folders
 def build(
-    bundle: Path, kb: Path | None, encoder: str | None, kind: str | None, threads: int, folders: tuple[Path, ...]
+    bundle: Path,
+    kb: Path | None,
+    encoder: str | None,
+    kind: str | None,
+    memory: int | None,
+    threads: int,
+    folders: tuple[Path, ...],
 ) -> None:
     """Build encoder and index of BUNDLE from its knowledge base, or renew them."""
     from medlink.index import build_bundle
@@ -55,6 +66,7 @@ def build(
             calibration=join,
             lexicon=folders,
             kind=kind,
+            memory=memory,
             threads=threads,
             progress=bars.step,
             say=said.append,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import wraps
@@ -45,6 +46,20 @@ class _Words(click.types.StringParamType):
         return super().convert(value, param, ctx)
 
 
+class Size(click.types.StringParamType):
+    """A number of bytes, with K, M, G or T behind it for thousands, millions, and so on."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number of bytes."""
+        found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)B?", str(value).strip(), re.ASCII | re.IGNORECASE)
+        size = round(float(found[1]) * 1000 ** " KMGT".index(found[2].upper() or " ")) if found else 0
+        if size < 1:
+            self.fail(f"{value!r} is no size, such as 500M or 2G", param, ctx)
+        return size
+
+
 def _refuse_empty(is_empty: bool, param: click.Parameter | None, remedy: str) -> None:
     if is_empty and param is not None:
         name = max(param.opts, key=len) if isinstance(param, click.Option) else param.human_readable_name
@@ -80,7 +95,7 @@ graph_threads = click.option(
     default=1,
     show_default=True,
     type=click.IntRange(min=1),
-    help="Threads that build the graph; with more than one it may differ from run to run.",
+    help="Threads that build the graph or cells; with more than one they may differ from run to run.",
 )
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from medlink.errors import BundleError
 
 Array = NDArray[Any]
 _TOGETHER = 512  # rows that are multiplied at a time: they stay in the caches of a processor
+_WAITING = 1 << 14  # strings that are written at a time
 REBUILD = "build the index again with 'medlink index build'"
 """What helps where a file of an index is missing or damaged."""
 
@@ -32,6 +34,62 @@ def save_array(folder: Path, name: str, array: Array) -> None:
         if error.errno is None:  # NumPy says how many values were written, and not why no more
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
         raise
+
+
+class ArrayWriter:
+    """One array as ``name.npy``, block by block: the file that :func:`save_array` writes of all of them together.
+
+    It is closed by leaving the ``with`` in which it is used.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with ArrayWriter(folder, "numbers", np.int32) as writer:
+    ...     writer.append(np.array([1, 2]))
+    ...     writer.append(np.array([3]))
+    >>> open_array(folder, "numbers").tolist()
+    [1, 2, 3]
+
+    Args:
+        folder: where it goes.
+        name: its name.
+        dtype: what it holds; blocks are converted.
+        width: columns of each row; without them it is a list of numbers.
+    """
+
+    def __init__(self, folder: Path, name: str, dtype: DTypeLike, width: int | None = None) -> None:
+        self._dtype, self._width, self._count = np.dtype(dtype), width, 0
+        self._path = folder / f"{name}.npy"
+        self._file = open(self._path, "wb")  # noqa: SIM115  # closed by __exit__
+        self._header()
+
+    def _header(self) -> None:
+        # NumPy leaves room for a larger first number, so that a header that is written again is as long
+        shape = (self._count,) if self._width is None else (self._count, self._width)
+        kind = {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(self._file, kind)  # type: ignore[no-untyped-call]  # NumPy has no types there
+
+    def append(self, block: Array) -> None:
+        """Write a block behind those that are there; ``OSError`` where it cannot be written."""
+        if len(block):
+            with self._named():
+                self._file.write(np.ascontiguousarray(block, dtype=self._dtype).data.cast("B"))
+        self._count += len(block)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._named(), self._file:
+            self._file.seek(0)
+            self._header()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Let an error of writing name the file."""
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
 
 
 def open_array(folder: Path, name: str) -> Array:
@@ -86,9 +144,9 @@ class Strings:
     @staticmethod
     def save(folder: Path, name: str, strings: Iterable[str]) -> None:
         """Write strings under ``name``."""
-        encoded = [string.encode("utf-8") for string in strings]
-        save_array(folder, f"{name}.bytes", np.frombuffer(b"".join(encoded), dtype=np.uint8))
-        save_array(folder, f"{name}.ends", np.cumsum([0, *map(len, encoded)], dtype=np.int64))
+        with StringsWriter(folder, name) as writer:
+            for string in strings:
+                writer.append(string)
 
     def __len__(self) -> int:
         return len(self._ends) - 1
@@ -104,6 +162,37 @@ class Strings:
         content = self._bytes
         starts, ends = self._ends[indices].tolist(), self._ends[indices + 1].tolist()
         return [str(content[start:end], "utf-8") for start, end in zip(starts, ends, strict=True)]
+
+
+class StringsWriter:
+    """A list of strings, one after the other, for :class:`Strings` to read; closed by leaving its ``with``."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._bytes = ArrayWriter(folder, f"{name}.bytes", np.uint8)
+        self._ends = ArrayWriter(folder, f"{name}.ends", np.int64)
+        self._waiting: list[bytes] = []
+        self._end = 0
+        self._ends.append(np.zeros(1, np.int64))
+
+    def append(self, string: str) -> None:
+        """Write a string behind those that are there."""
+        self._waiting.append(string.encode("utf-8"))
+        if len(self._waiting) == _WAITING:
+            self._flush()
+
+    def _flush(self) -> None:
+        ends = self._end + np.cumsum(np.fromiter(map(len, self._waiting), np.int64, len(self._waiting)))
+        self._bytes.append(np.frombuffer(b"".join(self._waiting), dtype=np.uint8))
+        self._ends.append(ends)
+        self._end = int(ends[-1]) if len(ends) else self._end
+        self._waiting.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._bytes, self._ends:
+            self._flush()
 
 
 def save_groups(folder: Path, name: str, groups: Sequence[Sequence[int]], dtype: type = np.int32) -> None:

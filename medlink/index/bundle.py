@@ -48,6 +48,7 @@ def build_bundle(
     calibration: dict[str, Any] | None = None,
     lexicon: Sequence[str | Path] = (),
     kind: str | None = None,
+    memory: int | None = None,
     threads: int = 1,
     progress: Callable[[str, int, int], None] | None = None,
     say: Callable[[str], object] = logger.warning,
@@ -64,7 +65,7 @@ def build_bundle(
             built-in one.
         calibration: weights that turn the evidence for a candidate into a score; kept in the manifest.
         lexicon: folders of a house with words of its own (``docs/lexicon.md``), by which names are read.
-        kind, threads, progress: see :meth:`medlink.index.part.Part.build`.
+        kind, memory, threads, progress: see :meth:`medlink.index.part.Part.build`.
         say: called, when all is done, with a sentence on what the bundle leaves out; else it is logged.
 
     Raises:
@@ -88,7 +89,8 @@ def build_bundle(
         own = take(folder, work, kb, old)
         model = _own_encoder(folder, old) if named is None else named
         with KnowledgeBase(folder / own["folder"] / KB_FILE) as store:
-            doubted = fill_index(work, store, model, forms, kind=kind, threads=threads, progress=progress)
+            options = {"kind": kind, "memory": memory, "threads": threads, "progress": progress}
+            doubted = fill_index(work, store, model, forms, **options)
             manifest = {
                 "format": FORMAT,
                 "medlink": __version__,
@@ -120,18 +122,29 @@ def fill_index(work: Path, store: KnowledgeBase, model: Encoder, forms: Forms, *
     ``options`` are those of :meth:`medlink.index.part.Part.build`.
     """
     doubted = dict(doubted_names(store, forms))
-    ConceptIndex.build(
-        work / "index",
-        (name for name in indexed(store.iter_names()) if name not in doubted),
-        model,
-        semantic_types=store.iter_semantic_types(),
-        forms=forms,
-        **options,
-    )
+    shards = _shards(work.parent)
+    try:
+        ConceptIndex.build(
+            work / "index",
+            (name for name in indexed(store.iter_names()) if name not in doubted),
+            model,
+            semantic_types=store.iter_semantic_types(),
+            forms=forms,
+            shards=shards,
+            **options,
+        )
+    except Exception:
+        remove(shards)
+        raise
     return [
         {"concept_id": one.concept_id, "language": one.language, "name": one.text, "says": says}
         for one, says in doubted.items()
     ]
+
+
+def _shards(folder: Path) -> Path:
+    """Where the embeddings of many names wait: the next build of them goes on there after one that was killed."""
+    return folder / ".embedded"
 
 
 def say_left_out(folder: Path, doubted: Sequence[Raw], left_out: str, say: Callable[[str], object]) -> None:
@@ -159,6 +172,7 @@ def finish(folder: Path, work: Path, manifest: Raw) -> None:
         raise ConfigError("the knowledge base was changed meanwhile", path=incoming, remedy="build again")
     parts.switch(folder, work, manifest)
     present(folder, work)
+    remove(_shards(folder))
 
 
 def present(folder: Path, work: Path) -> Raw | None:

@@ -22,7 +22,7 @@ from medlink.index.dictionary import Match
 from medlink.index.heard import Heard, Place
 from medlink.index.keys import Keys
 from medlink.index.names import Entries, Entry, Filter, Positions, Selection, Selections, tags_of
-from medlink.index.part import NEAR, Part
+from medlink.index.part import Part
 from medlink.index.said import Overlap, Slots
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.reading import FamilyReader
@@ -383,12 +383,12 @@ class ConceptIndex:
         """The nearest other names of names, by embedding: ``position (m,)`` in ``names`` and name ``(m,)``.
 
         Each part gives k for each name: those that it keeps of its names where they are enough, else what a search
-        among the selection finds, the name itself included.
+        among the selection finds, the name itself included. Kinds for very many names keep none.
         """
         positions, found = [], []
         for part, selected in self._with(selection):
             rows = part.rows.numbers(names)
-            kept = (rows >= 0) & (selected is None and k <= NEAR)
+            kept = (rows >= 0) & (selected is None and k <= part.near.shape[1])
             near = np.full((len(names), k + 1), -1, dtype=np.int64)
             if kept.any():
                 near[kept, :k] = part.near[rows[kept], :k]

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import marisa_trie
+import numpy as np
 
 from medlink.errors import BundleError
-from medlink.index.arrays import REBUILD, Groups, save_groups
+from medlink.files.folders import remove
+from medlink.index.arrays import REBUILD, Groups, Strings, StringsWriter, save_array
 from medlink.index.names import NameTable
 from medlink.language.tags import base
 from medlink.language.text import Inflector, Token, is_inflection, normalise
 
 _TRIE = "forms.marisa"
+_WAITING = "forms"  # folder of the forms that wait for the trie
 _EXACT = "=:"  # begins the key of an exact form, which has no language
 _LONGEST = 16  # words of the longest name that is looked for in running text
 # What may stand between two words of one mention: a blank, one line end, hyphens, slashes, apostrophes.
@@ -58,20 +61,26 @@ class NameDictionary:
 
     @classmethod
     def build(cls, folder: Path, names: NameTable) -> NameDictionary:
-        """Fill a folder from a table of names."""
-        forms: dict[str, set[int]] = defaultdict(set)
-        inflectors = {language: Inflector(language) for language in names.languages}
-        for row, norm in enumerate(names.norms):
-            forms[_EXACT + norm].add(row)
-            for number in names.rows[row]:
-                language = names.languages[names.language[number]]
-                form = inflectors[language].form(names.texts[number])
-                if form:
-                    forms[f"{language}:{form} "].add(row)
-        trie = marisa_trie.Trie(sorted(forms))
+        """Fill a folder from a table of names.
+
+        Each form is worked out once, and waits in a file until the trie has numbers for all of them.
+        """
+        (folder / _WAITING).mkdir()
+        owner = array("i")
+        with StringsWriter(folder / _WAITING, "forms") as waiting:
+            for row, form in _forms(names):
+                waiting.append(form)
+                owner.append(row)
+        forms = Strings(folder / _WAITING, "forms")
+        trie = marisa_trie.Trie(forms)
         (folder / _TRIE).write_bytes(trie.tobytes())
-        by_id = sorted((trie.key_id(key), sorted(rows)) for key, rows in forms.items())
-        save_groups(folder, "form_rows", [rows for _, rows in by_id])
+        number = np.fromiter(map(trie.key_id, forms), np.int32, len(forms))
+        del forms
+        remove(folder / _WAITING)
+        pairs = np.unique(number.astype(np.int64) * max(len(names), 1) + np.array(owner, np.int64))
+        number, rows = np.divmod(pairs, max(len(names), 1))
+        save_array(folder, "form_rows.ends", np.searchsorted(number, np.arange(len(trie) + 1)))
+        save_array(folder, "form_rows.values", rows.astype(np.int32))
         return cls(folder, names)
 
     def tags(self, language: str | None) -> list[str]:
@@ -147,6 +156,18 @@ class NameDictionary:
                 joined = normalise(text[other.start : other.end]) in inflector.numeral_cues
             ends[i] = ends[i + 1] if joined else i + 1
         return ends
+
+
+def _forms(names: NameTable) -> Iterator[tuple[int, str]]:
+    """Rows and the keys of their forms; some come twice."""
+    inflectors = {language: Inflector(language) for language in names.languages}
+    languages = [names.languages[code] for code in names.language.tolist()]
+    for row, norm in enumerate(names.norms):
+        yield row, _EXACT + norm
+        for number in names.rows[row]:
+            form = inflectors[languages[number]].form(names.texts[number])
+            if form:
+                yield row, f"{languages[number]}:{form} "
 
 
 def _open_trie(folder: Path) -> marisa_trie.Trie:

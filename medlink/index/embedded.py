@@ -1,13 +1,22 @@
-"""Embeddings of the names of a part: new ones from the encoder, those of names that stayed from older parts."""
+"""Embeddings of the names of a part: new ones from the encoder, those of names that stayed from older parts.
+
+They go into a file, a shard at a time. A build that is killed leaves it, and the next one of the same names with the
+same encoder goes on behind the last whole shard.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
+from medlink.files.folders import remove
+from medlink.index.arrays import Array
 from medlink.index.names import NameTable
 from medlink.models import Encoder
 
@@ -15,16 +24,20 @@ if TYPE_CHECKING:
     from medlink.index.part import Part
 
 _CHUNK = 4096
+SHARD = 1 << 15
+"""Names that are embedded at a time, and lost at most when a build is killed."""
 _NONE = -1
 
 
 def embedded(
     table: NameTable,
     encoder: Encoder,
+    folder: Path,
     known: Sequence[Part] = (),
     progress: Callable[[str, int, int], None] | None = None,
-) -> NDArray[np.float32]:
-    """Embeddings ``(rows, dimension)`` of names, each as it is written in its first entry.
+    dtype: DTypeLike = np.float32,
+) -> Array:
+    """Embeddings ``(rows, dimension)`` of names, memory-mapped, each as it is written in its first entry.
 
     Those of names that an older part writes so too are taken from it; where it keeps 16 bits for a weight, rounded to
     these. An older part of another encoder is an error of the caller.
@@ -32,24 +45,64 @@ def embedded(
     Args:
         table: the names.
         encoder: what embeds the others.
+        folder: where the file is kept; what is there of other names, or of another encoder, is removed.
         known: older parts, of the same encoder; the first that has a name is asked.
         progress: called with what is being done, how many of the names are left to do, and how many there were.
+        dtype: of the file.
     """
-    vectors = np.empty((len(table), encoder.dimension), dtype=np.float32)
+    path = folder / f"{_key(table, encoder, known, dtype)}.shards"
+    for other in folder.glob("*.shards"):
+        if other != path:
+            remove(other)
+    folder.mkdir(parents=True, exist_ok=True)
+    same = [same_rows(table, part.names) for part in known]
+    size = encoder.dimension * np.dtype(dtype).itemsize
+    done = path.stat().st_size // size // SHARD * SHARD if path.exists() else 0
     left = np.ones(len(table), dtype=bool)
+    for rows in same:
+        left[rows != _NONE] = False
+    total, embedded_now = int(np.count_nonzero(left)), int(np.count_nonzero(left[:done]))
+    with open(path, "r+b" if path.exists() else "wb") as file:
+        file.truncate(done * size)
+        file.seek(done * size)
+        for start in range(done, len(table), SHARD):
+            rows = np.arange(start, min(start + SHARD, len(table)))
+            file.write(_shard(table, encoder, rows, known, [one[rows] for one in same]).astype(dtype, copy=False).data)
+            file.flush()
+            os.fsync(file.fileno())
+            if progress and (fresh := int(np.count_nonzero(left[rows]))):
+                embedded_now += fresh
+                progress("names embedded", embedded_now, total)
+    if not len(table):
+        return np.zeros((0, encoder.dimension), dtype=dtype)
+    return np.memmap(path, dtype=dtype, mode="r", shape=(len(table), encoder.dimension)).view(np.ndarray)
+
+
+def _key(table: NameTable, encoder: Encoder, known: Sequence[Part], dtype: DTypeLike) -> str:
+    """Hash of all that embeddings depend on."""
+    digest = blake2b(f"{encoder.fingerprint} {np.dtype(dtype).str} {len(table)}".encode(), digest_size=8)
     for part in known:
-        rows = same_rows(table, part.names)
-        found = np.flatnonzero((rows != _NONE) & left)
-        for start in range(0, len(found), _CHUNK):
-            some = found[start : start + _CHUNK]
-            vectors[some] = part.vectors.vectors(rows[some])
+        # a file of an index is named by what it holds
+        digest.update(f" {part.folder.resolve().name}".encode())
+    for start in range(0, len(table), SHARD):
+        rows = np.arange(start, min(start + SHARD, len(table)))
+        digest.update("\0".join(table.texts.many(table.rows.ends[rows])).encode())
+    return digest.hexdigest()
+
+
+def _shard(
+    table: NameTable, encoder: Encoder, rows: Array, known: Sequence[Part], same: Sequence[Array]
+) -> NDArray[np.float32]:
+    """Embeddings of some names; ``same`` are the rows of the older parts that write them so too."""
+    vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
+    left = np.ones(len(rows), dtype=bool)
+    for part, others in zip(known, same, strict=True):
+        found = np.flatnonzero((others != _NONE) & left)
+        vectors[found] = part.vectors.vectors(others[found])
         left[found] = False
     new = np.flatnonzero(left)
-    for start in range(0, len(new), _CHUNK):
-        some = new[start : start + _CHUNK]
-        vectors[some] = encoder.encode(table.texts.many(table.rows.ends[some]))
-        if progress:
-            progress("names embedded", min(start + _CHUNK, len(new)), len(new))
+    if len(new):
+        vectors[new] = encoder.encode(table.texts.many(table.rows.ends[rows[new]]))
     return vectors
 
 

@@ -27,6 +27,7 @@ from medlink.language.text import exact_words
 # What ends a clause between two words: stops, brackets, bars, an empty line, a new item of a list, a dash.
 _BREAK = re.compile(r'[.;:!?()\[\]{},|•*"“”„<>=\t]|\n\s*\n|\n\s*[-•]|\s[-–]\s')
 _BLOCK = 400  # words that are looked through together, at least: names are looked up once for all of them
+_BUILT = 1 << 16  # names that are looked at together when an index is built
 _EXTRA = 1  # words between those of a name that are not said by it
 _WIDEST = 12  # words of one place, those of the grammar included
 _SHORT = 3  # letters of a word whose kind is that of the words of its language, not of abbreviations
@@ -159,14 +160,17 @@ class Anchors:
     @classmethod
     def build(cls, folder: Path, said: SaidNames, count: int) -> Anchors:
         """Fill a folder from what so many names say."""
-        slots = said.of(np.arange(count))
-        order = np.lexsort((-slots.weight, slots.owner))
-        heaviest = np.zeros(len(order), dtype=bool)
-        heaviest[order[np.diff(slots.owner[order], prepend=-1) != 0]] = True
-        held = heaviest[slots.slot]
-        pairs = np.unique(np.stack([slots.feature[held], slots.owner[slots.slot[held]]]), axis=1)
-        save_array(folder, "anchor.ends", np.searchsorted(pairs[0], np.arange(said.width + 1)))
-        save_array(folder, "anchor.values", pairs[1].astype(np.int32))
+        found = [np.zeros(0, np.int64)]
+        for start in range(0, count, _BUILT):
+            slots = said.of(np.arange(start, min(start + _BUILT, count)))
+            order = np.lexsort((-slots.weight, slots.owner))
+            heaviest = np.zeros(len(order), dtype=bool)
+            heaviest[order[np.diff(slots.owner[order], prepend=-1) != 0]] = True
+            held = heaviest[slots.slot]
+            found.append(slots.feature[held] * count + slots.owner[slots.slot[held]] + start)
+        features, rows = np.divmod(np.unique(np.concatenate(found)), max(count, 1))
+        save_array(folder, "anchor.ends", np.searchsorted(features, np.arange(said.width + 1)))
+        save_array(folder, "anchor.values", rows.astype(np.int32))
         return cls(folder, said)
 
     def places_of_names(self, heard: Heard, allowed: NDArray[np.bool_] | None = None) -> set[Place]:

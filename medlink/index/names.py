@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import errno
+import os
+import sqlite3
+from array import array
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index.arrays import Array, Groups, Strings, open_array, save_array, save_groups
+from medlink.index.arrays import Array, ArrayWriter, Groups, Strings, StringsWriter, open_array, save_array
 from medlink.index.keys import Keys
 from medlink.language.tags import language_tag
 from medlink.language.tags import wanted as is_wanted
 from medlink.language.text import may_speak_of_numbers, normalise
 from medlink.records import Name, SemanticType
+
+_TOGETHER = 1 << 14  # entries that are written at a time
+_COLUMNS = (
+    ("row_ends", np.int64),
+    ("entry_concept", np.int32),
+    ("entry_language", np.uint8),
+    ("entry_source", np.uint16),
+    ("entry_preferred", bool),
+    ("row_numbered", bool),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +129,13 @@ class NameTable:
 
     def rows_of(self, concepts: Array) -> tuple[Array, Array]:
         """Names of concepts, given by number: ``concept (m,)`` and ``row (m,)``, each pair once, in order."""
-        rows = np.flatnonzero(self.rows.holding(np.isin(self.concept, concepts)))
-        position, entry = self.entries_of(rows)
-        concept = self.concept[entry]
-        kept = np.isin(concept, concepts)
-        pairs = np.unique(np.stack([concept[kept], rows[position[kept]]], axis=1), axis=0)
-        return pairs[:, 0], pairs[:, 1]
+        wanted = np.zeros(len(self.concept_ids), dtype=bool)
+        wanted[concepts] = True
+        entry = np.flatnonzero(wanted[self.concept])
+        row = np.searchsorted(self.rows.ends, entry, side="right") - 1
+        pairs = np.unique(self.concept[entry].astype(np.int64) * max(len(self), 1) + row)
+        concept, row = np.divmod(pairs, max(len(self), 1))
+        return concept, row
 
     def typed(self, semantic_types: Collection[str]) -> NDArray[np.bool_]:
         """Which concepts ``(concepts,)`` have one of these semantic types; all of them where none is named."""
@@ -141,41 +159,128 @@ class NameTable:
     ) -> NameTable:
         """Fill a folder from names and semantic types; rows are in the order of their normalised names.
 
-        Memory grows with the number of names (about 300 bytes each). Semantic types of concepts without a name are
-        left out, but for those of the concepts in ``also``.
+        The names are sorted in a file, in which they wait; memory grows with the number of concepts. Semantic types of
+        concepts without a name are left out, but for those of the concepts in ``also``.
         """
-        formed = ((normalise(name.text), name) for name in names)
-        # each once, in the order of exact form, concept id, language, text, source, preferred
-        entries = sorted({(n, x.concept_id, x.language, x.text, x.source, x.preferred) for n, x in formed if n})
-        concepts = sorted({entry[1] for entry in entries}.union(also))
-        number = {concept: i for i, concept in enumerate(concepts)}
-        by_concept: list[set[str]] = [set() for _ in concepts]
-        for semantic_type in types:
-            if semantic_type.concept_id in number:
-                by_concept[number[semantic_type.concept_id]].add(semantic_type.semantic_type)
-        labels = sorted(set().union(*by_concept))
-        label_code = {label: i for i, label in enumerate(labels)}
         folder.mkdir(parents=True, exist_ok=True)
+        with _Sorted(folder) as waiting:
+            waiting.take(names)
+            concepts = sorted({*waiting.values("concept_id"), *also})
+            number = {concept: i for i, concept in enumerate(concepts)}
+            _save_types(folder, number, types)
+            codes = {}
+            for title, values in (
+                ("languages", sorted(waiting.values("language"))),
+                ("sources", sorted(waiting.values("source"))),
+            ):
+                codes[title] = {value: i for i, value in enumerate(values)}
+                Strings.save(folder, title, values)
+            _save_entries(folder, waiting, number, codes["languages"], codes["sources"])
         Strings.save(folder, "concepts", concepts)
-        Strings.save(folder, "semantic_types", labels)
-        save_groups(folder, "concept_types", [sorted(label_code[t] for t in types_) for types_ in by_concept])
-        Strings.save(folder, "texts", (entry[3] for entry in entries))
-        save_array(folder, "entry_concept", np.fromiter((number[entry[1]] for entry in entries), dtype=np.int32))
-        save_array(folder, "entry_preferred", np.fromiter((entry[5] for entry in entries), dtype=bool))
-        for title, column, place, dtype in (
-            ("languages", "entry_language", 2, np.uint8),
-            ("sources", "entry_source", 4, np.uint16),
-        ):
-            values = sorted({str(entry[place]) for entry in entries})
-            code = {value: i for i, value in enumerate(values)}
-            Strings.save(folder, title, values)
-            save_array(folder, column, np.array([code[str(entry[place])] for entry in entries], dtype=dtype))
-        starts = [i for i, entry in enumerate(entries) if i == 0 or entries[i - 1][0] != entry[0]]
-        norms = [entries[i][0] for i in starts]
-        save_array(folder, "row_ends", np.array([*starts, len(entries)], dtype=np.int64))
-        Strings.save(folder, "norms", norms)
-        save_array(folder, "row_numbered", np.fromiter((may_speak_of_numbers(norm) for norm in norms), dtype=bool))
         return cls(folder)
+
+
+class _Sorted:
+    """Names that wait in a file to be sorted; it is removed when the ``with`` in which it is used is left.
+
+    SQLite compares bytes of UTF-8, whose order is that of the characters.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "waiting.sqlite"
+        self._path.unlink(missing_ok=True)
+        self._file = sqlite3.connect(self._path, isolation_level=None)
+        for setting in ("journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE", "cache_size=-65536"):
+            self._file.execute(f"PRAGMA {setting}")
+        self._file.execute("CREATE TABLE entry (norm, concept_id, language, text, source, preferred)")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._path.unlink()
+
+    def take(self, names: Iterable[Name]) -> None:
+        """Take names in; those without a letter or digit are left out."""
+        formed = ((normalise(name.text), name) for name in names)
+        rows = ((n, x.concept_id, x.language, x.text, x.source, x.preferred) for n, x in formed if n)
+        with self._written():
+            self._file.execute("BEGIN")
+            self._file.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", rows)
+            self._file.execute("COMMIT")
+
+    def values(self, column: Literal["concept_id", "language", "source"]) -> Iterator[str]:
+        """Each value of a column once, in any order."""
+        asked = {
+            "concept_id": "SELECT DISTINCT concept_id FROM entry",
+            "language": "SELECT DISTINCT language FROM entry",
+            "source": "SELECT DISTINCT source FROM entry",
+        }
+        return (value for (value,) in self._file.execute(asked[column]))
+
+    def entries(self) -> Iterator[tuple[str, str, str, str, str, int]]:
+        """Each entry once, in the order of exact form, concept id, language, text, source, preferred."""
+        with self._written():
+            yield from self._file.execute("SELECT DISTINCT * FROM entry ORDER BY 1, 2, 3, 4, 5, 6")
+
+    @contextmanager
+    def _written(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
+                raise
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path)) from error
+
+
+def _save_types(folder: Path, number: Mapping[str, int], types: Iterable[SemanticType]) -> None:
+    """Write the semantic types of concepts, which are given with their numbers."""
+    codes: dict[str, int] = {}
+    pairs = array("q")
+    for one in types:
+        concept = number.get(one.concept_id)
+        if concept is not None:
+            pairs.extend((concept, codes.setdefault(one.semantic_type, len(codes))))
+    labels = {label: i for i, label in enumerate(sorted(codes))}
+    place = np.fromiter((labels[label] for label in codes), np.int64, len(codes))
+    concepts, code = np.array(pairs, np.int64).reshape(-1, 2).T
+    width = max(len(labels), 1)
+    concepts, code = np.divmod(np.unique(concepts * width + place[code]), width)
+    Strings.save(folder, "semantic_types", labels)
+    save_array(folder, "concept_types.ends", np.searchsorted(concepts, np.arange(len(number) + 1)))
+    save_array(folder, "concept_types.values", code.astype(np.int32))
+
+
+def _save_entries(
+    folder: Path,
+    waiting: _Sorted,
+    concepts: Mapping[str, int],
+    languages: Mapping[str, int],
+    sources: Mapping[str, int],
+) -> None:
+    """Write entries, and a row for each of their exact forms."""
+    before, count = None, 0
+    with ExitStack() as files:
+        texts, norms = (files.enter_context(StringsWriter(folder, name)) for name in ("texts", "norms"))
+        ends, *columns = (files.enter_context(ArrayWriter(folder, *column)) for column in _COLUMNS)
+        entries = waiting.entries()
+        while some := list(islice(entries, _TOGETHER)):
+            starts, numbered, rows = list[int](), list[bool](), list[tuple[int, int, int, int]]()
+            for norm, concept, language, text, source, preferred in some:
+                if norm != before:
+                    norms.append(norm)
+                    starts.append(count)
+                    numbered.append(may_speak_of_numbers(norm))
+                    before = norm
+                texts.append(text)
+                rows.append((concepts[concept], languages[language], sources[source], preferred))
+                count += 1
+            ends.append(np.array(starts, np.int64))
+            columns[-1].append(np.array(numbered, bool))
+            for column, values in zip(columns, np.array(rows, np.int64).T, strict=False):
+                column.append(values)
+        ends.append(np.array([count]))
 
 
 def tags_of(languages: Iterable[str]) -> list[str]:

@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from medlink.errors import BundleError, ConfigError
+from medlink.files.folders import remove
 from medlink.files.json import json_text
 from medlink.files.parts import Checked, read_checked
 from medlink.index.arrays import REBUILD, open_array, save_array
 from medlink.index.dictionary import NameDictionary
-from medlink.index.embedded import embedded
+from medlink.index.embedded import SHARD, embedded
 from medlink.index.heard import Anchors
 from medlink.index.keys import Numbering, keys_among
+from medlink.index.means import save_means
 from medlink.index.names import NameTable
 from medlink.index.postings import Postings
 from medlink.index.said import SaidNames
@@ -35,11 +36,12 @@ NEAR = 8
 """Nearest other names that are kept for every name."""
 MANIFEST = "index.json"
 Progress = Callable[[str, int, int], None]
-_CHUNK = 4096
 
 
 class _Manifest(Checked):
     kind: str
+    memory: int | None = None
+    bytes_per_name: int = 0
     dimension: Annotated[int, Field(ge=1)]
     encoder: str
     later: bool
@@ -53,7 +55,8 @@ class Part:
     """A saved part, opened by memory-mapping: nothing is parsed, and processes share its pages.
 
     One row per distinct name (after :func:`medlink.language.text.normalise`); a row belongs to one or more concepts.
-    ``near (rows, NEAR)`` holds the nearest other names of each name by embedding, best first, -1 where there are fewer;
+    ``near (rows, NEAR)`` holds the nearest other names of each name by embedding, best first, -1 where there are fewer
+    (it has no columns where the kind of index leaves them to a search);
     ``means (concepts, dimension)`` the unit mean of the embeddings of each concept's names. ``rows`` and ``concepts``
     give the keys of both (:mod:`medlink.index.keys`).
 
@@ -65,6 +68,7 @@ class Part:
     """
 
     def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.manifest = read_checked(folder / MANIFEST, "index", FORMAT, REBUILD, _Manifest)
         for name, size in self.manifest["files"].items():
             found = (folder / name).stat().st_size if (folder / name).exists() else None
@@ -94,7 +98,9 @@ class Part:
         *,
         semantic_types: Iterable[SemanticType] = (),
         kind: str | None = None,
+        memory: int | None = None,
         threads: int = 1,
+        shards: Path | None = None,
         progress: Progress | None = None,
         main: Part | None = None,
         forms: Forms | None = None,
@@ -107,8 +113,12 @@ class Part:
             names: names of all its concepts.
             encoder: what embeds them; each distinct name is embedded once.
             semantic_types: all semantic types of its concepts, for filters.
-            kind: ``flat`` (exact) or ``hnsw`` (a graph, for many names); chosen by size when not given.
-            threads: threads that build the graph. One gives the same graph every time.
+            kind: ``flat`` (exact), ``hnsw`` (a graph, for many names), ``ivf`` or ``ivfpq`` (cells, for very many);
+                chosen by size when not given.
+            memory: bytes that the vectors of all names may take, by which a kind is chosen as well.
+            threads: threads that build the graph or the cells. One gives the same index every time.
+            shards: folder where the embeddings of many names wait while the part is built; it stays, so that a build
+                that was killed goes on there. The caller removes it.
             progress: called with what is being done, how much of it is done, and how much there is.
             main: the part that the names came after. Concepts that it knows and that got further semantic types are
                 taken in as well; the mean of a concept is that of its names in both.
@@ -118,10 +128,13 @@ class Part:
                 write in the same way.
 
         Raises:
-            ConfigError: there is no name to index, or the kind is unknown.
+            ConfigError: there is no name to index, the kind is unknown, or both a kind and its memory are named, or no
+                kind takes as little memory.
         """
         if kind is not None:
             vector_index(kind)  # refused before the work
+            if memory is not None:
+                raise ConfigError("both a kind of index and its memory are named", remedy="leave out one of them")
         types = list(semantic_types)
         also: set[str] = set()
         if main is not None:
@@ -130,40 +143,34 @@ class Part:
         table = NameTable.build(folder, names, types, also)
         if not len(table) and main is None:
             raise ConfigError("no names to index", remedy="load a source first, or widen --languages")
+        kind = kind or choose(len(table), encoder.dimension, memory)
         NameDictionary.build(folder, table)
         languages = [table.languages[code] for code in table.language[table.rows.ends[:-1]].tolist()]
         said = None if main is None else main.said
         words = SaidNames.build(folder, table.norms, languages, said.forms if said else forms or shipped_forms(), said)
         Postings.build(folder, words, len(table))
         Anchors.build(folder, words, len(table))
-        vectors = embedded(table, encoder, known, progress)
-        kind = kind or choose(len(table))
-        index = vector_index(kind)(encoder.dimension, threads=threads)
+        made = vector_index(kind)(encoder.dimension, threads=threads)
+        # those of few names are quickly made again
+        waiting = folder / "embedded" if shards is None or len(table) <= SHARD else shards
+        vectors = embedded(table, encoder, waiting, known, progress, made.embedding_type)
         graph, near = (partial(progress, what) if progress else None for what in ("graph", "nearest names"))
-        index.add(vectors, graph)
-        index.save(folder)
-        save_array(folder, "near", nearest(vectors, NEAR, progress=near)[0].astype(np.int32))
-        concept, row = table.rows_of(np.arange(len(table.concept_ids)))
-        sums = np.zeros((len(table.concept_ids), encoder.dimension), dtype=np.float32)
-        _add_up(sums, concept, row, vectors.__getitem__)
+        made.add(vectors, graph)
+        made.save(folder)
+        nearby = nearest(vectors, NEAR, progress=near)[0] if made.keeps_near else np.zeros((len(table), 0))
+        save_array(folder, "near", nearby.astype(np.int32))
+        save_means(folder, table, vectors, main)
         if main is not None:
-            keys = keys_among(table.norms, main.names.norms)
-            concept_keys = keys_among(table.concept_ids, main.names.concept_ids)
-            save_array(folder, "row_keys", keys)
-            save_array(folder, "concept_keys", concept_keys)
-            older, older_row = main.names.rows_of(concept_keys[concept_keys % 1 == 0].astype(np.int64))
-            older = np.searchsorted(concept_keys, older)
-            # a name that both parts have counts once
-            both = set(zip(concept.tolist(), keys[row].tolist(), strict=True))
-            pairs = zip(older.tolist(), older_row.tolist(), strict=True)
-            once = np.array([i for i, pair in enumerate(pairs) if pair not in both], dtype=np.int64)
-            _add_up(sums, older[once], older_row[once], main.vectors.vectors)
-        sums /= np.maximum(np.linalg.norm(sums, axis=1, keepdims=True), 1e-12)
-        save_array(folder, "concept_vectors", sums.astype(np.float16))
+            save_array(folder, "row_keys", keys_among(table.norms, main.names.norms))
+            save_array(folder, "concept_keys", keys_among(table.concept_ids, main.names.concept_ids))
+        del vectors, made
+        remove(folder / "embedded")
         manifest = {
             "format": FORMAT,
             "kind": kind,
             "metric": "inner_product",
+            "memory": memory,
+            "bytes_per_name": vector_index(kind).bytes_per_name(encoder.dimension),
             "dimension": encoder.dimension,
             "encoder": encoder.fingerprint,
             "later": main is not None,
@@ -174,14 +181,3 @@ class Part:
         }
         (folder / MANIFEST).write_text(json_text(manifest), "utf-8")
         return cls(folder)
-
-
-def _add_up(
-    sums: NDArray[np.float32],
-    concept: NDArray[np.int64],
-    row: NDArray[np.int64],
-    vectors: Callable[[NDArray[np.int64]], NDArray[np.float32]],
-) -> None:
-    """Add the embeddings of names ``row (p,)`` to the sums of their concepts ``concept (p,)``."""
-    for start in range(0, len(row), _CHUNK):
-        np.add.at(sums, concept[start : start + _CHUNK], vectors(row[start : start + _CHUNK]))

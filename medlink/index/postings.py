@@ -13,6 +13,7 @@ from medlink.index.said import SaidNames, Slots
 
 _BUDGET = 60_000  # postings read for one mention; the features that most names have are left out first
 _TOGETHER = 16_384  # postings that are added up at a time: they stay in the caches of a processor
+_BUILT = 1 << 16  # names whose features are counted at a time
 _LEAST = 2  # features that always count, however common
 
 
@@ -35,14 +36,20 @@ class Postings:
 
     @classmethod
     def build(cls, folder: Path, said: SaidNames, count: int) -> Postings:
-        """Fill a folder from what ``count`` names say; needs 8 bytes for every feature of every name."""
-        from scipy.sparse import csr_matrix
+        """Fill a folder from what ``count`` names say; needs 16 bytes for every feature of every name."""
+        from scipy.sparse import csr_matrix, vstack
 
-        slots = said.of(np.arange(count))
-        weights = said.weights(slots)
-        matrix = csr_matrix((weights, (slots.owner[slots.slot], slots.feature)), (count, said.width))
-        lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1))).ravel()
-        matrix.data /= np.repeat(np.maximum(lengths, 1e-9), np.diff(matrix.indptr)).astype(np.float32)
+        blocks = []
+        for start in range(0, max(count, 1), _BUILT):
+            rows = np.arange(start, min(start + _BUILT, count))
+            slots = said.of(rows)
+            weights = said.weights(slots)
+            matrix = csr_matrix((weights, (slots.owner[slots.slot], slots.feature)), (len(rows), said.width))
+            lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1))).ravel()
+            matrix.data /= np.repeat(np.maximum(lengths, 1e-9), np.diff(matrix.indptr)).astype(np.float32)
+            blocks.append(matrix)
+        matrix = vstack(blocks, format="csr")
+        blocks.clear()
         postings = matrix.tocsc()
         postings.sort_indices()
         save_array(folder, "posting_ends", postings.indptr.astype(np.int64))

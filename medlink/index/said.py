@@ -10,14 +10,16 @@ from __future__ import annotations
 import zlib
 from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index.arrays import Array, Groups, open_array, save_array
+from medlink.index.arrays import Array, ArrayWriter, Groups, open_array, save_array
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.reading import FamilyReader, Said, Word
 from medlink.language.text import ROMAN
@@ -32,6 +34,9 @@ _ARRAYS = {
     "said_share": np.float16,
     "said_weight": np.float32,
 }  # what lies in an index, with its type
+_READ = ("slot_ends", "said_ends", "said_feature", "said_share")
+"""Those that need no weights."""
+_TOGETHER = 1 << 15  # names that are read at a time
 _PART = np.float32(0.8)  # weight of a part of a word beside that of a word as rare
 
 
@@ -294,8 +299,36 @@ class SaidNames(_Told):
         ``main`` ones."""
         if main is None:
             forms.save(folder)
-        for name, values in _arrays(texts, languages, forms, None if main is None else main._weights).items():
-            save_array(folder, name, values.astype(_ARRAYS[name]))
+        reader, unknown = FamilyReader(forms), len(forms.names)
+        width = unknown + _UNKNOWN
+        df, begin, slot_begin = np.zeros(width, np.int64), 0, 0
+        said = (reader.read(*one) for one in zip(texts, languages, strict=True))
+        with ExitStack() as files:
+            ends, feature_ends, feature, share = (
+                files.enter_context(ArrayWriter(folder, name, _ARRAYS[name])) for name in _READ
+            )
+            for start in range(0, len(languages), _TOGETHER):
+                some = min(_TOGETHER, len(languages) - start)
+                slots = _slots(islice(said, some), unknown, None)
+                df += _frequency(slots, width)
+                ends.append(begin + np.searchsorted(slots.owner, np.arange(some)))
+                feature_ends.append(slot_begin + np.searchsorted(slots.slot, np.arange(len(slots.owner))))
+                feature.append(slots.feature)
+                share.append(slots.share)
+                begin, slot_begin = begin + len(slots.owner), slot_begin + len(slots.slot)
+            ends.append(np.array([begin]))
+            feature_ends.append(np.array([slot_begin]))
+        weights = _rarity(df, len(languages)) if main is None else main._weights
+        save_array(folder, "said_weight", weights.astype(_ARRAYS["said_weight"]))
+        written = {name: open_array(folder, name) for name in _READ}
+        of_slot, of_feature = Groups(written["slot_ends"]), Groups(written["said_ends"])
+        with ArrayWriter(folder, "slot_weight", _ARRAYS["slot_weight"]) as weight:
+            for start in range(0, len(languages), _TOGETHER):
+                owner, slot = of_slot.many(np.arange(start, min(start + _TOGETHER, len(languages))))
+                which, at = of_feature.many(slot)
+                nothing = np.zeros(len(owner), np.float32)
+                told = Slots(owner, nothing, which, written["said_feature"][at], written["said_share"][at])
+                weight.append(_weighed(told, weights).weight)
         return cls(folder)
 
 
@@ -329,13 +362,20 @@ def _arrays(
     reader, unknown = FamilyReader(forms), len(forms.names)
     slots = _slots((reader.read(*one) for one in zip(texts, languages, strict=True)), unknown, None)
     if weights is None:
-        width = unknown + _UNKNOWN
-        df = np.bincount(np.unique(slots.owner[slots.slot] * width + slots.feature) % width, minlength=width)
-        weights = (1 + np.log((1 + len(languages)) / (1 + df))).astype(np.float32)
+        weights = _rarity(_frequency(slots, unknown + _UNKNOWN), len(languages))
     ends = np.searchsorted(slots.owner, np.arange(len(languages) + 1))
     feature_ends = np.searchsorted(slots.slot, np.arange(len(slots.owner) + 1))
     weight = _weighed(slots, weights).weight
     return dict(zip(_ARRAYS, (ends, feature_ends, weight, slots.feature, slots.share, weights), strict=True))
+
+
+def _frequency(slots: Slots, width: int) -> NDArray[np.int64]:
+    """How many of some texts have each feature ``(width,)``."""
+    return np.bincount(np.unique(slots.owner[slots.slot] * width + slots.feature) % width, minlength=width)
+
+
+def _rarity(df: NDArray[np.int64], count: int) -> NDArray[np.float32]:
+    return np.asarray(1 + np.log((1 + count) / (1 + df)), dtype=np.float32)
 
 
 def _opposites(forms: Forms) -> Groups:

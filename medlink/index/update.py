@@ -115,7 +115,7 @@ def update_bundle(
             own = parts.place(folder, work / "kb", "kb", work)
         else:
             own = take(folder, work, None, old)
-        kind = main.manifest["kind"]
+        kind, memory = main.manifest["kind"], main.manifest.get("memory")
         with KnowledgeBase(folder / own["folder"] / KB_FILE) as store:
             doubted = fill_index(
                 work,
@@ -123,7 +123,8 @@ def update_bundle(
                 encoder,
                 bundle.index.forms,
                 # one that a build chose is chosen again, for the size may ask for another
-                kind=None if kind == choose(len(main.names)) else kind,
+                kind=None if kind == choose(len(main.names), encoder.dimension, memory) else kind,
+                memory=memory,
                 threads=threads,
                 progress=progress,
                 known=bundle.index.parts,

@@ -277,6 +277,12 @@ def test_index_build_and_info(tmp_path: Path) -> None:
     assert info["kb"] == Bundle(tmp_path / "b").kb.content_hash
     runner.invoke(app, [*build[:3], "--kind", "hnsw", "--threads", "2", "--encoder", "builtin"], catch_exceptions=False)
     assert Bundle(tmp_path / "b").index.manifest["kind"] == "hnsw"
+    runner.invoke(app, [*build[:3], "--memory", "0.6K"], catch_exceptions=False)
+    found = Bundle(tmp_path / "b").index.manifest
+    assert [found[key] for key in ("kind", "memory", "bytes_per_name")] == ["ivf", 600, 264]
+    refused = runner.invoke(app, [*build[:3], "--memory", "1G", "--kind", "flat"])
+    assert "both a kind of index and its memory are named" in str(refused.exception)
+    assert "'some' is no size, such as 500M or 2G" in runner.invoke(app, [*build[:3], "--memory", "some"]).output
 
 
 TRAINED = (("kidney", "en"), ("renal", "en"), ("nephros", "en"), ("reins", "en"), ("ren", "en"), ("Niere", "de"))

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medlink.errors import BundleError
-from medlink.index.arrays import Groups, Strings, open_array, save_array, save_groups
+from medlink.index import arrays
+from medlink.index.arrays import ArrayWriter, Groups, Strings, open_array, save_array, save_groups
 
 
 @given(st.lists(st.text(max_size=20), max_size=8))
@@ -63,3 +64,30 @@ def test_damaged_ends_of_lists_are_refused(ends: list[int]) -> None:
     """A flipped bit made a list as long as memory."""
     with pytest.raises(BundleError, match="lists do not follow one another"):
         Groups(np.array(ends)).many(np.array([0, 1, 2]))
+
+
+def test_an_array_in_blocks_is_the_file_of_the_whole(tmp_path: Path) -> None:
+    for shape in ((0,), (5,), (0, 3), (70_000, 3)):
+        whole = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+        save_array(tmp_path, "whole", whole)
+        with ArrayWriter(tmp_path, "blocks", np.int32, *shape[1:]) as writer:
+            for start in range(0, len(whole), 30_000):
+                writer.append(whole[start : start + 30_000].astype(np.int64))
+        assert (tmp_path / "whole.npy").read_bytes() == (tmp_path / "blocks.npy").read_bytes()
+
+
+def test_strings_are_written_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "_WAITING", 3)
+    strings = ["Ödem", "", "a\0b", "日本", "x", "y", ""]
+    Strings.save(tmp_path, "s", strings)
+    assert [*Strings(tmp_path, "s")] == strings
+
+
+@pytest.mark.parametrize("count", [10, 100_000])
+def test_an_array_in_blocks_on_a_full_disk(tmp_path: Path, count: int) -> None:
+    (tmp_path / "full.npy").symlink_to("/dev/full")
+    with (
+        pytest.raises(OSError, match=r"No space left on device: .*full\.npy"),
+        ArrayWriter(tmp_path, "full", np.int32) as writer,
+    ):
+        writer.append(np.arange(count))

@@ -389,13 +389,13 @@ def test_a_full_disk_names_the_file_and_the_reason(tmp_path: Path, monkeypatch: 
     save = np.save
 
     def full(path: Path, array: Any, **options: Any) -> None:
-        if path.name == "said_feature.npy":
+        if path.name == "said_weight.npy":
             raise OSError("284232 requested and 213488 written")
         save(path, array, **options)
 
     monkeypatch.setattr(np, "save", full)
     message = (
-        r"bundle: the bundle cannot be written: No space left on device, at index/.*said_feature\.npy\. Remedy: make"
+        r"bundle: the bundle cannot be written: No space left on device, at index/.*said_weight\.npy\. Remedy: make"
     )
     with pytest.raises(ConfigError, match=message):
         build_bundle(tmp_path / "bundle", kb=small_kb(tmp_path / "kb.sqlite"))

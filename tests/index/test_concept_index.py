@@ -178,3 +178,16 @@ def test_damage_is_named(tmp_path: Path) -> None:
 def test_nothing_to_index(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no names to index"):
         ConceptIndex.build(tmp_path, [Name("C:1", "…")], load_encoder())
+
+
+def test_kinds_of_cells_keep_no_near_names_and_search_for_them(tmp_path: Path) -> None:
+    given = [
+        Name(f"T:{i}", f"{word} {part}", "en") for i, word in enumerate(("cyst", "fever", "pain")) for part in "abc"
+    ]
+    flat, ivf = (ConceptIndex.build(tmp_path / kind, given, load_encoder(), kind=kind) for kind in ("flat", "ivf"))
+    assert ivf.parts[0].near.shape == (9, 0)
+    assert (ivf.manifest["kind"], ivf.manifest["bytes_per_name"]) == ("ivf", 264)
+    names = np.array([0.0, 5.0])
+    for i, name in enumerate(names):
+        wanted, found = (set(one[1][one[0] == i].tolist()) for one in (flat.near(names, 3), ivf.near(names, 3)))
+        assert wanted == found - {name}

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from medlink.cli.main import app
 from medlink.errors import BundleError, ConfigError, InputError
-from medlink.index import Bundle, build_bundle, extend_bundle, update_bundle
+from medlink.index import Bundle, build_bundle, extend_bundle, part, update_bundle
+from medlink.index import bundle as bundle_module
+from medlink.index import embedded as module
 from medlink.index.embedded import embedded, same_rows
 from medlink.index.names import NameTable
 from medlink.kb import Input, build_kb
@@ -159,9 +161,62 @@ def test_embedded_and_same_rows(tmp_path: Path) -> None:
     assert max(expected) > 0
     encoder = random_encoder(CONFIG)
     steps = list[tuple[str, int, int]]()
-    vectors = embedded(one, encoder, progress=lambda *step: steps.append(step))
+    vectors = embedded(one, encoder, tmp_path / "shards", progress=lambda *step: steps.append(step))
     assert np.allclose(vectors, encoder.encode([one.texts[one.rows[row][0]] for row in range(len(one))]), atol=1e-6)
     assert steps == [("names embedded", len(one), len(one))]
+
+
+def test_embedding_goes_on_where_it_was_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHARD", 10)
+    tables = [
+        NameTable.build(tmp_path / stem, [Name("T:1", f"{stem}{end} {i}", "en") for end in ENDS for i in range(9)], [])
+        for stem in STEMS[:2]
+    ]
+    encoder, shards = random_encoder(CONFIG), tmp_path / "shards"
+    whole = np.array(embedded(tables[0], encoder, tmp_path / "whole"))
+
+    def stop(*step: Any) -> None:
+        if step[1] == 30:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        embedded(tables[0], encoder, shards, progress=stop)
+    (found,) = shards.iterdir()
+    found.write_bytes(found.read_bytes()[:-1])  # the last shard is not whole
+    counting, steps = Counting(encoder), list[tuple[str, int, int]]()
+    vectors = embedded(tables[0], counting, shards, progress=lambda *step: steps.append(step))  # type: ignore[arg-type]
+    assert len(counting.texts) == len(tables[0]) - 20
+    assert steps[0] == ("names embedded", 30, len(tables[0]))
+    np.testing.assert_array_equal(vectors, whole)
+    # other names, and another type of file, begin anew
+    other = embedded(tables[1], Counting(encoder), shards, dtype=np.float16)  # type: ignore[arg-type]
+    assert [path.suffix for path in shards.iterdir()] == [".shards"]
+    assert (len(other), other.dtype) == (len(tables[1]), np.float16)
+
+
+def test_a_stopped_build_goes_on_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for where in (module, part):
+        monkeypatch.setattr(where, "SHARD", 8)
+    build_kb(tmp_path / "kb.sqlite", [made_releases(tmp_path)[0]])
+    counting = Counting(random_encoder(CONFIG))
+    monkeypatch.setattr(bundle_module, "load_encoder", lambda *_: counting)
+
+    def stop(what: str, done: int, _: int) -> None:
+        if what == "names embedded" and done >= 16:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_bundle(tmp_path / "house", kb=tmp_path / "kb.sqlite", encoder="one", kind="ivf", progress=stop)
+    counting.texts.clear()
+    built = build_bundle(tmp_path / "house", kb=tmp_path / "kb.sqlite", encoder="one", kind="ivf")
+    assert len(counting.texts) == len(built.index) - 16
+    assert not (tmp_path / "house" / ".embedded").exists()
+    # an error leaves nothing
+    monkeypatch.setattr(counting, "encode", lambda _: 1 / 0)
+    build_kb(tmp_path / "kb.sqlite", [made_releases(tmp_path)[1]])
+    with pytest.raises(ZeroDivisionError):
+        build_bundle(tmp_path / "other", kb=tmp_path / "kb.sqlite", encoder="one")
+    assert not (tmp_path / "other").exists()
 
 
 def test_what_is_named_stays(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index.vectors import FLAT_LIMIT, base, choose, hnsw, kinds, library, vector_index
+from medlink.index.vectors import FLAT_LIMIT, GRAPH_LIMIT, base, cells, choose, hnsw, kinds, library, vector_index
 from medlink.index.vectors.library import gpu_count
 from tests.index.gpus import stand_in
 
@@ -98,10 +98,51 @@ def test_one_thread_builds_the_same_index(tmp_path: Path, kind: str) -> None:
 
 
 def test_kinds() -> None:
-    assert kinds() == ("flat", "hnsw")
+    assert kinds() == ("flat", "hnsw", "ivf", "ivfpq")
     assert [choose(count) for count in (FLAT_LIMIT, FLAT_LIMIT + 1)] == ["flat", "hnsw"]
-    with pytest.raises(ConfigError, match=r"unknown kind of index 'tree'\. Remedy: one of flat, hnsw"):
+    with pytest.raises(ConfigError, match=r"unknown kind of index 'tree'\. Remedy: one of flat, hnsw, ivf, ivfpq"):
         vector_index("tree")
+
+
+def test_memory_chooses_a_kind() -> None:
+    counts = {"flat": 1000, "hnsw": FLAT_LIMIT + 1, "ivf": GRAPH_LIMIT + 1}
+    assert [choose(count) for count in counts.values()] == list(counts)
+    # by hand: 1,024 bytes, 784 (512, 65 links of 4, and 12), 264, and 72
+    for memory, kind in ((1024, "flat"), (1023, "hnsw"), (783, "ivf"), (263, "ivfpq")):
+        assert choose(1000, 256, memory * 1000) == kind
+    with pytest.raises(ConfigError, match=r"take 72,000 bytes .* and 71,999 are allowed\. Remedy: name 1M with"):
+        choose(1000, 256, 71_999)
+
+
+@pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
+def test_pages_that_are_given_back_are_read_again(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = vectors(2000)
+    index = vector_index(kind).load(saved(tmp_path, x, kind))
+    before = index.search(x[:100], 5)
+    monkeypatch.setattr(cells, "_HELD", 10)
+    after = index.search(x[:100], 5)
+    np.testing.assert_array_equal(before[0], after[0])
+    np.testing.assert_array_equal(before[1], after[1])
+    with pytest.raises(IndexError):
+        index.vectors(np.array([2000]))
+
+
+@pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
+def test_vectors_of_cells_that_are_damaged(kind: str, tmp_path: Path) -> None:
+    saved(tmp_path, vectors(100), kind)
+    content = (tmp_path / "exact.npy").read_bytes()
+    for damaged, message in ((content[:-40], "damaged"), (b"", "damaged"), (None, "missing")):
+        (tmp_path / "exact.npy").unlink()
+        if damaged is not None:
+            (tmp_path / "exact.npy").write_bytes(damaged)
+        else:
+            (tmp_path / "exact.npy").unlink(missing_ok=True)
+        with pytest.raises(BundleError, match=message):
+            vector_index(kind).load(tmp_path)
+        (tmp_path / "exact.npy").write_bytes(content)
+    np.save(tmp_path / "exact.npy", vectors(99).astype(np.float16))
+    with pytest.raises(BundleError, match=r"vectors of shape \(99, 16\), \(100, 16\) expected"):
+        vector_index(kind).load(tmp_path)
 
 
 def test_missing_and_damaged_files(tmp_path: Path) -> None:

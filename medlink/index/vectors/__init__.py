@@ -13,14 +13,16 @@ from medlink.index.vectors.base import VectorIndex
 
 FLAT_LIMIT = 50_000
 """Names up to which exact search is chosen."""
-_NO_KINDS = {"base", "library"}
+GRAPH_LIMIT = 500_000
+"""Names up to which a graph is chosen."""
+_NO_KINDS = {"base", "cells", "library"}
 
 
 def kinds() -> tuple[str, ...]:
     """Kinds of index, by listing; none of them is imported.
 
     >>> kinds()
-    ('flat', 'hnsw')
+    ('flat', 'hnsw', 'ivf', 'ivfpq')
     """
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _NO_KINDS))
 
@@ -37,9 +39,33 @@ def vector_index(kind: str) -> type[VectorIndex]:
     return found
 
 
-def choose(count: int) -> str:
-    """Kind for so many names: exact search while it is quick, a graph above."""
-    return "flat" if count <= FLAT_LIMIT else "hnsw"
+def choose(count: int, dimension: int = 256, memory: int | None = None) -> str:
+    """Kind for so many names: exact search while it is quick, a graph above, cells for very many.
+
+    Args:
+        count: names.
+        dimension: width of their vectors.
+        memory: bytes that the vectors of all names may take; the next kind that takes less is chosen where the first
+            takes more.
+
+    Raises:
+        ConfigError: no kind takes so little.
+
+    >>> choose(20_000), choose(200_000), choose(2_000_000), choose(2_000_000, 256, 200_000_000)
+    ('flat', 'hnsw', 'ivf', 'ivfpq')
+    """
+    by_size = ("flat", "hnsw", "ivf", "ivfpq")
+    kind = by_size[(count > FLAT_LIMIT) + (count > GRAPH_LIMIT)]
+    if memory is None:
+        return kind
+    for smaller in by_size[by_size.index(kind) :]:
+        needed = count * vector_index(smaller).bytes_per_name(dimension)
+        if needed <= memory:
+            return smaller
+    raise ConfigError(
+        f"the vectors of {count:,} names take {needed:,} bytes of memory at least, and {memory:,} are allowed",
+        remedy=f"name {-(-needed // 10**6)}M with --memory, or more",
+    )
 
 
-__all__ = ["FLAT_LIMIT", "VectorIndex", "choose", "kinds", "vector_index"]
+__all__ = ["FLAT_LIMIT", "GRAPH_LIMIT", "VectorIndex", "choose", "kinds", "vector_index"]

@@ -30,8 +30,16 @@ class VectorIndex(Protocol):
 
     kind: str
     dimension: int
+    embedding_type: type[np.floating[Any]]
+    """What an index is built from: where it keeps 16 bits alone, no more are written while it is built."""
+    keeps_near: bool
+    """Whether the nearest names of every name are kept beside the index, or searched for when they are asked for."""
 
     def __init__(self, dimension: int, *, threads: int = 1) -> None: ...
+
+    @classmethod
+    def bytes_per_name(cls, dimension: int) -> int:
+        """Bytes of memory for each vector of so many dimensions, once all of the index was looked at."""
 
     def __len__(self) -> int: ...
 
@@ -77,20 +85,28 @@ class FaissIndex(ABC):
     """
 
     kind: str
+    embedding_type: type[np.floating[Any]] = np.float32
+    keeps_near = True
     _on_gpu: Any = None
 
     def __init__(self, dimension: int, *, threads: int = 1) -> None:
         self._threads = threads
         self._open(self._create(dimension))
 
-    def _open(self, index: Any) -> None:
+    def _open(self, index: Any, folder: Path | None = None) -> None:
+        """Take a Faiss index; ``folder`` is that of its file, where it has one."""
         self._index, self._storage = index, self._vectors_of(index)
         self.dimension = int(index.d)
 
-    @staticmethod
+    @classmethod
     @abstractmethod
+    def bytes_per_name(cls, dimension: int) -> int:
+        """Bytes of memory for each vector of so many dimensions, once all of the index was looked at."""
+
+    @staticmethod
     def _create(dimension: int) -> Any:
-        """An empty Faiss index."""
+        """An empty Faiss index, of kinds that need no training."""
+        raise NotImplementedError
 
     @staticmethod
     def _vectors_of(index: Any) -> Any:
@@ -166,7 +182,7 @@ class FaissIndex(ABC):
             raise BundleError("a file of the index is missing", path=path, remedy=REBUILD)
         opened = cls.__new__(cls)
         try:
-            opened._open(faiss().read_index(str(path), faiss().IO_FLAG_MMAP_IFC))
+            opened._open(faiss().read_index(str(path), faiss().IO_FLAG_MMAP_IFC), folder)
         except (RuntimeError, AttributeError) as error:
             cause = str(error).splitlines()[0]
             raise BundleError(f"the vectors cannot be read: {cause}", path=path, remedy=REBUILD) from error

@@ -16,3 +16,8 @@ class Index(FaissIndex):
     @staticmethod
     def _create(dimension: int) -> Any:
         return faiss().IndexFlatIP(dimension)
+
+    @classmethod
+    def bytes_per_name(cls, dimension: int) -> int:
+        """Bytes of memory for each vector of so many dimensions."""
+        return 4 * dimension

@@ -35,6 +35,11 @@ class Index(FaissIndex):
         index.is_trained = True
         return index
 
+    @classmethod
+    def bytes_per_name(cls, dimension: int) -> int:
+        """Bytes of memory for each vector of so many dimensions, with its links, their offset and its level."""
+        return 2 * dimension + 4 * (2 * _LINKS + 1) + 12  # a name in 32 has links of a second level
+
     @staticmethod
     def _vectors_of(index: Any) -> Any:
         return index.storage
