@@ -30,6 +30,7 @@ report accuracy accuracy.py --work "$work/accuracy"
 report scores accuracy.py --work "$work/scores" --scores
 report speed speed.py --work "$work/speed"
 report encoder encoder.py
+report mapping mapping.py --work "$work/mapping"
 report install install_cost.py --work "$work/install"
 report status status.py
 # The rivals, with what they built and found. Their folder may be one that other copies of the repository share.

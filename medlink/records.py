@@ -95,6 +95,12 @@ class Mapping:
     source: str = ""
 
 
+CODE: Final = "code"
+"""Type of a mapping to the code that a concept has in its own system."""
+NOT_STANDARD: Final = ("classification code", "source code")
+"""The same of an OMOP concept that may be no target of a map: one of a classification, and one of a source."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retired:
     """A concept that its source has withdrawn, and one that its source names in its place.

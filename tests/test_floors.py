@@ -23,6 +23,7 @@ FLOORS = {
     "linking": 4,
     "clustering": 4,
     "training": 4,
+    "mapping": 5,
     "notes": 5,
     "curation": 6,
     "spark": 6,

@@ -90,6 +90,7 @@ COMMANDS = [
     "index update house --table terminology.tsv --table more.tsv -o changes.tsv",
     "link old notes -o old.jsonl",
     "impact old house old.jsonl -o impact.tsv --report impact.html",
+    "map house codes.csv -o map.csv",
     "learn house links.jsonl -o learned.jsonl --least-seen 1",
     "cluster terms.txt --bundle house --report page.html -o clusters.tsv",
     "lexicon show Fieber",
@@ -165,6 +166,7 @@ def test_no_command_and_no_call_asks_a_network(guarded: dict[str, str], tmp_path
     (tmp_path / "evaluation.toml").write_text(SUITE, encoding="utf-8")
     (tmp_path / "gold.jsonl").write_text(json.dumps(GOLD) + "\n", encoding="utf-8")
     (tmp_path / "terms.txt").write_text("fever\nFieber\nleft arm\n", encoding="utf-8")
+    (tmp_path / "codes.csv").write_text("code,name,language\n1,Fieber,de\n", encoding="utf-8")
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "families.tsv").write_text("family\tde\nward round\tKurvenvisite {f}\n", encoding="utf-8")
     (tmp_path / "notes").mkdir()

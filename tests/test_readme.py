@@ -30,7 +30,7 @@ def test_readme_prints_what_it_says(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["finding", "lexicon", "status"])
+@pytest.mark.parametrize("name", ["finding", "lexicon", "mapping", "status"])
 def test_a_document_prints_what_it_says(name: str, tmp_path: Path) -> None:
     text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
     assert run_blocks(text, tmp_path) == text, f"python -m tests.documents docs/{name}.md fills in what is printed now"
@@ -138,6 +138,7 @@ def test_a_users_own_table_has_one_name() -> None:
 # what an example is there to show
 SHOWN = {
     "link_mentions.py": ("pnuemonia DEMO:0039 pneumonia", "MS ambiguous", "MS DEMO:0113", "garden furniture nil"),
+    "map_codes.py": ("K2 Hb g/dl DEMO:0447 hemoglobin", "K3 MS ambiguous", "K1 Z.n. Herzinfarkt DEMO:0016"),
     "own_terminology.py": ("Migraene H:2 Migräne", "cefalea H:1 Kopfschmerz"),
     "spacy_pipeline.py": ("Herzinfarkt DEMO:0016", "MS DEMO:0026"),
 }

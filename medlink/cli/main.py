@@ -30,6 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "learn": ("medlink.cli.learn", "Learn from annotated notes what their mentions are."),
     "lexicon": ("medlink.cli.lexicon", "Show what medlink knows of the words of clinicians."),
     "link": ("medlink.cli.link", "Link the notes of files, folders or standard input."),
+    "map": ("medlink.cli.map", "Map a list of local codes to concepts, as Usagi does by hand."),
     "train": ("medlink.cli.train", "Train an encoder on the names of a knowledge base."),
 }
 

@@ -42,6 +42,8 @@ class Filter:
     languages: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     semantic_types: tuple[str, ...] = ()
+    concepts: frozenset[str] | None = None
+    """Ids of concepts; ``None`` does not restrict, and an id that the index has not chooses nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,9 @@ class NameTable:
     def select(self, wanted: Filter, typed: NDArray[np.bool_]) -> Selection:
         """Work out a filter, with the concepts ``(concepts,)`` of its types; what no name has selects nothing."""
         mask = typed[self.concept]
+        if wanted.concepts is not None:
+            held = (concept_id in wanted.concepts for concept_id in self.concept_ids)
+            mask &= np.fromiter(held, bool, len(self.concept_ids))[self.concept]
         if wanted.languages:
             tags = tags_of(wanted.languages)
             mask &= np.isin(self.language, [i for i, tag in enumerate(self.languages) if is_wanted(tag, tags)])

@@ -260,6 +260,7 @@ CONCEPT, NAMES, DEFINITIONS, SEMANTIC_TYPES, MAPPINGS = map(
     _of_concept, (concept, name, definition, semantic_type, mapping)
 )
 RETIRED = _of_concept(retired)
+MAPPINGS_OF = every(mapping, True).where(mapping.c.concept_id.in_(_ASKED))
 RELATIONS = every(relation, True).where(
     or_(relation.c.head == bindparam("concept_id"), relation.c.tail == bindparam("concept_id"))
 )

@@ -292,6 +292,14 @@ class KnowledgeBase:
         """Codes of a concept in other systems."""
         return list(starmap(Mapping, self._reader.rows(queries.MAPPINGS, concept_id=concept_id)))
 
+    def mappings_of(self, concept_ids: Iterable[str]) -> dict[str, list[Mapping]]:
+        """As :meth:`mappings`, for many concepts in one query; those without a code are left out."""
+        asked = json.dumps(list(dict.fromkeys(concept_ids)))
+        found: dict[str, list[Mapping]] = {}
+        for one in starmap(Mapping, self._reader.rows(queries.MAPPINGS_OF, concept_ids=asked)):
+            found.setdefault(one.concept_id, []).append(one)
+        return found
+
     def mapped(self, system: str, code: str) -> list[str]:
         """Ids of the concepts that map to a code of another system."""
         return [row[0] for row in self._reader.rows(queries.MAPPED, system=system, code=code)]
@@ -360,9 +368,11 @@ class KnowledgeBase:
         """Semantic types, lazily, by concept; ``after`` as for :meth:`iter_names`."""
         return self._every(SemanticType, schema.semantic_type, sources=sources, after=after)
 
-    def iter_mappings(self, *, systems: Iterable[str] | None = None) -> Iterator[Mapping]:
+    def iter_mappings(
+        self, *, systems: Iterable[str] | None = None, types: Iterable[str] | None = None
+    ) -> Iterator[Mapping]:
         """Mappings, lazily, by concept."""
-        return self._every(Mapping, schema.mapping, system=systems)
+        return self._every(Mapping, schema.mapping, system=systems, type=types)
 
     def _every(
         self, record: Callable[..., T], table: Table, *, after: int = 0, **filters: Iterable[str] | None

@@ -8,7 +8,8 @@ Candidates (:mod:`~medlink.linking.candidates`), measures (:mod:`~medlink.linkin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,6 +66,7 @@ class Linker:
         calibration: what turns ranks into scores; the curves of the bundle when left out.
         decision: what shares out scores and decides what is linked, ambiguous or NIL;
             :class:`~medlink.linking.decision.SharedNames` when left out.
+        among: ids of the concepts that may be candidates; all when left out.
         options: fields of :class:`~medlink.linking.options.LinkOptions`.
 
     Raises:
@@ -78,12 +80,14 @@ class Linker:
         ranker: Ranker | None = None,
         calibration: Calibration | None = None,
         decision: Decision | None = None,
+        among: Collection[str] | None = None,
         **options: Any,
     ) -> None:
         self.options = LinkOptions(**options)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.kb, self.index = self.bundle.kb, self.bundle.index
-        self.selection = self.index.select(self.options.filter)
+        concepts = None if among is None else frozenset(among)
+        self.selection = self.index.select(replace(self.options.filter, concepts=concepts))
         self._taught = TaughtConcepts(self.bundle, self.selection)
         self._remembered: dict[bytes, Sequence[Ranked]] = {}
         self._shown: dict[str | None, dict[float, _Shown]] = {}

@@ -64,4 +64,7 @@ class LinkOptions(Settings):
         """Which names may be candidates."""
         from medlink.index import Filter  # its libraries are not for those who only read the options
 
-        return Filter(*(tuple(sorted(field)) for field in (self.languages, self.sources, self.semantic_types)))
+        languages, sources, types = (
+            tuple(sorted(field)) for field in (self.languages, self.sources, self.semantic_types)
+        )
+        return Filter(languages, sources, types)

@@ -148,6 +148,16 @@ CASES = (
         slow=True,
     ),
     Case(
+        "map",
+        "map house codes.csv -o out.csv --before before.csv --changes out.tsv",
+        (("out.csv", "file"), ("out.tsv", "file")),
+        (
+            *_BUNDLE,
+            "map house codes.csv -o before.csv",
+            "map house few.csv -o out.csv --before before.csv --changes out.tsv",
+        ),
+    ),
+    Case(
         "learn",
         "learn house links.jsonl -o out.jsonl",
         (("out.jsonl", "file"),),
@@ -210,6 +220,8 @@ def write_inputs(folder: Path) -> None:
         "more.tsv": table({"X:1": "cor bovinum", "M:1": "spina ventosa 3", "M:2": "spina bifida"}),
         "last.tsv": table({"M:1": "spina ventosa", "L:1": "tussis 2", "L:2": "tussis convulsiva"}),
         "terms.txt": "".join(f"{stem}{end}\n" for stem, end in product(_STEMS[:4], _ENDS)) + "spina ventosa 3\n",
+        "codes.csv": "code,name\n" + "".join(f"{stem},{stem}itis\n" for stem in _STEMS),
+        "few.csv": "code,name\n1,cardiopathia\n",
         "few.txt": "cardiopathia\nnephroitis\n",
         "decisions.tsv": f"{_DECISIONS}NEW:1\tspina ventosa 3\t\tpreferred\tX:0\taccept\n",
         "queries.tsv": "name\tconcept_id\ncardiopathya\tX:0\nnephroitis\tX:7\n",

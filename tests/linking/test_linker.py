@@ -277,3 +277,10 @@ def test_what_is_no_mention_is_named_by_its_place_and_type(linker: Linker, menti
         with pytest.raises(ConfigError) as error:
             linker.link(["Husten", given])  # type: ignore[list-item]  # the same
         assert str(error.value) == f"mentions[1] is of type {kind}, a text or a Mention expected"
+
+
+def test_candidates_are_chosen_before_the_first_are_taken(demo: Bundle) -> None:
+    every = Linker(demo).link(["Gartenzaun"], k=5)[0].candidates
+    chosen = Linker(demo, among={every[1].concept_id, "X:none"}).link(["Gartenzaun"], k=1)[0].candidates
+    assert [one.concept_id for one in chosen] == [every[1].concept_id]
+    assert Linker(demo, among=[]).link(["Gartenzaun"])[0].candidates == ()

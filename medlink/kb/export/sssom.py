@@ -8,14 +8,14 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby, islice
 from typing import TextIO
 from urllib.parse import quote
 
 from medlink.kb.store import KnowledgeBase
 from medlink.kb.systems import SYSTEMS, UNKNOWN, named
-from medlink.records import Mapping
+from medlink.records import CODE, NOT_STANDARD, Mapping
 
 COLUMNS = (
     "subject_id", "subject_label", "predicate_id", "object_id", "mapping_justification", "subject_source",
@@ -23,7 +23,7 @@ COLUMNS = (
 )  # fmt: skip
 _PREDICATES = {
     "exact": "skos:exactMatch",
-    "code": "skos:exactMatch",
+    **dict.fromkeys((CODE, *NOT_STANDARD), "skos:exactMatch"),
     "close": "skos:closeMatch",
     "broad": "skos:broadMatch",
     "narrow": "skos:narrowMatch",
@@ -60,27 +60,9 @@ def write_sssom(kb: KnowledgeBase, file: TextIO) -> int:
     The mappings are read twice, first for the prefixes; memory does not grow with them.
     """
     systems = {one.source for one in kb.iter_concepts()}
-    prefixes: dict[str, str] = {}
-    for subject, _, target, _ in _rows(kb):
-        for curie in (subject, target):
-            prefix = curie.partition(":")[0]
-            prefixes.setdefault(prefix, _expansion(prefix))
-    head = {
-        "curie_map": {**dict(sorted(prefixes.items())), **_VOCABULARIES},
-        "license": _LICENSE,
-        "mapping_set_id": f"{UNKNOWN}mappings:{kb.content_hash}",
-        "mapping_set_title": f"Mappings of {', '.join(sorted(systems))}",
-    }
-    for key, value in head.items():
-        if isinstance(value, dict):
-            file.write(f"# {key}:\n")
-            # JSON strings are YAML strings
-            file.writelines(f"#   {json.dumps(name)}: {json.dumps(url)}\n" for name, url in value.items())
-        else:
-            file.write(f"# {key}: {json.dumps(value, ensure_ascii=False)}\n")
-    # a label may begin with a quote
-    table = csv.writer(file, delimiter="\t", lineterminator="\n")
-    table.writerow(COLUMNS)
+    prefixes = {curie.partition(":")[0] for subject, _, target, _ in _rows(kb) for curie in (subject, target)}
+    title = f"Mappings of {', '.join(sorted(systems))}"
+    write = mapping_set(file, COLUMNS, prefixes, f"mappings:{kb.content_hash}", title)
     written, rows = 0, _rows(kb)
     while part := list(islice(rows, _BATCH)):
         labels = kb.preferred_names([mapping.concept_id for *_, mapping in part], "en")
@@ -91,9 +73,39 @@ def write_sssom(kb: KnowledgeBase, file: TextIO) -> int:
                 subject, labels.get(mapping.concept_id, ""), predicate, target, _JUSTIFICATION,
                 source, mapping.system, comment,
             )  # fmt: skip
-            table.writerow([_BLANKS.sub(" ", cell) for cell in cells])
+            write(cells)
             written += 1
     return written
+
+
+def mapping_set(
+    file: TextIO, columns: Sequence[str], prefixes: Collection[str], set_id: str, title: str
+) -> Callable[[Sequence[str]], object]:
+    """Write the header of a set of mappings; gives what writes a row.
+
+    Args:
+        file: where to write.
+        columns: slots of SSSOM, one for each cell of a row.
+        prefixes: those of all ids of the set.
+        set_id, title: what the set is known by, and called.
+    """
+    head = {
+        "curie_map": {**{prefix: _expansion(prefix) for prefix in sorted(prefixes)}, **_VOCABULARIES},
+        "license": _LICENSE,
+        "mapping_set_id": f"{UNKNOWN}{set_id}",
+        "mapping_set_title": title,
+    }
+    for key, value in head.items():
+        if isinstance(value, dict):
+            file.write(f"# {key}:\n")
+            # JSON strings are YAML strings
+            file.writelines(f"#   {json.dumps(name)}: {json.dumps(url)}\n" for name, url in value.items())
+        else:
+            file.write(f"# {key}: {json.dumps(value, ensure_ascii=False)}\n")
+    # a label may begin with a quote
+    table = csv.writer(file, delimiter="\t", lineterminator="\n")
+    table.writerow(columns)
+    return lambda cells: table.writerow([_BLANKS.sub(" ", cell) for cell in cells])
 
 
 def _rows(kb: KnowledgeBase) -> Iterator[tuple[str, str, str, Mapping]]:
@@ -104,16 +116,25 @@ def _rows(kb: KnowledgeBase) -> Iterator[tuple[str, str, str, Mapping]]:
         while concept is not None and concept.concept_id < concept_id:
             concept = next(concepts, None)
         source = concept.source if concept is not None and concept.concept_id == concept_id else ""
-        subject = _curie(source, concept_id) if ":" not in concept_id else quote(concept_id, safe=_SAFE)
+        subject = curie_of(source, concept_id)
         seen = set[tuple[str, str]]()
         for mapping in mappings:
-            target = _curie(mapping.system, mapping.code)
+            target = curie(mapping.system, mapping.code)
             if target != subject and (target, mapping.type) not in seen:
                 seen.add((target, mapping.type))
                 yield subject, source, target, mapping
 
 
-def _curie(system: str, code: str) -> str:
+def curie_of(source: str, concept_id: str) -> str:
+    """The id of a concept, with the prefix of its source where it has none.
+
+    >>> curie_of("SNOMEDCT", "22298006"), curie_of("HP", "HP:0001945")
+    ('SNOMEDCT:22298006', 'HP:0001945')
+    """
+    return curie(source, concept_id) if ":" not in concept_id else quote(concept_id, safe=_SAFE)
+
+
+def curie(system: str, code: str) -> str:
     """A code with the prefix of its system; blanks and the like, which no id has, are percent-encoded."""
     known = named(system)
     prefix = known.prefix or known.name

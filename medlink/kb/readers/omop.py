@@ -33,7 +33,19 @@ from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import open_table
 from medlink.kb.readers.common import Format, existing_folder, nothing_found
-from medlink.records import FSN, Concept, Mapping, Name, Record, Relation, SemanticType, Source
+from medlink.records import (
+    CODE,
+    FSN,
+    NOT_STANDARD,
+    Concept,
+    Mapping,
+    Name,
+    Record,
+    Relation,
+    Retired,
+    SemanticType,
+    Source,
+)
 
 SOURCE = "OMOP"
 _PREFIX = "OMOP:"
@@ -54,6 +66,8 @@ _CONCEPT = (
 _RELATIONSHIP = (
     "concept_id_1", "concept_id_2", "relationship_id", "valid_start_date", "valid_end_date", "invalid_reason",
 )  # fmt: skip
+# by standard_concept, what the code of a concept is
+_CODES = {"S": CODE, "C": NOT_STANDARD[0], "": NOT_STANDARD[1]}
 _SEVERAL = 0  # no concept has this id: it stands for what was mapped to several
 
 
@@ -162,8 +176,13 @@ class _Vocabularies:
                     yield SemanticType(concept_id, domain, "", SOURCE)
             else:
                 yield Name(concept_id, text, _DEFAULT, "maps_to", vocabulary)
+                if not valid:
+                    # what was upgraded goes on under the other number, what was deleted may be meant by it
+                    kind = "replaced_by" if state[-1] == "U" else "alternative"
+                    yield Retired(f"{_PREFIX}{number}", kind, concept_id, SOURCE)
             if code:
-                yield Mapping(concept_id, vocabulary, code, "code" if home == number else "maps_to", vocabulary)
+                kind = _CODES[standard] if home == number else "maps_to"
+                yield Mapping(concept_id, vocabulary, code, kind, vocabulary)
 
     def synonyms(self) -> Iterator[Record]:
         """Further names."""

@@ -9,9 +9,10 @@ import pytest
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
+from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.readers.omop import read_omop
 from medlink.kb.recognise import Recognised, recognise
-from medlink.records import Concept, Mapping, Name, Relation, SemanticType, Source
+from medlink.records import NOT_STANDARD, Concept, Mapping, Name, Relation, Retired, SemanticType, Source
 from tests.kb.writers import names_of
 
 DATES = "19700101\t20991231"
@@ -100,6 +101,10 @@ def test_everything(tmp_path: Path) -> None:
         "OMOP:8": [("A class", "en", "preferred")],
     }
     assert Mapping("OMOP:2", "ICD10GM", "code3", "maps_to", "ICD10GM") in records
+    # which concepts may be targets of a map stands in the type of their own code
+    assert Mapping("OMOP:7", "Ward", "code7", "source code", "Ward") in records
+    assert Mapping("OMOP:8", "ATC", "code8", "classification code", "ATC") in records
+    assert [one for one in records if isinstance(one, Retired)] == [Retired("OMOP:5", "replaced_by", "OMOP:2", "OMOP")]
     assert [one for one in records if isinstance(one, Relation)] == [
         Relation("OMOP:2", "isa", "OMOP:1", "OMOP"),
         Relation("OMOP:2", "isa", "OMOP:1", "OMOP"),
@@ -184,3 +189,11 @@ def test_capitals_of_file_names_do_not_count(tmp_path: Path) -> None:
     problems = Problems()
     assert list(read_omop(tmp_path / "v", problems=problems)) == records
     assert problems.notes == []
+
+
+def test_codes_of_many_concepts_and_of_one_kind(tmp_path: Path) -> None:
+    build_kb(tmp_path / "kb", [Input("omop", write(tmp_path / "v"))])
+    with KnowledgeBase(tmp_path / "kb") as kb:
+        found = kb.mappings_of(["OMOP:2", "OMOP:7", "OMOP:2", "no such id"])
+        assert found == {one: kb.mappings(one) for one in ("OMOP:2", "OMOP:7")}
+        assert [one.concept_id for one in kb.iter_mappings(types=NOT_STANDARD)] == ["OMOP:7", "OMOP:8"]

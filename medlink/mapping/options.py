@@ -1,0 +1,98 @@
+"""The options of mapping: declared once, for the library and the command line."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, Field
+
+from medlink.linking.options import LinkOptions, known_tag
+
+Shape = Literal["usagi", "source-to-concept-map", "sssom", "jsonl"]
+"""How maps are written: Usagi's save file, OMOP's table, SSSOM, or lines for the page of reviews."""
+SHAPES: tuple[Shape, ...] = get_args(Shape)
+TODAY = "today"
+_LONGEST = 20  # characters of a vocabulary_id of OMOP
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Names of the columns of a list; where one is ``None`` the usual names are looked for."""
+
+    code: str | None = None
+    name: str | None = None
+    frequency: str | None = None
+    unit: str | None = None
+    language: str | None = None
+
+
+def _vocabulary(name: str) -> str:
+    if not name or len(name) > _LONGEST or not all(mark.isalnum() or mark in "_.-" for mark in name):
+        raise ValueError(f"vocabulary is {name!r}, 1 to {_LONGEST} letters, digits and any of _ . - expected")
+    return name
+
+
+def _date(text: str | None) -> str | None:
+    if text is not None and text != TODAY:
+        try:
+            text = datetime.date.fromisoformat(text).isoformat()
+        except ValueError:
+            raise ValueError(f"date is {text!r}, a day such as 2026-11-23 or the word {TODAY} expected") from None
+    return text
+
+
+class MapOptions(LinkOptions):
+    """What :func:`medlink.mapping.map_codes` can be told.
+
+    >>> MapOptions(vocabulary="KIS", date="2026-11-23").day
+    datetime.date(2026, 11, 23)
+    """
+
+    k: Annotated[int, Field(ge=1, le=10_000, description="Candidates for each code.")] = 5
+    threshold: Annotated[float, Field(ge=0, le=1, description="Score below which nothing is proposed.")] = 0.5
+    language: Annotated[
+        str | None,
+        AfterValidator(known_tag),
+        Field(description="Language of descriptions that name none; without it the words of all are read."),
+    ] = None
+    code_system: Annotated[
+        str | None, Field(min_length=1, description="The system that the codes are of, such as ICD10GM or LOINC.")
+    ] = None
+    under: Annotated[
+        tuple[str, ...], Field(strict=False, description="Only this concept and all below it; may be repeated.")
+    ] = ()
+    not_under: Annotated[
+        tuple[str, ...], Field(strict=False, description="Not this concept, nor any below it; may be repeated.")
+    ] = ()
+    ecl: Annotated[
+        str | None,
+        Field(description="Only concepts of an expression constraint, such as '<< A MINUS << B'."),
+    ] = None
+    standard: Annotated[
+        bool, Field(description="Propose standard concepts alone, where the bundle says which are (OMOP).")
+    ] = True
+    vocabulary: Annotated[
+        str, AfterValidator(_vocabulary), Field(description="What the list is called in OMOP's table and in SSSOM.")
+    ] = "LOCAL"
+    unreviewed: Annotated[
+        bool, Field(description="Write to OMOP's table what is only proposed, too, and not what is approved alone.")
+    ] = False
+    date: Annotated[
+        str | None,
+        AfterValidator(_date),
+        Field(description=f"Day of the proposals, such as 2026-11-23, or {TODAY}  [default: none]"),
+    ] = None
+
+    @property
+    def day(self) -> datetime.date | None:
+        """The day of the proposals; the clock is asked where the word for it was given, and nowhere else."""
+        if self.date == TODAY:
+            return datetime.datetime.now(datetime.UTC).date()
+        return None if self.date is None else datetime.date.fromisoformat(self.date)
+
+    @property
+    def linking(self) -> dict[str, Any]:
+        """What of it :class:`medlink.Linker` is told."""
+        return {name: getattr(self, name) for name in LinkOptions.model_fields}

@@ -1,0 +1,163 @@
+"""Whole runs: order, reports, maps carried over from an earlier release."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from medlink.errors import ConfigError, InputError
+from medlink.index import Bundle
+from medlink.mapping import MapReport, map_codes
+from medlink.mapping.reading import USAGI
+from medlink.mapping.run import CHANGES
+
+HEAD = ",".join(USAGI)
+
+
+def row(code: str, name: str, concept: str, called: str, status: str = "APPROVED") -> str:
+    return f"{code},{name},1,,0.9,{status},EQUAL,ana,1,{concept},{called},Condition,MAPS_TO,seen,eva,2,ben"
+
+
+def carried(
+    bundle: Bundle, tmp_path: Path, now: list[str], before: list[str]
+) -> tuple[MapReport, list[dict[str, str]]]:
+    """A run with maps of an earlier release, and its table of changes."""
+    (tmp_path / "now.csv").write_text("\n".join(["code,name", *now, ""]), encoding="utf-8")
+    (tmp_path / "before.csv").write_text("\n".join([HEAD, *before, ""]), encoding="utf-8")
+    changes = tmp_path / "changes.tsv"
+    report = map_codes(
+        bundle, tmp_path / "now.csv", out=tmp_path / "out.csv", before=tmp_path / "before.csv", changes=changes,
+        language="de",
+    )  # fmt: skip
+    with changes.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return report, rows
+
+
+def written(tmp_path: Path) -> dict[str, dict[str, str]]:
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+        return {one["sourceCode"]: one for one in csv.DictReader(file)}
+
+
+def test_what_holds_is_kept_and_what_does_not_is_proposed_anew(omop: Bundle, tmp_path: Path) -> None:
+    before = [
+        row("kept", "Irgendwas", "9", "Fever"),
+        row("ignored", "Fieber", "0", "", "IGNORED"),
+        row("source", "Fiber", "1", "Disease"),
+        row("renamed", "Irgendwas", "9", "Pyrexia"),
+        row("merged", "Anfall", "5", "Old attack"),
+        row("retired", "Fieber", "6", "Gone attack"),
+        row("excluded", "Fieber", "7", "Ward fever"),
+        row("undecided", "Fieber", "1", "Disease", "UNCHECKED"),
+        row("gone", "Fieber", "9", "Fever"),
+    ]
+    now = [
+        "kept,Irgendwas", "ignored,Fieber", "source,Fieber", "renamed,Irgendwas", "merged,Anfall", "retired,Fieber",
+        "excluded,Fieber", "undecided,Fieber", "new,Fieber",
+    ]  # fmt: skip
+    report, changes = carried(omop, tmp_path, now, before)
+    results = {one["code"]: one["result"] for one in changes}
+    assert results == {
+        "kept": "kept",
+        "ignored": "kept",
+        "source": "source renamed",
+        "renamed": "target renamed",
+        "merged": "target merged",
+        "retired": "target retired",
+        "excluded": "target excluded",
+        "undecided": "undecided",
+        "new": "new",
+        "gone": "gone",
+    }
+    assert report.changes == dict(Counter(results.values()))
+    out = written(tmp_path)
+    assert "gone" not in out
+    assert (out["kept"]["mappingStatus"], out["kept"]["conceptId"]) == ("APPROVED", "9")
+    assert (out["ignored"]["mappingStatus"], out["ignored"]["conceptId"]) == ("IGNORED", "0")
+    for code in ("source", "renamed", "merged", "retired", "excluded", "undecided", "new"):
+        assert out[code]["mappingStatus"] == "UNCHECKED", code
+    assert (out["renamed"]["conceptId"], out["renamed"]["conceptName"]) == ("9", "Fever")
+    assert (out["merged"]["conceptId"], out["merged"]["conceptName"]) == ("2", "Heart attack")
+    assert out["retired"]["conceptId"] == out["source"]["conceptId"] == "9"
+    assert out["source"]["comment"] == "seen"
+    reasons = {one["code"]: one["reason"] for one in changes}
+    assert reasons["source"] == "the description was: Fiber"
+    assert reasons["merged"] == "5 Old attack is merged (replaced_by): 2"
+    assert reasons["renamed"] == "9 was called: Pyrexia"
+    assert out["merged"]["ADD_INFO:medlink change"].endswith("(was APPROVED by ana)")
+    merged = next(one for one in changes if one["code"] == "merged")
+    assert list(merged) == list(CHANGES)
+    assert (merged["before_concept_id"], merged["concept_id"]) == ("5", "2")
+
+
+def test_all_targets_of_a_code_must_hold(omop: Bundle, tmp_path: Path) -> None:
+    before = [row("K1", "Irgendwas", "9", "Fever"), row("K1", "Irgendwas", "5", "Old attack")]
+    _, changes = carried(omop, tmp_path, ["K1,Irgendwas"], before)
+    assert [one["result"] for one in changes] == ["target merged"]
+    with (tmp_path / "out.csv").open(encoding="utf-8", newline="") as file:
+        assert [one["conceptId"] for one in csv.DictReader(file)] == ["9", "2"]
+
+
+def test_a_run_carried_over_to_itself_keeps_all(omop: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "now.csv").write_text("code,name\nK1,Fieber\nK2,=Herzanfall\n", encoding="utf-8")
+    map_codes(omop, tmp_path / "now.csv", out=tmp_path / "one.csv", language="de")
+    text = (tmp_path / "one.csv").read_text("utf-8").replace("UNCHECKED", "APPROVED")
+    (tmp_path / "one.csv").write_text(text, encoding="utf-8")
+    report = map_codes(
+        omop,
+        tmp_path / "now.csv",
+        before=tmp_path / "one.csv",
+        out=tmp_path / "two.jsonl",
+        changes=tmp_path / "c.jsonl",
+    )
+    assert report.changes == {"kept": 2}
+    rows = [json.loads(line) for line in (tmp_path / "c.jsonl").read_text("utf-8").splitlines()]
+    assert [tuple(one) for one in rows] == [CHANGES, CHANGES]
+
+
+def test_a_report(omop: Bundle, tmp_path: Path) -> None:
+    text = "code,name\nK1,Fieber\nK2,Fieber\nK3,MS\nK4,\nK5,Hb g/dl\nOMOP:2,Herzanfall\nK7,HIV-Test negativ\n"
+    (tmp_path / "codes.csv").write_text(text, encoding="utf-8")
+    seen: list[tuple[int, int]] = []
+    report = map_codes(
+        omop, tmp_path / "codes.csv", out=tmp_path / "o", language="de", progress=lambda *done: seen.append(done)
+    )
+    assert list(report.lines()) == [
+        "7 codes, 6 distinct descriptions linked",
+        "5 proposed, 1 of them by the code; 1 ambiguous, 1 without a proposal",
+        "1 unit and 1 value with a concept",
+    ]
+    assert seen == [(7, 7)]
+
+
+def test_one_row_and_the_same_bytes_twice(omop: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "codes.csv").write_text("code,name\nK1,Fieber", encoding="utf-8")
+    for name in ("one", "two"):
+        map_codes(omop, tmp_path / "codes.csv", out=tmp_path / name, date="2026-11-23")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_batches_are_one_list(omop: Bundle, tmp_path: Path) -> None:
+    names = ["Fieber", "Hb", "MS"]
+    rows = [f"K{i},{names[i % 3]},{i}" for i in range(2_500)]
+    (tmp_path / "codes.csv").write_text("\n".join(["code,name,frequency", *rows, ""]), encoding="utf-8")
+    report = map_codes(omop, tmp_path / "codes.csv", out=tmp_path / "o.jsonl", language="de")
+    found = [json.loads(line) for line in (tmp_path / "o.jsonl").read_text("utf-8").splitlines()]
+    assert [one["frequency"] for one in found] == list(range(2_499, -1, -1))
+    assert (report.codes, report.descriptions) == (2_500, 3)
+
+
+def test_what_cannot_work_is_refused_before_the_work(omop: Bundle, tmp_path: Path) -> None:
+    codes = tmp_path / "codes.csv"
+    codes.write_text("code,name\nK1,Fieber\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="the output is the input"):
+        map_codes(omop, codes, out=codes)
+    with pytest.raises(ConfigError, match="are one file"):
+        map_codes(omop, codes, out=tmp_path / "x", changes=tmp_path / "x")
+    with pytest.raises(InputError, match="no such file"):
+        map_codes(omop, tmp_path / "no.csv", out=tmp_path / "x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["codes.csv"]
