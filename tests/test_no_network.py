@@ -91,6 +91,7 @@ COMMANDS = [
     "link old notes -o old.jsonl",
     "impact old house old.jsonl -o impact.tsv --report impact.html",
     "map house codes.csv -o map.csv",
+    "review house links.jsonl --notes notes -o decisions.tsv --report review.html",
     "learn house links.jsonl -o learned.jsonl --least-seen 1",
     "cluster terms.txt --bundle house --report page.html -o clusters.tsv",
     "lexicon show Fieber",

@@ -30,7 +30,7 @@ def test_readme_prints_what_it_says(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["finding", "lexicon", "mapping", "status"])
+@pytest.mark.parametrize("name", ["finding", "lexicon", "mapping", "review", "status"])
 def test_a_document_prints_what_it_says(name: str, tmp_path: Path) -> None:
     text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
     assert run_blocks(text, tmp_path) == text, f"python -m tests.documents docs/{name}.md fills in what is printed now"
@@ -47,13 +47,15 @@ def test_readme_is_short_and_installs_what_there_is() -> None:
             assert set(named.split(",")) <= extras, f"{document.name}: [{named}]"
 
 
-def test_picture_of_the_readme_is_the_linked_demo_note(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_are_those_of_the_linked_demo_note(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "pictures"))
     import make
 
-    picture = make.PICTURE.read_bytes()
-    assert make.made_of(make.linked(demo)) in picture, "python docs/pictures/make.py takes it anew"
-    assert len(picture) < 250_000
+    note = make.linked(demo)
+    for kind, path in make.PICTURES.items():
+        picture = path.read_bytes()
+        assert make.made_of(note, kind) in picture, "python docs/pictures/make.py takes it anew"
+        assert len(picture) < 250_000
     assert sys.modules.pop("make") is make
 
 

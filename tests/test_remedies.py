@@ -57,6 +57,10 @@ def test_an_error_without_a_remedy_is_found(tmp_path: Path, monkeypatch: pytest.
         (["learn", "B", "-", "-o", "e", "--least-seen", "0"], "--least-seen is 0, at least 1 expected. Remedy: "),
         (["learn", "B", "-", "-o", "e", "--least-share", "2"], "--least-share is 2.0, at least 0 and at most 1 "),
         (["learn", "B", "-", "-o", "e", "--language", "Deutsch!"], "unknown language 'Deutsch!'"),
+        (
+            ["review", "B", "no.jsonl", "-o", "no/d.tsv"],
+            "no/d.tsv: the folder of the decisions does not exist. Remedy: ",
+        ),
         (["learn", "B", "no", "-o", "e"], "no: no such file or folder. Remedy: name files or folders with"),
         (["learn", "B", "T", "-o", ""], "--out is empty. Remedy: name a file or a folder."),
         (["map", "B", "T", "--threshold", "2"], "--threshold is 2.0, at least 0 and at most 1 expected"),

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lexicon": ("medlink.cli.lexicon", "Show what medlink knows of the words of clinicians."),
     "link": ("medlink.cli.link", "Link the notes of files, folders or standard input."),
     "map": ("medlink.cli.map", "Map a list of local codes to concepts, as Usagi does by hand."),
+    "review": ("medlink.cli.review", "Review links, codes or clusters on a page, and keep the decisions."),
     "train": ("medlink.cli.train", "Train an encoder on the names of a knowledge base."),
 }
 

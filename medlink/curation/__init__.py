@@ -1,4 +1,4 @@
-"""Curation: what a reader decided about clusters, the pages of clusters and notes, a term list to both in one call."""
+"""Curation: the page on which clusters, links and codes are reviewed, what a reader decided, and the page of notes."""
 
 from medlink.curation.applied import Applied, apply
 from medlink.curation.cluster_page import write_report

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import Any, Protocol
 
 from medlink.curation.decisions import clean, term_hash
-from medlink.curation.page import LEAST, json_list, short, to_json, write_page
+from medlink.curation.page import LEAST, short, write_page
+from medlink.curation.review_page import SCRIPTS, review_data
 from medlink.language.tags import language_tag
 
-_SCRIPTS = ("model.js", "decisions.js", "list.js", "card.js", "dialog.js", "page.js")
-_FIELDS = {
+FIELDS = {
     "cluster": [
         *("cluster", "representative", "concept_id", "concept_name", "score", "doubtful", "parent_id", "parent_name"),
         *("nearest", "members", "neighbours", "status"),
@@ -55,19 +55,12 @@ def write_report(
     Raises:
         ConfigError: the file cannot be written.
     """
-    rows = (_row("cluster", _cluster(one, kb, language)) for one in clusters)
-    write_page(path, "clusters", _SCRIPTS, title, _data(rows, summary))
+    rows = (cluster_row(one, kb, language) for one in clusters)
+    write_page(path, "review", SCRIPTS, title, review_data("cluster", FIELDS, rows, summary))
 
 
-def _data(rows: Iterable[Sequence[Any]], summary: Mapping[str, Any]) -> Iterator[str]:
-    """The page's data, one line for each cluster."""
-    yield to_json({"fields": _FIELDS, "least": LEAST, "summary": dict(summary)})[:-1] + ',"clusters":'
-    yield from json_list(rows)
-    yield "}"
-
-
-def _cluster(cluster: Mapping[str, Any], kb: Naming | None, language: str | None) -> dict[str, Any]:
-    """What the page shows of a cluster, its records as rows."""
+def cluster_row(cluster: Mapping[str, Any], kb: Naming | None, language: str | None) -> list[Any]:
+    """What the page shows of a cluster, as a row of its data; arguments as for :func:`write_report`."""
     row = dict(cluster)
     equal = [one["concept_id"] for one in cluster["candidates"]]
     nearest = [one for one in cluster["nearest"] if one["score"] >= LEAST or one["concept_id"] in equal]
@@ -83,10 +76,10 @@ def _cluster(cluster: Mapping[str, Any], kb: Naming | None, language: str | None
         _row("member", {**one, "language": language_tag(one["language"]) or "", "hash": term_hash(one["term"])})
         for one in cluster["members"]
     ]
-    return row
+    return _row("cluster", row)
 
 
 def _row(kind: str, record: Mapping[str, Any]) -> list[Any]:
     """The values of a record in the order of its fields, numbers and white space made short."""
-    values = ((field, record[field]) for field in _FIELDS[kind])
+    values = ((field, record[field]) for field in FIELDS[kind])
     return [clean(value) if field in _TERMS else short(value) for field, value in values]

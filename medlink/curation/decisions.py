@@ -1,11 +1,4 @@
-"""What a reader decided about clusters: the file that the page of :mod:`medlink.curation.page` writes.
-
-It is a TSV that a person can edit. Each row is one term: ``id``, ``name``, ``language``, ``type`` (``preferred`` or
-``synonym``), ``parent`` and ``decision``:
-
-- ``accept``: the term is a name of the concept ``id``;
-- ``group``: the terms of this ``id`` belong together, and nobody has said yet that they are a concept;
-- ``reject``: the term is no name of any concept; ``id`` is empty.
+"""What a reader decided about the terms of a list: those rows of a table of decisions that are of no note and no code.
 
 ``medlink kb build --table`` reads the same file and takes in the accepted rows. Decisions are applied after the
 clusterer and not given to it as links it must or must not make: what a person decided holds for exactly these terms,
@@ -17,32 +10,21 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cache
 from os import PathLike, fspath
 
 from medlink.errors import InputError
-from medlink.files.escapes import from_cell
 from medlink.files.problems import Problems
-from medlink.files.tables import Table, open_table
-from medlink.kb.readers.common import is_id
+from medlink.files.streams import LineFile
+from medlink.kb.decided import ACCEPT, COLUMNS, GROUP, REJECT, Decision, clean, read_decided
 from medlink.language.tags import language_tag
 
-ACCEPT, GROUP, REJECT = "accept", "group", "reject"
+__all__ = [
+    "ACCEPT", "COLUMNS", "GROUP", "NEW_ID", "REJECT", "Decision", "Decisions", "clean", "read_decisions", "term_hash",
+]  # fmt: skip
 NEW_ID = "NEW:"
 """Ids of concepts that no terminology has begin with this."""
-COLUMNS = ("id", "name", "language", "type", "parent", "decision")
-_TYPES = ("preferred", "synonym")
-
-
-def clean(term: str) -> str:
-    """A term as it stands in the file: runs of white space, which may hold a tab, are one blank.
-
-    >>> clean(" left\\tarm ")
-    'left arm'
-    """
-    return " ".join(term.split())
 
 
 def term_hash(term: str) -> str:
@@ -58,24 +40,11 @@ def term_hash(term: str) -> str:
     return hashlib.blake2b(form.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """One row of the file; ``line`` is where it stands."""
-
-    concept_id: str
-    term: str
-    language: str
-    preferred: bool
-    parent: str
-    decision: str
-    line: int
-
-
 class Decisions:
     """The rows of a decisions file, found by term; equal ones count once. ``path`` is the file, for errors.
 
-    ``accepted`` are ids; ``names`` and ``parents`` hold the preferred name and the parent that the file gives to an id;
-    ``terms`` are those that something was decided about.
+    ``accepted`` are ids, also of mentions and codes, whose rows are no terms; ``names`` and ``parents`` hold the
+    preferred name and the parent that the file gives to an id; ``terms`` are those that something was decided about.
 
     Raises:
         InputError: a term is decided in two ways, or an id has two preferred terms of one language.
@@ -95,6 +64,8 @@ class Decisions:
         self.parents: dict[str, str] = {}
         preferred: dict[tuple[str, str], Decision] = {}
         for row in rows:
+            if row.kind:
+                continue
             first = self._exact.setdefault((row.term, row.language), row)
             if (first.concept_id, first.decision) != (row.concept_id, row.decision):
                 problem = f"this term is decided otherwise in line {first.line}"
@@ -159,37 +130,5 @@ def read_decisions(path: str | PathLike[str]) -> Decisions:
     ...     read_decisions(file.name).of("n/a", "de").decision
     'reject'
     """
-    # A decision that is lost without a word is worse than a file that must be mended, so no bad row is let through.
-    table = open_table(path, Problems(0, adjustable=False), separator="\t")
-    if "concept_id" in table.header and table.places(COLUMNS):
-        raise table.error("there are the columns id and concept_id", "leave id and take off the other")
-    return Decisions(table.lines.path, list(_read(table)))
-
-
-def _read(table: Table) -> Iterator[Decision]:
-    """The decisions of a file."""
-    at = table.places(COLUMNS)
-    for line, cells in table.rows:
-        concept_id, name, language, kind, parent, decision = (cells[index].strip() for index in at)
-        tag = language_tag(language) if language else ""
-        problem = ""
-        if decision not in (ACCEPT, GROUP, REJECT):
-            problem, remedy = "unknown word in the column decision", f"use {ACCEPT}, {GROUP} or {REJECT}"
-        elif not name:
-            problem, remedy = "there is no name", "write the term into the column name, or delete the row"
-        elif not concept_id and decision != REJECT:
-            problem, remedy = "there is no id", f"write the concept's id, or the decision {REJECT}"
-        elif decision != REJECT and not is_id(concept_id):
-            problem = "the id has a blank, | or an invisible character"
-            remedy = "write an id without them; the columns may have changed places"
-        elif decision != REJECT and not all(is_id(one.strip()) for one in parent.split("|") if one.strip()):
-            problem, remedy = "the parent is no id", "write the id of one concept, or leave it empty"
-        elif kind not in _TYPES and decision != REJECT:
-            problem, remedy = "unknown word in the column type", "use preferred or synonym"
-        elif tag is None:
-            problem, remedy = "unknown language", "give a BCP 47 tag, such as de, or leave it empty"
-        if problem:
-            raise InputError(problem, path=table.lines.path, line=line, remedy=remedy)
-        if decision == REJECT:
-            concept_id = kind = parent = ""
-        yield Decision(concept_id, clean(from_cell(name)), tag or "", kind == "preferred", parent, decision, line)
+    lines = LineFile(path, Problems())
+    return Decisions(lines.path, list(read_decided(lines)))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from medlink.curation.concepts import CONCEPT, concept_row
 from medlink.curation.page import LEAST, json_list, short, to_json, write_page
 from medlink.records import LINKED
 
@@ -21,12 +21,11 @@ _FIELDS = {
     "mention": ["text", "status", "expanded", "candidates", "said", "section", "attributes"],
     "attribute": ["text", "kind", "concept_id", "name"],
     "candidate": ["concept_id", "same_as", "preferred_name", "score", "name", "language", "route", "source"],
-    "concept": ["language", "concept_id", "source", "names", "definitions", "semantic_types", "parents"],
+    "concept": list(CONCEPT),
 }
 """What the rows of the page's data hold, in their order; ``parts`` are texts, headings (objects) and mentions.
 ``said`` are the values of qualifiers but the usual ones, ``None`` where they were not read."""
 _USUAL = ("present", "current", "patient")
-_NAMES = 12  # of a concept in a language that the card shows
 
 _Concepts = dict[tuple[str, str], None]
 """Concepts that notes of a language speak of, in the order in which they came."""
@@ -55,7 +54,7 @@ def _data(notes: Iterable[LinkedNote], kb: KnowledgeBase) -> Iterator[str]:
     yield to_json({"fields": _FIELDS, "least": LEAST})[:-1] + ',"notes":'
     yield from json_list(_note(one, concepts) for one in notes)
     yield ',"concepts":'
-    yield from json_list(row for one in concepts if (row := _concept(kb, *one)))
+    yield from json_list(row for one in concepts if (row := concept_row(kb, *one)))
     yield "}"
 
 
@@ -98,21 +97,3 @@ def _mention(text: str, mention: LinkedMention) -> list[Any]:
     unusual = said and [one for one in (said.presence, said.temporality, said.experiencer) if one not in _USUAL]
     attributes = [[getattr(one, field) for field in _FIELDS["attribute"]] for one in mention.attributes or ()]
     return [text, link.status, link.expanded, candidates, unusual, said and said.section, attributes]
-
-
-def _concept(kb: KnowledgeBase, language: str, concept_id: str) -> list[Any] | None:
-    """What the card says of a concept; the names of a language begin with the preferred one."""
-    concept = kb.get(concept_id)
-    if concept is None:
-        return None
-    names = [
-        (tag, list(dict.fromkeys(name.text for name in found)))
-        for tag, found in groupby(concept.names, key=lambda name: name.language)
-    ]
-    return [
-        *(language, concept_id, concept.source),
-        [[tag, texts[:_NAMES], max(0, len(texts) - _NAMES)] for tag, texts in names],
-        list(dict.fromkeys(definition.text for definition in concept.definitions)),
-        sorted({one.semantic_type for one in concept.semantic_types}),
-        list(kb.preferred_names(kb.parents(concept_id), language).values()),
-    ]

@@ -22,7 +22,7 @@ from medlink.files.whole import whole_text
 
 LEAST = 0.05
 """Score below which a page does not show a candidate: what readers saw below it was noise."""
-_STYLES, _SCRIPTS = ("base.css",), ("dom.js", "parts.js")
+_STYLES, _SCRIPTS = ("base.css", "note.css"), ("dom.js", "parts.js", "concept.js", "said.js")
 _PLACEHOLDER = re.compile(r"(\{\{[a-z]+\}\})")
 
 
@@ -39,18 +39,26 @@ def write_page(path: str | PathLike[str], kind: str, scripts: Sequence[str], tit
     Raises:
         ConfigError: the file cannot be written.
     """
-    style = "".join(map(_source, (*_STYLES, f"{kind}/style.css")))
-    script = "".join(map(_source, (*_SCRIPTS, *(f"{kind}/{name}" for name in scripts))))
-    values = {"title": escape(title), "policy": _policy(style, script), "style": style, "script": script}
-    frame = _source("frame.html").replace("{{body}}", _source(f"{kind}/body.html"))
     # a title may be the name of a file whose bytes are no UTF-8; the data is plain ASCII
     with whole_text(path, "the page", errors="replace") as file:
-        # one pass, so that a title with a placeholder in it stays as it is
-        for part in _PLACEHOLDER.split(frame):
-            if part == "{{data}}":
-                file.writelines(data)
-            else:
-                file.write(values[part.strip("{}")] if _PLACEHOLDER.fullmatch(part) else part)
+        file.writelines(page_parts(kind, scripts, title, data))
+
+
+def page_parts(
+    kind: str, scripts: Sequence[str], title: str, data: Iterable[str], *, served: bool = False
+) -> Iterator[str]:
+    """The pieces of a page; arguments as for :func:`write_page`. One that is ``served`` may ask its own server."""
+    style = "".join(map(_source, (*_STYLES, f"{kind}/style.css")))
+    script = "".join(map(_source, (*_SCRIPTS, *(f"{kind}/{name}" for name in scripts))))
+    policy = _policy(style, script) + "; connect-src 'self'" * served
+    values = {"title": escape(title), "policy": policy, "style": style, "script": script}
+    frame = _source("frame.html").replace("{{body}}", _source(f"{kind}/body.html"))
+    # one pass, so that a title with a placeholder in it stays as it is
+    for part in _PLACEHOLDER.split(frame):
+        if part == "{{data}}":
+            yield from data
+        else:
+            yield values[part.strip("{}")] if _PLACEHOLDER.fullmatch(part) else part
 
 
 def to_json(value: Any) -> str:

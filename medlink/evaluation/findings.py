@@ -227,6 +227,11 @@ def read_texts(paths: Sequence[StrPath], problems: Problems) -> list[GoldText]:
 def _texts(path: Path, problems: Problems) -> Iterator[GoldText]:
     if ending(path) not in (".jsonl", ".ndjson"):
         for note in read_gold(path, problems):
+            if note.text is None:
+                remedy = (
+                    "write the texts with the decisions: medlink review BUNDLE LINKS --notes NOTES -o TABLE --gold FILE"
+                )
+                raise InputError("has no texts of notes", path=path, remedy=remedy)
             marked = [Finding(one.pieces, frozenset(split_ids("|".join(one.concepts)))) for one in note.annotations]
             yield GoldText.of(note.note_id, note.language or "", note.text or "", marked, told=frozenset())
         return

@@ -42,19 +42,23 @@ class Tab:
         return [str(text) for text in self.run(f"return {found}", selector)]
 
     def wait(self, true: Callable[[], object]) -> None:
-        WebDriverWait(self.driver, 5, 0.02).until(lambda _: true())
+        WebDriverWait(self.driver, 20, 0.02).until(lambda _: true())
 
     @contextmanager
-    def alone(self, *paths: Path) -> Iterator[None]:
-        """What is done to pages: afterwards, that the console is clean and that only these files were asked for."""
+    def alone(self, *paths: Path, served: str = "") -> Iterator[None]:
+        """What is done to pages: afterwards, that the console is clean and that only these files were asked for.
+
+        What lies below the address ``served`` may be asked for, too.
+        """
         self.driver.get_log("performance")
         yield
         assert self.driver.get_log("browser") == []
         events = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
         sent = [e["params"] for e in events if e["method"] == "Network.requestWillBeSent"]
         # a new window has a page of its own before it is sent to this one
-        asked = [request["request"]["url"] for request in sent if not request["documentURL"].startswith("chrome:")]
+        asked = [request["request"]["url"] for request in sent if not request["documentURL"].startswith("chrome")]
         assert asked
+        asked = [url for url in asked if not served or not url.startswith(served)]
         assert {url.partition(":")[0] for url in asked} <= {"file", "data", "blob"}
         files = {url.partition("#")[0] for url in asked if url.startswith("file:")}
         assert files == {path.as_uri() for path in paths}

@@ -232,7 +232,7 @@ def test_a_card_opens_by_mouse_and_says_why(page: Notes) -> None:
     assert page.title == "Fieber"
     assert page.tab.find(".card .badge").text == "linked"
     assert page.tab.find(".card .definition").text == "A <b>raised</b> body temperature."
-    facts = dict(zip(page.tab.texts(".card > .about dt"), page.tab.texts(".card > .about dd"), strict=True))
+    facts = dict(zip(page.tab.texts(".card > .known-of dt"), page.tab.texts(".card > .known-of dd"), strict=True))
     assert facts == {
         "id": "H:1", "source": "house", "type": "Symptom", "score": "0.91", "why": "the name Fieber (German)",
         "is a": "Befund", "German": "Fieber", "English": "fever · pyrexia",

@@ -164,6 +164,12 @@ CASES = (
         (*_BUNDLE, "learn house links.jsonl -o out.jsonl --least-seen 1"),
     ),
     Case(
+        "review",
+        "review house codes.jsonl -o decided.tsv --report out.html --pairs out.tsv",
+        (("out.html", "file"), ("out.tsv", "file")),
+        (*_BUNDLE, "review house codes.jsonl -o earlier.tsv --report out.html --pairs out.tsv"),
+    ),
+    Case(
         "evaluate",
         "evaluate retrieval base.tsv queries.tsv --encoder encoder -o out.tsv",
         (("out.tsv", "file"),),
@@ -232,6 +238,14 @@ def write_inputs(folder: Path) -> None:
         f'{{"note": "{i}", "text": "{stem}itis", "language": "en", "concept_id": "X:{i}"}}\n'
         for i, stem in enumerate((*_STEMS, *_STEMS[:5]))
     ]
+    decided = [f"X:{i}\t{stem}itis\ten\tsynonym\t\taccept\tcode\tC{i}\t\t\t\tX:{i}\n" for i, stem in enumerate(_STEMS)]
+    decided.insert(0, f"{_DECISIONS.rstrip()}\tkind\titem\tstart\tend\tsection\tproposed\n")
+    codes = [
+        f'{{"kind": "code", "id": "C{i}", "text": "{stem}itis", "language": "en", "concept_id": "X:{i}", '
+        f'"status": "linked", "candidates": [{{"concept_id": "X:{i}", "preferred_name": "{stem}itis", "score": 1}}]}}\n'
+        for i, stem in enumerate(_STEMS)
+    ]
+    tables |= {"decided.tsv": "".join(decided), "earlier.tsv": "".join(decided[:3]), "codes.jsonl": "".join(codes)}
     tables |= {"notes.jsonl": "".join(notes), "few.jsonl": "".join(notes[:3]), "links.jsonl": "".join(links)}
     for name, text in tables.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -182,7 +182,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     for path, said in (
         (tmp_path / "no", "no such file or folder. Remedy: name files or folders"),
         (tmp_path / "empty", "no annotations: looked for .ann, .jsonl, .ndjson, .pubtator. Remedy: name the files"),
-        (tmp_path / "other.txt", "is no annotated notes: neither brat (.ann), nor JSON lines (.jsonl), nor PubTator"),
+        (tmp_path / "other.txt", "is no annotated notes: neither brat (.ann), nor JSON"),
     ):
         with pytest.raises(InputError) as caught:
             find_gold([path])

@@ -11,14 +11,15 @@ from medlink.errors import ConfigError
 from medlink.files.escapes import from_cell
 from medlink.files.problems import Problems
 from medlink.files.tables import Table, found_columns, open_table
+from medlink.kb.decided import ACCEPT, DONE, GROUP, NONE, PLACE, REJECT
 from medlink.kb.readers.common import Format, is_id, known_language, stem
 from medlink.language.tags import language_tag, named_tag
 from medlink.records import FSN, Concept, Definition, Name, Record, Relation, SemanticType, Source
 
 _COLUMNS = ("concept_id", "name", "language", "type", "definition", "parent", "semantic_type", "decision")
 _NEEDED = {"concept_id": "the column of the ids 'concept_id' or 'id'", "name": "the column of the names 'name'"}
-# What a reader said of a term in a table of decisions about clusters; an empty cell is an accepted name.
-_TAKEN, _LEFT_OUT = ("", "accept"), ("reject", "group")
+# What a reader said in a table of decisions (medlink.kb.decided); an empty cell is an accepted name.
+_TAKEN, _LEFT_OUT = ("", ACCEPT), (REJECT, GROUP, NONE, DONE)
 _TYPES = ("preferred", "synonym", FSN, "lay", "abbreviation", "exact", "broad", "narrow", "related")
 _SHOWN = 5  # unknown types, and columns that are perhaps meant for others, that are named
 # What names have that are perhaps none, or several; they are taken as they are.
@@ -63,12 +64,12 @@ def read_table(
 
     Columns are found by their header: ``concept_id`` (or ``id``) and ``name``, and optionally ``language``,
     ``type``, ``definition``, ``parent`` and ``semantic_type``; the last two may hold several values parted by
-    ``|``. A column ``decision`` makes it a table of decisions about clusters: rows that say ``reject`` or ``group``
-    name no concept and are left out on purpose; its source is ``decisions``. Other columns are left out with a note.
-    A file with tabs in its header is TSV and has no quoting; otherwise it is CSV with ``,`` or ``;`` and the usual
-    quoting. A row of type ``preferred`` sets the preferred name of its language; when none says so the first name of
-    the language is preferred. A name of a type that nobody knows (``prefered``) counts as a synonym and keeps the type,
-    with a note. A header that is repeated, as in tables that were joined, is left out.
+    ``|``. A column ``decision`` makes it a table of decisions (:mod:`medlink.kb.decided`): rows that say ``reject``,
+    ``group``, ``none`` or ``done`` name no concept and are left out on purpose; its source is ``decisions``. Other
+    columns are left out with a note. A file with tabs in its header is TSV and has no quoting; otherwise it is CSV with
+    ``,`` or ``;`` and the usual quoting. A row of type ``preferred`` sets the preferred name of its language; when none
+    says so the first name of the language is preferred. A name of a type that nobody knows (``prefered``) counts as a
+    synonym and keeps the type, with a note. A header that is repeated, as in tables that were joined, is left out.
 
     Memory grows with the number of distinct ids (each is announced once), not with the rows.
 
@@ -182,7 +183,8 @@ def _unknown(language: str) -> str:
 
 def _unused(table: Table) -> Iterator[str]:
     """A note on the columns that are left out, with what each was perhaps meant for."""
-    unused = [column for column in table.header if column not in (*_COLUMNS, "id")]
+    known = (*_COLUMNS, "id", *(PLACE if "decision" in table.header else ()))
+    unused = [column for column in table.header if column not in known]
     if not unused:
         return
     remedies = []

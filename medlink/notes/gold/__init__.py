@@ -9,7 +9,7 @@ from pathlib import Path
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.notes.gold import brat, links, pubtator
+from medlink.notes.gold import brat, decisions, links, pubtator
 from medlink.notes.gold.protocol import AnnotatedNote, Annotation
 from medlink.notes.reading import ending
 
@@ -17,6 +17,8 @@ __all__ = ["AnnotatedNote", "Annotation", "find_gold", "read_gold"]
 
 _LINES = (".jsonl", ".ndjson")
 _READERS = {".ann": brat.read, ".pubtator": pubtator.read, **dict.fromkeys(_LINES, links.read)}
+_TABLE = ".tsv"
+"""Ending of a table of decisions; that of a folder may be any table, so it is read where it is named alone."""
 
 
 def find_gold(paths: Sequence[str | Path]) -> tuple[list[Path], Counter[str]]:
@@ -42,11 +44,11 @@ def find_gold(paths: Sequence[str | Path]) -> tuple[list[Path], Counter[str]]:
             found.append(given.with_suffix(".ann"))
         elif not given.is_file():
             raise InputError("no such file or folder", path=given, remedy="name files or folders with annotated notes")
-        elif ending(given) in _READERS or pubtator.begins(given):
+        elif ending(given) in (*_READERS, _TABLE) or pubtator.begins(given):
             found.append(given)
         else:
             raise InputError(
-                "is no annotated notes: neither brat (.ann), nor JSON lines (.jsonl), nor PubTator",
+                "is no annotated notes: neither brat (.ann), nor JSON lines (.jsonl), nor a table (.tsv), nor PubTator",
                 path=given,
                 remedy="convert it, or give the .ann file of a text its name",
             )
@@ -59,4 +61,5 @@ def read_gold(path: Path, problems: Problems) -> Iterator[AnnotatedNote]:
     Raises:
         InputError: the file, or the text that it speaks of, cannot be read, or too many rows are bad.
     """
-    yield from _READERS.get(ending(path), pubtator.read)(LineFile(path, problems, may_be_empty=True))
+    readers = {**_READERS, _TABLE: decisions.read}
+    yield from readers.get(ending(path), pubtator.read)(LineFile(path, problems, may_be_empty=True))

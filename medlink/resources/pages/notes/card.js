@@ -70,20 +70,8 @@ class ConceptCard {
       ["type", visible(concept?.semantic_types.join(", ") ?? "")],
       ["score", likeness(candidate.score)],
       ["why", make("span", {}, ...why)],
-      ["is a", visible(concept?.parents.join(", ") ?? "")],
-      ...(concept?.names ?? []).map(([tag, names, more]) => [languageName(tag), this.#names(names, more)]),
     ];
-    return [
-      ...(concept?.definitions ?? []).map((text) => make("p", { class: "definition" }, visible(text))),
-      make("dl", { class: "about" }, ...rows.filter(([, value]) => value).flatMap(
-        ([name, value]) => [make("dt", {}, name), make("dd", {}, value)])),
-    ];
-  }
-
-  #names([preferred, ...others], more) {
-    const rest = [...others, ...(more ? [`and ${more} more`] : [])];
-    const first = make("bdi", { class: "preferred" }, visible(preferred));
-    return make("span", {}, first, ...rest.flatMap((name) => [" · ", make("bdi", {}, visible(name))]));
+    return aboutConcept(concept, rows);
   }
 
   #others(candidates, language, best) {

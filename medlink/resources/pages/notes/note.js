@@ -2,45 +2,10 @@
 
 // an ambiguous mention is a name of several concepts, of which none is said to be meant
 const STATUS = { linked: "linked", ambiguous: "ambiguous", nil: "NIL" };
-// what a note says of a finding, and the sign for it: colours are not all that tells them apart
-const SAID = {
-  present: "present", absent: "absent", uncertain: "uncertain", historical: "historical", hypothetical: "hypothetical",
-  family: "of the family", other: "of another person",
-};
-const SIGNS = { absent: "−", uncertain: "?", historical: "«", hypothetical: "»", family: "F", other: "O" };
-const LANGUAGES = new Intl.DisplayNames("en", { type: "language", fallback: "none" });
-
-function languageName(tag) {
-  try {
-    return LANGUAGES.of(tag) ?? tag;
-  } catch {
-    return tag || "no language"; // a source may write what is no tag
-  }
-}
-
-// Notes keep their line ends and tabs; other control characters are shown by their pictures.
-function noteText(text) {
-  return text.replaceAll("\r\n", "\n").replace(/[^\n\t]+/g, visible);
-}
 
 // The concept a mention is linked to, null where there is none.
 function linkedTo(mention) {
   return mention.status === "linked" ? mention.candidates[0] : null;
-}
-
-// Whether a mention is such a finding; one of which nothing else is said is present.
-function says(mention, value) {
-  return mention.said !== null && (value === "present" ? !mention.said.length : mention.said.includes(value));
-}
-
-// What the note says of a mention, as badges; nothing where it was not read.
-function saidBadges(mention, usual) {
-  const said = mention.said === null ? [] : mention.said.length || !usual ? mention.said : ["present"];
-  return said.map((value) => badge(`says-${value}`, SIGNS[value] ? `${SIGNS[value]} ${SAID[value]}` : SAID[value]));
-}
-
-function oneLine(text) {
-  return text.split(/\s+/).join(" ");
 }
 
 // "58 mentions: 56 linked, 2 NIL"
@@ -76,10 +41,6 @@ function draw(part, choose) {
   if (part.candidates) return drawMention(part, choose);
   const title = part.section ? `section: ${sectionName(part.section)}` : undefined;
   return make("span", { class: "heading", title }, noteText(part.heading));
-}
-
-function sectionName(kind) {
-  return kind.replaceAll("_", " ");
 }
 
 function drawMention(mention, choose) {

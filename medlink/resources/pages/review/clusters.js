@@ -1,62 +1,4 @@
-// The clusters as the reader has them now: what the program made, then split, merged and decided.
-// Nothing here touches the document.
-
-const ACCEPT = "accept", GROUP = "group", REJECT = "reject";
-const NEW_ID = "NEW:";
-
-// Lower case without accents, so that a search for "nino" finds "Niño".
-function fold(text) {
-  return text.toLowerCase().replaceAll("ß", "ss").normalize("NFD").replace(/\p{M}+/gu, "");
-}
-
-// One cluster. It is never changed, only replaced, which is what makes undo a matter of putting the old one back.
-class Group {
-  #newId = null;
-  #text = null;
-
-  constructor(fields) {
-    Object.assign(this, fields);
-    this.size = this.members.length;
-    this.frequency = 0;
-    this.weakest = 1;
-    for (const member of this.members) {
-      this.frequency += member.frequency;
-      if (member.joined_score !== null) this.weakest = Math.min(this.weakest, member.joined_score);
-    }
-  }
-
-  with(fields) {
-    return new Group({ ...this, ...fields });
-  }
-
-  // The id of a new concept of these terms: the exclusive or of the distinct hashes, so their order does not count.
-  get newId() {
-    if (this.#newId === null) {
-      let sum = 0n;
-      for (const hash of new Set(this.members.map((member) => member.hash))) sum ^= BigInt("0x" + hash);
-      this.#newId = NEW_ID + sum.toString(16).padStart(16, "0");
-    }
-    return this.#newId;
-  }
-
-  get id() {
-    return this.concept ? this.concept.id : this.newId;
-  }
-
-  get isNew() {
-    return this.id.startsWith(NEW_ID);
-  }
-
-  // What a search looks at.
-  get text() {
-    if (this.#text === null) {
-      const parts = this.members.map((member) => (member.id ? member.term + "\n" + member.id : member.term));
-      if (this.concept) parts.push(this.concept.id, this.concept.name);
-      this.#text = fold(parts.join("\n"));
-    }
-    return this.#text;
-  }
-}
+// Clusters as the reader has them now: split, merged and decided.
 
 function rowKey(language, term) {
   return language + "\t" + term;
@@ -73,76 +15,10 @@ function bestName(members, wanted) {
   return best.term;
 }
 
-// The concepts offered for a group, together with the one it has, so that a reader can go back to it.
-function withConcept(nearest, concept) {
-  if (!concept || nearest.some((one) => one.concept_id === concept.id)) return nearest;
-  const { id, name, score, source = "", same = [] } = concept;
-  return [{ concept_id: id, preferred_name: name, score, source, same_as: same }, ...nearest];
-}
-
-class Model {
-  #initial = [];
-  #history = [];
-  #last = 0;
-  #loaded = { rows: [], byKey: new Map(), byTerm: new Map() };
-  #saved = null;
-  #origins;
-
-  constructor(data) {
-    this.groups = new Map();
-    this.decided = 0;
-    const { fields } = data;
-    this.least = data.least;
-    this.names = new Map();
-    for (const row of data.clusters) {
-      const cluster = record(fields.cluster, row);
-      const members = cluster.members.map((one) => record(fields.member, one));
-      for (const member of members) member.group = cluster.cluster;
-      const nearest = cluster.nearest.map((one) => record(fields.nearest, one));
-      const concept = cluster.concept_id === null
-        ? null : { id: cluster.concept_id, name: cluster.concept_name, score: cluster.score };
-      for (const one of nearest) this.names.set(one.concept_id, one.preferred_name);
-      if (concept) this.names.set(concept.id, concept.name);
-      if (cluster.parent_id) this.names.set(cluster.parent_id, cluster.parent_name);
-      const group = new Group({
-        number: cluster.cluster,
-        name: cluster.representative,
-        members,
-        concept,
-        score: cluster.score,
-        parent: cluster.parent_id ?? "",
-        nearest,
-        neighbours: cluster.neighbours.map((one) => record(fields.neighbour, one)),
-        doubtful: cluster.doubtful,
-        // the terms are a name of several concepts, and the reader has not said which is meant
-        ambiguous: cluster.status === "ambiguous",
-        decision: "",
-        // by the reader in this page, and in a file that was loaded
-        changed: false,
-        grouped: false,
-      });
-      this.#initial.push(group);
-      this.groups.set(group.number, group);
-      this.#last = Math.max(this.#last, group.number);
-    }
-    this.#origins = new Map(this.#initial.map((group) => [group.number, group]));
-  }
-
-  get undoable() {
-    return this.#history.length > 0;
-  }
-
-  get unsaved() {
-    return (this.#history.at(-1) ?? null) !== this.#saved;
-  }
-
-  saved() {
-    this.#saved = this.#history.at(-1) ?? null;
-  }
-
+class ClusterModel extends Model {
   // Where a neighbour's term is now; undefined where the page does not hold it.
   find(neighbour) {
-    const member = this.#origins.get(neighbour.cluster)?.members.find((one) => one.term === neighbour.term);
+    const member = this.origins.get(neighbour.cluster)?.members.find((one) => one.term === neighbour.term);
     return member && this.groups.get(member.group);
   }
 
@@ -155,7 +31,7 @@ class Model {
         }
       }
     }
-    this.#commit(`accept “${group.name}”`, [group.with({ decision: ACCEPT })]);
+    this.commit(`accept “${group.name}”`, [group.with({ decision: ACCEPT })]);
     return "";
   }
 
@@ -163,22 +39,18 @@ class Model {
   reject(group, ticked) {
     const [rest, moved] = this.#parts(group, ticked);
     if (!moved.length || !rest.length) {
-      this.#commit(`reject “${group.name}”`, [group.with({ decision: REJECT })]);
+      this.commit(`reject “${group.name}”`, [group.with({ decision: REJECT })]);
     } else {
       const [left, out] = this.#cut(group, rest, moved);
-      this.#commit(`reject ${moved.length} of “${group.name}”`, [left, out.with({ decision: REJECT })]);
+      this.commit(`reject ${moved.length} of “${group.name}”`, [left, out.with({ decision: REJECT })]);
     }
-  }
-
-  reopen(group) {
-    this.#commit(`reopen “${group.name}”`, [group.with({ decision: "", changed: true })]);
   }
 
   split(group, ticked) {
     const [rest, moved] = this.#parts(group, ticked);
     if (!moved.length) return "Tick the members to move first.";
     if (!rest.length) return "Leave at least one member where it is.";
-    this.#commit(`split “${group.name}”`, this.#cut(group, rest, moved));
+    this.commit(`split “${group.name}”`, this.#cut(group, rest, moved));
     return "";
   }
 
@@ -198,31 +70,16 @@ class Model {
       decision: "",
       changed: true,
     });
-    this.#commit(`merge “${other.name}” into “${group.name}”`, [merged], [other.number]);
+    this.commit(`merge “${other.name}” into “${group.name}”`, [merged], [other.number]);
   }
 
   rename(group, term) {
     const concept = group.concept && group.isNew ? { ...group.concept, name: term } : group.concept;
-    this.#commit(`name “${term}”`, [group.with({ name: term, concept, changed: true })]);
-  }
-
-  // Null is a new concept. Whether its id is taken is asked when it is accepted, so that must be done again.
-  setConcept(group, concept) {
-    const fields = { concept, nearest: withConcept(group.nearest, group.concept), ambiguous: false, decision: "", changed: true };
-    this.#commit(`concept of “${group.name}”`, [group.with(fields)]);
+    this.commit(`name “${term}”`, [group.with({ name: term, concept, changed: true })]);
   }
 
   setParent(group, parent) {
-    this.#commit(`parent of “${group.name}”`, [group.with({ parent, changed: true })]);
-  }
-
-  // Takes the last change back and gives it, or null where there is none.
-  undo() {
-    const change = this.#history.pop();
-    if (!change) return null;
-    this.#put(change.before);
-    this.#loaded = change.loaded;
-    return change;
+    this.commit(`parent of “${group.name}”`, [group.with({ parent, changed: true })]);
   }
 
   // The rows of the decisions file.
@@ -255,21 +112,22 @@ class Model {
       });
     }
     // decisions about terms that this page does not hold are kept
-    return [...this.#loaded.rows.filter((row) => !used.has(row)), ...out];
+    return [...this.loaded.rows.filter((row) => !used.has(row)), ...out];
   }
 
   // Puts the decisions of a file in place of those made so far; the rules are those of medlink.clustering.applied.
   load(rows) {
+    // what was decided about mentions and codes is kept, and is of no term
     const loaded = { rows, byKey: new Map(), byTerm: new Map() };
-    for (const row of rows) {
+    for (const row of rows.filter((one) => !one.kind)) {
       loaded.byKey.set(rowKey(row.language, row.name), row);
       if (!loaded.byTerm.has(row.name)) loaded.byTerm.set(row.name, []);
       loaded.byTerm.get(row.name).push(row);
     }
-    const before = this.#loaded;
-    this.#loaded = loaded;
+    const before = this.loaded;
+    this.loaded = loaded;
     const next = new Map(), pieces = new Map(), rejected = [];
-    for (const group of this.#initial) {
+    for (const group of this.initial) {
       const own = group.members.map((member) => this.#rowOf(member));
       if (!own.some(Boolean)) {
         next.set(group.number, group);
@@ -284,23 +142,23 @@ class Model {
       }
     }
     for (const [id, parts] of pieces) {
-      const group = this.#together(id, parts, rows);
+      const group = this.#together(id, parts, rows.filter((row) => !row.kind));
       const free = parts.find(([one]) => !next.has(one.number));
-      const number = free ? free[0].number : ++this.#last;
+      const number = free ? free[0].number : ++this.last;
       next.set(number, group.with({ number }));
     }
     for (const [group, members] of rejected) {
-      const number = next.has(group.number) ? ++this.#last : group.number;
+      const number = next.has(group.number) ? ++this.last : group.number;
       const name = bestName(members, group.name);
       next.set(number, group.with({ number, members, name, decision: REJECT, changed: true }));
     }
     const gone = [...this.groups.keys()].filter((number) => !next.has(number));
     const changed = [...next.values()].filter((group) => this.groups.get(group.number) !== group);
-    this.#commit("load decisions", changed, gone, before);
+    this.commit("load decisions", changed, gone, before);
   }
 
   #rowOf(member) {
-    const { byKey, byTerm } = this.#loaded;
+    const { byKey, byTerm } = this.loaded;
     const exact = byKey.get(rowKey(member.language, member.term));
     if (exact) return exact;
     const rows = byTerm.get(member.term);
@@ -371,29 +229,8 @@ class Model {
   #cut(group, rest, moved) {
     const left = { members: rest, name: bestName(rest, group.name), decision: "", changed: true };
     return [group.with(left), group.with({
-      number: ++this.#last, members: moved, name: bestName(moved, ""), concept: null, parent: "",
+      number: ++this.last, members: moved, name: bestName(moved, ""), concept: null, parent: "",
       nearest: withConcept(group.nearest, group.concept), doubtful: false, decision: "", changed: true,
     })];
-  }
-
-  #commit(label, after, gone = [], loaded = this.#loaded) {
-    const before = new Map();
-    for (const group of after) before.set(group.number, this.groups.get(group.number) ?? null);
-    for (const number of gone) before.set(number, this.groups.get(number));
-    this.#history.push({ label, before, loaded });
-    this.#put(new Map([...gone.map((number) => [number, null]), ...after.map((group) => [group.number, group])]));
-  }
-
-  #put(groups) {
-    for (const [number, group] of groups) {
-      if (this.groups.get(number)?.decision) this.decided -= 1;
-      if (!group) {
-        this.groups.delete(number);
-        continue;
-      }
-      if (group.decision) this.decided += 1;
-      this.groups.set(number, group);
-      for (const member of group.members) member.group = number;
-    }
   }
 }

@@ -1,4 +1,4 @@
-// The list of clusters at the left: which are shown, in which order, and only the rows that can be seen.
+// The list of clusters or codes at the left: which are shown, in which order, and only the rows that can be seen.
 
 const STATUS = {
   all: () => true,
@@ -10,7 +10,7 @@ const STATUS = {
 const DECISION = {
   all: () => true,
   undecided: (group) => !group.decision,
-  accepted: (group) => group.decision === ACCEPT,
+  accepted: (group) => group.decision === ACCEPT || group.decision === NONE,
   rejected: (group) => group.decision === REJECT,
   changed: (group) => group.changed || group.grouped,
 };
@@ -22,10 +22,24 @@ const ORDER = {
   low: (a, b) => score(a) - score(b),
   high: (a, b) => score(b) - score(a),
   name: (a, b) => COLLATOR.compare(a.name, b.name),
+  place: () => 0,
 };
 // one collator for all comparisons: making one for each takes seconds on a long list
 const COLLATOR = new Intl.Collator(undefined, { sensitivity: "base", numeric: true });
 const SPARE_ROWS = 8;
+
+// The numbers of the groups that fit the filters, in the order that was asked for.
+function matching(model, { status, decision, size: [least, most], words, order, below, language, type, said }) {
+  const found = [];
+  for (const group of model.groups.values()) {
+    if (STATUS[status](group) && DECISION[decision](group) && group.size >= least && group.size <= most
+      && score(group) < below && (!language || group.members.some((member) => member.language === language))
+      && (!type || group.types?.includes(type)) && (!said || (group.said !== undefined && says(group, said)))
+      && words.every((word) => group.text.includes(word))) found.push(group);
+  }
+  found.sort((a, b) => ORDER[order](a, b) || (model.before ? model.before(a, b) : a.number - b.number));
+  return found.map((group) => group.number);
+}
 
 class List {
   #box;
@@ -53,15 +67,8 @@ class List {
   }
 
   // Applies the filters; what is chosen stays chosen where it is still shown.
-  filter({ status, decision, size, order, words }) {
-    const [least, most] = size;
-    const found = [];
-    for (const group of this.#model.groups.values()) {
-      if (STATUS[status](group) && DECISION[decision](group) && group.size >= least && group.size <= most
-        && words.every((word) => group.text.includes(word))) found.push(group);
-    }
-    found.sort((a, b) => ORDER[order](a, b) || a.number - b.number);
-    this.numbers = found.map((group) => group.number);
+  filter(wanted) {
+    this.numbers = matching(this.#model, wanted);
     this.#inside.style.height = `${this.numbers.length * this.#row}px`;
     this.draw();
   }
@@ -100,7 +107,9 @@ class List {
         },
         make("span", { class: "mark", "aria-hidden": "true" }, MARK[group.decision]),
         make("bdi", { class: "term" }, visible(group.name)),
-        make("span", { class: "size", title: `${group.size} terms` }, String(group.size)),
+        group.kind === "code"
+          ? make("span", { class: "size", title: `seen ${group.frequency} times` }, group.frequency.toLocaleString("en"))
+          : make("span", { class: "size", title: `${group.size} terms` }, String(group.size)),
         make("span", { class: "about" }, ...about(group)),
       );
       row.style.transform = `translateY(${(first + offset) * this.#row}px)`;
@@ -112,15 +121,15 @@ class List {
   }
 }
 
-const MARK = { "": "", [ACCEPT]: "✓", [REJECT]: "✗" };
-const SPOKEN = { "": "undecided", [ACCEPT]: "accepted", [REJECT]: "rejected" };
+const MARK = { "": "", [ACCEPT]: "✓", [NONE]: "∅", [REJECT]: "✗" };
+const SPOKEN = { "": "undecided", [ACCEPT]: "accepted", [NONE]: "no concept", [REJECT]: "rejected" };
 
 // The second line of a row.
 function about(group) {
   const parts = [];
   if (group.doubtful) parts.push(make("span", { class: "badge doubtful" }, "doubtful"));
   if (group.concept) parts.push(make("bdi", {}, visible(group.concept.name || group.concept.id)));
-  else parts.push(badge(group.ambiguous ? "ambiguous" : "new"));
+  else parts.push(group.ambiguous ? badge("ambiguous") : badge("new", group.item === undefined ? "new" : "no concept"));
   if (group.score !== null) parts.push(make("span", { class: "number" }, group.score.toFixed(2)));
   if (group.decision) parts.push(make("span", { class: "spoken" }, SPOKEN[group.decision]));
   return parts;

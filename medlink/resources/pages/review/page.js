@@ -6,9 +6,18 @@ const FILE_NAME = "decisions.tsv";
 const byId = (id) => document.getElementById(id);
 const data = takeData();
 
-const model = new Model(data);
+const isClusters = data.kind === "cluster", isNotes = data.kind === "mention";
+const model = isClusters ? new ClusterModel(data) : new PlaceModel(data);
 const filters = byId("filters");
-const list = new List(byId("list"), model, (number) => choose(number));
+const server = data.served ? new Server((problem) => told(problem)) : null;
+const concepts = new Map(data.concepts.map((row) => {
+  const concept = record(data.fields.concept, row);
+  return [`${concept.language} ${concept.concept_id}`, concept];
+}));
+const conceptOf = (id, language) => (server ? server.concept(id, language) : concepts.get(`${language} ${id}`));
+const list = isNotes
+  ? new NoteText(byId("list"), model, (number) => choose(number), { turn: (by) => turn(by), finish: () => finish() })
+  : new List(byId("list"), model, (number) => choose(number));
 const card = new Card(byId("card"), model, {
   rename: (term) => change((group) => model.rename(group, term)),
   concept: (concept) => change((group) => model.setConcept(group, concept)),
@@ -17,8 +26,39 @@ const card = new Card(byId("card"), model, {
   merge: (number) => merge(number),
   show: (number) => reveal(number),
   ticks: () => drawActions(),
+}, conceptOf);
+const mergeDialog = new Picker(byId("merge-dialog"), (text) => {
+  const { items, more } = mergeable(model, current(), text);
+  return { items: items.map(({ content, other }) => ({ content, pick: () => merge(other.number) })), more };
 });
-const dialog = new MergeDialog(byId("merge-dialog"), model, (number) => merge(number));
+const conceptDialog = new Picker(byId("concept-dialog"), (text) => findConcepts(text), server ? SEARCH_DELAY : 0);
+const addDialog = new Picker(byId("add-dialog"), (text) => {
+  const all = list.places(text.trim()), { points } = list.note;
+  const around = ([start, end]) => [
+    make("span", { class: "faint" }, noteText(points.slice(Math.max(0, start - 30), start).join(""))),
+    make("b", {}, noteText(points.slice(start, end).join(""))),
+    make("span", { class: "faint" }, noteText(points.slice(end, end + 30).join(""))),
+  ];
+  const items = all.slice(0, FOUND_AT_ONCE).map((place) => ({ content: around(place), pick: () => add(place) }));
+  return { items, more: all.length - items.length, problem: "These words are nowhere in the note where no mention is." };
+});
+
+// Concepts for the group on the card: of the knowledge base where there is a server, else those that the page knows.
+async function findConcepts(text) {
+  const group = current(), words = wordsOf(text);
+  let found;
+  if (server) found = text.trim() ? await server.search(text, group.language ?? group.members[0].language) : [];
+  else {
+    const known = new Map();
+    for (const one of [...model.groups.values()].flatMap((other) => other.nearest)) {
+      const searched = fold(`${one.preferred_name} ${one.name ?? ""} ${one.concept_id}`);
+      if (words.every((word) => searched.includes(word)) && !known.has(one.concept_id)) known.set(one.concept_id, { ...one, score: null });
+    }
+    found = [...known.values()].sort((a, b) => COLLATOR.compare(a.preferred_name, b.preferred_name));
+  }
+  const items = found.slice(0, FOUND_AT_ONCE).map((one) => ({ content: offered(one), pick: () => correct(one) }));
+  return { items, more: found.length - items.length };
+}
 
 function current() {
   return model.groups.get(list.current) ?? null;
@@ -30,6 +70,20 @@ function say(text, failed = false) {
   message.classList.toggle("failed", failed);
 }
 
+// After an attempt to save: what is wrong, if anything.
+function told(problem) {
+  // what the server does not take can still be saved as a file
+  byId("save").hidden = !problem;
+  if (problem) say(problem, true);
+  else model.saved();
+  drawSaved();
+}
+
+function drawSaved() {
+  byId("save").classList.toggle("waiting", model.unsaved);
+  if (server) byId("saved").textContent = model.unsaved ? "not saved" : "saved";
+}
+
 function applyFilters() {
   const given = new FormData(filters);
   const [least, most] = given.get("size").split("-");
@@ -38,6 +92,7 @@ function applyFilters() {
     decision: given.get("decision"),
     order: given.get("order"),
     size: [Number(least), most ? Number(most) : Infinity],
+    below: Number(given.get("below")), language: given.get("language"), type: given.get("type"), said: given.get("said"),
     words: fold(given.get("search")).split(/\s+/).filter(Boolean),
   });
   const shown = list.numbers.length.toLocaleString("en");
@@ -51,6 +106,7 @@ function drawActions() {
   byId("reject").disabled = !group || (group.decision === REJECT && !ticks);
   byId("split").disabled = !group || group.size < 2;
   byId("merge").disabled = !group;
+  byId("correct").disabled = !group;
   byId("reopen").disabled = !group?.decision;
   byId("undo").disabled = !model.undoable;
   byId("reject").firstElementChild.textContent = ticks && ticks < group.size ? `Reject ${ticks} ticked` : "Reject";
@@ -72,7 +128,8 @@ function refresh(number, index = list.index, draw = true) {
   byId("decided").textContent = `${count} of ${model.groups.size.toLocaleString("en")} decided`;
   byId("progress").max = Math.max(1, model.groups.size);
   byId("progress").value = model.decided;
-  byId("save").classList.toggle("waiting", model.unsaved);
+  drawSaved();
+  if (server && model.unsaved) server.put(writeDecisions(model.rows()));
 }
 
 // A change of the cluster on the card that leaves the reader there.
@@ -109,7 +166,8 @@ function accept() {
     return;
   }
   refresh(next ?? group.number, index);
-  say(`Accepted “${visible(group.name)}” as ${group.isNew ? "the new concept " : ""}${group.id}.`);
+  if (group.concept || isClusters) say(`Accepted “${visible(group.name)}” as ${group.isNew ? "the new concept " : ""}${group.id}.`);
+  else say(`Accepted “${visible(group.name)}” as a ${model.noun} without a concept.`);
 }
 
 function reject() {
@@ -120,7 +178,8 @@ function reject() {
   const count = some ? card.ticked.size : group.size;
   model.reject(group, card.ticked);
   refresh(some ? group.number : next ?? group.number, index);
-  say(`Rejected ${count === 1 ? "1 term" : `${count} terms`} of “${visible(group.name)}”.`);
+  if (!isClusters) say(`Rejected “${visible(group.name)}”.`);
+  else say(`Rejected ${count === 1 ? "1 term" : `${count} terms`} of “${visible(group.name)}”.`);
 }
 
 function split() {
@@ -144,6 +203,57 @@ function merge(number) {
   say(`“${visible(other.name)}” is now part of “${visible(group.name)}”.`);
 }
 
+function searchConcept() {
+  const group = current();
+  if (group) conceptDialog.open(server ? group.name : "");
+}
+
+// Takes a concept that was searched for: that is a decision about a mention or a code.
+function correct({ concept_id: id, preferred_name: name, score = null, source = "", same_as: same = [] }) {
+  model.names.set(id, name);
+  change((group) => model.setConcept(group, { id, name, score, source, same }));
+  if (!isClusters) accept();
+}
+
+// Takes a candidate by its number and accepts it.
+function pick(index) {
+  const group = current();
+  const one = group && withConcept(group.nearest, group.concept)[index];
+  if (one) correct(one);
+}
+
+// Adds a mention: the words that are selected, or those that are searched for.
+function missed() {
+  if (list.note.problem) return;
+  const place = list.selected();
+  if (place) add(place);
+  else addDialog.open();
+}
+
+async function add([start, end]) {
+  const group = model.add(list.note, start, end);
+  if (typeof group === "string") {
+    say(group, true);
+    return;
+  }
+  getSelection().removeAllRanges();
+  reveal(group.number);
+  refresh(group.number);
+  say(`Added “${visible(group.name)}”. Choose its concept, then accept it.`);
+  searchConcept();
+}
+
+function turn(by) {
+  choose(list.turn(by));
+}
+
+function finish() {
+  const { note } = list;
+  model.finish(note);
+  refresh(list.current);
+  say(model.done.has(note.item) ? `All of “${visible(note.item)}” is annotated.` : `Not all of “${visible(note.item)}” is annotated.`);
+}
+
 function reopen() {
   const group = current();
   if (!group?.decision) return;
@@ -156,12 +266,13 @@ function undo() {
   const undone = model.undo();
   if (!undone) return;
   const [number] = undone.before.keys();
-  refresh(number);
+  refresh(number ?? list.current);
   say(`Undone: ${visible(undone.label)}.`);
 }
 
 function save() {
   const rows = model.rows();
+  if (byId("save").hidden) return;
   const url = URL.createObjectURL(new Blob([writeDecisions(rows)], { type: "text/tab-separated-values" }));
   make("a", { href: url, download: FILE_NAME }).click();
   // the browser reads the blob after the click has returned
@@ -174,7 +285,11 @@ function save() {
 async function load(file) {
   try {
     const rows = readDecisions(await file.arrayBuffer(), file.name);
-    model.load(rows);
+    try {
+      model.load(rows);
+    } catch (error) {
+      throw new Error(`${file.name}: ${error.message}.`);
+    }
     card.ticked.clear();
     refresh(list.current);
     say(`Loaded ${rows.length.toLocaleString("en")} rows of ${file.name} in place of the decisions so far.`);
@@ -194,14 +309,15 @@ const KEYS = {
   End: () => step(list.numbers.length),
   a: accept,
   r: reject,
-  s: split,
-  m: () => current() && dialog.open(current()),
+  c: () => !byId("correct").hidden && searchConcept(),
   o: reopen,
   u: undo,
   e: save,
   "/": () => filters.elements.search.focus(),
   "?": () => byId("help-dialog").showModal(),
 };
+if (isClusters) Object.assign(KEYS, { s: split, m: () => current() && mergeDialog.open() });
+if (isNotes) Object.assign(KEYS, { i: missed, n: () => turn(1), p: () => turn(-1), f: finish });
 // These belong to the list alone: elsewhere they scroll, or move within a group of choices.
 const LIST_KEYS = ["ArrowDown", "ArrowUp", "PageDown", "PageUp", "Home", "End"];
 
@@ -215,7 +331,7 @@ document.addEventListener("keydown", (event) => {
   const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   // a key that is held down moves on, and decides only once
   if (event.repeat && !["j", "k", ...LIST_KEYS].includes(key)) return;
-  if (/^[1-9]$/.test(key)) card.tick(Number(key) - 1);
+  if (/^[1-9]$/.test(key)) isClusters ? card.tick(Number(key) - 1) : pick(Number(key) - 1);
   else if (Object.hasOwn(KEYS, key)) KEYS[key]();
   else return;
   event.preventDefault();
@@ -230,8 +346,10 @@ for (const select of filters.querySelectorAll("select")) {
   select.addEventListener("change", () => refresh(list.current, 0));
 }
 filters.addEventListener("submit", (event) => event.preventDefault());
-for (const [id, act] of Object.entries({ accept, reject, split, merge: KEYS.m, reopen, undo, save, help: KEYS["?"] })) {
-  byId(id).addEventListener("click", act);
+for (const [id, act] of Object.entries({
+  accept, reject, split, merge: KEYS.m, correct: searchConcept, missed, reopen, undo, save, help: KEYS["?"],
+})) {
+  if (act) byId(id).addEventListener("click", act);
 }
 byId("more").addEventListener("click", () => {
   byId("more").setAttribute("aria-expanded", String(document.body.classList.toggle("more")));
@@ -246,8 +364,45 @@ window.addEventListener("beforeunload", (event) => {
   if (model.unsaved) event.preventDefault();
 });
 
+// What belongs to clusters, notes or codes alone is shown with these.
+for (const element of document.querySelectorAll("[data-of]")) element.hidden = !element.dataset.of.split(" ").includes(data.kind);
+byId("correct").hidden = isClusters && !server;
+byId("load").hidden = Boolean(server);
+if (server) {
+  byId("save").hidden = true;
+  byId("saved").hidden = false;
+  byId("kept").textContent = "Each decision is saved at once.";
+}
+// A filter with a choice of what the page holds; without a choice it is not shown.
+function offer(name, values, word) {
+  const select = filters.elements[name];
+  const found = [...new Set(values)].sort();
+  select.closest("label").hidden = found.length < 2;
+  select.append(...found.map((value) => make("option", { value }, visible(word(value)))));
+}
+const everything = [...model.groups.values()];
+offer("language", everything.flatMap((group) => group.members.map((one) => one.language)).filter(Boolean), languageName);
+offer("type", everything.flatMap((group) => group.types ?? []), (type) => type);
+offer("said", everything.flatMap((group) => (group.said ? (group.said.length ? group.said : ["present"]) : [])), (said) => SAID[said] ?? said);
+if (!isClusters) {
+  filters.elements.order.querySelector("[value=place]").defaultSelected = true;
+  for (const [value, word] of Object.entries({ known: "linked", new: "no concept" })) {
+    filters.elements.status.querySelector(`[value=${value}]`).textContent = word;
+  }
+}
+document.body.classList.add(`of-${data.kind}`);
+
 for (const [name, value] of Object.entries(data.summary)) {
   const text = typeof value === "number" ? value.toLocaleString("en") : String(value);
   byId("summary").append(make("dt", {}, name.replaceAll("_", " ")), make("dd", {}, text));
 }
+// Goes on with the decisions so far.
+async function begin() {
+  const bytes = server ? await server.decisions() : data.decisions && new TextEncoder().encode(data.decisions);
+  if (bytes) {
+    model.load(readDecisions(bytes, FILE_NAME));
+    model.begin();
+  }
+}
 refresh(null, 0);
+if (server || data.decisions) begin().then(() => refresh(null, 0), (error) => say(error.message, true));

@@ -1,4 +1,4 @@
-// The card at the right: one cluster, why it is one, and what it may be.
+// The card at the right: one cluster, mention or code, why it is one, and what it may be.
 
 const MEMBERS_AT_ONCE = 200;
 
@@ -15,13 +15,16 @@ class Card {
   #box;
   #model;
   #act;
+  #concepts;
   #all = false;
 
-  // act holds what the buttons do: rename, concept, parent, merge, show, ticks.
-  constructor(box, model, act) {
+  // act holds what the buttons do: rename, concept, parent, merge, show, ticks. concepts gives what is known of
+  // one, by id and language: an object, a promise of it, or undefined.
+  constructor(box, model, act, concepts) {
     this.#box = box;
     this.#model = model;
     this.#act = act;
+    this.#concepts = concepts;
     this.number = null;
     this.ticked = new Set();
   }
@@ -32,13 +35,14 @@ class Card {
     this.ticked = new Set(group && same ? group.members.filter((member) => this.ticked.has(member)) : []);
     if (!same) this.#all = false;
     if (!group) {
-      this.#box.replaceChildren(make("p", { class: "empty" }, "No cluster fits the filters."));
+      this.#box.replaceChildren(make("p", { class: "empty" }, `No ${this.#model.noun} fits the filters.`));
       return;
     }
     const at = document.activeElement;
     const inside = same && this.#box.contains(at);
     this.#box.replaceChildren(
-      this.#head(group), this.#concept(group), this.#members(group), this.#neighbours(group),
+      this.#head(group), this.#concept(group), this.#about(group),
+      ...(group.item === undefined ? [this.#members(group), this.#neighbours(group)] : []),
     );
     if (!same) this.#box.scrollTop = 0;
     // who works with keys stays where they are
@@ -54,6 +58,7 @@ class Card {
   }
 
   #head(group) {
+    if (group.item !== undefined) return this.#placed(group);
     const terms = group.size === 1 ? "1 term" : `${group.size.toLocaleString("en")} terms`;
     return make(
       "header", {},
@@ -67,6 +72,47 @@ class Card {
         `${terms} · seen ${group.frequency.toLocaleString("en")} × · cluster ${group.number}`,
       ),
     );
+  }
+
+  // The head of a mention or a code.
+  #placed(group) {
+    const where = group.kind === "code" ? [`code ${group.item}`, ...(group.frequency > 1 ? [`seen ${group.frequency.toLocaleString("en")} ×`] : [])]
+      : group.section ? [`section: ${sectionName(group.section)}`] : [];
+    return make(
+      "header", {},
+      make("h2", {}, make("bdi", {}, visible(group.name))),
+      make(
+        "p", { class: "facts" },
+        ...(group.expanded ? ["for", quoted(oneLine(group.expanded))] : []),
+        group.concept ? badge("linked") : group.ambiguous ? badge("ambiguous") : badge("new", "no concept"),
+        ...saidBadges({ said: group.said ?? null }, true),
+        ...(group.decision ? [badge(group.decision, SPOKEN[group.decision])] : []),
+        [...(group.added ? ["added by you"] : []), ...(group.language ? [languageName(group.language)] : []), ...where].map(visible).join(" · "),
+      ),
+    );
+  }
+
+  // What is known of the concept that is chosen; what comes from the server is filled in when it is there.
+  #about(group) {
+    const box = make("section", { class: "about-concept", "aria-label": "The concept", hidden: true });
+    const id = group.concept?.id ?? (group.item === undefined ? undefined : group.nearest[0]?.concept_id);
+    if (!id) return box;
+    const one = group.nearest.find((near) => near.concept_id === id);
+    const fill = (concept) => {
+      if (!concept) return;
+      const why = one?.name ? [["why", make("span", {}, `${one.route ? `${one.route}: ` : ""}`, quoted(one.name))]] : [];
+      box.hidden = false;
+      box.replaceChildren(
+        make("h3", {}, make("bdi", {}, visible(group.concept ? group.concept.name : one.preferred_name))),
+        ...aboutConcept(concept, [
+          ["id", make("code", {}, visible(id))], ["source", visible(concept.source)],
+          ["type", visible(concept.semantic_types.join(", "))], ...why,
+        ]));
+    };
+    const known = this.#concepts(id, group.language ?? group.members[0].language);
+    if (known instanceof Promise) known.then(fill);
+    else fill(known);
+    return box;
   }
 
   #concept(group) {
@@ -86,12 +132,12 @@ class Card {
         likeness(score),
       );
     });
-    rows.push(choice(
-      !group.concept && !group.ambiguous, null, make("span", { class: "what" }, "A new concept", make("code", {}, group.newId)),
-    ));
+    const none = group.item === undefined
+      ? ["A new concept", make("code", {}, group.newId)] : [`No concept of the terminology`];
+    rows.push(choice(!group.concept && !group.ambiguous, null, make("span", { class: "what" }, ...none)));
     const parts = [make("legend", {}, "Concept"), ...rows, make("p", { class: "faint least" },
       `Candidates with a score below ${this.#model.least} are not shown.`)];
-    if (group.isNew && !group.ambiguous) parts.push(this.#parent(group));
+    if (group.item === undefined && group.isNew && !group.ambiguous) parts.push(this.#parent(group));
     return make("fieldset", { class: "concept" }, ...parts);
   }
 

@@ -1,0 +1,65 @@
+"""``medlink review``: links, codes or clusters in, decisions of a reader out."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from medlink.cli.options import PATH, PATH_OR_NAME
+from medlink.files.escapes import visible
+from medlink.files.problems import counted
+from medlink.notes.reading import Fields
+
+
+@click.command()
+@click.argument("bundle", type=PATH)
+@click.argument("links", type=PATH)
+@click.option("--notes", multiple=True, type=PATH_OR_NAME, help="Notes of the links, as 'medlink link' had them.")
+@click.option("-o", "--out", type=PATH, help="Table of the decisions, .tsv; one that is there is gone on with.")
+@click.option("--report", type=PATH, help="HTML page in one file, in place of a server.")
+@click.option("--pairs", type=PATH, help="Decisions so far as training pairs, .tsv, in place of a server.")
+@click.option("--gold", type=PATH, help="Decisions so far as annotated notes, .jsonl, in place of a server.")
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the server  [default: a free one]")
+@click.option("--text-field", default="text", show_default=True, help="JSONL field with the text.")
+@click.option("--id-field", default="id", show_default=True, help="JSONL field with the id of the note.")
+@click.option("--language-field", default="language", show_default=True, help="JSONL field with the language.")
+@click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the notes, such as latin-1.")
+def review(
+    bundle: Path,
+    links: Path,
+    notes: tuple[str, ...],
+    out: Path | None,
+    report: Path | None,
+    pairs: Path | None,
+    gold: Path | None,
+    port: int,
+    text_field: str,
+    id_field: str,
+    language_field: str,
+    encoding: str,
+) -> None:
+    """Review LINKS on a page: links of notes, codes of a list, or clusters, with the concepts of BUNDLE.
+
+    The page is served to this machine alone until Ctrl-C. Each decision is saved at once in the table of --out, and a
+    later review goes on there.
+    """
+    from medlink.curation.review import Review
+
+    fields = Fields(text_field, id_field, language_field)
+    found = Review(bundle, links, notes=notes, decisions=out, fields=fields, encoding=encoding)
+    for sentence in found.gaps():
+        click.echo(visible(sentence), err=True)
+    if report is not None:
+        found.write_report(report)
+        click.echo(f"{visible(str(report))}: the page, with the texts of the notes", err=True)
+    if pairs is not None:
+        click.echo(f"{visible(str(pairs))}: {counted(found.write_pairs(pairs), 'pair')}", err=True)
+    if gold is not None:
+        click.echo(f"{visible(str(gold))}: {counted(found.write_gold(gold), 'note')}", err=True)
+    if report is None and pairs is None and gold is None:
+        with found.server(port) as server, suppress(KeyboardInterrupt):
+            click.echo(server.url)
+            click.echo("open this address in a browser on this machine; Ctrl-C ends the review", err=True)
+            server.serve_forever()
