@@ -22,7 +22,7 @@ FLOORS = {
     "index": 3,
     "linking": 4,
     "clustering": 4,
-    "training": 4,
+    "training": 5,
     "mapping": 5,
     "notes": 5,
     "curation": 6,

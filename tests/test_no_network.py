@@ -114,6 +114,8 @@ COMMANDS = [
     "train map kb.sqlite -o map --start static",
     "train grounding kb.sqlite -o grounded --start static --epochs 1 --hidden 8",
     "train mlte sts.tsv -o mlte --start base --dev sts.tsv --head-epochs 1",
+    "train ranker house mentions.tsv -o ranker --start base --epochs 1 --held-share 0.5",
+    "link house notes -o ranked.jsonl --ranker ranker --ranker-cache said",
     "train biolord run recipe.toml",
     "train biolord sts sts.tsv -o sts --start base --epochs 1 --batch-size 8",
     "train biolord contrastive kb.sqlite -o contrastive --start base --epochs 1 --batch-size 16 --pairs 40",
@@ -168,6 +170,9 @@ def test_no_command_and_no_call_asks_a_network(guarded: dict[str, str], tmp_path
     (tmp_path / "gold.jsonl").write_text(json.dumps(GOLD) + "\n", encoding="utf-8")
     (tmp_path / "terms.txt").write_text("fever\nFieber\nleft arm\n", encoding="utf-8")
     (tmp_path / "codes.csv").write_text("code,name,language\n1,Fieber,de\n", encoding="utf-8")
+    rows = [line.split("\t")[:3] for line in demo_folder().joinpath("terminology.tsv").read_text("utf-8").splitlines()]
+    mentions = [f"{name}\t{concept_id}\t{language}\n" for concept_id, name, language in rows[1:200]]
+    (tmp_path / "mentions.tsv").write_text("mention\tconcept_id\tlanguage\n" + "".join(mentions), encoding="utf-8")
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "families.tsv").write_text("family\tde\nward round\tKurvenvisite {f}\n", encoding="utf-8")
     (tmp_path / "notes").mkdir()

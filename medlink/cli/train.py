@@ -12,6 +12,7 @@ from medlink.cli.output import say
 from medlink.cli.train_biolord import biolord, where_static_differs
 from medlink.cli.train_grounding import concept_map, grounding
 from medlink.cli.train_mlte import mlte
+from medlink.cli.train_ranker import ranker
 from medlink.errors import ConfigError, needs_extra
 from medlink.files.problems import counted
 from medlink.models.static.encoder import StaticConfig
@@ -38,7 +39,7 @@ def train() -> None:
     """Train an encoder on the names of a knowledge base."""
 
 
-for _command in (biolord, grounding, concept_map, mlte):
+for _command in (biolord, grounding, concept_map, mlte, ranker):
     train.add_command(_command)
 
 

@@ -22,7 +22,7 @@ def load(bundle: str | Path, **options: Any) -> Linker:
 
     Args:
         bundle: a folder made by ``medlink index build``.
-        options: fields of :class:`medlink.LinkOptions`, such as ``threshold`` and ``language``.
+        options: fields of :class:`medlink.LinkOptions`, such as ``threshold``, ``language`` and ``ranker``.
 
     Raises:
         BundleError: the parts of the bundle are missing or do not belong together.

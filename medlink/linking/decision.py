@@ -92,7 +92,8 @@ class SharedNames:
         shares: list[Shares] = []
         for mention, same, candidates in zip(mentions, holders, ranked, strict=True):
             spelt = self._spelt(mention.text, candidates[0].name) if same else set()
-            shares.append(_shared(same, spelt, groups[tuple(same)]) if same else ())
+            weights = {one.concept: one.weight for one in candidates} if same else {}
+            shares.append(_shared(same, spelt, weights, groups[tuple(same)]) if same else ())
         wanted = [i for i, same in enumerate(shares) if len(same) > 1]
         if contexts is not None and wanted:
             self._weigh(shares, wanted, mentions, contexts)
@@ -162,11 +163,15 @@ def _holders(candidates: Sequence[Ranked]) -> dict[float, bool]:
     return holders if len(holders) > 1 else {}
 
 
-def _shared(holders: Mapping[float, bool], spelt: set[float], groups: Groups) -> Shares:
-    """Shares of concepts, of which those of a group have one together; ``spelt`` have the letters of the mention."""
+def _shared(holders: Mapping[float, bool], spelt: set[float], ranked: Mapping[float, float], groups: Groups) -> Shares:
+    """Shares of concepts, of which those of a group have one together; ``spelt`` have the letters of the mention.
+
+    ``ranked`` are the weights of a re-ranker.
+    """
     weights = [
         (_PREFERRED if any(holders[concept] for concept in group) else 1.0)
         * (1.0 if spelt.isdisjoint(group) else _SPELT)
+        * max(ranked[concept] for concept in group)
         for group in groups
     ]
     return tuple(

@@ -32,11 +32,12 @@ Told = tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A mention with the concepts that are right for it."""
+    """A mention with the concepts that are right for it, and the text around it where that is known."""
 
     text: str
     language: str
     concept_ids: frozenset[str]
+    context: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +92,24 @@ def join_tables(parts: Sequence[Table]) -> Table:
 def fit(table: Table, *, decay: float = 1e-3) -> Join:
     """Fit ranking weights, then the curves of the score.
 
-    Ranking: for each example with a right name among its candidates, minimise ``-log sum_gold softmax(w . x)`` (the
-    marginal likelihood over right names; BioSyn, Sung et al. 2020, equation 8, with linear scores) plus
-    ``decay * |w|^2``. Curves: logistic regression of "the best name is right" on its rank score and its margin before
-    other concepts (Platt 1999), see :func:`_curve`; one where the best name is the mention itself (``exact`` or
-    ``inflected``), one where it is not, with an addend for each language but English.
-
     Args:
         table: the evidence.
         decay: weight decay.
 
     Returns:
         The join. The same table gives the same weights.
+    """
+    w = ranking_weights(table, decay)
+    exact, inflected = (table.features[:, FEATURES.index(kind)] > 0 for kind in ("exact", "inflected"))
+    curves = fit_curves(table, table.features.astype(np.float64) @ w, exact, exact | inflected)
+    return Join(LinearJoin(tuple(round(float(v), 4) for v in w)), curves)
+
+
+def ranking_weights(table: Table, decay: float = 1e-3, least: float | None = None) -> NDArray[np.float64]:
+    """Weights ``(f,)`` of the features of a table, no lower than ``least`` where that is given.
+
+    For each example with a right name among its candidates, minimise ``-log sum_gold softmax(w . x)`` (the marginal
+    likelihood over right names; BioSyn, Sung et al. 2020, equation 8, with linear scores) plus ``decay * |w|^2``.
     """
     starts = np.flatnonzero(np.diff(table.example, prepend=-1))
     group = table.example - table.example[0]
@@ -125,11 +132,26 @@ def fit(table: Table, *, decay: float = 1e-3) -> Join:
         grad = (pull * x[used]).sum(axis=0) + 2 * decay * w
         return float(value), grad
 
-    w = minimize(loss, np.zeros(len(FEATURES)), jac=True, method="L-BFGS-B").x
-    rank = table.features.astype(np.float64) @ w
-    exact, inflected = (table.features[:, FEATURES.index(kind)] > 0 for kind in ("exact", "inflected"))
-    top, second = _best(table, rank, np.ones(len(rank), dtype=bool))
-    named = exact | inflected
+    bounds = [(least, None)] * x.shape[1]
+    return np.asarray(minimize(loss, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B", bounds=bounds).x)
+
+
+def fit_curves(table: Table, rank: NDArray[np.float64], exact: NDArray[np.bool_], named: NDArray[np.bool_]) -> Curves:
+    """The curves of the score for rank scores ``(p,)`` of the names of a table.
+
+    Logistic regression of "the best name is right" on its rank score and its margin before other concepts (Platt 1999),
+    see :func:`_curve`; one where the best name is the mention itself, one where it is not, with an addend for each
+    language but English.
+
+    Args:
+        table: the names; its features are not looked at.
+        rank: their rank scores.
+        exact: ``(p,)`` where the mention is the name to the letter.
+        named: ``(p,)`` where it is, to the letter or in another inflection.
+    """
+    starts = np.flatnonzero(np.diff(table.example, prepend=-1))
+    used = np.logical_or.reduceat(table.gold, starts)[table.example - table.example[0]]
+    top, second = _best(table, rank, exact, np.ones(len(rank), dtype=bool))
     flat = Curve(0.0, 0.0, 0.0)
     rivals = second[~named[top] & np.isfinite(second)]
     bare = Curves(flat, flat, _least(rank[top][named[top]]), _least(rivals))
@@ -145,19 +167,18 @@ def fit(table: Table, *, decay: float = 1e-3) -> Join:
 
     # what the score must tell apart is also a mention whose concept the dictionary lacks: the same examples once more
     # without their right names
-    lacking = _best(table, rank, ~table.gold & used)
+    lacking = _best(table, rank, exact, ~table.gold & used)
     curves = [_curve(told(top, second, kind), told(*lacking, kind)) for kind in (False, True)]
-    ranker = LinearJoin(tuple(round(float(v), 4) for v in w))
     alike, like_name = (Curve(slope, wide, offset) for slope, wide, *_, offset in curves)
     languages = dict(zip(tags, curves[0][2:-1], strict=True))
-    return Join(ranker, replace(bare, alike=alike, named=like_name, languages=languages))
+    return replace(bare, alike=alike, named=like_name, languages=languages)
 
 
 def _best(
-    table: Table, rank: NDArray[np.float64], kept: NDArray[np.bool_]
+    table: Table, rank: NDArray[np.float64], exact: NDArray[np.bool_], kept: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The best of the pairs that are ``kept`` of each example, and the rank of the best one of another concept."""
-    exact, at = table.features[:, FEATURES.index("exact")] > 0, np.flatnonzero(kept)
+    at = np.flatnonzero(kept)
     # as the linker orders them: a name to the letter first
     order = at[np.lexsort((at, -rank[at], ~exact[at], table.example[at]))]
     top = order[np.diff(table.example[order], prepend=-1) != 0]

@@ -40,15 +40,18 @@ class Join:
         try:
             if set(raw["weights"]) != set(FEATURES):
                 raise KeyError("weights")
-            told = raw["calibration"]
-            alike, named = (Curve(**{key: float(value) for key, value in told[kind].items()}) for kind in _KINDS)
-            languages = {str(tag): float(value) for tag, value in told["languages"].items()}
-            calibration = Curves(alike, named, float(told["named_least"]), float(told["rival"]), languages)
-            return cls(LinearJoin(tuple(float(raw["weights"][f]) for f in FEATURES)), calibration)
+            return cls(LinearJoin(tuple(float(raw["weights"][f]) for f in FEATURES)), curves_of(raw["calibration"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BundleError(
                 "the calibration is of another version of medlink", remedy="run 'medlink index build' again"
             ) from error
+
+
+def curves_of(told: dict[str, Any]) -> Curves:
+    """Curves from plain data; KeyError, TypeError, ValueError or AttributeError where it is none of them."""
+    alike, named = (Curve(**{key: float(value) for key, value in told[kind].items()}) for kind in _KINDS)
+    languages = {str(tag): float(value) for tag, value in told["languages"].items()}
+    return Curves(alike, named, float(told["named_least"]), float(told["rival"]), languages)
 
 
 @cache

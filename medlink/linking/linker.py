@@ -1,8 +1,8 @@
 """``Linker``: mentions to ranked concepts, stage by stage.
 
 Candidates (:mod:`~medlink.linking.candidates`), measures (:mod:`~medlink.linking.measures`), ranking
-(:mod:`~medlink.linking.ranking`), calibration (:mod:`~medlink.linking.calibration`), decision
-(:mod:`~medlink.linking.decision`).
+(:mod:`~medlink.linking.ranking`), a re-ranker where one is named (:mod:`~medlink.linking.rankers`), calibration
+(:mod:`~medlink.linking.calibration`), decision (:mod:`~medlink.linking.decision`).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from medlink.linking.join import Join, default_join
 from medlink.linking.measures import gather
 from medlink.linking.mention import Mention
 from medlink.linking.options import LinkOptions, known_tag
+from medlink.linking.rankers.protocol import Reranker
 from medlink.linking.ranking import Ranked, Ranker, best_names
 from medlink.linking.taught import TaughtConcepts
 from medlink.records import Candidate, Link, Status
@@ -62,27 +63,34 @@ class Linker:
 
     Args:
         bundle: an opened bundle, or its folder.
-        ranker: what ranks the candidates; the weights of the bundle when left out.
-        calibration: what turns ranks into scores; the curves of the bundle when left out.
+        ranker: what ranks the candidates; the weights of the bundle when left out. A folder of ``medlink train
+            ranker``, or the URL or description of a language model, names a re-ranker, as the option of that name does.
+        reranker: what orders the first concepts of a mention anew, where none is named.
+        calibration: what turns ranks into scores; the curves of the re-ranker or the bundle when left out.
         decision: what shares out scores and decides what is linked, ambiguous or NIL;
             :class:`~medlink.linking.decision.SharedNames` when left out.
         among: ids of the concepts that may be candidates; all when left out.
         options: fields of :class:`~medlink.linking.options.LinkOptions`.
 
     Raises:
-        ConfigError: an option is unknown, a value is out of range or not in the index.
+        ConfigError: an option is unknown, a value is out of range or not in the index, or what is named is no ranker.
+        EncoderError: the folder of the ranker is damaged.
+        InputError: the description of the ranker cannot be read.
     """
 
     def __init__(
         self,
         bundle: Bundle | str | Path,
         *,
-        ranker: Ranker | None = None,
+        ranker: Ranker | str | Path | None = None,
+        reranker: Reranker | None = None,
         calibration: Calibration | None = None,
         decision: Decision | None = None,
         among: Collection[str] | None = None,
         **options: Any,
     ) -> None:
+        if isinstance(ranker, str | Path):
+            options["ranker"], ranker = str(ranker), None
         self.options = LinkOptions(**options)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.kb, self.index = self.bundle.kb, self.bundle.index
@@ -90,11 +98,20 @@ class Linker:
         self.selection = self.index.select(replace(self.options.filter, concepts=concepts))
         self._taught = TaughtConcepts(self.bundle, self.selection)
         self._remembered: dict[bytes, Sequence[Ranked]] = {}
+        self._reranked: dict[bytes, Sequence[Ranked]] = {}
         self._shown: dict[str | None, dict[float, _Shown]] = {}
         fitted = self.bundle.manifest["calibration"]
         join = Join.from_dict(fitted) if fitted else default_join()
         self.ranker: Ranker = join.ranker if ranker is None else ranker
         self.calibration: Calibration = join.calibration if calibration is None else calibration
+        if reranker is None and self.options.ranker is not None:
+            from medlink.linking.rankers.opening import open_reranker  # its libraries are for those who name one
+
+            reranker = open_reranker(self.options.ranker, self.bundle, self.options.ranker_cache)
+        self.reranker = reranker
+        own = None if reranker is None or calibration is not None else reranker.calibration
+        self._last: Calibration = self.calibration if own is None else own
+        self._by_context = self.ranker.uses_context or (reranker is not None and reranker.uses_context)
         self.decision: Decision = SharedNames(self.bundle, self.options.prefer) if decision is None else decision
 
     def link(
@@ -129,14 +146,14 @@ class Linker:
             if not isinstance(text, str):
                 raise ConfigError(f"mentions[{at}] is of type {type(text).__name__}, a text or a Mention expected")
         asked = [self._asked(mention) for mention in mentions]
-        around = contexts if contexts is not None and self.ranker.uses_context else [None] * len(asked)
+        around = contexts if contexts is not None and self._by_context else [None] * len(asked)
         keys: list[_Key] = [(m.text, m.language, context, m.taught) for m, context in zip(asked, around, strict=True)]
         distinct = dict(zip(keys, asked, strict=True))
         numbers = {key: i for i, key in enumerate(distinct)}
-        ranked = self._ranked(distinct, self._width(options.k))
+        ranked = self._ranked(distinct, self._width(options.k), again=True)
         shares = self.decision.shares(asked, contexts, [ranked[numbers[key]] for key in keys])
         # Mentions of one key differ in their candidates only where their contexts share out the score differently.
-        likely = [_likely(mention, ranked[numbers[key]]) for mention, key in zip(mentions, keys, strict=True)]
+        likely = [self._likely(mention, key, ranked[numbers[key]]) for mention, key in zip(mentions, keys, strict=True)]
         columns = zip(keys, shares, likely, strict=True)
         wanted: list[_Wanted] = [(numbers[key], key[1], share, judged) for key, share, judged in columns]
         named = self._candidates({which: _ordered(ranked[which[0]], which[2], options.k) for which in wanted})
@@ -162,21 +179,31 @@ class Linker:
         known = [one for one in firsts if one is not None]
         languages = [key[1] for key, one in zip(distinct, firsts, strict=True) if one is not None]
         ids = self.index.concept_ids(np.array([one.concept for one in known]))
-        scored = iter(zip(known, self._scores(known, languages), ids, strict=True))
+        scored = iter(zip(known, self._scores(known, languages, self.calibration), ids, strict=True))
         found = {key: None if one is None else Best(*next(scored)) for key, one in zip(distinct, firsts, strict=True)}
+        return [found[key] for key in keys]
+
+    def ranked(self, mentions: Sequence[Mention]) -> list[Sequence[Ranked]]:
+        """The concepts of each of n mentions by the evidence alone, best first, as a re-ranker gets them."""
+        asked = [self._asked(mention) for mention in mentions]
+        keys: list[_Key] = [(mention.text, mention.language, None, mention.taught) for mention in asked]
+        distinct = dict(zip(keys, asked, strict=True))
+        found = dict(zip(distinct, self._ranked(distinct, self._width(self.options.k)), strict=True))
         return [found[key] for key in keys]
 
     @staticmethod
     def _width(k: int) -> int:
         return max(WIDTH, 2 * k)
 
-    def _scores(self, ranked: Sequence[Ranked], languages: Sequence[str | None]) -> list[float]:
+    def _scores(
+        self, ranked: Sequence[Ranked], languages: Sequence[str | None], calibration: Calibration
+    ) -> list[float]:
         """Scores of concepts, as if no other one had their names."""
         named = np.array([one.route <= INFLECTED for one in ranked], dtype=bool)
         rank, margin = (np.array([getattr(one, kind) for one in ranked], dtype=float) for kind in ("rank", "margin"))
         adds = np.array([one.adds for one in ranked], dtype=bool)
         likeliest = np.where(adds, OF_ANOTHER_KIND, 1.0)
-        scores: list[float] = np.minimum(self.calibration.score(rank, margin, named, languages), likeliest).tolist()
+        scores: list[float] = np.minimum(calibration.score(rank, margin, named, languages), likeliest).tolist()
         return scores
 
     def _asked(self, mention: str | Mention) -> Mention:
@@ -189,9 +216,9 @@ class Linker:
         return Mention(text, language, found=mention.found if text == mention.text else None, taught=mention.taught)
 
     def _ranked(
-        self, distinct: dict[_Key, Mention], width: int, reader: FamilyReader | None = None
+        self, distinct: dict[_Key, Mention], width: int, reader: FamilyReader | None = None, *, again: bool = False
     ) -> list[Sequence[Ranked]]:
-        """Concepts of distinct mentions; those met lately are remembered.
+        """Concepts of distinct mentions, ``again`` by the re-ranker if there is one; those met lately are remembered.
 
         Under a hash: what is kept between calls are numbers of the index, no word of a note.
         """
@@ -215,15 +242,57 @@ class Linker:
             self._remembered.update(zip(batch, ranked, strict=True))
         while len(self._remembered) > _REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
+        if again and self.reranker is not None:
+            found = self._rerank(self.reranker, list(zip(digests, distinct.items(), strict=True)), found)
         return [
             found[digest] if taught is None else self._taught.first(found[digest], taught, language)
             for digest, (_, language, _, taught) in zip(digests, distinct, strict=True)
         ]
 
+    def _likely(self, mention: str | Mention, key: _Key, ranked: Sequence[Ranked]) -> float | None:
+        """What score the text gives to the best candidate: none where it is of a concept that may be no candidate.
+
+        What was judged is what ranked first by the evidence: where the re-ranker chose another name, its score counts,
+        but no more than that judgement.
+        """
+        if isinstance(mention, str) or (mention.taught and not (ranked and ranked[0].route == LEARNED)):
+            return None
+        if mention.likely is None or not (ranked and ranked[0].moved):
+            return mention.likely
+        return min(mention.likely, self._scores(ranked[:1], [key[1]], self._last)[0])
+
+    def _rerank(
+        self,
+        reranker: Reranker,
+        asked: Sequence[tuple[bytes, tuple[_Key, Mention]]],
+        ranked: dict[bytes, Sequence[Ranked]],
+    ) -> dict[bytes, Sequence[Ranked]]:
+        """Concepts by the re-ranker, under the same hashes.
+
+        It may pass over what is taught: that is remembered apart, as it is no answer.
+        """
+        found: dict[bytes, Sequence[Ranked]] = {}
+        for taught in (True, False):
+            mine = [(digest, *one) for digest, one in asked if (one[1].taught is not None) == taught]
+            keys = {digest: digest + bytes([taught]) for digest, *_ in mine}
+            new = [one for one in mine if keys[one[0]] not in self._reranked]
+            if new:
+                contexts = [key[2] for _, key, _ in new]
+                texts = [text for text in contexts if text is not None]
+                around = texts if reranker.uses_context and len(texts) == len(new) else None
+                said = reranker.rerank([mention for *_, mention in new], around, [ranked[digest] for digest, *_ in new])
+                self._reranked.update((keys[digest], one) for (digest, *_), one in zip(new, said, strict=True))
+            # what is taught comes first in any case
+            found.update((digest, self._reranked[key]) for digest, key in keys.items())
+        while len(self._reranked) > _REMEMBERED:
+            del self._reranked[next(iter(self._reranked))]
+        return found
+
     def _candidates(self, ordered: dict[_Wanted, list[Ranked]]) -> dict[_Wanted, tuple[tuple[Candidate, ...], Status]]:
         """Candidates with their scores and names, and what is decided about them, of all wanted lists at once."""
         flat = [one for ranked in ordered.values() for one in ranked]
-        scores = self._scores(flat, [language for (_, language, *_), ranked in ordered.items() for _ in ranked])
+        languages = [language for (_, language, *_), ranked in ordered.items() for _ in ranked]
+        scores = self._scores(flat, languages, self._last)
         texts = self.index.describe(np.array([one.entry for one in flat], dtype=np.int64))
         described = iter(zip(flat, scores, *texts, strict=True))
         concepts: dict[str | None, set[float]] = {}
@@ -271,13 +340,6 @@ class Linker:
             for concept, concept_id, types in zip(new, ids, self.index.concept_types(np.array(new)), strict=True):
                 remembered[concept] = concept_id, preferred.get(concept_id), types
         return remembered
-
-
-def _likely(mention: str | Mention, ranked: Sequence[Ranked]) -> float | None:
-    """What score the text gives to the best candidate: none where it is of a concept that may be no candidate."""
-    if isinstance(mention, str) or (mention.taught and not (ranked and ranked[0].route == LEARNED)):
-        return None
-    return mention.likely
 
 
 def _ordered(ranked: Sequence[Ranked], shares: Shares, k: int) -> list[Ranked]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from medlink.language.tags import named_tag
 from medlink.settings import Settings
@@ -23,6 +23,13 @@ def known_tag(language: str | None) -> str | None:
     ('de', 'de-at', None)
     """
     return named_tag(language) if language else None
+
+
+def named_place(option: str, place: str | None) -> str | None:
+    """A file or folder that an option names; ValueError where it is empty, as an unset variable of the shell is."""
+    if place == "":
+        raise ValueError(f"{option} is empty")
+    return place
 
 
 class LinkOptions(Settings):
@@ -58,6 +65,26 @@ class LinkOptions(Settings):
             "HOUSE,SNOMEDCT  [default: as loaded]",
         ),
     ] = ()
+
+    ranker: Annotated[
+        str | None,
+        AfterValidator(lambda given: named_place("ranker", given)),
+        Field(
+            description="What orders the first candidates anew: a folder of 'medlink train ranker', or a language "
+            "model by its URL or a TOML or JSON file, to which mentions and candidates are then sent  [default: none]"
+        ),
+    ] = None
+    ranker_cache: Annotated[
+        str | None,
+        AfterValidator(lambda given: named_place("ranker_cache", given)),
+        Field(description="Folder in which what the ranker said is kept, under hashes  [default: not kept]"),
+    ] = None
+
+    @model_validator(mode="after")
+    def _cache_has_a_ranker(self) -> Self:
+        if self.ranker_cache is not None and self.ranker is None:
+            raise ValueError("ranker_cache is given and there is no ranker")
+        return self
 
     @property
     def filter(self) -> Filter:

@@ -74,7 +74,8 @@ class Ranked:
 
     ``margin`` is by how much the best other name of another concept ranks lower; ``adds`` says that the name is of a
     finding and the mention is not. The first of a mention has its ``measures``
-    (:data:`medlink.linking.measures.FEATURES`).
+    (:data:`medlink.linking.measures.FEATURES`). ``weight`` is how much likelier a re-ranker holds the concept than
+    others that share its name; ``moved`` says of the first that a re-ranker put its name before another.
     """
 
     concept: float
@@ -86,6 +87,8 @@ class Ranked:
     route: int
     adds: bool
     measures: tuple[float, ...] | None = None
+    weight: float = 1.0
+    moved: bool = False
 
 
 class Ranking(Sequence[Ranked]):
@@ -94,7 +97,7 @@ class Ranking(Sequence[Ranked]):
     Few of them are ever looked at, so that an object is made of one when it is.
 
     Args:
-        columns: a value of each candidate for each field of :class:`Ranked`, but for ``measures``.
+        columns: a value of each candidate for each field of :class:`Ranked` up to ``adds``.
         place: which candidates are those of the mention, one behind the other.
         measures: of the first of them.
     """
@@ -154,7 +157,7 @@ def best_names(
     # equal ranks in the order of concept ids, in which they are
     best = best[np.lexsort((-rank[position[best]], 2 * mention[best] + ~exact[best]))]
     at = position[best]
-    margin = _margins(mention[best], rank[at], evidence.name[at])
+    margin = margins(mention[best], rank[at], evidence.name[at])
     columns = (
         concept[best],
         rank[at],
@@ -172,10 +175,10 @@ def best_names(
     return [Ranking(columns, range(*place), measures[i]) for i, place in enumerate(pairwise(ends.tolist()))]
 
 
-def _margins(mention: NDArray[np.int64], rank: NDArray[np.float64], name: Keys) -> NDArray[np.float64]:
+def margins(mention: NDArray[np.int64], rank: NDArray[np.float64], name: Keys) -> NDArray[np.float64]:
     """By how much the best candidate of another name ranks lower, for each candidate of each mention.
 
-    >>> _margins(np.array([0, 0, 0, 1]), np.array([3.0, 3.0, 1.0, 2.0]), np.array([7.0, 7.0, 8.0, 9.0])).tolist()
+    >>> margins(np.array([0, 0, 0, 1]), np.array([3.0, 3.0, 1.0, 2.0]), np.array([7.0, 7.0, 8.0, 9.0])).tolist()
     [2.0, 2.0, -2.0, 5.0]
     """
     order = np.lexsort((-rank, mention))

@@ -135,7 +135,7 @@ def link_notes(
         number = counted(report.languages[language], "note")
         for sentence in gaps(language, held):
             say(f"{number}, language {language!r}: {sentence}")
-    for sentence in source.missing(fields_seen):
+    for sentence in (*source.missing(fields_seen), *pipeline.ranker_said()):
         say(sentence)
     return report
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from medlink.linking.options import LinkOptions, known_tag
+from medlink.linking.options import LinkOptions, known_tag, named_place
 from medlink.settings import Settings
 
 Detector = Annotated[
@@ -26,12 +26,6 @@ Qualify = Annotated[
         "another person, and its section; a heading is then no mention."
     ),
 ]
-
-
-def _named(path: str | None) -> str | None:
-    if path == "":
-        raise ValueError("learned is empty")
-    return path
 
 
 class FinderOptions(Settings):
@@ -69,7 +63,7 @@ class FinderOptions(Settings):
 
     learned: Annotated[
         str | None,
-        AfterValidator(_named),
+        AfterValidator(lambda given: named_place("learned", given)),
         Field(description="File of mentions that 'medlink learn' learned: what they were there they are here."),
     ] = None
 

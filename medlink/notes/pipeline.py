@@ -107,7 +107,13 @@ class NotePipeline:
     @property
     def versions(self) -> dict[str, Any]:
         """What a link depends on."""
-        return self.bundle.versions | ({} if self.learned is None else {"learned": self.learned.hash})
+        reranker = self._linker.reranker
+        learned = {} if self.learned is None else {"learned": self.learned.hash}
+        return self.bundle.versions | learned | ({} if reranker is None else {"ranker": reranker.fingerprint})
+
+    def ranker_said(self) -> list[str]:
+        """Sentences on what did not go well with the re-ranker in this process."""
+        return [] if self._linker.reranker is None else self._linker.reranker.said()
 
     def link(self, notes: Sequence[Note]) -> list[LinkedNote]:
         """Link notes together: a mention that several of them share is linked once."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from medlink.training.grounding.trainer import ConceptualGroundingTrainer
     from medlink.training.mlte.regressor import MlteRegressor
     from medlink.training.mlte.trainer import MlteTrainer
+    from medlink.training.ranker.trainer import RankerTrainer
 
 _MODULES = {
     "biolord.trainer": "BioLordTrainer",
@@ -19,6 +20,14 @@ _MODULES = {
     "grounding.trainer": "ConceptualGroundingTrainer",
     "mlte.regressor": "MlteRegressor",
     "mlte.trainer": "MlteTrainer",
+    "ranker.trainer": "RankerTrainer",
 }
-__all__ = ["BioLordTrainer", "CoderPlusPlusTrainer", "ConceptualGroundingTrainer", "MlteRegressor", "MlteTrainer"]
+__all__ = [
+    "BioLordTrainer",
+    "CoderPlusPlusTrainer",
+    "ConceptualGroundingTrainer",
+    "MlteRegressor",
+    "MlteTrainer",
+    "RankerTrainer",
+]
 __getattr__ = lazily(__name__, _MODULES)

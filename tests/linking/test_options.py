@@ -43,6 +43,8 @@ def test_each_has_a_meaning_and_a_default() -> None:
         "languages": [],
         "sources": [],
         "semantic_types": [],
+        "ranker": None,
+        "ranker_cache": None,
         "prefer": [],
     }
     assert LinkOptions(prefer=["B, A", "C"]).prefer == ("B", "A", "C")

@@ -1,0 +1,203 @@
+"""Where a language model answers, and one question to it over HTTP.
+
+The Python standard library alone: no redirect is followed and no proxy is used, so that what is sent goes to the named
+machine and to no other.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import socket
+import ssl
+from contextlib import suppress
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from pathlib import Path
+from threading import Timer
+from typing import Annotated, Any, Self
+from urllib.parse import SplitResult, urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from medlink.errors import InputError
+from medlink.files.json import parse_json, read_json
+from medlink.files.toml import read_toml
+from medlink.settings import Settings
+
+_LARGEST = 1 << 20  # bytes of an answer
+_CHAT = "/chat/completions"
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_KEY = re.compile(r"[!-~]+")
+
+
+class NoAnswer(Exception):
+    """Why there is no answer, without a word of what was sent or received; ``again`` where asking again may help."""
+
+    def __init__(self, why: str, *, again: bool) -> None:
+        super().__init__(why)
+        self.why, self.again = why, again
+
+
+def _url(url: str) -> str:
+    """A URL that may be asked; ValueError without the URL itself, which may hold a password."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        raise ValueError("url is no URL") from None
+    if parts.scheme not in ("http", "https") or not host or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
+        raise ValueError("url is no URL that begins with http:// or https:// and a host")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("url has a name or password in it, which key_variable is for")
+    if parts.query or parts.fragment:
+        raise ValueError("url has a ? or # in it")
+    return url
+
+
+def _variable(name: str | None) -> str | None:
+    """The name of an environment variable; errors do not show it, as it may be the key itself."""
+    if name is not None and not _VARIABLE.fullmatch(name):
+        raise ValueError("key_variable is no name of an environment variable")
+    if name is not None and not _KEY.fullmatch(os.environ.get(name, "")):
+        raise ValueError("the environment variable that key_variable names is not set, or is no key")
+    return name
+
+
+class Endpoint(Settings):
+    """A language model behind the protocol of OpenAI's chat completions, and what of a mention is sent to it.
+
+    >>> Endpoint(url="http://127.0.0.1:8080").target.path
+    '/v1/chat/completions'
+    >>> Endpoint(url="https://models.example/api/v2", model="small").target.path
+    '/api/v2/chat/completions'
+    """
+
+    url: Annotated[str, AfterValidator(_url), Field(description="Where it answers, without or with /v1.")]
+    model: Annotated[str, Field(min_length=1, description="Name of the model.")] = "default"
+    key_variable: Annotated[
+        str | None, AfterValidator(_variable), Field(description="Environment variable that holds the key.")
+    ] = None
+    context: Annotated[bool, Field(description="Send the text around a mention, too.")] = False
+    candidates: Annotated[int, Field(ge=2, le=50, description="First candidates that are sent.")] = 8
+    timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds for one answer, as a whole.")] = 30.0
+    retries: Annotated[int, Field(ge=0, le=10, description="How often a question is asked again.")] = 2
+    max_tokens: Annotated[int, Field(ge=8, le=100_000, description="Tokens of an answer.")] = 200
+
+    @model_validator(mode="after")
+    def _key_is_safe(self) -> Self:
+        if self.key_variable is not None and self.target.scheme == "http" and not is_loopback(self.target.hostname):
+            raise ValueError("the key would be sent over http to another machine: use https")
+        return self
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """What a TOML or JSON file says.
+
+        Raises:
+            InputError: it cannot be read.
+            ConfigError: it names something unknown, or a value is out of its range.
+        """
+        path = Path(path)
+        if path.suffix.lower() == ".toml":
+            return cls(**read_toml(path))
+        try:
+            said = read_json(path)
+            if not isinstance(said, dict):
+                raise ValueError("an object with url is expected")
+        except (OSError, ValueError) as error:
+            what = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"cannot be read: {what}", path=path, remedy="give a JSON object with url") from error
+        return cls(**said)
+
+    @property
+    def target(self) -> SplitResult:
+        """The URL that is asked."""
+        parts = urlsplit(self.url)
+        path = parts.path.rstrip("/")
+        return parts._replace(path=path if path.endswith(_CHAT) else f"{path or '/v1'}{_CHAT}")
+
+    def ask(self, messages: list[dict[str, str]]) -> str:
+        """The text of one answer, at temperature 0.
+
+        Raises:
+            NoAnswer: none came in time, or none of the protocol.
+        """
+        body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": self.max_tokens}
+        try:
+            said: Any = parse_json(self._post(json.dumps(body).encode("ascii")).decode("utf-8"))
+            text = said["choices"][0]["message"]["content"]
+        except (ValueError, LookupError, TypeError):
+            raise NoAnswer("answers that are not of the protocol", again=False) from None
+        if not isinstance(text, str):
+            raise NoAnswer("answers that are not of the protocol", again=False)
+        return text
+
+    def _post(self, body: bytes) -> bytes:
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
+        if self.key_variable is not None:
+            key = os.environ.get(self.key_variable, "")
+            if not _KEY.fullmatch(key):
+                raise NoAnswer("the key is gone", again=False)
+            headers["Authorization"] = f"Bearer {key}"
+        where = self.target
+        connection = _connection(where, self.timeout)
+        late: list[bool] = []
+        try:
+            connection.connect()
+            # the time of the library is that of each packet: a server that drips would never end
+            clock = Timer(self.timeout, _cut, [connection.sock, late])
+            clock.daemon = True
+            clock.start()
+            try:
+                connection.request("POST", where.path, body, headers)
+                answer = connection.getresponse()
+                found = answer.read(_LARGEST + 1)
+                if len(found) <= _LARGEST and answer.length:
+                    raise HTTPException
+            finally:
+                clock.cancel()
+        except TimeoutError:
+            raise NoAnswer("timed out", again=True) from None
+        except (OSError, HTTPException, ValueError):
+            raise NoAnswer("timed out" if late else "no connection, or a broken one", again=True) from None
+        finally:
+            connection.close()
+        if late:
+            raise NoAnswer("timed out", again=True)
+        if answer.status != 200:
+            again = answer.status in (408, 429) or answer.status >= 500
+            raise NoAnswer(f"HTTP status {answer.status}", again=again)
+        if len(found) > _LARGEST:
+            raise NoAnswer("answers of more than 1 MB", again=False)
+        return found
+
+
+def _connection(where: SplitResult, timeout: float) -> HTTPConnection:
+    host = where.hostname or ""
+    if where.scheme == "https":
+        return HTTPSConnection(host, where.port, timeout=timeout, context=ssl.create_default_context())
+    return HTTPConnection(host, where.port, timeout=timeout)
+
+
+def _cut(connection: socket.socket, late: list[bool]) -> None:
+    """End a connection from another thread, so that who reads from it goes on."""
+    late.append(True)
+    with suppress(OSError):
+        # past the layer of TLS, which is not made for two threads
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+def is_loopback(host: str | None) -> bool:
+    """Whether a host is this machine.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("10.0.0.1")
+    (True, True, True, False)
+    """
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host or "").is_loopback
+    except ValueError:
+        return False

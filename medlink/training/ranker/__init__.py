@@ -1,0 +1,1 @@
+"""Cross-encoders that order the candidates of a linker anew."""
