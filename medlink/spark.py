@@ -26,7 +26,7 @@ from medlink.notes.link import logger
 from medlink.notes.options import NoteOptions
 from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
 from medlink.notes.reading import Note
-from medlink.records import attributed, qualified
+from medlink.notes.writers.rows import row
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -37,6 +37,7 @@ ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
 LANGUAGE = "language"
 """The column with the language of each note, where none is named."""
 _ATTRIBUTE = "struct<start: int, `end`: int, text: string, kind: string, concept_id: string, name: string>"
+_CODE = "struct<system: string, code: string, type: string>"
 _CANDIDATE = (
     "struct<concept_id: string, preferred_name: string, score: double, name: string, language: string, route: string, "
     "source: string, semantic_types: array<string>, same_as: array<string>>"
@@ -45,6 +46,7 @@ _COLUMNS = {
     "note": "binary", "start": "int", "end": "int", "text": "string", "language": "string", "concept_id": "string",
     "preferred_name": "string", "score": "double", "nil": "boolean", "status": "string", "presence": "string",
     "temporality": "string", "experiencer": "string", "section": "string", "attributes": f"array<{_ATTRIBUTE}>",
+    "value": "string", "codes": f"array<{_CODE}>", "bundle": "string",
     "same_as": "array<string>", "expanded": "string", "candidates": f"array<{_CANDIDATE}>", "versions": "string",
     "problem": "string", "remedy": "string",
 }  # fmt: skip
@@ -89,7 +91,7 @@ def link_notes(
     """
     with needs_extra("spark", "medlink.spark"):
         import pandas  # noqa: F401 # Spark asks for it only when the job runs
-        import pyarrow  # type: ignore[import-untyped] # noqa: F401
+        import pyarrow  # noqa: F401
         from pyspark.sql import functions
 
     known = NoteOptions(**options)
@@ -184,9 +186,10 @@ def link_partition(
 
     try:
         pipeline = _opened(place.folder(), options, versions)
+        bundle = str(pipeline.bundle.manifest["hash"])
         ids = deque[bytes | None]()
         for batch in link_all(pipeline, _notes(frames, ids)):
-            rows = [row for linked in batch for row in _rows(ids.popleft(), linked, versions)]
+            rows = [one for linked in batch for one in _rows(ids.popleft(), linked, versions, bundle)]
             yield pd.DataFrame(rows, columns=list(_COLUMNS), dtype=object)
     except MedlinkError:
         raise
@@ -231,31 +234,18 @@ def _note(text: bytes | None, language: str | None) -> Note:
         return Note("", problem=f"not UTF-8 at byte {error.start}", remedy=remedy)
 
 
-def _rows(note_id: bytes | None, linked: LinkedNote, versions: str) -> Iterator[dict[str, Any]]:
+def _rows(note_id: bytes | None, linked: LinkedNote, versions: str, bundle: str) -> Iterator[dict[str, Any]]:
     """The rows of one note, by column."""
     # a column that a row did not name would be NaN
     none = dict.fromkeys(_COLUMNS)
     if linked.note.problem is not None:
         yield {**none, "note": note_id, "problem": linked.note.problem, "remedy": linked.note.remedy}
     for mention in linked.mentions:
-        link = mention.link
-        best = None if link.nil else link.candidates[0]
         yield {
             **none,
+            **row(linked.note, linked.language, mention, bundle),
             "note": note_id,
-            "start": mention.start,
-            "end": mention.end,
-            "text": link.mention,
-            "language": linked.language,
-            "concept_id": link.concept_id,
-            "preferred_name": best.preferred_name if best else None,
-            "score": best.score if best else None,
-            "nil": link.nil,
-            "status": link.status,
-            **qualified(mention.qualifiers),
-            **attributed(mention.attributes),
-            "same_as": list(best.same_as) if best else [],
-            "expanded": link.expanded,
-            "candidates": [candidate.to_dict() for candidate in link.candidates],
+            "nil": mention.link.nil,
+            "candidates": [candidate.to_dict() for candidate in mention.link.candidates],
             "versions": versions,
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -86,6 +87,13 @@ COMMANDS = [
     "index info house",
     "index verify house",
     "link house notes -o links.jsonl",
+    "link house notes -o links.csv --map ICD10 --failures failures.jsonl",
+    "link house notes -o links.parquet",
+    "link house notes -o brat --format brat",
+    "link house notes -o docbin --format docbin",
+    "link house notes -o links.fhir.ndjson",
+    "link house --sql sqlite:///notes.db --table note -o sqlite:///links.db",
+    "link house --sql sqlite:///notes.db --query 'select * from note' -o nlp.csv --format note_nlp --date 2026-11-30",
     "kb update release.sqlite --table terminology.tsv --progress",
     "index update house --table terminology.tsv --table more.tsv -o changes.tsv",
     "link old notes -o old.jsonl",
@@ -178,6 +186,10 @@ def test_no_command_and_no_call_asks_a_network(guarded: dict[str, str], tmp_path
     (tmp_path / "notes").mkdir()
     for language, note in demo_notes().items():
         (tmp_path / "notes" / f"{language}.txt").write_text(note, encoding="utf-8")
+    with sqlite3.connect(tmp_path / "notes.db") as notes:
+        notes.execute("create table note (id integer, text text)")
+        notes.execute("insert into note values (1, 'No fever.')")
+    notes.close()
     (tmp_path / "commands.jsonl").write_text("\n".join(map(json.dumps, words)), encoding="utf-8")
     run(RUN, tmp_path, guarded)
     run(LIBRARY, tmp_path, guarded)

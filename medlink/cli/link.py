@@ -1,4 +1,4 @@
-"""``medlink link``: notes in, one JSON line for each mention out."""
+"""``medlink link``: notes in, their mentions with concepts out."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from medlink.cli.options import PATH, PATH_OR_INPUT, given, settings_options
+from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, given, settings_options
 from medlink.cli.output import Bars
 from medlink.errors import ConfigError
 from medlink.files.escapes import visible
 from medlink.files.places import MANIFEST
 from medlink.files.problems import counted
-from medlink.notes.options import NoteOptions
+from medlink.notes.options import NoteOptions, OutputOptions
 from medlink.notes.reading import KINDS, Fields, Note, ending
 
 _UNREAD = 3  # exit code of a run that is whole but for notes that could not be read
@@ -23,34 +23,57 @@ _SHOWN = 5  # notes with a problem, and endings of files that were left out, tha
 
 @click.command()
 @click.argument("bundle", type=PATH)
-@click.argument("paths", nargs=-1, required=True, type=PATH_OR_INPUT)
-@click.option("-o", "--out", type=PATH, help="Output file  [default: standard output]")
+@click.argument("paths", nargs=-1, type=PATH_OR_INPUT)
+@click.option(
+    "-o", "--out", type=PATH_OR_NAME, help="Output: a file or folder, or a database  [default: standard output]"
+)
+@settings_options(OutputOptions)
 @settings_options(NoteOptions)
-@click.option("--text-field", default="text", show_default=True, help="JSONL field with the text.")
-@click.option("--id-field", default="id", show_default=True, help="JSONL field with the id of the note.")
-@click.option("--language-field", default="language", show_default=True, help="JSONL field with the language.")
+@click.option("--sql", metavar="ADDRESS", help="Database with the notes, such as postgresql://USER@HOST/DATABASE.")
+@click.option("--table", help="Table of --sql with the notes, such as note or cdm.note.")
+@click.option("--query", help="Query of --sql that gives the notes.")
+@click.option("--text-field", default="text", show_default=True, help="JSONL field or column with the text.")
+@click.option("--id-field", default="id", show_default=True, help="JSONL field or column with the id of the note.")
+@click.option(
+    "--language-field", default="language", show_default=True, help="JSONL field or column with the language."
+)
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the notes, such as latin-1.")
+@click.option("--failures", type=PATH, help="File for the notes that could not be linked, without their text.")
 @click.option("--processes", default=1, show_default=True, type=click.IntRange(1, 256), help="Worker processes.")
 @click.option("--resume", is_flag=True, help="Go on where a killed run with the same options stopped; needs --out.")
 def link(
     bundle: Path,
     paths: tuple[str, ...],
-    out: Path | None,
+    out: str | None,
+    sql: str | None,
+    table: str | None,
+    query: str | None,
     text_field: str,
     id_field: str,
     language_field: str,
     encoding: str,
+    failures: Path | None,
     processes: int,
     resume: bool,
     **options: Any,
 ) -> None:
-    """Link the notes in PATHS (text files, JSONL, folders, or - for standard input) to the concepts of BUNDLE.
+    """Link the notes in PATHS, or of a database, to the concepts of BUNDLE.
 
-    Writes one JSON line for each mention: note, character offsets, language, concept, score, candidates, and the
-    versions and hashes that the link depends on. The exit code is 3 where some notes could not be read.
+    PATHS are text files, JSON lines, CSV, TSV or Parquet, folders with them, or - for standard input. Writes for each
+    mention its note, character offsets, language, concept, score, and the hash of the bundle; docs/notes.md says in
+    which formats. The exit code is 3 where some notes could not be read.
     """
     from medlink.notes.link import link_notes
+    from medlink.notes.readers.sql import SqlNotes
 
+    if paths and sql:
+        raise click.UsageError("PATHS and --sql cannot both be given.")
+    if not paths and not sql:
+        context = click.get_current_context()
+        asked = next(one for one in context.command.params if one.name == "paths")
+        raise click.MissingParameter(ctx=context, param=asked, param_hint="'PATHS...'")
+    if (table or query) and not sql:
+        raise ConfigError("--table and --query are of a database", remedy="name it with --sql, or leave them out")
     with suppress(OSError):  # a name that is too long is found below
         others = [] if (bundle / MANIFEST).exists() else [path for path in paths if (Path(path) / MANIFEST).is_file()]
         if others:
@@ -58,16 +81,18 @@ def link(
     with Bars() as bars:
         report = link_notes(
             bundle,
-            paths,
+            SqlNotes(sql, table, query) if sql else paths,
             out=out,
+            failures=failures,
             processes=processes,
             resume=resume,
             fields=Fields(text_field, id_field, language_field),
             encoding=encoding,
             # the bar appears with the first notes: no thread of it is there when workers are forked
-            progress=None if out is None else lambda done: bars.step("notes", done, 0, " notes"),
+            progress=None if out is None else lambda done, whole: bars.step("notes", done, whole, " notes"),
             say=bars.say,
             **given(options, NoteOptions),
+            **given(options, OutputOptions),
         )
     click.echo(
         f"{counted(report.notes, 'note')}, {counted(report.mentions, 'mention')}, {report.linked:,} linked"

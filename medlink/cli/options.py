@@ -185,6 +185,8 @@ def _type(field: FieldInfo) -> dict[str, Any]:
     if origin in (Union, UnionType):
         kinds = [get_args(one)[0] if get_origin(one) is Annotated else one for one in get_args(kind)]
         kinds = [one for one in kinds if one is not NoneType]
+        if len(kinds) == 1 and get_origin(kinds[0]) is Literal:
+            return {"type": click.Choice([str(value) for value in get_args(kinds[0])])}
         return {"type": kinds[0] if len(kinds) == 1 else _either(kinds)}
     return {"is_flag": True, "default": None} if kind is bool else {"type": kind}
 

@@ -36,6 +36,7 @@ from medlink.notes.coordination import members
 from medlink.notes.learned import Learned, Taught
 from medlink.notes.names import SHORT, NameFinder, Names
 from medlink.notes.options import FinderOptions
+from medlink.notes.placeholders import in_placeholder
 from medlink.notes.values import ValueFinding, value_findings
 from medlink.notes.windows import open_windows
 from medlink.records import Value
@@ -95,7 +96,14 @@ class MentionFinder:
         self._wanted = asks_for_attributes(self._linker.options.semantic_types)
 
     def find(self, docs: Sequence[Doc], long_forms: Sequence[LongForms]) -> list[Mentions]:
-        """The mentions of tokenised notes, each with the long forms of the abbreviations that it explains."""
+        """The mentions of tokenised notes, each with the long forms of the abbreviations that it explains.
+
+        What stands for a name or a date that was taken out of a note is none.
+        """
+        return [_written(doc, found) for doc, found in zip(docs, self._all(docs, long_forms), strict=True)]
+
+    def _all(self, docs: Sequence[Doc], long_forms: Sequence[LongForms]) -> list[Mentions]:
+        """The mentions, those in placeholders too."""
         inflector = lru_cache(Inflector)  # of these notes alone, as the reader: they remember their words
         if self._verbatim:
             return [
@@ -291,6 +299,16 @@ class Noted(NamedTuple):
     text: str
     stretches: list[Stretch]
     heard: Heard
+
+
+def _written(doc: Doc, mentions: Mentions) -> Mentions:
+    """The mentions of a note that are no part of a placeholder."""
+    inside = in_placeholder(doc.text)
+    return {
+        (first, stop): known
+        for (first, stop), known in mentions.items()
+        if not inside(doc[first].idx, doc[stop - 1].idx + len(doc[stop - 1]))
+    }
 
 
 def _verbatim(names: Names, explained: LongForms, taught: Mapping[Place, Taught]) -> Mentions:

@@ -5,24 +5,25 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from medlink.errors import ConfigError, InputError
+from medlink.errors import InputError
 from medlink.files.problems import counted
 from medlink.files.streams import text_encoding
 from medlink.index import Bundle
+from medlink.kb.systems import named
 from medlink.language.tags import base
+from medlink.notes.failures import Recorded
 from medlink.notes.language import gaps
-from medlink.notes.pipeline import NotePipeline, link_all
-from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, read_notes
-from medlink.notes.writers import Job, JsonLinesWriter, Writer
+from medlink.notes.options import OutputOptions
+from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
+from medlink.notes.readers.protocol import Fields, Note
+from medlink.notes.source import Inputs, Source
+from medlink.notes.writers import Job, Writer, writer
 
 logger = logging.getLogger("medlink")
 
@@ -35,8 +36,9 @@ class Report:
 
     The latter come without their text; each says why. ``left_out`` counts the files of folders that were not read, by
     ending; ``before`` the notes that were finished by the run that is resumed. ``same_id`` counts the notes that have
-    the id of a note before them, so that the output does not tell which of them a line is of; ``first_same_id`` is the
-    first of them, without its text. ``languages`` counts the notes that were read by their language.
+    the id of one of the first million notes before them, so that the output does not tell which of them a line is of;
+    ``first_same_id`` is the first of them, without its text. ``languages`` counts the notes that were read by their
+    language, ``codes`` those with a code by its system.
     """
 
     notes: int = 0
@@ -48,35 +50,43 @@ class Report:
     same_id: int = 0
     first_same_id: Note | None = None
     languages: Counter[str] = field(default_factory=Counter)
+    codes: Counter[str] = field(default_factory=Counter)
 
 
 def link_notes(
     bundle: Bundle | str | Path,
-    inputs: str | Path | Iterable[str | Path] | Iterable[Note],
+    inputs: Inputs,
     *,
     out: str | Path | Writer | None = None,
+    failures: str | Path | None = None,
     processes: int = 1,
     resume: bool = False,
     fields: Fields | None = None,
     encoding: str = "utf-8",
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int, int], object] | None = None,
     say: Callable[[str], object] = logger.warning,
     **options: Any,
 ) -> Report:
-    """Link the mentions of notes to the concepts of a bundle, and write one line for each.
+    """Link the mentions of notes to the concepts of a bundle, and write a line, or what a format has for it, for each.
 
     Args:
         bundle: an opened bundle, or its folder.
-        inputs: text files, JSONL files, folders with them, ``-`` for standard input, or notes.
-        out: a file for JSON lines, which appears whole, a writer of another format, or ``None`` for standard output.
+        inputs: files (text, JSON lines, CSV, TSV, Parquet), folders with them, ``-`` for standard input, a table or
+            query of a database (:class:`~medlink.notes.readers.sql.SqlNotes`), or notes.
+        out: a file or folder, which appears whole, the address of a database, a writer of a format of one's own, or
+            ``None`` for standard output.
+        failures: a file for the notes that could not be linked, a JSON line each: number in the run, id, place, problem
+            and remedy, and no text.
         processes: worker processes; they change nothing but the speed.
         resume: go on where a killed run with the same inputs, options and bundle stopped.
-        fields: names of the JSONL fields.
+        fields: names of the JSONL fields, and of the columns of tables.
         encoding: that of all files and of standard input, such as ``latin-1``.
-        progress: called with the number of notes that are finished so far.
+        progress: called with the number of notes that are finished so far, and of all by the share of the input that
+            was read, 0 where that is not known.
         say: called with each sentence on what is not as the options have it: nothing to resume, a language without
             rules or names, a field that no note has; else it is logged.
-        options: fields of :class:`~medlink.notes.options.NoteOptions`, such as ``language`` and ``threshold``.
+        options: fields of :class:`~medlink.notes.options.NoteOptions`, such as ``language`` and ``threshold``, and of
+            :class:`~medlink.notes.options.OutputOptions`, such as ``format``.
 
     Returns:
         Counts, and the notes that could not be linked.
@@ -86,135 +96,77 @@ def link_notes(
         ConfigError: an option or the encoding is unknown or out of range, or the output cannot be written or resumed.
         BundleError: the bundle cannot be opened.
     """
-    source = _Source(inputs, fields or Fields(), text_encoding(encoding))
+    source = Source(inputs, fields or Fields(), text_encoding(encoding))
+    told = OutputOptions(**{name: options.pop(name) for name in OutputOptions.model_fields if name in options})
     pipeline = NotePipeline(bundle, **options)
-    writer = JsonLinesWriter(out) if out is None or isinstance(out, str | Path) else out
+    both = Recorded(writer(out, told) if out is None or isinstance(out, str | Path) else out, failures)
     versions = pipeline.versions
     facts = [source.state(resume), pipeline.options.to_dict(), versions, asdict(source.fields), source.encoding]
+    facts += [told.to_dict(), failures is not None]
     key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
     learned = [] if pipeline.learned is None else [pipeline.learned.path]
     reads = (*source.reads(), *learned, pipeline.bundle.folder)
-    done = writer.open(Job(key, reads, versions, resume, source.resumable))
-    if resume and not done:
-        say("nothing to resume: the run begins with the first note")
-    for sentence in () if pipeline.learned is None else pipeline.learned.gaps():
-        say(sentence)
-    given = base(pipeline.options.language or "")
-    held = pipeline.bundle.index.languages
-    for sentence in gaps(given, held) if given else ():
-        say(f"language {given!r}: {sentence}")
-    report, fields_seen = Report(left_out=source.left_out), Counter[str]()
+    job = Job(key, reads, versions, resume, source.resumable, pipeline.bundle.manifest["hash"])
+    done = both.open(job)
+    report = Report(left_out=source.left_out)
     try:
-        notes = _watched(source.notes(), report, fields_seen)
-        kept = report.before = sum(1 for _ in islice(notes, done))
+        if resume and not done:
+            say("nothing to resume: the run begins with the first note")
+        for sentence in () if pipeline.learned is None else pipeline.learned.gaps():
+            say(sentence)
+        given = base(pipeline.options.language or "")
+        held = pipeline.bundle.index.languages
+        for sentence in gaps(given, held) if given else ():
+            say(f"language {given!r}: {sentence}")
+        notes = source.after(done)
+        done = kept = report.before = source.skipped
         for batch in link_all(pipeline, notes, processes):
-            report.notes += len(batch)
-            report.problems += [linked.note for linked in batch if linked.note.problem is not None]
             for linked in batch:
-                report.mentions += len(linked.mentions)
-                report.linked += sum(not mention.link.nil for mention in linked.mentions)
-                if linked.note.problem is None:
-                    report.languages[linked.language] += 1
-                    writer.write(linked.note, linked.language, linked.mentions)
-            done = report.before + report.notes
+                done += 1
+                problem = _written(linked, both, report)
+                if problem is not None:
+                    report.problems.append(problem)
+                    both.failed(done, problem)
             if done - kept >= _COMMIT:
-                writer.commit(done)
+                both.commit(done)
                 kept = done
             if progress is not None:
-                progress(done)
-        writer.commit(done)
+                progress(done, source.expected())
+        both.commit(done)
+        report.same_id, report.first_same_id = source.same_id, source.first_same_id
         if done and len(report.problems) == done:
             first = report.problems[0]
             said = f"no note could be read; the first: {first.problem}"
             raise InputError(said, path=first.place or first.note_id, remedy=first.remedy)
     except BaseException as error:
-        writer.close(error)
+        both.close(error)
         raise
-    writer.close()
+    both.close()
     for language in sorted(report.languages.keys() - {given}):
         number = counted(report.languages[language], "note")
         for sentence in gaps(language, held):
             say(f"{number}, language {language!r}: {sentence}")
-    for sentence in (*source.missing(fields_seen), *pipeline.ranker_said()):
+    for system in pipeline.options.map if report.linked else ():
+        if not report.codes[named(system).name]:
+            say(f"no link has a code in the system {system!r}")
+    for sentence in (*source.missing(), *pipeline.ranker_said()):
         say(sentence)
     return report
 
 
-def _watched(notes: Iterable[Note], report: Report, fields: Counter[str]) -> Iterator[Note]:
-    """The notes; those with the id of an earlier one are counted, and so are empty ones, and the fields of lines.
-
-    Memory grows by some 60 bytes for each.
-    """
-    seen = set[int]()
-    for note in notes:
-        fields["empty"] += note.problem is None and not note.text.strip()
-        if note.place is not None and note.problem is None:
-            fields["text"] += 1
-            fields["language"] += note.language is not None
-            fields["note_id"] += note.note_id != note.place
-        key = hash(note.note_id)
-        if key in seen and note.problem is None:
-            report.same_id += 1
-            report.first_same_id = report.first_same_id or replace(note, text="")
-        seen.add(key)
-        yield note
-
-
-class _Source:
-    """Where notes come from: files, standard input, or objects of the caller (``_notes``)."""
-
-    def __init__(
-        self, inputs: str | Path | Iterable[str | Path] | Iterable[Note], fields: Fields, encoding: str
-    ) -> None:
-        self.fields, self.encoding = fields, encoding
-        self.paths: list[str] = []
-        self.left_out: Counter[str] = Counter()
-        self._named: list[str] = []
-        self._notes: Iterable[Note] | None = None
-        given = iter([inputs] if isinstance(inputs, str | Path) else inputs)
-        first = next(given, None)
-        whole = () if first is None else chain([first], given)
-        if isinstance(first, Note):
-            self._notes = cast("Iterable[Note]", whole)
-        else:
-            self._named = [str(one) for one in whole]
-            self.paths, self.left_out = find_inputs(self._named)
-
-    def notes(self) -> Iterator[Note]:
-        """The notes, one after the other: read from the inputs, or those of the caller."""
-        return read_notes(self.paths, self.fields, self.encoding) if self._notes is None else iter(self._notes)
-
-    def missing(self, seen: Counter[str]) -> Iterator[str]:
-        """What to say of empty notes, and of fields that the user named and no note has, from how many have each."""
-        if seen["empty"]:
-            yield f"{counted(seen['empty'], 'note')} without text"
-        for name, instead in (
-            ("language", "languages were found out"),
-            ("note_id", "notes are named by file and line"),
-        ):
-            asked = getattr(self.fields, name)
-            if seen["text"] and not seen[name] and asked != getattr(Fields(), name):
-                yield f"no note has the field {asked!r}: {instead}"
-
-    @property
-    def resumable(self) -> bool:
-        """Whether the notes can be read again from the start."""
-        return self._notes is None and STANDARD_INPUT not in self.paths
-
-    def reads(self) -> list[str | int | Path]:
-        """What is read and must not be written over."""
-        if self._notes is not None:
-            return []
-        read: list[str | int | Path] = [path for path in (*self._named, *self.paths) if path != STANDARD_INPUT]
-        if STANDARD_INPUT in self.paths:
-            with suppress(OSError, AttributeError):  # closed, or no open file of the system
-                read.append(sys.stdin.fileno())
-        return read
-
-    def state(self, resume: bool) -> list[tuple[str, int, int]]:
-        """Inputs with size and time of change: a run is resumed on the notes that it began with."""
-        if resume and not self.resumable:
-            what = "standard input" if self._notes is None else "a run on notes that are no files"
-            raise ConfigError(f"{what} cannot be resumed", remedy="put the notes into a file")
-        found = [(path, Path(path).stat()) for path in self.paths if path != STANDARD_INPUT]
-        return [(path, status.st_size, status.st_mtime_ns) for path, status in found]
+def _written(linked: LinkedNote, sink: Recorded, report: Report) -> Note | None:
+    """Write the links of a note and count them; why that cannot be is given as the note with its problem."""
+    report.notes += 1
+    note = linked.note
+    if note.problem is None:
+        try:
+            sink.write(note, linked.language, linked.mentions)
+        except InputError as error:
+            note = replace(note, text="", problem=error.message, remedy=error.remedy)
+    if note.problem is not None:
+        return note
+    report.languages[linked.language] += 1
+    report.mentions += len(linked.mentions)
+    report.linked += sum(not mention.link.nil for mention in linked.mentions)
+    report.codes.update({named(one.system).name for mention in linked.mentions for one in mention.codes})
+    return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -26,6 +27,13 @@ Qualify = Annotated[
         "another person, and its section; a heading is then no mention."
     ),
 ]
+
+
+def _day(day: str | None) -> str | None:
+    try:
+        return None if day is None else date.fromisoformat(day).isoformat()
+    except ValueError:
+        raise ValueError(f"date is {day!r}, a day such as 2026-11-30 expected") from None
 
 
 class FinderOptions(Settings):
@@ -85,6 +93,36 @@ class NoteOptions(LinkOptions, FinderOptions):
     language: Annotated[str | None, Field(description="Language of all notes  [default: found out for each note]")] = (
         None
     )
+
+    map: Annotated[
+        tuple[str, ...],
+        Field(
+            strict=False,
+            description="System, such as ICD10CM, whose codes are given with each concept, as the bundle maps it; "
+            "may be repeated.",
+        ),
+    ] = ()
+
+
+class OutputOptions(Settings):
+    """What :func:`medlink.link_notes` can be told about its output.
+
+    ``format`` is the name of a file of :mod:`medlink.notes.writers`.
+    """
+
+    format: Annotated[
+        Literal["brat", "csv", "docbin", "fhir", "jsonl", "note_nlp", "parquet"] | None,
+        Field(description="Format of the output  [default: that of its ending, else jsonl]"),
+    ] = None
+    date: Annotated[
+        str | None,
+        AfterValidator(_day),
+        Field(description="Day of the run, such as 2026-11-30, which note_nlp has in each row."),
+    ] = None
+    out_table: Annotated[
+        str | None,
+        Field(description="Table of the output in a database  [default: links, for note_nlp note_nlp]"),
+    ] = None
 
 
 class LearnOptions(Settings):

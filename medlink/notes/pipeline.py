@@ -20,6 +20,7 @@ from medlink.index import Bundle
 from medlink.linking import Linker
 from medlink.notes.abbreviations import check_detector, detector
 from medlink.notes.choice import Choice
+from medlink.notes.codes import Codes
 from medlink.notes.finder import Described, MentionFinder, Mentions, describe
 from medlink.notes.language import NoteLanguages, blank
 from medlink.notes.learned import Learned
@@ -28,7 +29,7 @@ from medlink.notes.reading import Note
 from medlink.notes.status import is_kept, status_reader
 from medlink.notes.values import as_measured
 from medlink.notes.writers.protocol import LinkedMention
-from medlink.records import Attribute, Qualifiers
+from medlink.records import Attribute, Link, Mapping, Qualifiers
 
 MAX_LENGTH = 20_000_000
 """Characters of the longest note."""
@@ -99,6 +100,7 @@ class NotePipeline:
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.learned = None if self.options.learned is None else Learned(self.options.learned, self.bundle)
         self._linker = Linker(self.bundle, **for_linker(self.options, None))
+        self._codes = Codes(self.bundle.kb, self.options.map)
         self._languages = NoteLanguages(self.bundle.index.languages, self.options.language)
         self._readers: dict[str, _Reader] = {}
         if self._languages.given is not None:
@@ -126,13 +128,17 @@ class NotePipeline:
         mentions = [one for found in read for one, *_ in found]
         links = iter(self._linker.link([m.mention for m in mentions], [m.context for m in mentions], k=self.options.k))
         return [
-            LinkedNote(
-                note, language, tuple(LinkedMention(m.start, m.end, next(links), q, a, m.value) for m, q, a in found)
-            )
+            LinkedNote(note, language, tuple(self._mention(m, next(links), q, a) for m, q, a in found))
             if isinstance(language, str)
             else LinkedNote(replace(note, text="", problem=language.message, remedy=language.remedy))
             for note, language, found in zip(notes, languages, read, strict=True)
         ]
+
+    def _mention(
+        self, at: Described, link: Link, qualifiers: Qualifiers | None, attributes: tuple[Attribute, ...] | None
+    ) -> LinkedMention:
+        codes: tuple[Mapping, ...] = () if link.nil else self._codes.of(link.candidates[0])
+        return LinkedMention(at.start, at.end, link, qualifiers, attributes, at.value, codes)
 
     def _language(self, note: Note) -> str | MedlinkError:
         """The language of a note, or why it cannot be read."""
@@ -142,6 +148,11 @@ class NotePipeline:
             if len(note.text) > MAX_LENGTH:
                 message = f"{len(note.text):,} characters, {MAX_LENGTH:,} at most"
                 raise InputError(message, remedy="divide the note")
+            try:
+                note.text.encode()
+            except UnicodeEncodeError as error:
+                message = f"half a surrogate pair at character {error.start}, which no file can hold"
+                raise InputError(message, remedy="write the text anew") from None
             language = self._languages.of(note)
             self._reader(language)
         except MedlinkError as error:

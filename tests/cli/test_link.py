@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import os
@@ -86,6 +87,27 @@ def test_standard_input_and_output(demo_path: Path) -> None:
     assert [json.loads(line)["note"] for line in each.stdout.splitlines()] == ["-:1", "-:2"]
 
 
+def test_databases_formats_and_failures(demo_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("n.csv").write_text("key;body\n1;No fever.\n2;cough;Geheimnis\n", encoding="utf-8")
+    columns = ["--text-field", "body", "--id-field", "key", "--language", "en"]
+    result = run(demo_path, "n.csv", *columns, "-o", "sqlite:///o.db", "--out-table", "found", "--failures", "f.jsonl")
+    assert result.exit_code == 3
+    (failed,) = lines(Path("f.jsonl"))
+    assert (failed["number"], failed["note"], failed["problem"]) == (2, "n.csv:3", "3 columns, 2 expected")
+    assert "Geheimnis" not in Path("f.jsonl").read_text("utf-8") + result.stderr
+    table = ["--sql", "sqlite:///o.db", "--language", "en", "--id-field", "link_id"]
+    for words in (["--table", "found"], ["--query", "select text, link_id from found"]):
+        run(demo_path, *table, *words, "-o", "o.csv", "--map", "ICD10CM")
+        assert [row["text"] for row in csv.DictReader(Path("o.csv").read_text("utf-8").splitlines())] == ["fever"]
+    for format_, written in (("brat", "annotation.conf"), ("note_nlp", "")):
+        day = ["--date", "2026-11-30"] if format_ == "note_nlp" else []
+        run(demo_path, *table, "--table", "found", "-o", format_, "--format", format_, *day)
+        assert Path(format_, written).exists()
+    with pytest.raises(ConfigError, match="--table and --query are of a database"):
+        run(demo_path, "n.csv", "--table", "found")
+
+
 def test_present_only(demo_path: Path) -> None:
     note = "No fever. Cough.\n"
     for options, wanted in (((), ["fever", "Cough"]), (("--present-only",), ["Cough"])):
@@ -153,10 +175,10 @@ def test_strange_notes_cost_only_themselves(demo_path: Path, tmp_path: Path) -> 
 
 
 def test_a_file_of_another_kind_is_plain_text_and_said_so(demo_path: Path, tmp_path: Path) -> None:
-    for name in ("a.csv", "b.txt", "c"):
+    for name in ("a.log", "b.txt", "c"):
         (tmp_path / name).write_text("fever", encoding="utf-8")
-    result = run(demo_path, *(tmp_path / name for name in ("a.csv", "b.txt", "c")), "--language", "en")
-    assert f"{tmp_path / 'a.csv'}: taken for plain text, one note" in result.stderr
+    result = run(demo_path, *(tmp_path / name for name in ("a.log", "b.txt", "c")), "--language", "en")
+    assert f"{tmp_path / 'a.log'}: taken for plain text, one note" in result.stderr
     assert result.stderr.count("taken for plain text") == 1
 
 
@@ -243,7 +265,7 @@ def test_an_error_says_what_to_type(
         assert "Remedy: run without --resume to start anew." in told
 
 
-def _stop(done: int) -> None:
+def _stop(done: int, whole: int) -> None:
     if done >= 64:
         raise KeyboardInterrupt
 
@@ -269,7 +291,7 @@ def test_inputs_that_are_not_there(demo_path: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="found no file"):
         run(demo_path, tmp_path / "empty")
     (tmp_path / "empty" / "scan.pdf").write_bytes(b"%PDF")
-    with pytest.raises(InputError, match=r"looked for \.jsonl, \.ndjson, \.text, \.txt, found \.pdf"):
+    with pytest.raises(InputError, match=r"looked for \.csv, \.jsonl, \.ndjson, \.parquet, \.text, \.tsv, \.txt"):
         run(demo_path, tmp_path / "empty")
     bad = tmp_path / "bad.txt"
     bad.write_bytes(b"\xff\xfe")

@@ -88,7 +88,7 @@ def test_a_format_of_ones_own_is_resumed_as_json_lines_are(
     assert len(lines) == report.mentions + 1
     seen: list[int] = []
 
-    def stop(done: int) -> None:
+    def stop(done: int, whole: int) -> None:
         seen.append(done)
         if done > 150:
             raise KeyboardInterrupt
@@ -96,7 +96,7 @@ def test_a_format_of_ones_own_is_resumed_as_json_lines_are(
     with pytest.raises(KeyboardInterrupt):
         link_notes(demo_path, many, out=Tsv(out), progress=stop)
     assert not out.exists()
-    rest = link_notes(demo_path, many, out=Tsv(out), resume=True, processes=2, progress=seen.append)
+    rest = link_notes(demo_path, many, out=Tsv(out), resume=True, processes=2, progress=lambda n, _: seen.append(n))
     assert 0 < rest.notes < 300
     assert seen[-1] == 300
     assert out.read_bytes() == whole.read_bytes()

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 
 from medlink.files.escapes import visible
-from medlink.notes.reading import Note
-from medlink.notes.writers.protocol import LinkedMention
+from medlink.notes.readers.protocol import Note
+from medlink.notes.writers.protocol import LinkedMention, OutputFormat
+from medlink.notes.writers.rows import coded, note_name
 from medlink.notes.writers.text import TextWriter
 from medlink.records import attributed, qualified, valued
 
@@ -17,13 +18,11 @@ class JsonLinesWriter(TextWriter):
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
         """Lines of one note."""
-        # the name of a file may be no UTF-8
-        note_id = note.note_id.encode("utf-8", "backslashreplace").decode()
         for mention in mentions:
             link = mention.link
             best = None if link.nil else link.candidates[0]
             line = {
-                "note": note_id,
+                "note": note_name(note),
                 "start": mention.start,
                 "end": mention.end,
                 "text": link.mention,
@@ -38,7 +37,12 @@ class JsonLinesWriter(TextWriter):
                 **valued(mention.value),
                 "same_as": list(best.same_as) if best else [],
                 "expanded": link.expanded,
+                "codes": coded(mention),
                 "candidates": [candidate.to_dict() for candidate in link.candidates],
                 "versions": self.versions,
+                "bundle": self.bundle,
             }
             yield visible(json.dumps(line, ensure_ascii=False))
+
+
+FORMAT = OutputFormat((".jsonl", ".ndjson"), lambda out, options: JsonLinesWriter(out))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from medlink.notes.reading import Note
-from medlink.records import Attribute, Link, Qualifiers, Value
+from medlink.notes.options import OutputOptions
+from medlink.notes.readers.protocol import Note
+from medlink.records import Attribute, Link, Mapping, Qualifiers, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,8 @@ class LinkedMention:
     """A mention by its character offsets in the note, with its link.
 
     ``qualifiers`` is ``None`` where they were not read, as in a language without cues, and so are ``attributes``, as
-    where names are found as they are written. ``value`` is what was measured where that is the finding.
+    where names are found as they are written. ``value`` is what was measured where that is the finding. ``codes`` are
+    those of the concept in the systems that were asked for.
     """
 
     start: int
@@ -25,6 +27,7 @@ class LinkedMention:
     qualifiers: Qualifiers | None = None
     attributes: tuple[Attribute, ...] | None = None
     value: Value | None = None
+    codes: tuple[Mapping, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Job:
 
     ``key`` stands for inputs, options and bundle: a run is resumed only by one of the same key. ``reads`` are the files
     and folders that must not be written over, ``versions`` what the links depend on. What is ``resumable`` can be read
-    again from the start.
+    again from the start. ``bundle`` is the hash of the bundle.
     """
 
     key: str
@@ -41,6 +44,7 @@ class Job:
     versions: dict[str, Any]
     resume: bool = False
     resumable: bool = True
+    bundle: str = ""
 
 
 class Writer(Protocol):
@@ -55,7 +59,11 @@ class Writer(Protocol):
         ...
 
     def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
-        """Add the links of one note, in the order of its text."""
+        """Add the links of one note, in the order of its text.
+
+        Raises:
+            InputError: the format cannot hold this note; it is counted as one that could not be read.
+        """
         ...
 
     def commit(self, notes: int) -> None:
@@ -65,3 +73,10 @@ class Writer(Protocol):
     def close(self, error: BaseException | None = None) -> None:
         """End: the output is whole, or ``error`` ended the run and what :meth:`commit` made safe is kept."""
         ...
+
+
+class OutputFormat(NamedTuple):
+    """A format: the endings by which it is known where no format is named, and what makes its writer."""
+
+    endings: tuple[str, ...]
+    make: Callable[[str | Path | None, OutputOptions], Writer]

@@ -87,7 +87,7 @@ def _columns(names: Iterable[Name]) -> tuple[int, str, Any, Ids, Ids]:
     Names are columns of bytes here: as objects of Python each would take half a kilobyte.
     """
     with needs_extra("train", "training"):
-        import pyarrow as arrow  # type: ignore[import-untyped]  # ships no types
+        import pyarrow as arrow
 
     schema = arrow.schema([(name, arrow.large_string()) for name in ("concept", "text", "form")])
     tables = [schema.empty_table()]

@@ -1,0 +1,107 @@
+"""Databases of the user: addresses without their passwords, and errors without a word of what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from medlink.errors import ConfigError, InputError, MedlinkError, needs_extra
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Engine
+
+_REACH = "check the address, the user and the password; PostgreSQL takes passwords from ~/.pgpass or PGPASSWORD too"
+
+
+def is_address(place: str) -> bool:
+    """Whether a text is the address of a database and not a path.
+
+    >>> is_address("postgresql://localhost/ward"), is_address("sqlite:///a.db"), is_address("notes/a.db")
+    (True, True, False)
+    """
+    return "://" in place
+
+
+def parsed(address: str) -> URL:
+    """An address; that of PostgreSQL is for psycopg.
+
+    Raises:
+        ConfigError: it cannot be parsed; it is not repeated, as it may hold a password.
+    """
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    try:
+        url = make_url(address)
+    except (ArgumentError, ValueError):
+        remedy = "write it as sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+        raise ConfigError("the address of the database cannot be read", remedy=remedy) from None
+    return url.set(drivername="postgresql+psycopg") if url.drivername in ("postgresql", "postgres") else url
+
+
+def shown(url: URL) -> str:
+    """An address without password and parameters."""
+    from sqlalchemy import URL
+
+    plain = URL.create(url.drivername, url.username, None, url.host, url.port, url.database)
+    return plain.render_as_string()
+
+
+@contextmanager
+def opened(address: str) -> Iterator[Engine]:
+    """A database, closed when the block ends.
+
+    Raises:
+        ConfigError: the address cannot be read, or the library for its kind of database is not installed.
+    """
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import NoSuchModuleError
+    from sqlalchemy.pool import NullPool
+
+    url = parsed(address)
+    if url.drivername == "postgresql+psycopg":
+        with needs_extra("postgres", "PostgreSQL"):
+            import psycopg  # noqa: F401 # SQLAlchemy asks for it
+    try:
+        engine = create_engine(url, hide_parameters=True, poolclass=NullPool)
+    except NoSuchModuleError:
+        message = f"SQLAlchemy knows no database {url.drivername!r}"
+        raise ConfigError(message, path=shown(url), remedy="give one such as sqlite or postgresql") from None
+    except ModuleNotFoundError as error:
+        message = f"{url.drivername} needs {error.name}, which is not installed"
+        raise ConfigError(message, path=shown(url), remedy=f"pip install {error.name}") from None
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def told(url: URL, what: str, *, reading: bool = False) -> Iterator[None]:
+    """What the database refuses in a block, as one error with its code: its message may hold what is stored.
+
+    What it says of reaching it, and of tables and columns that are not there, holds nothing of the kind and is given.
+
+    Raises:
+        InputError: it happened while ``reading``.
+        ConfigError: it happened otherwise.
+    """
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+    kind: type[MedlinkError] = InputError if reading else ConfigError
+    try:
+        yield
+    except DBAPIError as error:
+        cause = error.orig
+        code = getattr(cause, "sqlstate", None) or getattr(cause, "sqlite_errorname", None) or ""
+        said = f"{type(cause).__name__} {code}".strip()
+        # 08: connection, 28: authorisation, 3D: database; 42: what is not there, or may not be done
+        if not code or str(code).startswith(("08", "28", "3D", "42")) or code in ("SQLITE_CANTOPEN", "SQLITE_ERROR"):
+            line = str(cause).strip().partition("\n")[0]
+            said += f": {line.replace(url.password, '***') if url.password else line}"
+        if str(code).startswith("SQLITE_BUSY"):
+            said += ": another process is writing it"
+        raise kind(f"{what}: {said}", path=shown(url), remedy=_REACH) from None
+    except SQLAlchemyError as error:
+        raise kind(f"{what}: {type(error).__name__}", path=shown(url), remedy=_REACH) from None

@@ -1,0 +1,32 @@
+"""Notes as JSON lines: one object a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from medlink.files.json import parse_json
+from medlink.notes.readers.protocol import Fields, Note, NoteFile, NoteFormat, as_note, not_json
+
+
+def read(file: NoteFile, fields: Fields) -> Iterator[Note]:
+    """The notes of a file."""
+    for number, line in chain(file, [(0, "")]):
+        while file.kept:
+            yield file.kept.pop(0)
+        if line.strip():
+            yield _note(line, f"{file.given}:{number}", fields)
+
+
+def _note(line: str, place: str, fields: Fields) -> Note:
+    """The note of one line."""
+    try:
+        row = parse_json(line)
+    except ValueError as error:
+        return not_json(place, error)
+    if not isinstance(row, dict):
+        return Note(place, problem="no JSON object", remedy="give one JSON object a line")
+    return as_note(row, place, fields)
+
+
+FORMAT = NoteFormat((".jsonl", ".ndjson"), read)

@@ -1,0 +1,24 @@
+"""CSV: one row for each mention, with a header. Empty cells are what there is not; lists are JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from medlink.notes.readers.protocol import Note
+from medlink.notes.writers.protocol import LinkedMention, OutputFormat
+from medlink.notes.writers.rows import COLUMNS, cells, csv_line, row
+from medlink.notes.writers.text import TextWriter
+
+
+class CsvWriter(TextWriter):
+    """The columns of :data:`~medlink.notes.writers.rows.COLUMNS`, in UTF-8, each cell as it is."""
+
+    header = csv_line(list(COLUMNS))
+
+    def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
+        """Lines of one note."""
+        for mention in mentions:
+            yield csv_line([*cells(row(note, language, mention, self.bundle))])
+
+
+FORMAT = OutputFormat((".csv",), lambda out, options: CsvWriter(out))

@@ -1,0 +1,58 @@
+"""Tricky notes, linked once, and runs that take these links instead of linking anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medlink import LinkedNote, Note, NotePipeline, Report, link_notes
+from medlink.index import Bundle
+from medlink.kb import KnowledgeBase
+from medlink.records import Mapping
+from tests.notes import tricky
+
+TEXTS = {one: text for one, text, _ in tricky.NOTES}
+Run = Callable[..., Report]
+
+
+def mapped(kb: KnowledgeBase, concept_id: str) -> list[Mapping]:
+    """A mapping for each concept of the demo, which has none."""
+    return [
+        Mapping(concept_id, "ICD10CM", f"R{concept_id[-2:]}", "exact", "DEMO"),
+        Mapping(concept_id, "Ward", "W1", "related", "DEMO"),
+    ]
+
+
+@pytest.fixture(scope="session")
+def linked(demo: Bundle) -> dict[str, LinkedNote]:
+    """The tricky notes with their links and codes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KnowledgeBase, "mappings", mapped)
+        notes = NotePipeline(demo, map=("ICD-10-CM",)).link([Note(*one) for one in tricky.NOTES])
+    return {one.note.note_id: one for one in notes}
+
+
+@pytest.fixture
+def run(demo: Bundle, linked: dict[str, LinkedNote], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """``link_notes`` on the tricky notes in a file, some times over, without the cost of linking."""
+
+    def again(note: Note) -> LinkedNote:
+        held = linked[note.note_id[-1]]
+        return LinkedNote(note, held.language, held.mentions)
+
+    def known(pipeline: NotePipeline, notes: Iterable[Note], processes: int = 1) -> Iterator[list[LinkedNote]]:
+        begun = iter(notes)
+        for batch in iter(lambda: list(islice(begun, 32)), []):
+            yield [LinkedNote(note) if note.problem else again(note) for note in batch]
+
+    monkeypatch.setattr("medlink.notes.link.link_all", known)
+    tricky.write_csv(tmp_path / "notes.csv")
+
+    def link(out: str | Path, inputs: Any = None, **options: Any) -> Report:
+        return link_notes(demo, inputs or tmp_path / "notes.csv", out=out, **options)
+
+    return link

@@ -1,0 +1,130 @@
+"""Killed at any of its calls and resumed, a run leaves what an unbroken one leaves, byte for byte.
+
+With ``MEDLINK_FAULTS=full`` each format is killed 50 times, else a few times. What is killed is a process forked from
+this one, which counts its calls, those of Python and those of C, down to the last.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from medlink.errors import ConfigError
+from medlink.notes.readers.sql import SqlNotes
+from tests.faults.faults import FULL
+from tests.notes import tricky
+from tests.notes.writers.conftest import Run
+
+KILLS = 50 if FULL else 2
+TIMES = 16
+"""How often the tricky notes are in the table: enough for some commits."""
+FORMATS = {
+    "jsonl": "o.jsonl",
+    "csv": "o.csv",
+    "parquet": "o.parquet",
+    "fhir": "o.fhir.ndjson",
+    "note_nlp": "o.csv",
+    "brat": "o",
+    "docbin": "o",
+    "table": "sqlite:///{}/o.db",
+    "table, note_nlp": "sqlite:///{}/o.db",
+}
+
+
+def content(folder: Path) -> dict[str, Any]:
+    """All that is in a folder, a database by its rows."""
+    found: dict[str, Any] = {}
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if path.suffix == ".db":
+            with closing(sqlite3.connect(path)) as base:
+                found[path.name] = list(base.iterdump())
+        else:
+            found[str(path.relative_to(folder))] = path.read_bytes()
+    return found
+
+
+def forked(work: Callable[[], object], kill_at: int) -> int:
+    """Do something in a forked process, killed at a call; the signal that ended it, 0 where it came to its end."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] & 0x7F
+    left = kill_at
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal left
+        left -= event in ("call", "c_call")
+        if not left:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    try:
+        sys.setprofile(count)
+        work()
+        sys.setprofile(None)
+        os._exit(0)
+    finally:
+        os._exit(1)
+
+
+def calls(work: Callable[[], object]) -> int:
+    """The calls of something."""
+    number = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal number
+        number += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return number
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_killed_and_resumed(name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("medlink.notes.writers.docbin.SHARD", 64)
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    rows = [(f"{n}0{id_}", text, la) for n in range(1, TIMES + 1) for id_, text, la in tricky.NOTES]
+    with closing(sqlite3.connect(tmp_path / "n.db")) as base, base:
+        base.execute("create table note (id integer, text text, language text)")
+        base.executemany("insert into note values (?, ?, ?)", [*rows, (10**9, None, "en")])
+    source = SqlNotes(f"sqlite:///{tmp_path}/n.db", "note")
+    asked = name.rpartition(" ")[2]
+    options = {} if asked == "table" else {"format": asked}
+    options |= {"date": "2026-11-30"} if asked == "note_nlp" else {}
+
+    def link(folder: Path, **more: Any) -> None:
+        folder.mkdir(exist_ok=True)
+        place = FORMATS[name].format(folder) if "://" in FORMATS[name] else str(folder / FORMATS[name])
+        run(place, source, failures=folder / "failures.jsonl", say=str, **options, **more)
+
+    link(whole)  # what is loaded late is loaded now
+    shutil.rmtree(whole)
+    number = calls(lambda: link(whole))
+    wanted = content(whole)
+    assert len(wanted["failures.jsonl"].splitlines()) == 1
+    draw, begun = random.Random(name), 0
+    for _ in range(KILLS):
+        shutil.rmtree(out, ignore_errors=True)
+        assert forked(lambda: link(out), draw.randint(1, number - 1)) in (signal.SIGKILL, 0)
+        # killed once more while it goes on
+        forked(lambda: link(out, resume=True), draw.randint(1, number - 1))
+        held = content(out) if out.exists() else {}
+        begun += held != wanted
+        # a table says that it has the run already, a file is made anew
+        with suppress(ConfigError):
+            link(out, resume=True)
+        assert content(out) == wanted
+    assert begun
