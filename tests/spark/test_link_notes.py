@@ -70,6 +70,7 @@ def there(links: Any) -> list[dict[str, Any]]:
     for row in rows:
         assert row.pop("problem") is row.pop("remedy") is None
         row["note"], row["versions"] = str(row["note"]), json.loads(row["versions"])
+        row["value"] = row["value"] and json.loads(row["value"])
     return rows
 
 
