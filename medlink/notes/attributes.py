@@ -72,6 +72,16 @@ def asks_for_attributes(semantic_types: Iterable[str]) -> bool:
     return not set(_table()["other"]["semantic_types"]).isdisjoint(semantic_types)
 
 
+def says_an_attribute(concept_id: str) -> bool:
+    """Whether a concept is known to say no finding by itself, also in a bundle without hierarchy and types.
+
+    >>> says_an_attribute("HP:0025297"), says_an_attribute("HP:0001945")  # Prolonged, Fever
+    (True, False)
+    """
+    alone: dict[str, str] = _table()["other"]["alone"]
+    return concept_id in alone
+
+
 class _Word(NamedTuple):
     """A word, or some, that may be an attribute."""
 

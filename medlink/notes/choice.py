@@ -61,7 +61,8 @@ COLUMNS = (*EVIDENCE, *CONTEXT, *RIVALS)
 class Found:
     """What is known of a mention: the names that it is, where it is some, what it is short for, how likely its best
     concept is right, its attributes where they were read, the id of the concept that was learned for it (empty: it was
-    learned to have none), and the measured value that it is."""
+    learned to have none), the measured value that it is, and whether its words are ``loose``: no name and no fixed
+    phrase, so that a denial among them (*Milz nicht vergrößert*) is the note's."""
 
     match: Match | None = None
     expanded: str | None = None
@@ -69,6 +70,7 @@ class Found:
     attributes: tuple[Attribute, ...] | None = None
     taught: str | None = None
     value: Value | None = None
+    loose: bool = False
 
 
 class Shortened(NamedTuple):

@@ -19,18 +19,19 @@ from spacy.tokens import Doc
 from medlink.index import Bundle
 from medlink.index.heard import Heard, hear
 from medlink.index.heard import Place as Words
+from medlink.language.cues.no_mentions import no_mentions
 from medlink.language.cues.tables import scopes
 from medlink.language.languages import stop_words
 from medlink.language.lexicon.entries import HEADWORDS
 from medlink.language.lexicon.organs import Cue
 from medlink.language.lexicon.reading import FamilyReader
-from medlink.language.lexicon.shorthand import Shorthand
+from medlink.language.lexicon.shorthand import LACONIC, Shorthand
 from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import LEARNED
 from medlink.notes.abbreviations import LongForms, Place
-from medlink.notes.attributes import AttributeReader, asks_for_attributes
+from medlink.notes.attributes import AttributeReader, asks_for_attributes, says_an_attribute
 from medlink.notes.choice import Choice, Chosen, Found, Judged, Shortened, Stretch, shipped_choice
 from medlink.notes.coordination import members
 from medlink.notes.learned import Learned, Taught
@@ -90,7 +91,7 @@ class MentionFinder:
             linker = Linker(bundle, language=language, languages=own, semantic_types=options.semantic_types)
         self._linker = linker
         self._choice, self._joins, self._or = choice, scopes(language).joins, scopes(language).either
-        self._learned = learned
+        self._learned, self._no_mentions = learned, no_mentions(language)
         self._attributes = AttributeReader(bundle, language, self._linker)
         self._english = base(language) == HEADWORDS
         self._wanted = asks_for_attributes(self._linker.options.semantic_types)
@@ -139,7 +140,8 @@ class MentionFinder:
         best = self._linker.best(mentions, reader)
         names = np.array([found.ranked.name for found in best if found is not None])
         known = iter(best)
-        attribute = iter((self._index.attributes(names) & (not self._wanted)).tolist())
+        listed = np.array([says_an_attribute(found.concept_id) for found in best if found is not None], dtype=bool)
+        attribute = iter(((self._index.attributes(names) | listed) & (not self._wanted)).tolist())
         told = []
         for note in notes:
             apart: tuple[list[Judged], list[Judged]] = [], []
@@ -191,7 +193,7 @@ class MentionFinder:
         names, short = self._names.find(doc, explained, inflector), self._short(doc, text, heard, inflector)
         lacking = self._lacking(doc, text, heard, reader)
         taught, values = self._taught(doc, text), self._measured(doc, text)
-        stretches = []
+        stretches, is_none = [], self._no_mentions.inside(text)
         starts = doc.to_array("IDX").tolist()  # of all tokens at once
         ends = [start + length for start, length in zip(starts, doc.to_array("LENGTH").tolist(), strict=True)]
         for place in sorted({*names, *words, *short, *lacking, *taught, *values}):
@@ -211,9 +213,15 @@ class MentionFinder:
                     unread = text[start:end], at, heard, False, None, 0.0, False, self._joins
                     stretches.append(Stretch.of(place, measured, *unread))
                 continue
+            if is_none(start, end):
+                continue
             usual, ways = short.get(place), [_Way(says) for says in lacking.get(place, ())]
             is_stretch = place in names or (place in words and not self._either(text, heard, at))
             nothing = usual is not None and usual.usual.kind in _NO_MENTION
+            if usual is not None and usual.usual.kind != LACONIC and place not in explained:
+                # an abbreviation is its usual meaning, and no rarer one that a family of words has; a name is believed
+                is_stretch = place in names
+            loose = at in said and place not in names and place not in short and not heard.meanings(at)
             if usual is not None and not nothing and place not in explained:
                 # many terminologies have more English names than others
                 says = dict.fromkeys((usual.usual.long, usual.usual.english or usual.usual.long))
@@ -223,7 +231,7 @@ class MentionFinder:
                 if place not in names and not self._english:
                     ways += [_Way(one) for one in self._headwords(text[start:end], at, heard)]
             for way in ways:
-                known = Found(names.get(place), way.expanded)
+                known = Found(names.get(place), way.expanded, loose=loose)
                 of_note = place in explained, way.short, way.otherwise, place in names, self._joins
                 stretches.append(Stretch.of(place, known, text[start:end], at, heard, *of_note))
         return Noted(doc, text, stretches, heard)

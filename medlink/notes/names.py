@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from medlink.index import ConceptIndex, Filter
 from medlink.index.dictionary import Match
 from medlink.language.tags import base
-from medlink.language.text import Inflector, same_letters
+from medlink.language.text import Inflector, same_letters, spelling
 from medlink.notes.abbreviations import Place
 from medlink.notes.options import FinderOptions
 from medlink.notes.persons import PersonNames
@@ -21,6 +21,7 @@ Names = dict[Place, Match | None]
 """Places by their token offsets, with the names of the index they are; ``None`` where these are to be looked up."""
 SHORT = 3
 """Letters of a name that counts in upper case alone: as a rule it is an abbreviation."""
+_CAPITALS = 4  # letters of what is as a rule an abbreviation where it is in capitals
 _FOREIGN = 6  # letters of a single word of another language's names: shorter ones mean other things elsewhere
 # A plus behind a word is meaning in a name ("CD4+"); in a note it may say that a finding is there ("Fieber+"). Formulas
 # are short, or in capitals.
@@ -106,9 +107,14 @@ class NameFinder:
         )
 
     def _spelt_so(self, row: float, text: str, language: str) -> bool:
-        """Whether a row has a name that ``text`` may stand for: an upper-case name stands for upper-case text only."""
+        """Whether a row has a name that ``text`` may stand for.
+
+        An upper-case name stands for upper-case text only, and a few capitals have no inflection: *GOT* is not *Gota*.
+        """
         entries = (one for one in self._index.entries_of(row, self._selection) if one.language == language)
         upper = text.isupper()
+        if upper and len(text) <= _CAPITALS:
+            return any(spelling(text) == spelling(one.text) for one in entries)
         return any((upper or not one.text.isupper()) and same_letters(text, one.text, language) for one in entries)
 
     def names_a_person(self, text: str, start: int, end: int) -> bool:

@@ -79,7 +79,9 @@ class _Reader:
         attributes = [known.attributes for known in found.values()]
         if self._status is None:
             return [(one, None, said) for one, said in zip(mentions, attributes, strict=True)]
-        qualifiers = self._status.read(text).said_of([(one.start, one.end) for one in mentions])
+        places = [(one.start, one.end) for one in mentions]
+        loose = {place for place, known in zip(places, found.values(), strict=True) if known.loose}
+        qualifiers = self._status.read(text).said_of(places, loose)
         read = zip(mentions, as_measured(qualifiers, (one.value for one in mentions)), attributes, strict=True)
         return [one for one in read if is_kept(one[1], present_only=self._present_only)]
 

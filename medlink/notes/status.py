@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -97,6 +98,8 @@ class ReadNote:
         self._marked = Marked(self._words, stops, chosen, reader.scopes)
         # the longest of those with one start comes last
         self._absent = {start: (end, found[0]) for start, end, found in reader.absences.phrases.found(self._words)}
+        denials = {part for match in chosen if any(cue.reads == "absent" for cue in match.cues) for part in match.parts}
+        self._denials = sorted(denials | {(start, end) for start, (end, _) in self._absent.items()})
 
     @property
     def headings(self) -> list[tuple[int, int, str]]:
@@ -105,18 +108,31 @@ class ReadNote:
         ends = [self._words[one.end - 1].end for one in found]
         return [(self._starts[h.first], end, self._sections.kind(h.first)) for h, end in zip(found, ends, strict=True)]
 
-    def said_of(self, mentions: Sequence[tuple[int, int]]) -> list[Qualifiers | None]:
+    def said_of(
+        self, mentions: Sequence[tuple[int, int]], loose: Collection[tuple[int, int]] = ()
+    ) -> list[Qualifiers | None]:
         """What the note says of each mention, as :meth:`qualifiers`; ``None`` for one that lies inside a heading."""
-        said = zip(mentions, self.qualifiers(mentions), strict=True)
+        said = zip(mentions, self.qualifiers(mentions, loose), strict=True)
         return [None if self._words and self._sections.in_heading(*self._place(*at)) else q for at, q in said]
 
-    def qualifiers(self, mentions: Sequence[tuple[int, int]]) -> list[Qualifiers]:
-        """What the note says of each mention, which is given by its characters, headings as everything else."""
+    def qualifiers(
+        self, mentions: Sequence[tuple[int, int]], loose: Collection[tuple[int, int]] = ()
+    ) -> list[Qualifiers]:
+        """What the note says of each mention, which is given by its characters, headings as everything else.
+
+        Mentions that are ``loose`` too say their finding by their words in any order: a denial among these, as in
+        *Milz nicht vergrößert*, is the note's and no part of a name, as in *Migraine without aura*.
+        """
         if not self._words:
             return [Qualifiers() for _ in mentions]
         places = [self._place(*mention) for mention in mentions]
         said = self._said(places)
-        return [self._qualified(place, said[place]) for place in places]
+        denied = {self._place(*mention) for mention in loose}
+        denied = {place for place in denied if self._denies_itself(place)}
+        read = [self._qualified(place, said[place]) for place in places]
+        return [
+            replace(one, presence="absent") if place in denied else one for place, one in zip(places, read, strict=True)
+        ]
 
     def sections(self, mentions: Sequence[tuple[int, int]]) -> list[str]:
         """The kind of the section that each mention stands in, empty in none."""
@@ -146,6 +162,11 @@ class ReadNote:
         elif values.get("temporality") == "past":
             values["temporality"] = "historical"
         return Qualifiers(**values, section=section)
+
+    def _denies_itself(self, place: Place) -> bool:
+        """Whether a denial, or a word that says that something is absent, stands among other words of a mention."""
+        inside = self._denials[bisect_left(self._denials, (place[0], 0)) : bisect_left(self._denials, (place[1], 0))]
+        return any(end <= place[1] and (start, end) != place for start, end in inside)
 
     def _is_absence(self, place: Place) -> bool:
         """Whether a mention is a word that says that something is absent, with or without the place where it is so."""

@@ -106,7 +106,10 @@ class BiolordLinker(Component):
                 for at in places
             }
             at_characters = [(one.start, one.end) for one in found.values()]
-            said: Sequence[Qualifiers | None] = [None] * len(found) if note is None else note.qualifiers(at_characters)
+            loose = [(one.start, one.end) for at, one in found.items() if at in known and known[at].loose]
+            said: Sequence[Qualifiers | None] = (
+                [None] * len(found) if note is None else note.qualifiers(at_characters, loose)
+            )
             qualifiers += as_measured(said, (one.value for one in found.values()))
             attributes += [known[at].attributes if at in known else None for at in found]
             described.append(found)
@@ -129,7 +132,9 @@ class BiolordLinker(Component):
         if self._long_forms is None:
             # what was judged by its long form is not what is linked
             plain = {
-                at: Found(one.match, attributes=one.attributes) if one.expanded and one.value is None else one
+                at: Found(one.match, attributes=one.attributes, loose=one.loose)
+                if one.expanded and one.value is None
+                else one
                 for at, one in found.items()
             }
             return plain, {}, note

@@ -60,7 +60,9 @@ class MedlinkMentions(Component):
             spans = [Span(doc, start, end, label=LABEL) for start, end in found]
             note = None if self._status is None else self._status.read(doc.text)
             if note is not None:
-                said = note.said_of([(span.start_char, span.end_char) for span in spans])
+                places = [(span.start_char, span.end_char) for span in spans]
+                loose = {place for place, known in zip(places, found.values(), strict=True) if known.loose}
+                said = note.said_of(places, loose)
                 kept = zip(spans, as_measured(said, (one.value for one in found.values())), strict=True)
                 spans = [span for span, q in kept if is_kept(q, present_only=self.options.present_only)]
             doc.spans[self.options.spans_key] = spans

@@ -21,9 +21,11 @@ NAMES = [
     ("X:15", "Cervical (neck)"),
     ("X:16", "Muscle weakness"),
     ("X:4", "tiefe Venenthrombose"),
+    ("X:17", "Myelomeningocele"), ("X:18", "Splenomegaly"), ("X:18", "Enlarged spleen"), ("X:19", "Gota"),
+    ("HP:0025297", "Prolonged"), ("X:20", "Stroke"), ("X:21", "Flushing"), ("X:22", "Heart failure"),
 ]  # fmt: skip
 
-LANGUAGES = {"Tos": "es", "arterielle Hypertonie": "de", "tiefe Venenthrombose": "de"}
+LANGUAGES = {"Tos": "es", "Gota": "es", "arterielle Hypertonie": "de", "tiefe Venenthrombose": "de"}
 
 
 @pytest.fixture(scope="module")
@@ -166,3 +168,38 @@ def test_an_abbreviation_in_a_longer_name_is_a_part_of_it(two_sources: Path) -> 
     wanted = [("exazerbierte COPD", "G:2", None)]
     assert found(two_sources, "Es besteht eine exazerbierte COPD.", "de") == wanted
     assert found(two_sources, "Bekannte COPD.", "de")[0][1] == "L:2"
+
+
+@pytest.mark.parametrize(
+    ("language", "none", "some", "concept"),
+    [
+        # the likeliest sense counts: mitomycin, and a transaminase in capitals that have no inflection
+        ("de", "Instillation von MMC in die Blase.", "Operierte Myelomeningozele.", "X:17"),
+        ("es", "GOT 35, GPT 40.", "Crisis de gota.", "X:19"),
+        # words of a compound or of a procedure
+        ("de", "Aufnahme auf die Stroke-Unit.", "Z. n. Stroke.", "X:20"),
+        ("en", "The joint was flushed with saline.", "Facial flushing.", "X:21"),
+    ],
+)
+def test_words_that_are_no_finding(folder: Path, language: str, none: str, some: str, concept: str) -> None:
+    assert concept not in [one for _, one, _ in found(folder, none, language, threshold=0.2)]
+    assert concept in [one for _, one, _ in found(folder, some, language, threshold=0.2)]
+
+
+def test_a_modifier_is_no_mention_in_a_bundle_without_hierarchy(folder: Path) -> None:
+    assert found(folder, "A prolonged fever.", "en", threshold=0.2) == [("fever", "X:3", None)]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "concept", "presence"),
+    [
+        ("de", "Die Milz ist nicht vergrößert.", "X:18", "absent"),
+        ("de", "Die Milz ist vergrößert.", "X:18", "present"),
+        ("en", "The spleen is not enlarged.", "X:18", "absent"),
+    ],
+)
+def test_a_denial_inside_a_mention(folder: Path, language: str, text: str, concept: str, presence: str) -> None:
+    (note,) = NotePipeline(folder, language=language, threshold=0.2).link([Note("n", text)])
+    assert [(one.link.concept_id, one.qualifiers and one.qualifiers.presence) for one in note.mentions] == [
+        (concept, presence)
+    ]

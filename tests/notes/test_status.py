@@ -234,3 +234,18 @@ def test_a_number_of_any_length_may_stand_before_a_dot() -> None:
         ("uncertain", "current", "patient"),
         ("absent", "current", "patient"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "presence"),
+    [
+        ("es", "hígado no agrandado", "absent"),
+        ("es", "hígado agrandado", "present"),
+        ("de", "Milz nicht vergrößert", "absent"),
+        ("en", "abdomen is soft and nontender", "absent"),
+    ],
+)
+def test_a_denial_among_loose_words_is_the_notes(language: str, text: str, presence: str) -> None:
+    note, place = READERS[language].read(text), (0, len(text))
+    assert [one.presence for one in note.qualifiers([place], [place])] == [presence]
+    assert [one.presence for one in note.qualifiers([place])] == ["present"]
