@@ -74,8 +74,8 @@ def link_notes(
         text: the column with the text: a string, or bytes in UTF-8.
         id: the column with the id of a note: a string, a whole number or a decimal; the links have it as ``note``.
         language_column: the column with the language of each note; without it ``language``, where there is one.
-        options: fields of :class:`~medlink.notes.options.NoteOptions`, such as ``language`` and ``threshold``; the file
-            of ``learned`` must be seen by all executors.
+        options: fields of :class:`~medlink.notes.options.NoteOptions`, such as ``language`` and ``threshold``; what
+            ``learned`` and ``ranker`` name must be seen by all executors.
 
     Returns:
         One row for each mention, with the fields of the JSON lines of ``medlink link``: ``candidates`` and
@@ -208,7 +208,7 @@ def _opened(folder: Path, options: tuple[tuple[str, Any], ...], versions: str) -
     pipeline = NotePipeline(folder, **dict(options))
     if _versions(pipeline) != versions:
         raise BundleError(
-            "the bundle, the learned mentions or medlink itself is another one than on the driver",
+            "the bundle, the learned mentions, the ranker or medlink itself is another one than on the driver",
             path=folder,
             remedy="give all executors what the driver has",
         )

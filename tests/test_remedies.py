@@ -65,7 +65,7 @@ def test_an_error_without_a_remedy_is_found(tmp_path: Path, monkeypatch: pytest.
         (["learn", "B", "T", "-o", ""], "--out is empty. Remedy: name a file or a folder."),
         (["map", "B", "T", "--threshold", "2"], "--threshold is 2.0, at least 0 and at most 1 expected"),
         (["map", "B", "T", "--under", "X:1"], "there is no concept 'X:1'. Remedy: check the id, or leave it out."),
-        (["map", "B", "T", "--date", "soon"], "--date is 'soon', a day such as 2026-11-23 or the word today expected"),
+        (["map", "B", "T", "--date", "soon"], "--date is 'soon', a day such as 2026-11-30 or the word today expected"),
         (["map", "B", "T", "--vocabulary", "a b"], "--vocabulary is 'a b', 1 to 20 letters, digits and any of _ . -"),
         (["map", "B", "T"], "no column code or sourcecode or source_code or id; found 1 column. Remedy: name the"),
         (["map", "B", "T", "--code-column", "Nr"], "give a file with a header and the column Nr"),

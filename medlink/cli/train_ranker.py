@@ -26,7 +26,7 @@ from medlink.training.ranker.recipe import RankerRecipe
 )
 @settings_options(RankerRecipe)
 def ranker(bundle: Path, gold: tuple[Path, ...], out: Path, start: str, **options: Any) -> None:
-    """Train a re-ranker for BUNDLE on GOLD: mentions with their right concept, as tables or lines of medlink link.
+    """Train a re-ranker for BUNDLE on GOLD: tables, decisions of medlink review, or lines of medlink link.
 
     It learns which of the linker's own candidates is right, and is used by 'medlink link --ranker OUT'.
     """

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from medlink.curation.concepts import CONCEPT, concept_row
-from medlink.curation.page import LEAST, json_list, short, to_json, write_page
+from medlink.curation.page import LEAST, json_list, measured, short, to_json, unusual, write_page
 from medlink.records import LINKED
 
 if TYPE_CHECKING:  # spaCy and SQLAlchemy are not for those who only look at clusters
@@ -18,14 +18,13 @@ if TYPE_CHECKING:  # spaCy and SQLAlchemy are not for those who only look at clu
 _SCRIPTS = ("note.js", "card.js", "page.js")
 _FIELDS = {
     "note": ["name", "language", "problem", "parts"],
-    "mention": ["text", "status", "expanded", "candidates", "said", "section", "attributes"],
+    "mention": ["text", "status", "expanded", "candidates", "said", "section", "attributes", "value"],
     "attribute": ["text", "kind", "concept_id", "name"],
     "candidate": ["concept_id", "same_as", "preferred_name", "score", "name", "language", "route", "source"],
     "concept": list(CONCEPT),
 }
 """What the rows of the page's data hold, in their order; ``parts`` are texts, headings (objects) and mentions.
 ``said`` are the values of qualifiers but the usual ones, ``None`` where they were not read."""
-_USUAL = ("present", "current", "patient")
 
 _Concepts = dict[tuple[str, str], None]
 """Concepts that notes of a language speak of, in the order in which they came."""
@@ -94,6 +93,7 @@ def _mention(text: str, mention: LinkedMention) -> list[Any]:
     fields = _FIELDS["candidate"]
     candidates = [[short(getattr(one, field)) for field in fields] for one in shown]
     said = mention.qualifiers
-    unusual = said and [one for one in (said.presence, said.temporality, said.experiencer) if one not in _USUAL]
+    apart = said and unusual((said.presence, said.temporality, said.experiencer))
     attributes = [[getattr(one, field) for field in _FIELDS["attribute"]] for one in mention.attributes or ()]
-    return [text, link.status, link.expanded, candidates, unusual, said and said.section, attributes]
+    value = None if mention.value is None else measured(mention.value)
+    return [text, link.status, link.expanded, candidates, apart, said and said.section, attributes, value]

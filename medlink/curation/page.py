@@ -19,10 +19,12 @@ from os import PathLike
 from typing import Any
 
 from medlink.files.whole import whole_text
+from medlink.records import Value
 
 LEAST = 0.05
 """Score below which a page does not show a candidate: what readers saw below it was noise."""
 _STYLES, _SCRIPTS = ("base.css", "note.css"), ("dom.js", "parts.js", "concept.js", "said.js")
+_USUAL = ("present", "current", "patient")
 _PLACEHOLDER = re.compile(r"(\{\{[a-z]+\}\})")
 
 
@@ -78,6 +80,31 @@ def short(value: Any) -> Any:
     (0.3333, 'x')
     """
     return round(value, 4) if isinstance(value, float) else value
+
+
+def unusual(said: Iterable[str | None]) -> list[str] | None:
+    """What a note says of a mention, without what is usual; ``None`` where it was not read.
+
+    >>> unusual(["absent", "current", "patient"]), unusual([None, None, None])
+    (['absent'], None)
+    """
+    read = list(said)
+    return None if None in read else [one for one in read if one is not None and one not in _USUAL]
+
+
+def measured(value: Value) -> str:
+    """A measured value in words, and why it is a finding.
+
+    >>> measured(Value("temperature", 39.2, "°C", "high", "limit", 38.0, "Marcy et al. 2004"))
+    'temperature 39.2 °C, high: limit 38 (Marcy et al. 2004)'
+    >>> measured(Value("hemoglobin", 7.9, "g/dl", "low", "flag"))
+    'hemoglobin 7.9 g/dl, low: as the laboratory says'
+    """
+    limit = f"limit {value.limit:g}" if value.limit is not None else ""
+    why = limit + (f" ({value.source})" if value.source else "") if value.by == "limit" else "as the laboratory says"
+    if value.by == "range" and limit:
+        why = f"{limit} of the laboratory"
+    return f"{f'{value.measure} {value.number:g} {value.unit}'.rstrip()}, {value.reads}: {why}"
 
 
 def json_list(values: Iterable[Any]) -> Iterator[str]:

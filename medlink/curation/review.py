@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from medlink.curation.concepts import concept_row
 from medlink.curation.exported import write_gold, write_pairs
@@ -71,15 +72,8 @@ class Review:
         check_targets({"the page": path, "the decisions": None if self.kept is None else self.kept.path}, self._reads)
         decided = "" if self.kept is None else self.kept.content()[0].decode()
         rows = (concept_row(self.bundle.kb, *one) for one in self.work.concepts())
-        data = review_data(
-            self.work.kind,
-            self.work.fields,
-            self.work.page_rows(self.bundle.kb),
-            self._summary(),
-            notes=self.work.note_rows(),
-            concepts=(row for row in rows if row is not None),
-            decisions="" if decided == HEADER else decided,
-        )
+        decisions = "" if decided == HEADER else decided
+        data = self._data(concepts=(row for row in rows if row is not None), decisions=decisions)
         write_page(path, _FOLDER, SCRIPTS, self._title(), data)
 
     def write_pairs(self, path: StrPath) -> int:
@@ -99,16 +93,13 @@ class Review:
             ConfigError: there is no table for the decisions, or the port cannot be used.
         """
         kept = self._needed(None, "")
-        data = review_data(
-            self.work.kind,
-            self.work.fields,
-            self.work.page_rows(self.bundle.kb),
-            self._summary(),
-            notes=self.work.note_rows(),
-            served=True,
-        )
-        page = "".join(page_parts(_FOLDER, SCRIPTS, self._title(), data, served=True))
+        page = "".join(page_parts(_FOLDER, SCRIPTS, self._title(), self._data(served=True), served=True))
         return ReviewServer(page.encode("utf-8", "replace"), kept, Linker(self.bundle), port)
+
+    def _data(self, **more: Any) -> Iterator[str]:
+        """The data of the page, with arguments of :func:`~medlink.curation.review_page.review_data`."""
+        rows, notes = self.work.page_rows(self.bundle.kb), self.work.note_rows()
+        return review_data(self.work.kind, self.work.fields, rows, self._summary(), notes=notes, **more)
 
     def _needed(self, path: StrPath | None, what: str) -> Kept:
         if self.kept is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from medlink.curation.cluster_page import FIELDS as CLUSTER_FIELDS
 from medlink.curation.cluster_page import cluster_row
-from medlink.curation.page import LEAST, short
+from medlink.curation.page import LEAST, measured, short, unusual
 from medlink.curation.review_page import Kind
 from medlink.errors import InputError
 from medlink.files.escapes import visible
@@ -22,7 +22,7 @@ from medlink.kb.decided import CODE, MENTION, clean
 from medlink.kb.readers.common import is_id
 from medlink.language.tags import language_tag
 from medlink.notes.reading import Fields, Note, find_inputs, read_notes
-from medlink.records import AMBIGUOUS, LINKED, NIL
+from medlink.records import AMBIGUOUS, LINKED, NIL, Value
 
 CLUSTER = "cluster"
 _AGAIN = {
@@ -33,12 +33,11 @@ _AGAIN = {
 _CANDIDATE = ("concept_id", "preferred_name", "score", "source", "same_as", "name", "language", "route")
 FIELDS = {
     **CLUSTER_FIELDS,
-    "cluster": [*CLUSTER_FIELDS["cluster"], "item", "start", "end", "section", "said", "expanded", "types"],
+    "cluster": [*CLUSTER_FIELDS["cluster"], "item", "start", "end", "section", "said", "expanded", "types", "value"],
     "nearest": list(_CANDIDATE),
     "member": ["term", "frequency", "language", "id", "joined_score"],
 }
 """What the rows of mentions and codes hold: those of a cluster of one member, and where it stands."""
-_USUAL = ("present", "current", "patient")
 _UNSAID: dict[str, Any] = {"source": "", "same_as": [], "name": "", "language": "", "route": "", "semantic_types": []}
 _TEXTS = ("section", "expanded", "presence", "temporality", "experiencer")
 """What a link may say in a word, or leave out."""
@@ -207,7 +206,25 @@ def _linked(row: dict[str, Any]) -> dict[str, Any] | None:
     if concept_id is not None and not is_id(concept_id):
         return None
     section = clean(row.get("section") or "")
-    return {**row, "candidates": candidates, "language": language, "frequency": 1, "section": section}
+    value = _measured(row)
+    if value is None:
+        return None
+    said = {"candidates": candidates, "language": language, "section": section, "value": value}
+    return {**row, **said, "frequency": 1}
+
+
+def _measured(row: dict[str, Any]) -> str | None:
+    """The value of a link in words, empty where it has none; ``None`` where what is there is no value."""
+    match row.get("value"):
+        case None:
+            return ""
+        case {
+            "measure": str() as measure, "number": float() | int() as number, "unit": str() as unit,
+            "reads": "low" | "high" as reads, "by": "limit" | "range" | "flag" as by,
+            "limit": None | float() | int() as limit, "source": str() as source,
+        }:  # fmt: skip
+            return measured(Value(measure, number, unit, reads, by, limit, source))
+    return None
 
 
 def _mention(row: dict[str, Any]) -> dict[str, Any] | None:
@@ -257,7 +274,6 @@ def _placed(number: int, row: dict[str, Any]) -> list[Any]:
     candidates, name = row["candidates"], clean(row["text"])
     best = next((one for one in candidates if one["concept_id"] == row["concept_id"]), None)
     shown = [one for one in candidates if one["score"] >= LEAST or one is best]
-    said = [row.get(name) for name in ("presence", "temporality", "experiencer")]
     first = best or (candidates[0] if candidates else None)
     return [
         *(number, name, row["concept_id"], (best or row).get("preferred_name") or "", short(first and first["score"])),
@@ -272,9 +288,10 @@ def _placed(number: int, row: dict[str, Any]) -> list[Any]:
             row.get("end"),
         ),
         row["section"],
-        None if None in said else [one for one in said if one not in _USUAL],
+        unusual(row.get(name) for name in ("presence", "temporality", "experiencer")),
         row.get("expanded"),
         first["semantic_types"] if first else [],
+        row["value"],
     ]
 
 

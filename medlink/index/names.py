@@ -197,7 +197,8 @@ class _Sorted:
         self._file = sqlite3.connect(self._path, isolation_level=None)
         for setting in ("journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE", "cache_size=-65536"):
             self._file.execute(f"PRAGMA {setting}")
-        self._file.execute("CREATE TABLE entry (norm, concept_id, language, text, source, preferred)")
+        with self._written():
+            self._file.execute("CREATE TABLE entry (norm, concept_id, language, text, source, preferred)")
 
     def __enter__(self) -> Self:
         return self

@@ -169,7 +169,7 @@ class Part:
             "format": FORMAT,
             "kind": kind,
             "metric": "inner_product",
-            "memory": memory,
+            **({} if memory is None else {"memory": memory}),
             "bytes_per_name": vector_index(kind).bytes_per_name(encoder.dimension),
             "dimension": encoder.dimension,
             "encoder": encoder.fingerprint,

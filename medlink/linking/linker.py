@@ -191,6 +191,10 @@ class Linker:
         found = dict(zip(distinct, self._ranked(distinct, self._width(self.options.k)), strict=True))
         return [found[key] for key in keys]
 
+    def ranker_said(self) -> list[str]:
+        """Sentences on what did not go well with the re-ranker in this process; none where there is none."""
+        return [] if self.reranker is None else self.reranker.said()
+
     @staticmethod
     def _width(k: int) -> int:
         return max(WIDTH, 2 * k)

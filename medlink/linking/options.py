@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -30,6 +31,19 @@ def named_place(option: str, place: str | None) -> str | None:
     if place == "":
         raise ValueError(f"{option} is empty")
     return place
+
+
+def named_day(day: str | None, *words: str) -> str | None:
+    """A day as ISO 8601 writes it, or one of the words that may stand for one; ValueError for anything else.
+
+    >>> named_day("20261130"), named_day("today", "today")
+    ('2026-11-30', 'today')
+    """
+    try:
+        return day if day is None or day in words else date.fromisoformat(day).isoformat()
+    except ValueError:
+        also = "".join(f" or the word {word}" for word in words)
+        raise ValueError(f"date is {day!r}, a day such as 2026-11-30{also} expected") from None
 
 
 class LinkOptions(Settings):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from medlink.linking.options import LinkOptions, known_tag
+from medlink.linking.options import LinkOptions, known_tag, named_day
 
 Shape = Literal["usagi", "source-to-concept-map", "sssom", "jsonl"]
 """How maps are written: Usagi's save file, OMOP's table, SSSOM, or lines for the page of reviews."""
@@ -32,15 +32,6 @@ def _vocabulary(name: str) -> str:
     if not name or len(name) > _LONGEST or not all(mark.isalnum() or mark in "_.-" for mark in name):
         raise ValueError(f"vocabulary is {name!r}, 1 to {_LONGEST} letters, digits and any of _ . - expected")
     return name
-
-
-def _date(text: str | None) -> str | None:
-    if text is not None and text != TODAY:
-        try:
-            text = datetime.date.fromisoformat(text).isoformat()
-        except ValueError:
-            raise ValueError(f"date is {text!r}, a day such as 2026-11-23 or the word {TODAY} expected") from None
-    return text
 
 
 class MapOptions(LinkOptions):
@@ -81,7 +72,7 @@ class MapOptions(LinkOptions):
     ] = False
     date: Annotated[
         str | None,
-        AfterValidator(_date),
+        AfterValidator(lambda given: named_day(given, TODAY)),
         Field(description=f"Day of the proposals, such as 2026-11-23, or {TODAY}  [default: none]"),
     ] = None
 

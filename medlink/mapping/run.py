@@ -49,7 +49,7 @@ class MapReport:
         units, values: targets of these kinds among the proposals.
         missing: decided targets that the bundle does not have.
         changes: what became of the maps of an earlier release, by result.
-        notes: what was left out of the lists.
+        notes: what was left out of the lists, and what the re-ranker did not answer.
     """
 
     codes: int = 0
@@ -164,6 +164,7 @@ def map_codes(
                 table.write(gone, Carried(GONE, "the list does not have the code", gone))
         writer.close()
     report.changes = {result: results[result] for result in RESULTS if results[result]}
+    report.notes += mapper.linker.ranker_said()
     return report
 
 

@@ -260,6 +260,18 @@ def shipped_choice() -> Choice:
     return Choice(weights, raw["offset"], low, high, raw["least"])
 
 
+def by_first_names(judged: Sequence[Judged]) -> list[Judged]:
+    """Stretches, of the values those alone that the bundle has a name for, each by the first of its names."""
+    named, kept = set[Place](), []
+    for one in judged:
+        if one.stretch.known.value is not None:
+            if not one.is_name or one.stretch.place in named:
+                continue
+            named.add(one.stretch.place)
+        kept.append(one)
+    return kept
+
+
 def without_longer(judged: Sequence[Judged]) -> list[Judged]:
     """Stretches, without those that another one of the same concept makes needless, and abbreviations in a name."""
     dropped = bytearray(len(judged))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from medlink.errors import ConfigError, InputError, MedlinkError, needs_extra
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Engine
 
+_WRITE = "write it as sqlite:///FILE or postgresql://USER@HOST/DATABASE"
 _REACH = "check the address, the user and the password; PostgreSQL takes passwords from ~/.pgpass or PGPASSWORD too"
 
 
@@ -35,8 +36,7 @@ def parsed(address: str) -> URL:
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):
-        remedy = "write it as sqlite:///FILE or postgresql://USER@HOST/DATABASE"
-        raise ConfigError("the address of the database cannot be read", remedy=remedy) from None
+        raise ConfigError("the address of the database cannot be read", remedy=_WRITE) from None
     return url.set(drivername="postgresql+psycopg") if url.drivername in ("postgresql", "postgres") else url
 
 
@@ -49,14 +49,14 @@ def shown(url: URL) -> str:
 
 
 @contextmanager
-def opened(address: str) -> Iterator[Engine]:
-    """A database, closed when the block ends.
+def opened(address: str, *, reading: bool = False) -> Iterator[Engine]:
+    """A database, closed when the block ends; SQLite and PostgreSQL refuse to write in one for ``reading``.
 
     Raises:
         ConfigError: the address cannot be read, or the library for its kind of database is not installed.
     """
     from sqlalchemy import create_engine
-    from sqlalchemy.exc import NoSuchModuleError
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
     from sqlalchemy.pool import NullPool
 
     url = parsed(address)
@@ -71,10 +71,31 @@ def opened(address: str) -> Iterator[Engine]:
     except ModuleNotFoundError as error:
         message = f"{url.drivername} needs {error.name}, which is not installed"
         raise ConfigError(message, path=shown(url), remedy=f"pip install {error.name}") from None
+    except (ArgumentError, TypeError, ValueError):
+        # the message may hold a password
+        raise ConfigError("the address of the database cannot be used", path=shown(url), remedy=_WRITE) from None
+    if reading:
+        _refuse_to_write(engine)
     try:
         yield engine
     finally:
         engine.dispose()
+
+
+def _refuse_to_write(engine: Engine) -> None:
+    """Let a database refuse what a query of the user might write by mistake."""
+    from sqlalchemy import event
+
+    setting = {"sqlite": "PRAGMA query_only = ON", "postgresql": "SET default_transaction_read_only = on"}
+    command = setting.get(engine.dialect.name)
+    if command is not None:
+
+        def begin(connection: Any, _: object) -> None:
+            with closing(connection.cursor()) as cursor:
+                cursor.execute(command)
+            connection.commit()
+
+        event.listen(engine, "connect", begin)
 
 
 @contextmanager
@@ -97,7 +118,8 @@ def told(url: URL, what: str, *, reading: bool = False) -> Iterator[None]:
         code = getattr(cause, "sqlstate", None) or getattr(cause, "sqlite_errorname", None) or ""
         said = f"{type(cause).__name__} {code}".strip()
         # 08: connection, 28: authorisation, 3D: database; 42: what is not there, or may not be done
-        if not code or str(code).startswith(("08", "28", "3D", "42")) or code in ("SQLITE_CANTOPEN", "SQLITE_ERROR"):
+        unreached = not code and url.get_backend_name() in ("postgresql", "sqlite")
+        if unreached or str(code).startswith(("08", "28", "3D", "42")) or code in ("SQLITE_CANTOPEN", "SQLITE_ERROR"):
             line = str(cause).strip().partition("\n")[0]
             said += f": {line.replace(url.password, '***') if url.password else line}"
         if str(code).startswith("SQLITE_BUSY"):

@@ -32,7 +32,7 @@ from medlink.linking import Linker, Mention
 from medlink.linking.candidates import LEARNED
 from medlink.notes.abbreviations import LongForms, Place
 from medlink.notes.attributes import AttributeReader, asks_for_attributes, says_an_attribute
-from medlink.notes.choice import Choice, Chosen, Found, Judged, Shortened, Stretch, shipped_choice
+from medlink.notes.choice import Choice, Chosen, Found, Judged, Shortened, Stretch, by_first_names, shipped_choice
 from medlink.notes.coordination import members
 from medlink.notes.learned import Learned, Taught
 from medlink.notes.names import SHORT, NameFinder, Names
@@ -150,7 +150,7 @@ class MentionFinder:
                     judged, says_one = _taught(Judged(one, found)), next(attribute)
                     if judged is not None:
                         apart[says_one].append(judged)
-            told.append((_by_first_names(self._as_written(apart[0])), apart[1]))
+            told.append((by_first_names(self._as_written(apart[0])), apart[1]))
         return told
 
     def _as_written(self, judged: list[Judged]) -> list[Judged]:
@@ -337,18 +337,6 @@ def _taught(one: Judged) -> Judged | None:
 def _is_reworded(one: Judged) -> bool:
     """Whether a stretch is read as other words that say the same, and is no abbreviation."""
     return one.stretch.known.expanded is not None and not one.is_short
-
-
-def _by_first_names(judged: list[Judged]) -> list[Judged]:
-    """Stretches, of the values those alone that the bundle has a name for, each by the first of its names."""
-    named, kept = set[Place](), []
-    for one in judged:
-        if one.stretch.known.value is not None:
-            if not one.is_name or one.stretch.place in named:
-                continue
-            named.add(one.stretch.place)
-        kept.append(one)
-    return kept
 
 
 def _says_nothing(mention: str, heard: Heard, words: Words) -> bool:

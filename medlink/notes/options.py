@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from medlink.linking.options import LinkOptions, known_tag, named_place
+from medlink.linking.options import LinkOptions, known_tag, named_day, named_place
 from medlink.settings import Settings
 
 Detector = Annotated[
@@ -27,13 +26,6 @@ Qualify = Annotated[
         "another person, and its section; a heading is then no mention."
     ),
 ]
-
-
-def _day(day: str | None) -> str | None:
-    try:
-        return None if day is None else date.fromisoformat(day).isoformat()
-    except ValueError:
-        raise ValueError(f"date is {day!r}, a day such as 2026-11-30 expected") from None
 
 
 class FinderOptions(Settings):
@@ -116,7 +108,7 @@ class OutputOptions(Settings):
     ] = None
     date: Annotated[
         str | None,
-        AfterValidator(_day),
+        AfterValidator(named_day),
         Field(description="Day of the run, such as 2026-11-30, which note_nlp has in each row."),
     ] = None
     out_table: Annotated[

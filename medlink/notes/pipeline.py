@@ -117,7 +117,7 @@ class NotePipeline:
 
     def ranker_said(self) -> list[str]:
         """Sentences on what did not go well with the re-ranker in this process."""
-        return [] if self._linker.reranker is None else self._linker.reranker.said()
+        return self._linker.ranker_said()
 
     def link(self, notes: Sequence[Note]) -> list[LinkedNote]:
         """Link notes together: a mention that several of them share is linked once."""

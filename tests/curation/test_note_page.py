@@ -21,7 +21,7 @@ from medlink.linking.demo import demo_notes
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
 from medlink.notes.writers.protocol import LinkedMention
-from medlink.records import Attribute, Candidate, Link, Qualifiers
+from medlink.records import Attribute, Candidate, Link, Qualifiers, Value
 
 from .browser import LAPTOP, PHONE, Tab
 from .test_page import ATTACKS, Page, data
@@ -107,6 +107,16 @@ def test_the_data(kb: KnowledgeBase, tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_a_measured_value_is_said_in_words(kb: KnowledgeBase, tmp_path: Path) -> None:
+    note = linked("T 39,2", fever("T 39,2", expanded="Fieber"))
+    value = Value("temperature", 39.2, "°C", "high", "range", 37.5)
+    note = replace(note, mentions=(replace(note.mentions[0], value=value),))
+    write_notes(tmp_path / "p.html", [note], kb, title="t")
+    given = data(Page(tmp_path / "p.html"))
+    row = dict(zip(given["fields"]["mention"], given["notes"][0][3][1], strict=True))
+    assert row["value"] == "temperature 39.2 °C, high: limit 37.5 of the laboratory"
+
+
 def said(kb: KnowledgeBase, path: Path) -> LinkedNote:
     """A note with a finding of each status, and without one that was read."""
     text = "Befund: Kein Fieber. V. a. Fieber li. Vater: Fieber. Z. n. Fieber."
@@ -134,7 +144,7 @@ def test_the_data_of_status_attributes_and_headings(kb: KnowledgeBase, tmp_path:
     # what was not read is not said, and then there are no headings
     write_notes(tmp_path / "p.html", [linked("Befund: Fieber", fever())], kb, title="t")
     parts = data(Page(tmp_path / "p.html"))["notes"][0][3]
-    assert [parts[0], parts[1][4:]] == ["Befund: ", [None, None, []]]
+    assert [parts[0], parts[1][4:]] == ["Befund: ", [None, None, [], None]]
 
 
 def test_a_link_is_shown_however_low_its_score(kb: KnowledgeBase, tmp_path: Path) -> None:

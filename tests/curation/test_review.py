@@ -17,16 +17,19 @@ from threading import Thread
 import pytest
 from click.testing import CliRunner
 
+from medlink import link_notes
 from medlink.cli.main import app
 from medlink.curation.kept import HEADER, Kept
 from medlink.curation.review import Review
 from medlink.curation.server import ReviewServer
+from medlink.curation.work import read_work
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.findings import read_texts
 from medlink.files.problems import Problems
 from medlink.index import Bundle
 from medlink.kb.decided import Decision, cells
 from medlink.linking import Linker
+from medlink.mapping import map_codes
 from medlink.notes import learning
 from medlink.notes.learned import read_learned
 from medlink.training.data.rated import read_pairs
@@ -130,6 +133,26 @@ def test_what_is_no_review_is_refused(notes: Linked, demo: Bundle, tmp_path: Pat
         notes.review(demo, tmp_path / "d.tsv.gz")
     with pytest.raises(ConfigError, match=r"there is no table of decisions. Remedy: name one, with -o on"):
         notes.review(demo).server()
+
+
+def test_what_link_and_map_write_is_read(demo: Bundle, tmp_path: Path) -> None:
+    given, links, listed = tmp_path / "n.jsonl", tmp_path / "links.jsonl", tmp_path / "codes.jsonl"
+    given.write_text(json.dumps({"id": "1", "text": "Hb 7,9 g/dl. Kein Fieber.", "language": "de"}), "utf-8")
+    link_notes(demo, given, out=links, values=True)
+    (tmp_path / "c.csv").write_text("code,name,frequency,unit\n7,Hb,3,g/dl\nL0,,,\n", "utf-8")
+    map_codes(demo, tmp_path / "c.csv", out=listed)
+    rows = []
+    for work in (read_work(links, [str(given)]), read_work(listed)):
+        rows += [dict(zip(work.fields["cluster"], one, strict=True)) for one in work.page_rows(demo.kb)]
+    assert [(row["item"], row["representative"], row["concept_id"]) for row in rows] == [
+        ("1", "Hb 7,9 g/dl", "DEMO:0152"), ("1", "Fieber", "DEMO:0209"), ("7", "Hb", "DEMO:0447"), ("L0", "L0", None),
+    ]  # fmt: skip
+    assert rows[0]["value"].startswith("hemoglobin 7.9 g/dl, low: limit 10.5 (WHO")
+    assert [row["value"] for row in rows[1:]] == ["", "", ""]
+    first = json.loads(links.read_text("utf-8").splitlines()[0])
+    links.write_text(json.dumps({**first, "value": {**first["value"], "number": "<b>"}}), "utf-8")
+    with pytest.raises(InputError, match=r"links\.jsonl:1: is no mention to review"):
+        read_work(links, [str(given)])
 
 
 def test_no_words_of_notes_in_errors(notes: Linked, demo: Bundle, tmp_path: Path) -> None:

@@ -161,3 +161,11 @@ def test_what_cannot_work_is_refused_before_the_work(omop: Bundle, tmp_path: Pat
     with pytest.raises(InputError, match="no such file"):
         map_codes(omop, tmp_path / "no.csv", out=tmp_path / "x")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["codes.csv"]
+
+
+def test_what_the_ranker_did_not_answer_is_said(demo: Bundle, tmp_path: Path) -> None:
+    (tmp_path / "codes.csv").write_text("code,name\n1,Fieber\n", "utf-8")
+    (tmp_path / "model.json").write_text(json.dumps({"url": "http://127.0.0.1:9", "retries": 0}), "utf-8")
+    report = map_codes(demo, tmp_path / "codes.csv", out=tmp_path / "o.csv", ranker=str(tmp_path / "model.json"))
+    assert report.notes == ["the ranker said nothing that counts of 1 mention: no connection, or a broken one (1)"]
+    assert report.proposed == 1

@@ -62,7 +62,8 @@ def logits(model: CrossEncoder, mention: str, texts: Sequence[str]) -> NDArray[n
 
     They are read by themselves: among others they would be padded otherwise, and rounded otherwise.
     """
-    import torch
+    with needs_extra("transformers", "a cross-encoder"):
+        import torch
 
     pairs = [(mention, text) for text in texts]
     found = model.predict(

@@ -96,7 +96,7 @@ class SqlNotes:
     def _opened(self) -> Any:
         if self.file is not None and not os.path.isfile(self.file):  # noqa: PTH113 # a database would be made there
             raise InputError("no such file", path=self.file, remedy="check the path")
-        return opened(self.address)
+        return opened(self.address, reading=True)
 
     def _rows(self, engine: Engine, fields: Fields) -> tuple[FromClause, list[str]]:
         """What is read from, and the columns to read."""

@@ -96,6 +96,8 @@ def _modifiers(mention: LinkedMention, bundle: str) -> str:
         "subject": None if q is None else q.experiencer,
         "section": None if q is None else q.section,
     }
+    if mention.value is not None:
+        said["value"] = f"{mention.value.measure} {mention.value.number:g} {mention.value.unit}".rstrip()
     said |= {one.kind: one.text for one in mention.attributes or ()}
     said |= {one.system: one.code for one in mention.codes}
     said["bundle"] = bundle

@@ -1,4 +1,4 @@
-"""One flat row for each mention: what CSV, Parquet and a table of a database hold."""
+"""What is said of a mention: all of it for JSON lines, and one flat row for CSV, Parquet and databases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from medlink.notes.readers.protocol import Note
 from medlink.notes.writers.protocol import LinkedMention
-from medlink.records import attributed, qualified
+from medlink.records import attributed, qualified, valued
 
 COLUMNS: dict[str, type] = {
     "note": str, "start": int, "end": int, "text": str, "language": str, "concept_id": str, "preferred_name": str,
@@ -25,6 +25,14 @@ def note_name(note: Note) -> str:
 
 def row(note: Note, language: str, mention: LinkedMention, bundle: str) -> dict[str, Any]:
     """The row of a mention, columns as in :data:`COLUMNS`; ``None`` for what there is not."""
+    found = whole(note, language, mention, bundle, {})
+    if found["value"] is not None:
+        found["value"] = json.dumps(found["value"], ensure_ascii=False)
+    return {name: found[name] for name in COLUMNS}
+
+
+def whole(note: Note, language: str, mention: LinkedMention, bundle: str, versions: dict[str, Any]) -> dict[str, Any]:
+    """All that is said of a mention, as plain data: what a row has, all candidates, and what the link depends on."""
     link = mention.link
     best = None if link.nil else link.candidates[0]
     return {
@@ -36,20 +44,18 @@ def row(note: Note, language: str, mention: LinkedMention, bundle: str) -> dict[
         "concept_id": link.concept_id,
         "preferred_name": best.preferred_name if best else None,
         "score": best.score if best else None,
+        "nil": link.nil,
         "status": link.status,
         **qualified(mention.qualifiers),
         **attributed(mention.attributes),
-        "value": None if mention.value is None else json.dumps(mention.value.to_dict(), ensure_ascii=False),
+        **valued(mention.value),
         "same_as": list(best.same_as) if best else [],
         "expanded": link.expanded,
-        "codes": coded(mention),
+        "codes": [{"system": one.system, "code": one.code, "type": one.type} for one in mention.codes],
+        "candidates": [candidate.to_dict() for candidate in link.candidates],
+        "versions": versions,
         "bundle": bundle,
     }
-
-
-def coded(mention: LinkedMention) -> list[dict[str, str]]:
-    """The codes of a mention as plain data."""
-    return [{"system": one.system, "code": one.code, "type": one.type} for one in mention.codes]
 
 
 def cells(one: dict[str, Any]) -> Iterator[Any]:

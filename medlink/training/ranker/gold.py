@@ -1,4 +1,4 @@
-"""Reader of mentions with the concept that is right for them: tables, and the JSON lines of ``medlink link``."""
+"""Reader of mentions with the concept that is right for them: tables, decisions, the JSON lines of ``medlink link``."""
 
 from __future__ import annotations
 
@@ -10,22 +10,28 @@ from medlink.errors import ConfigError, InputError
 from medlink.files.json import read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.files.tables import first_line, open_table
+from medlink.files.tables import Table, first_line, open_table
+from medlink.kb.decided import ACCEPT, read_decided
 from medlink.language.tags import named_tag
 from medlink.linking.fit import Example
 
 _COLUMNS = ("mention", "concept_id", "language")
 _CONTEXT = "context"
-_JSON_MENTION = ("mention", "text")
+_DECIDED = "decision"
+_JSON_MENTION = ("expanded", "mention", "text")
+"""Fields with the mention; the long form that was linked in place of an abbreviation comes first."""
+_Told = tuple[object, Sequence[object], object, object]  # mention, concepts, language, context
+_Row = tuple[int, _Told]
 
 
 def read_gold(path: str | PathLike[str], problems: Problems) -> list[Example]:
     """Read mentions with their right concepts.
 
     A table has the columns ``mention``, ``concept_id`` and ``language``, and perhaps ``context``, the text around the
-    mention. JSON lines have the same fields, the mention as ``mention`` or ``text``, as ``medlink link`` writes them. A
-    line without a concept, such as a link that is NIL, is left out; several concepts that are all right have a ``|``
-    between them in a table, or are a list.
+    mention. JSON lines have the same fields, the mention as ``mention`` or ``text``, as ``medlink link`` writes them;
+    what was linked in its place, ``expanded``, counts instead. A line without a concept, such as a link that is NIL, is
+    left out; several concepts that are all right have a ``|`` between them in a table, or are a list. A table with the
+    column ``decision`` is one of :mod:`medlink.kb.decided`, of which the accepted rows are read.
 
     Rows without a mention, or of an unknown language, are counted in ``problems``.
 
@@ -38,30 +44,38 @@ def read_gold(path: str | PathLike[str], problems: Problems) -> list[Example]:
         found = list(_examples(rows, lines))
     else:
         table = open_table(path, problems)
-        places = table.places(_COLUMNS)
-        around = table.places([_CONTEXT])[0] if table.has([_CONTEXT]) else None
-        lines = table.lines
-        cells = (
-            (line, ([row[at] for at in places], "" if around is None else row[around])) for line, row in table.rows
-        )
-        told = ((line, (three[0], three[1].split("|"), three[2], text)) for line, (three, text) in cells)
-        found = list(_examples(told, lines))
+        is_decided = table.has([_DECIDED]) and not table.has(_COLUMNS[:1])
+        found = list(_examples(_decided(path) if is_decided else _of_table(table), table.lines))
     if not found:
         raise InputError("no mention with a concept is in it", path=path, remedy="give a file with such rows")
     return found
 
 
-def _of_object(row: dict[str, Any]) -> tuple[object, Sequence[object], object, object]:
+def _of_table(table: Table) -> Iterator[_Row]:
+    """The rows of a table."""
+    places = table.places(_COLUMNS)
+    around = table.places([_CONTEXT])[0] if table.has([_CONTEXT]) else None
+    for line, row in table.rows:
+        mention, concepts, language = (row[at] for at in places)
+        yield line, (mention, concepts.split("|"), language, "" if around is None else row[around])
+
+
+def _decided(path: str | PathLike[str]) -> Iterator[_Row]:
+    """The accepted rows of a table of decisions."""
+    for row in read_decided(path):
+        if row.decision == ACCEPT:
+            yield row.line, (row.term, [row.concept_id], row.language, "")
+
+
+def _of_object(row: dict[str, Any]) -> _Told:
     """Mention, concepts, language and context of a JSON object, of whatever types they are."""
-    mention = next((row[name] for name in _JSON_MENTION if name in row), None)
+    mention = next((row[name] for name in _JSON_MENTION if row.get(name) is not None), None)
     given = row.get("concept_id")
     concepts = given if isinstance(given, list) else [given]
     return mention, concepts, row.get("language") or "", row.get(_CONTEXT) or ""
 
 
-def _examples(
-    rows: Iterator[tuple[int, tuple[object, Sequence[object], object, object]]], lines: LineFile
-) -> Iterator[Example]:
+def _examples(rows: Iterator[_Row], lines: LineFile) -> Iterator[Example]:
     for number, (mention, concepts, language, context) in rows:
         ids = frozenset(one.strip() for one in concepts if isinstance(one, str) and one.strip())
         if not isinstance(mention, str) or not mention.strip():

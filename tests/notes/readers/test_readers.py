@@ -9,8 +9,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy.exc import DBAPIError
 
 from medlink.errors import ConfigError, InputError
+from medlink.notes.database import opened
 from medlink.notes.readers import formats
 from medlink.notes.readers.sql import SqlNotes
 from medlink.notes.reading import Fields, Note, read_notes
@@ -164,3 +166,27 @@ def test_rows_without_an_id_or_text(tmp_path: Path) -> None:
         ("note:4", ""),
     ]
     assert found[3].problem == "no field 'text' with a text"
+
+
+def test_a_query_does_not_write(tmp_path: Path) -> None:
+    tricky.write_sqlite(tmp_path / "n.db")
+    address = f"sqlite:///{tmp_path}/n.db"
+    before = (tmp_path / "n.db").read_bytes()
+    for query in ("delete from note returning id, text", "select id, text from note) as n; delete from note; --"):
+        with pytest.raises(InputError, match="the notes cannot be read"):
+            SqlNotes(address, query=query).state(Fields())
+    with (
+        opened(address, reading=True) as engine,
+        engine.connect() as connection,
+        pytest.raises(DBAPIError, match="readonly"),
+    ):
+        connection.exec_driver_sql("delete from note")
+    assert (tmp_path / "n.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("address", ["sqlite://u:kennwort@host/db", "sqlite:///n.db?timeout=kennwort"])
+def test_addresses_that_no_database_has(address: str) -> None:
+    with pytest.raises(ConfigError, match="the address of the database cannot be used") as caught, opened(address):
+        pass
+    assert "kennwort" not in str(caught.value)
+    assert caught.value.remedy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ import pytest
 from medlink import LinkedNote, Note, NotePipeline, Report, link_notes
 from medlink.index import Bundle
 from medlink.kb import KnowledgeBase
-from medlink.records import Mapping
+from medlink.records import Mapping, Value
 from tests.notes import tricky
 
 TEXTS = {one: text for one, text, _ in tricky.NOTES}
 Run = Callable[..., Report]
+
+
+VALUE = Value("temperature", 39.2, "°C", "high", "limit", 38.0, 'a source, with "quotes"')
 
 
 def mapped(kb: KnowledgeBase, concept_id: str) -> list[Mapping]:
@@ -33,6 +37,9 @@ def linked(demo: Bundle) -> dict[str, LinkedNote]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KnowledgeBase, "mappings", mapped)
         notes = NotePipeline(demo, map=("ICD-10-CM",)).link([Note(*one) for one in tricky.NOTES])
+    # one of them is a measured value
+    first = replace(notes[0].mentions[0], value=VALUE)
+    notes[0] = replace(notes[0], mentions=(first, *notes[0].mentions[1:]))
     return {one.note.note_id: one for one in notes}
 
 

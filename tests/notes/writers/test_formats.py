@@ -49,6 +49,7 @@ def expected(linked: dict[str, LinkedNote], bundle: str) -> Found:
             "experiencer": one.qualifiers.experiencer,  # type: ignore[union-attr]  # the same
             "section": one.qualifiers.section or None,  # type: ignore[union-attr]  # the same
             "attributes": [attribute.to_dict() for attribute in one.attributes or ()],
+            "value": one.value and one.value.to_dict(),
             "same_as": [] if one.link.nil else list(one.link.candidates[0].same_as),
             "expanded": one.link.expanded,
             "codes": code_of(one.link.concept_id),
@@ -115,7 +116,7 @@ def of_fhir(path: Path) -> Found:
         for entry in bundle.entry:
             (said,) = entry.resource.extension
             values = {one.url: one.valueString or one.valueInteger or one.valueDecimal for one in said.extension}
-            row = dict.fromkeys(("expanded", "section", "concept_id", "preferred_name", "score"), None) | values
+            row = dict.fromkeys(("expanded", "section", "concept_id", "preferred_name", "score", "value")) | values
             row["start"] = row["start"] or 0
             row["score"] = row["score"] and float(row["score"])
             for key in ("attributes", "same_as", "codes"):
@@ -205,7 +206,10 @@ def test_a_format_comes_back_whole(
     wanted = expected(linked, demo.manifest["hash"])
     assert len(wanted) > 15
     assert {row["language"] for row in wanted} == {"en", "de", "es"}
-    assert found == wanted
+    # a cell holds the value as JSON
+    values = [json.loads(row["value"]) if isinstance(row["value"], str) else row["value"] for row in found]
+    assert [row | {"value": value} for row, value in zip(found, values, strict=True)] == wanted
+    assert any(values)
     assert all(TEXTS[row["note"]][row["start"] : row["end"]] == row["text"] for row in found)
     assert any("\n" in row["text"] for row in found)
     assert not list(tmp_path.glob("*.part*"))
@@ -229,6 +233,7 @@ def test_note_nlp_has_the_columns_of_the_data_model(run: Run, linked: dict[str, 
         assert row["term_exists"] == ("Y" if one.qualifiers and one.qualifiers.is_present else "N")
         assert dict(part.split("=") for part in row["term_modifiers"].split(","))["concept"] == one.link.concept_id
     assert {row["term_exists"] for row in rows} == {"Y", "N"}
+    assert ",value=temperature 39.2 °C," in rows[0]["term_modifiers"]
     assert rows[0]["nlp_date"] == "2026-11-30"
     # the same in a table, behind what others have in it
     with closing(sqlite3.connect(tmp_path / "o.db")) as base, base:

@@ -21,6 +21,7 @@ from tests.notes.writers.conftest import Run
 
 NOTE = """
 create schema cdm;
+create sequence numbers;
 create table cdm.note (
     note_id integer not null, person_id integer not null, note_date date not null, note_title varchar(250),
     note_text text not null, language_concept_id integer not null
@@ -103,6 +104,17 @@ def test_rows_are_those_of_a_file_and_a_stopped_run_goes_on(address: str, run: R
         wanted = local.execute("select * from links order by link_id").fetchall()
     assert 0 < begun < len(wanted)
     assert rows(address, "select * from links order by link_id") == wanted
+
+
+def test_a_query_does_not_write(address: str) -> None:
+    for query in (
+        "select 1 as id, nextval('numbers') as text",
+        "select id, text from gone) as n; delete from cdm.note; --",
+        "with gone as (delete from cdm.note returning note_id) select note_id as id, '' as text from gone",
+    ):
+        with pytest.raises(InputError, match="the notes cannot be read"):
+            list(SqlNotes(address, query=query).notes(Fields()))
+    assert rows(address, "select count(*) from cdm.note") == [(len(tricky.NOTES),)]
 
 
 def test_a_second_writer_is_refused_and_a_wrong_password_is_not_said(address: str, run: Run) -> None:

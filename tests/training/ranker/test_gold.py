@@ -40,6 +40,33 @@ def test_lines_of_links(tmp_path: Path) -> None:
     assert [(one.text, one.language, one.context) for one in found] == [("fever", "en", ""), ("Fieber", "", "x")]
 
 
+def test_what_was_linked_in_place_of_an_abbreviation_is_read(tmp_path: Path) -> None:
+    row = {"text": "Hb 7,9", "expanded": "Anämie", "language": "de", "concept_id": "A:1"}
+    (tmp_path / "links.jsonl").write_text(json.dumps(row) + "\n" + json.dumps({**row, "expanded": None}), "utf-8")
+    assert [one.text for one in read_gold(tmp_path / "links.jsonl", Problems())] == ["Anämie", "Hb 7,9"]
+
+
+def test_a_table_of_decisions(tmp_path: Path) -> None:
+    columns = "id\tname\tlanguage\ttype\tparent\tdecision\tkind\titem\tstart\tend\tsection\tproposed\n"
+    rows = [
+        "A:1\tFieber\tde\tsynonym\t\taccept\tmention\tn\t3\t9\t\tA:2\n",
+        "\tGips\tde\tsynonym\t\tnone\tmention\tn\t12\t16\t\t\n",
+        "A:3\t'=MI\ten\tsynonym\t\taccept\tcode\tL1\t\t\t\t\n",
+    ]
+    path = tmp_path / "decisions.tsv"
+    path.write_text(columns + "".join(rows), "utf-8")
+    assert read_gold(path, Problems()) == [
+        Example("Fieber", "de", frozenset({"A:1"})),
+        Example("=MI", "en", frozenset({"A:3"})),
+    ]
+    path.write_text(columns + rows[0].replace("accept", "maybe"), "utf-8")
+    with pytest.raises(InputError, match="unknown word in the column decision"):
+        read_gold(path, Problems())
+    path.write_text(columns + rows[1], "utf-8")
+    with pytest.raises(InputError, match="no mention with a concept is in it"):
+        read_gold(path, Problems())
+
+
 def test_bad_rows_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "gold.tsv"
     good = "fever\tA:1\ten\n" * 6

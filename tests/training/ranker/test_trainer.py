@@ -28,8 +28,6 @@ from medlink.training.ranker.recipe import RankerRecipe
 from medlink.training.ranker.trainer import RankerTrainer, mean_loss
 from tests.training.ranker.conftest import RECIPE
 
-pytestmark = pytest.mark.usefixtures("frozen")
-
 MENTIONS = [
     Mention("Lungenentzündungen", "de"),
     Mention("shortnes of breath", "en"),

@@ -49,14 +49,15 @@ class ConceptCard {
     this.#box.scrollTop = 0;
   }
 
-  // What stands around the mention: its attributes, and the section that it is in.
+  // What stands around the mention: what was measured, its attributes, and the section that it is in.
   #beside(mention) {
     const chips = mention.attributes.map((one) => make(
       "li", { title: visible([one.name, one.concept_id].filter(Boolean).join(" · ")) || undefined },
       make("bdi", {}, visible(oneLine(one.text))), " ", make("span", { class: "faint" }, one.kind),
     ));
     const section = mention.section ? [make("p", { class: "section faint" }, `section: ${sectionName(mention.section)}`)] : [];
-    return [...(chips.length ? [make("ul", { class: "attributes", "aria-label": "Attributes" }, ...chips)] : []), ...section];
+    const value = mention.value ? [make("p", { class: "section faint" }, visible(mention.value))] : [];
+    return [...value, ...(chips.length ? [make("ul", { class: "attributes", "aria-label": "Attributes" }, ...chips)] : []), ...section];
   }
 
   // What is said of one candidate and its concept.

@@ -89,6 +89,7 @@ class Card {
         ...(group.decision ? [badge(group.decision, SPOKEN[group.decision])] : []),
         [...(group.added ? ["added by you"] : []), ...(group.language ? [languageName(group.language)] : []), ...where].map(visible).join(" · "),
       ),
+      ...(group.value ? [make("p", { class: "faint" }, visible(group.value))] : []),
     );
   }
 

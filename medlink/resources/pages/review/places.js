@@ -15,8 +15,8 @@ class PlaceModel extends Model {
     this.byItem = new Map(this.notes.map((note) => [note.item, note]));
   }
 
-  more({ item, start, end, section, said, expanded, types, concept_id: proposed }, [{ language }]) {
-    return { kind: this.kind, item, start, end, section, said, expanded, types, language, proposed: proposed ?? "" };
+  more({ item, start, end, section, said, expanded, types, value, concept_id: proposed }, [{ language }]) {
+    return { kind: this.kind, item, start, end, section, said, expanded, types, value, language, proposed: proposed ?? "" };
   }
 
   get noun() {
@@ -62,7 +62,7 @@ class PlaceModel extends Model {
       number: ++this.last, name, members: [{ term: name, frequency: 1, language: note.language, id: "", joined_score: null }],
       concept, score: null, parent: "", nearest: [], neighbours: [], doubtful: false, ambiguous: false, decision,
       changed: false, grouped: false, added: true, kind: "mention", item: note.item, start, end, section: this.of(note).findLast((one) => one.start < start)?.section ?? "",
-      said: null, expanded: null, types: [], language: note.language, proposed: "",
+      said: null, expanded: null, types: [], value: "", language: note.language, proposed: "",
     });
   }
 
