@@ -38,6 +38,11 @@ from .pages import CLUSTERS
 from .reviewed import TEXTS, Linked, code, codes, row
 from .test_page import Page, data
 
+# the background jobs of a shell ignore an interrupt, and so do the processes that they start
+HEEDING = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom medlink.cli.main import main; main()"
+)
+
 
 def decisions(notes: Linked) -> str:
     """One decision of each kind about the notes."""
@@ -328,7 +333,10 @@ def test_a_kill_loses_no_decision_and_an_interrupt_ends_the_review(demo_path: Pa
     words = ["review", str(demo_path), str(codes(tmp_path)), "-o", str(tmp_path / "d.tsv")]
     for end, status in ((signal.SIGKILL, -signal.SIGKILL), (signal.SIGINT, 0)):
         run = subprocess.Popen(
-            [sys.executable, "-m", "medlink", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", HEEDING, *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         assert run.stdout is not None
         url = run.stdout.readline().strip()
