@@ -23,7 +23,8 @@ from medlink.index.heard import Heard, Place
 from medlink.index.keys import Keys
 from medlink.index.names import Entries, Entry, Filter, Positions, Selection, Selections, tags_of
 from medlink.index.part import Part
-from medlink.index.said import Overlap, Slots
+from medlink.index.said import Overlap
+from medlink.index.slots import Slots
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.tags import wanted as is_wanted

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.arrays import Groups, save_array
-from medlink.index.said import SaidNames, features_of
+from medlink.index.said import SaidNames
+from medlink.index.slots import features_of
 from medlink.language.lexicon.forms import SHORT, WORD
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.text import exact_words

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.arrays import Groups, open_array, save_array
-from medlink.index.said import SaidNames, Slots
+from medlink.index.said import SaidNames
+from medlink.index.slots import Slots
 
 _BUDGET = 60_000  # postings read for one mention; the features that most names have are left out first
 _TOGETHER = 16_384  # postings that are added up at a time: they stay in the caches of a processor

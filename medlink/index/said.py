@@ -1,14 +1,10 @@
 """What each name says, word by word, and how much of a mention and of a name the other one says.
 
-A name is a row of *slots*, one for each word that is no article or the like. A slot has a weight, which is high for a
-rare word, and *features*: the meanings of its word, of the parts of a compound, of a phrase that it belongs to, or the
-word itself where the lexicon lacks it. A feature has a share: what of the slot is covered where the other side has it.
+What slots are is said in :mod:`medlink.index.slots`.
 """
 
 from __future__ import annotations
 
-import zlib
-from array import array
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property, partial
@@ -20,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.arrays import Array, ArrayWriter, Groups, open_array, save_array
+from medlink.index.slots import UNKNOWN, Slots, slots_of, weighed
 from medlink.language.lexicon.forms import Forms
-from medlink.language.lexicon.reading import FamilyReader, Said, Word
-from medlink.language.text import ROMAN
+from medlink.language.lexicon.reading import FamilyReader
 
-_UNKNOWN = 1 << 18  # numbers of words that the lexicon lacks
-_MOST = 250  # slots of the longest name that count
 _ARRAYS = {
     "slot_ends": np.int64,
     "said_ends": np.int64,
@@ -37,25 +31,6 @@ _ARRAYS = {
 _READ = ("slot_ends", "said_ends", "said_feature", "said_share")
 """Those that need no weights."""
 _TOGETHER = 1 << 15  # names that are read at a time
-_PART = np.float32(0.8)  # weight of a part of a word beside that of a word as rare
-
-
-class Slots(NamedTuple):
-    """What n texts say.
-
-    Attributes:
-        owner: ``(slots,)`` number of the text of each slot, counting up.
-        weight: ``(slots,)``.
-        slot: ``(features,)`` number of the slot of each feature, counting up.
-        feature: ``(features,)``.
-        share: ``(features,)``.
-    """
-
-    owner: NDArray[np.int64]
-    weight: NDArray[np.float32]
-    slot: NDArray[np.int64]
-    feature: NDArray[np.int64]
-    share: NDArray[np.float32]
 
 
 class Overlap(NamedTuple):
@@ -78,53 +53,6 @@ class Overlap(NamedTuple):
     opposed: NDArray[np.bool_]
     lacks: NDArray[np.bool_]
     adds: NDArray[np.bool_]
-
-
-def features_of(word: Word, unknown: int) -> list[tuple[int, float]]:
-    """The features of a word with their shares."""
-    found = dict.fromkeys(word.meanings, 1.0)
-    for part in word.parts:
-        for meaning in part:
-            found.setdefault(meaning, 1.0 / len(word.parts))
-    if not word.known:
-        text = ROMAN.get(word.text, word.text)
-        share = 1.0 / len(word.parts) if word.parts else 1.0
-        found[unknown + zlib.crc32(text.encode()) % _UNKNOWN] = share
-    return list(found.items())
-
-
-def _slots(said: Iterable[Said], unknown: int, weights: Array | None) -> Slots:
-    """Slots of texts; without ``weights`` of the features all slots weigh nothing."""
-    owner, slots, told = array("q"), array("q"), array("q")
-    shares = array("d")
-    for number, one in enumerate(said):
-        place: dict[int, int] = {}
-        for at, word in enumerate(one.words):
-            if not word.function and len(place) < _MOST:
-                place[at] = len(owner)
-                for one_feature, one_share in features_of(word, unknown):
-                    slots.append(len(owner))
-                    told.append(one_feature)
-                    shares.append(one_share)
-                owner.append(number)
-        for start, stop, meanings in one.phrases:
-            for at in range(start, stop):
-                if at in place:
-                    slots.extend([place[at]] * len(meanings))
-                    told.extend(meanings)
-                    shares.extend([1.0] * len(meanings))
-    order = np.argsort(np.array(slots, dtype=np.int64), kind="stable")
-    slot, feature = np.array(slots, np.int64)[order], np.array(told, np.int64)[order]
-    share = np.array(shares, np.float32)[order]
-    found = Slots(np.array(owner, np.int64), np.zeros(len(owner), np.float32), slot, feature, share)
-    return found if weights is None else _weighed(found, weights)
-
-
-def _weighed(slots: Slots, weights: Array) -> Slots:
-    """Slots with the weight of their heaviest feature; that of a part of a word counts less."""
-    weight = np.zeros(len(slots.owner), dtype=np.float32)
-    np.maximum.at(weight, slots.slot, weights[slots.feature] * np.where(slots.share < 1, _PART, np.float32(1)))
-    return slots._replace(weight=weight)
 
 
 class _Told:
@@ -175,7 +103,7 @@ class _Told:
 
     def _of_kinds(self, kinds: Collection[str]) -> NDArray[np.bool_]:
         found = np.array([kind in kinds for kind in self.forms.kinds], dtype=bool)
-        return np.append(found, np.full(_UNKNOWN, "" in kinds))
+        return np.append(found, np.full(UNKNOWN, "" in kinds))
 
     @cached_property
     def _opposites(self) -> Groups:
@@ -185,7 +113,7 @@ class _Told:
         """What mentions say; ``reader`` is one of the same forms that met their words before."""
         reader = reader or FamilyReader(self.forms)  # of these texts alone: it remembers words of notes
         said = (reader.read(*one) for one in zip(texts, languages, strict=True))
-        return _slots(said, len(self.forms.names), self._weights)
+        return slots_of(said, len(self.forms.names), self._weights)
 
     def of(self, rows: NDArray[np.int64]) -> Slots:
         """What names say, by their numbers."""
@@ -300,7 +228,7 @@ class SaidNames(_Told):
         if main is None:
             forms.save(folder)
         reader, unknown = FamilyReader(forms), len(forms.names)
-        width = unknown + _UNKNOWN
+        width = unknown + UNKNOWN
         df, begin, slot_begin = np.zeros(width, np.int64), 0, 0
         said = (reader.read(*one) for one in zip(texts, languages, strict=True))
         with ExitStack() as files:
@@ -309,7 +237,7 @@ class SaidNames(_Told):
             )
             for start in range(0, len(languages), _TOGETHER):
                 some = min(_TOGETHER, len(languages) - start)
-                slots = _slots(islice(said, some), unknown, None)
+                slots = slots_of(islice(said, some), unknown, None)
                 df += _frequency(slots, width)
                 ends.append(begin + np.searchsorted(slots.owner, np.arange(some)))
                 feature_ends.append(slot_begin + np.searchsorted(slots.slot, np.arange(len(slots.owner))))
@@ -328,18 +256,18 @@ class SaidNames(_Told):
                 which, at = of_feature.many(slot)
                 nothing = np.zeros(len(owner), np.float32)
                 told = Slots(owner, nothing, which, written["said_feature"][at], written["said_share"][at])
-                weight.append(_weighed(told, weights).weight)
+                weight.append(weighed(told, weights).weight)
         return cls(folder)
 
 
 class SaidTexts(_Told):
     """What n texts say, in memory; ``languages`` are BCP 47 or ``None``.
 
-    >>> from medlink.language.lexicon.forms import shipped_forms
-    >>> texts = ["kidney cyst", "Nierenzyste", "quiste hepático"]
-    >>> said = SaidTexts(texts, ["en", "de", "es"], shipped_forms())
-    >>> (said.between(np.array([0, 0]), np.array([1, 2])).mention > 0.9).tolist()
-    [True, False]
+        >>> from medlink.language.lexicon.forms import shipped_forms
+        >>> texts = ["kidney cyst", "Nierenzyste", "quiste hepático"]
+        >>> said = SaidTexts(texts, ["en", "de", "es"], shipped_forms())
+        >>> (said.between(np.array([0, 0]), np.array([1, 2])).mention > 0.9).tolist()
+        [True, False]
     """
 
     def __init__(self, texts: Sequence[str], languages: Sequence[str | None], forms: Forms) -> None:
@@ -360,12 +288,12 @@ def _arrays(
     scikit-learn's ``TfidfTransformer``.
     """
     reader, unknown = FamilyReader(forms), len(forms.names)
-    slots = _slots((reader.read(*one) for one in zip(texts, languages, strict=True)), unknown, None)
+    slots = slots_of((reader.read(*one) for one in zip(texts, languages, strict=True)), unknown, None)
     if weights is None:
-        weights = _rarity(_frequency(slots, unknown + _UNKNOWN), len(languages))
+        weights = _rarity(_frequency(slots, unknown + UNKNOWN), len(languages))
     ends = np.searchsorted(slots.owner, np.arange(len(languages) + 1))
     feature_ends = np.searchsorted(slots.slot, np.arange(len(slots.owner) + 1))
-    weight = _weighed(slots, weights).weight
+    weight = weighed(slots, weights).weight
     return dict(zip(_ARRAYS, (ends, feature_ends, weight, slots.feature, slots.share, weights), strict=True))
 
 
@@ -382,7 +310,7 @@ def _opposites(forms: Forms) -> Groups:
     """Opposites of each feature."""
     both = np.array([*forms.opposites, *((b, a) for a, b in forms.opposites)], dtype=np.int64).reshape(-1, 2)
     both = both[np.lexsort((both[:, 1], both[:, 0]))]
-    return Groups(np.searchsorted(both[:, 0], np.arange(len(forms.names) + _UNKNOWN + 1)), both[:, 1])
+    return Groups(np.searchsorted(both[:, 0], np.arange(len(forms.names) + UNKNOWN + 1)), both[:, 1])
 
 
 def _grouped(owner: NDArray[np.int64], count: int) -> Groups:

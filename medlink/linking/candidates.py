@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from medlink.index import ConceptIndex
 from medlink.index.keys import Keys
 from medlink.index.names import Selections
-from medlink.index.said import Slots
+from medlink.index.slots import Slots
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.language.text import Inflector, normalise
 from medlink.models import Encoder
