@@ -98,7 +98,7 @@ class Mapping:
 CODE: Final = "code"
 """Type of a mapping to the code that a concept has in its own system."""
 NOT_STANDARD: Final = ("classification code", "source code")
-"""The same of an OMOP concept that may be no target of a map: one of a classification, and one of a source."""
+"""The same for OMOP concepts that are not allowed as targets of a map: those of classifications and of sources."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """``link_notes``: the notes of a Spark DataFrame to a DataFrame of links, a partition at a time on every executor.
 
 Notes and ids travel as bytes: a text that is not UTF-8 is then one row with its problem and not the end of the job, and
-an id comes back as it was. pandas would make numbers with a gap among them 64-bit floats, which change long ids.
+an id comes back as it was. pandas would turn integers with a missing one into 64-bit floats, which change long ids.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def link_partition(
     except MedlinkError:
         raise
     except Exception as error:
-        # Spark logs messages of errors, and the driver shows them: one that nobody foresaw may have text of a note
+        # Spark logs messages of errors, and the driver shows them: an unforeseen one may hold text of a note
         *_, (frame, line) = walk_tb(error.__traceback__)
         where = f"{Path(frame.f_code.co_filename).name}:{line}"
         raise MedlinkError(

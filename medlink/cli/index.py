@@ -40,7 +40,7 @@ def index() -> None:
 @click.option(
     "--memory",
     type=Size(),
-    help="Memory that the vectors of all names may take, such as 500M or 2G; a kind that needs no more is chosen.",
+    help="Memory that the vectors of all names may take, such as 500M or 2G; a kind that fits is chosen.",
 )
 @graph_threads
 @lexicon_folders

@@ -30,8 +30,8 @@ _SHOWN = 5  # notes with a problem, and endings of files that were left out, tha
 @settings_options(OutputOptions)
 @settings_options(NoteOptions)
 @click.option("--sql", metavar="ADDRESS", help="Database with the notes, such as postgresql://USER@HOST/DATABASE.")
-@click.option("--table", help="Table of --sql with the notes, such as note or cdm.note.")
-@click.option("--query", help="Query of --sql that gives the notes.")
+@click.option("--table", help="Table with the notes in the database of --sql, such as note or cdm.note.")
+@click.option("--query", help="Query that returns the notes from the database of --sql.")
 @click.option("--text-field", default="text", show_default=True, help="JSONL field or column with the text.")
 @click.option("--id-field", default="id", show_default=True, help="JSONL field or column with the id of the note.")
 @click.option(
@@ -57,11 +57,11 @@ def link(
     resume: bool,
     **options: Any,
 ) -> None:
-    """Link the notes in PATHS, or of a database, to the concepts of BUNDLE.
+    """Link the notes in PATHS, or in a database, to the concepts of BUNDLE.
 
-    PATHS are text files, JSON lines, CSV, TSV or Parquet, folders with them, or - for standard input. Writes for each
-    mention its note, character offsets, language, concept, score, and the hash of the bundle; docs/notes.md says in
-    which formats. The exit code is 3 where some notes could not be read.
+    PATHS are text files, JSON lines, CSV, TSV or Parquet, folders with them, or - for standard input. For each mention
+    its note, character offsets, language, concept, score, and the hash of the bundle are written; docs/notes.md lists
+    the formats. The exit code is 3 if some notes could not be read.
     """
     from medlink.notes.link import link_notes
     from medlink.notes.readers.sql import SqlNotes
@@ -73,7 +73,7 @@ def link(
         asked = next(one for one in context.command.params if one.name == "paths")
         raise click.MissingParameter(ctx=context, param=asked, param_hint="'PATHS...'")
     if (table or query) and not sql:
-        raise ConfigError("--table and --query are of a database", remedy="name it with --sql, or leave them out")
+        raise ConfigError("--table and --query need a database", remedy="name it with --sql, or leave them out")
     with suppress(OSError):  # a name that is too long is found below
         others = [] if (bundle / MANIFEST).exists() else [path for path in paths if (Path(path) / MANIFEST).is_file()]
         if others:

@@ -19,7 +19,7 @@ from medlink.mapping.options import SHAPES, Columns, MapOptions, Shape
 @click.option("-o", "--out", type=PATH, help="Output file  [default: standard output]")
 @click.option(
     "--format", "shape", type=click.Choice(SHAPES),
-    help="How maps are written  [default: by the ending of --out: .jsonl, .sssom.tsv, else usagi]",
+    help="Format of the maps  [default: by the ending of --out: .jsonl, .sssom.tsv, else usagi]",
 )  # fmt: skip
 @settings_options(MapOptions)
 @click.option("--code-column", help="Column of the codes.")
@@ -28,8 +28,8 @@ from medlink.mapping.options import SHAPES, Columns, MapOptions, Shape
 @click.option("--unit-column", help="Column of the units.")
 @click.option("--language-column", help="Column of the languages.")
 @click.option("--encoding", default="utf-8", show_default=True, help="Encoding of the list, such as latin-1.")
-@click.option("--before", type=PATH, help="Maps of an earlier release to carry over: a save file of Usagi.")
-@click.option("--changes", type=PATH, help="File for what became of each of these: JSON lines if .jsonl, else TSV.")
+@click.option("--before", type=PATH, help="Maps of an earlier release to carry over: a file of Usagi or OMOP.")
+@click.option("--changes", type=PATH, help="File for what became of each such map: JSON lines if .jsonl, else TSV.")
 def map(
     bundle: Path,
     codes: Path,
@@ -45,10 +45,10 @@ def map(
     changes: Path | None,
     **options: Any,
 ) -> None:
-    """Map the local CODES (CSV or TSV with a header, or a save file of Usagi) to the concepts of BUNDLE.
+    """Map the local CODES (CSV or TSV with a header, or a file of Usagi or OMOP) to the concepts of BUNDLE.
 
-    Writes a work list, the most frequent code first: a proposed concept with its score, and other candidates. What a
-    person decided in a file of Usagi stays as it is. A summary goes to standard error.
+    Writes a work list, the most frequent code first: a proposed concept with its score, and other candidates. Decisions
+    that a person made in a file of Usagi or OMOP stay as they are. A summary goes to standard error.
     """
     from medlink.mapping.run import map_codes
 

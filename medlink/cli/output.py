@@ -34,7 +34,7 @@ class Bars:
             self._close()
             self._bar = tqdm(desc=name, total=whole or None, unit=unit, unit_scale=True, disable=None)
             self._bar.desc = name
-        # what is known of the whole may grow better
+        # the estimate of the whole may change
         self._bar.total = whole or None
         self._bar.update(done - self._bar.n)
 

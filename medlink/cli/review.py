@@ -16,11 +16,11 @@ from medlink.notes.reading import Fields
 @click.command()
 @click.argument("bundle", type=PATH)
 @click.argument("links", type=PATH)
-@click.option("--notes", multiple=True, type=PATH_OR_NAME, help="Notes of the links, as 'medlink link' had them.")
-@click.option("-o", "--out", type=PATH, help="Table of the decisions, .tsv; one that is there is gone on with.")
-@click.option("--report", type=PATH, help="HTML page in one file, in place of a server.")
-@click.option("--pairs", type=PATH, help="Decisions so far as training pairs, .tsv, in place of a server.")
-@click.option("--gold", type=PATH, help="Decisions so far as annotated notes, .jsonl, in place of a server.")
+@click.option("--notes", multiple=True, type=PATH_OR_NAME, help="Notes that were linked, as given to 'medlink link'.")
+@click.option("-o", "--out", type=PATH, help="Table of the decisions, .tsv; an existing one is continued.")
+@click.option("--report", type=PATH, help="Write the page as one HTML file; start no server.")
+@click.option("--pairs", type=PATH, help="Write the decisions so far as training pairs, .tsv; start no server.")
+@click.option("--gold", type=PATH, help="Write the decisions so far as annotated notes, .jsonl; start no server.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Port of the server  [default: a free one]")
 @click.option("--text-field", default="text", show_default=True, help="JSONL field with the text.")
 @click.option("--id-field", default="id", show_default=True, help="JSONL field with the id of the note.")
@@ -42,8 +42,8 @@ def review(
 ) -> None:
     """Review LINKS on a page: links of notes, codes of a list, or clusters, with the concepts of BUNDLE.
 
-    The page is served to this machine alone until Ctrl-C. Each decision is saved at once in the table of --out, and a
-    later review goes on there.
+    The page is served to this machine alone until Ctrl-C. Each decision is saved at once in the table of --out, where a
+    later review continues.
     """
     from medlink.curation.review import Review
 

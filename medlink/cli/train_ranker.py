@@ -28,7 +28,7 @@ from medlink.training.ranker.recipe import RankerRecipe
 def ranker(bundle: Path, gold: tuple[Path, ...], out: Path, start: str, **options: Any) -> None:
     """Train a re-ranker for BUNDLE on GOLD: tables, decisions of medlink review, or lines of medlink link.
 
-    It learns which of the linker's own candidates is right, and is used by 'medlink link --ranker OUT'.
+    The re-ranker learns which of the linker's own candidates is right. Use it with 'medlink link --ranker OUT'.
     """
     recipe = RankerRecipe(**given(options, RankerRecipe))
     with needs_extra("train", "training"):

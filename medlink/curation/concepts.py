@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # SQLAlchemy is not for those who only look at clusters
+if TYPE_CHECKING:  # a page of clusters alone needs no SQLAlchemy
     from medlink.kb import KnowledgeBase
 
 CONCEPT = ("language", "concept_id", "source", "names", "definitions", "semantic_types", "parents")
 """What :func:`concept_row` gives, in this order; ``language`` is that in which parents are named."""
-_NAMES = 12  # of a concept in a language that the card shows
+_NAMES = 12  # of a concept that the card shows in each language
 
 
 def concept_row(kb: KnowledgeBase, language: str, concept_id: str) -> list[Any] | None:

@@ -1,4 +1,4 @@
-"""What a reader decided about the terms of a list: those rows of a table of decisions that are of no note and no code.
+"""What a reader decided about the terms of a list: the rows of a table that concern no note and no code.
 
 ``medlink kb build --table`` reads the same file and takes in the accepted rows. Decisions are applied after the
 clusterer and not given to it as links it must or must not make: what a person decided holds for exactly these terms,

@@ -20,7 +20,7 @@ _AGAIN = "decide about mentions first: medlink review without pairs and gold"
 
 
 def write_pairs(path: StrPath, rows: Iterable[Decision], work: Work, kb: KnowledgeBase) -> int:
-    """Write pairs of a name that was decided about and the name of a concept, and give their number.
+    """Write pairs of a reviewed name and the name of a concept; returns their number.
 
     A pair with the accepted concept has the score 1. One with a concept that was offered and not taken has 0, unless
     it is the same in another source. ``id_1`` is the concept of the name, empty where it has none.
@@ -52,13 +52,13 @@ def write_pairs(path: StrPath, rows: Iterable[Decision], work: Work, kb: Knowled
 
 
 def write_gold(path: StrPath, rows: Iterable[Decision], work: Work) -> int:
-    """Write the notes with what was decided in them, a line for each, and give their number.
+    """Write the notes with what was decided in them, a line for each; returns their number.
 
     Notes about which nothing was decided are left out. A note is ``complete`` where a reader said that all of it is
     annotated. Whether a finding is present was not decided, and is not said.
 
     Raises:
-        InputError: the work is no notes, nothing was decided about a mention of them, or other words stand there.
+        InputError: the work has no notes, nothing was decided about a mention of them, or other words stand there.
         ConfigError: the file cannot be written.
     """
     if work.kind != MENTION:

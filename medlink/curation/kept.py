@@ -1,4 +1,4 @@
-"""The table of decisions of a review: written whole after each decision, and only over what was read."""
+"""The table of decisions of a review: written whole after each decision, and never over a change that was not read."""
 
 from __future__ import annotations
 

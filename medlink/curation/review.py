@@ -60,7 +60,7 @@ class Review:
             check_places(self.kept.rows, self.kept.path, texts)
 
     def gaps(self) -> Iterator[str]:
-        """What of the file the bundle does not have, a sentence each."""
+        """Sentences on what the file has and the bundle lacks."""
         yield from gaps(self.work, self.bundle.kb)
 
     def write_report(self, path: StrPath) -> None:

@@ -35,8 +35,8 @@ def review_data(
         fields: names of what the rows, and the records in them, hold.
         rows: clusters, mentions or codes.
         summary: counts and settings to show, by name.
-        notes: rows with :data:`NOTE`, of which the mentions are.
-        concepts: rows with :data:`medlink.curation.concepts.CONCEPT`, asked for when all rows were given.
+        notes: rows with :data:`NOTE`: the notes that hold the mentions.
+        concepts: rows with :data:`medlink.curation.concepts.CONCEPT`, read after all other rows.
         decisions: a table of decisions that the page begins with.
         served: whether there is a server that knows concepts and decisions.
     """

@@ -1,8 +1,8 @@
 """The server of a review: one page, for this machine alone.
 
-It listens on 127.0.0.1. Every address begins with a random token, which is in the address that is told and nowhere
-else; the ``Host`` header must name this server, so that no name of another site leads here, and what is written must
-come from its own page. Nothing is logged.
+It listens on 127.0.0.1. Every address begins with a random token, which stands in the address that the user is shown
+and nowhere else. The ``Host`` header must name this server, so that no other site can point a name of its own here.
+What is written must come from the server's own page. Nothing is logged.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Request(BaseHTTPRequestHandler):
         """Nothing of a request is logged."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """A request that is none, without a word of it."""
+        """Refuse a malformed request without repeating a word of it."""
         self._refuse(HTTPStatus(code))
 
     def do_GET(self) -> None:
@@ -140,7 +140,7 @@ class _Request(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND)
 
     def do_PUT(self) -> None:
-        """The table, whole; ``If-Match`` names the one that it takes the place of."""
+        """The table, whole; ``If-Match`` names the one that it replaces."""
         asked = self._asked()
         if asked is None:
             return
@@ -151,7 +151,7 @@ class _Request(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.LENGTH_REQUIRED)
         else:
             data = self.rfile.read(int(size))
-            # what was cut off on its way is no decision
+            # a table that was cut off on its way must not replace the whole one
             if len(data) < int(size):
                 self._refuse(HTTPStatus.BAD_REQUEST)
                 return
@@ -163,7 +163,7 @@ class _Request(BaseHTTPRequestHandler):
                 self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"Not saved: {error}")
 
     def _asked(self) -> tuple[str, dict[str, str]] | None:
-        """The path behind the token and the query; ``None`` where the request is none of this page, and is refused."""
+        """The path after the token, and the query; ``None`` for a request of another page, which is refused."""
         parts = urlsplit(self.path)
         _, token, *path = parts.path.split("/")
         origin = self.headers.get("Origin")

@@ -168,7 +168,7 @@ def _compare(work: Work) -> None:
 
 
 def _candidates(row: dict[str, Any], name: str = "candidates") -> list[dict[str, Any]] | None:
-    """The candidates of a line, ``None`` where one is none; what a candidate need not say is empty."""
+    """The candidates of a line, ``None`` where one is malformed; what one may leave out is empty."""
     found, given = [], row.get(name)
     if not isinstance(given, list):
         return None
@@ -296,7 +296,7 @@ def _placed(number: int, row: dict[str, Any]) -> list[Any]:
 
 
 def gaps(work: Work, kb: KnowledgeBase) -> Iterable[str]:
-    """What of the work the bundle does not have, a sentence."""
+    """Sentences on what the work has and the bundle lacks."""
     ids = {row["concept_id"] for _, row in work.rows} - {None}
     unknown = ids - kb.identities(ids).keys()
     if unknown:

@@ -37,9 +37,9 @@ def save_array(folder: Path, name: str, array: Array) -> None:
 
 
 class ArrayWriter:
-    """One array as ``name.npy``, block by block: the file that :func:`save_array` writes of all of them together.
+    """Writes an array as ``name.npy``, block by block; the file is that of :func:`save_array` for the whole array.
 
-    It is closed by leaving the ``with`` in which it is used.
+    Use it in a ``with`` statement, which closes it.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -165,7 +165,7 @@ class Strings:
 
 
 class StringsWriter:
-    """A list of strings, one after the other, for :class:`Strings` to read; closed by leaving its ``with``."""
+    """Writes strings one after the other, for :class:`Strings` to read; use it in ``with``, which closes it."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._bytes = ArrayWriter(folder, f"{name}.bytes", np.uint8)

@@ -1,7 +1,7 @@
 """Embeddings of the names of a part: new ones from the encoder, those of names that stayed from older parts.
 
-They go into a file, a shard at a time. A build that is killed leaves it, and the next one of the same names with the
-same encoder goes on behind the last whole shard.
+They go into a file, a shard at a time. A build that is killed leaves the file, and the next build of the same names
+with the same encoder continues after the last whole shard.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _key(table: NameTable, encoder: Encoder, known: Sequence[Part], dtype: DType
 def _shard(
     table: NameTable, encoder: Encoder, rows: Array, known: Sequence[Part], same: Sequence[Array]
 ) -> NDArray[np.float32]:
-    """Embeddings of some names; ``same`` are the rows of the older parts that write them so too."""
+    """Embeddings of some names; ``same`` are the rows of the older parts that hold the same spelling."""
     vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
     left = np.ones(len(rows), dtype=bool)
     for part, others in zip(known, same, strict=True):

@@ -43,7 +43,7 @@ class Filter:
     sources: tuple[str, ...] = ()
     semantic_types: tuple[str, ...] = ()
     concepts: frozenset[str] | None = None
-    """Ids of concepts; ``None`` does not restrict, and an id that the index has not chooses nothing."""
+    """Ids of concepts; ``None`` does not restrict, and an id that the index lacks selects nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class NameTable:
     ) -> NameTable:
         """Fill a folder from names and semantic types; rows are in the order of their normalised names.
 
-        The names are sorted in a file, in which they wait; memory grows with the number of concepts. Semantic types of
+        Names wait in a file and are sorted there; memory grows with the number of concepts. Semantic types of
         concepts without a name are left out, but for those of the concepts in ``also``.
         """
         folder.mkdir(parents=True, exist_ok=True)

@@ -263,11 +263,11 @@ class SaidNames(_Told):
 class SaidTexts(_Told):
     """What n texts say, in memory; ``languages`` are BCP 47 or ``None``.
 
-        >>> from medlink.language.lexicon.forms import shipped_forms
-        >>> texts = ["kidney cyst", "Nierenzyste", "quiste hepático"]
-        >>> said = SaidTexts(texts, ["en", "de", "es"], shipped_forms())
-        >>> (said.between(np.array([0, 0]), np.array([1, 2])).mention > 0.9).tolist()
-        [True, False]
+    >>> from medlink.language.lexicon.forms import shipped_forms
+    >>> texts = ["kidney cyst", "Nierenzyste", "quiste hepático"]
+    >>> said = SaidTexts(texts, ["en", "de", "es"], shipped_forms())
+    >>> (said.between(np.array([0, 0]), np.array([1, 2])).mention > 0.9).tolist()
+    [True, False]
     """
 
     def __init__(self, texts: Sequence[str], languages: Sequence[str | None], forms: Forms) -> None:

@@ -19,7 +19,7 @@ Form = Literal["number", "hundredths", "range", "pair", "part"]
 """How a value is written: a number, one with two decimals at least, one or both ends of a range, systolic before
 diastolic pressure, or the second half of that."""
 Side = Literal["below", "to", "above", "from"]
-"""Of which side of the limit a finding is; ``to`` and ``from`` have the limit in it."""
+"""On which side of the limit a value is a finding; with ``to`` and ``from`` the limit itself is one."""
 Who = Literal["all", "adult", "woman", "man"]
 Context = Literal[
     "link", "target", "change", "fluid", "blood", "years", "months", "child", "woman", "man", "pregnant", "high", "low",
@@ -41,7 +41,7 @@ class Conversion(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """From where on a value is a finding, for whom, and who says so; no ``number``: only the laboratory says."""
+    """Beyond which number a value is a finding, for whom, and by which source; without one the laboratory decides."""
 
     side: Side
     number: float | None
@@ -134,7 +134,7 @@ class ValueWords:
 
     @cached_property
     def either(self) -> re.Pattern[str]:
-        """Words by which a value is none: what is aimed at, and by how much something changed."""
+        """Words before a number that was not measured: what is aimed at, and by how much something changed."""
         return re.compile(rf"(?<!\w)(?:{self.phrases('target', 'change')})(?!\w)", re.IGNORECASE)
 
     @cached_property

@@ -164,7 +164,7 @@ def _holders(candidates: Sequence[Ranked]) -> dict[float, bool]:
 
 
 def _shared(holders: Mapping[float, bool], spelt: set[float], ranked: Mapping[float, float], groups: Groups) -> Shares:
-    """Shares of concepts, of which those of a group have one together; ``spelt`` have the letters of the mention.
+    """Shares of concepts; those of a group have one in common. ``spelt`` are those with the letters of the mention.
 
     ``ranked`` are the weights of a re-ranker.
     """

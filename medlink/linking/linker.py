@@ -254,10 +254,10 @@ class Linker:
         ]
 
     def _likely(self, mention: str | Mention, key: _Key, ranked: Sequence[Ranked]) -> float | None:
-        """What score the text gives to the best candidate: none where it is of a concept that may be no candidate.
+        """The score that the text gives to the best candidate; none where its concept is not allowed as a candidate.
 
-        What was judged is what ranked first by the evidence: where the re-ranker chose another name, its score counts,
-        but no more than that judgement.
+        The finder judged the name that ranked first by the evidence. Where the re-ranker puts another name first, the
+        score of that name counts, but never more than the judgement.
         """
         if isinstance(mention, str) or (mention.taught and not (ranked and ranked[0].route == LEARNED)):
             return None
@@ -273,7 +273,7 @@ class Linker:
     ) -> dict[bytes, Sequence[Ranked]]:
         """Concepts by the re-ranker, under the same hashes.
 
-        It may pass over what is taught: that is remembered apart, as it is no answer.
+        It may leave mentions that are taught as they are. These are remembered apart, as they are no answer of its own.
         """
         found: dict[bytes, Sequence[Ranked]] = {}
         for taught in (True, False):

@@ -27,7 +27,7 @@ def known_tag(language: str | None) -> str | None:
 
 
 def named_place(option: str, place: str | None) -> str | None:
-    """A file or folder that an option names; ValueError where it is empty, as an unset variable of the shell is."""
+    """A file or folder that an option names; ValueError for an empty one, as from an unset variable of the shell."""
     if place == "":
         raise ValueError(f"{option} is empty")
     return place
@@ -84,20 +84,20 @@ class LinkOptions(Settings):
         str | None,
         AfterValidator(lambda given: named_place("ranker", given)),
         Field(
-            description="What orders the first candidates anew: a folder of 'medlink train ranker', or a language "
-            "model by its URL or a TOML or JSON file, to which mentions and candidates are then sent  [default: none]"
+            description="Ranker that orders the first candidates anew: a folder of 'medlink train ranker'; or the URL, "
+            "or a TOML or JSON file, of a language model, to which mentions and candidates are sent  [default: none]"
         ),
     ] = None
     ranker_cache: Annotated[
         str | None,
         AfterValidator(lambda given: named_place("ranker_cache", given)),
-        Field(description="Folder in which what the ranker said is kept, under hashes  [default: not kept]"),
+        Field(description="Folder that keeps the answers of the ranker, under hashes  [default: not kept]"),
     ] = None
 
     @model_validator(mode="after")
     def _cache_has_a_ranker(self) -> Self:
         if self.ranker_cache is not None and self.ranker is None:
-            raise ValueError("ranker_cache is given and there is no ranker")
+            raise ValueError("ranker_cache is given without a ranker")
         return self
 
     @property

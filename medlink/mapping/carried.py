@@ -25,8 +25,8 @@ _WORST = (RETIRED, EXCLUDED, MERGED, RENAMED, KEPT)
 class Carried:
     """What becomes of one map.
 
-    ``reason`` says why in words. ``instead`` are targets in place of those of before, where each has one that surely
-    stands for it.
+    ``reason`` says why in words. ``instead`` are targets in place of the earlier ones, if each of these has one that
+    certainly replaces it.
     """
 
     result: str
@@ -40,7 +40,7 @@ class Before:
 
     Args:
         maps: the maps.
-        kb: the knowledge base of now.
+        kb: the present knowledge base.
         among: concepts that may be targets now, ``None`` for all.
         targets: makes targets.
     """
@@ -86,7 +86,7 @@ class Before:
                 return MERGED, words, self._targets.made(stands, target.kind)[0]
             return RETIRED, words, None
         if not self._may(concept_id, target.kind):
-            return EXCLUDED, f"{written(concept_id)} {target.name} may be no target", None
+            return EXCLUDED, f"{written(concept_id)} {target.name} is not allowed as a target", None
         names = {" ".join(one.text.split()) for one in self._kb.names(concept_id) if one.preferred}
         if target.name and target.name not in names:
             now = self._targets.made([concept_id], target.kind)[0]

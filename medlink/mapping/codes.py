@@ -15,8 +15,8 @@ APPROVED, UNCHECKED, AUTO_MAPPED, AUTO_MAPPED_TO_1, INVALID_TARGET, FLAGGED, IGN
     "APPROVED", "UNCHECKED", "AUTO_MAPPED", "AUTO_MAPPED_TO_1", "INVALID_TARGET", "FLAGGED", "IGNORED",
 )  # fmt: skip
 STATUSES: Final = (APPROVED, UNCHECKED, AUTO_MAPPED, AUTO_MAPPED_TO_1, INVALID_TARGET, FLAGGED, IGNORED)
-"""What became of a code. ``AUTO_MAPPED`` stands where the code itself says its concepts, ``AUTO_MAPPED_TO_1`` where it
-says one."""
+"""What became of a code. ``AUTO_MAPPED_TO_1`` says that the code itself means one concept, ``AUTO_MAPPED`` that it
+means several."""
 DECIDED: Final = frozenset({APPROVED, FLAGGED, IGNORED})
 """What a person decided."""
 EQUAL, EQUIVALENT, WIDER, NARROWER, INEXACT, UNMATCHED, UNREVIEWED = (
@@ -72,7 +72,7 @@ class CodeMapping:
         link: whether the description was ``linked``, is ``ambiguous``, or ``nil``.
         candidates: ranked concepts, best first.
         evidence: what speaks for the first of them, in words.
-        change: what is said of a map of an earlier release.
+        change: what became of the map of an earlier release, in words.
     """
 
     source: SourceCode

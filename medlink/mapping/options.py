@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from medlink.linking.options import LinkOptions, known_tag, named_day
 
 Shape = Literal["usagi", "source-to-concept-map", "sssom", "jsonl"]
-"""How maps are written: Usagi's save file, OMOP's table, SSSOM, or lines for the page of reviews."""
+"""Formats of maps: Usagi's save file, OMOP's table, SSSOM, or JSON lines for ``medlink review``."""
 SHAPES: tuple[Shape, ...] = get_args(Shape)
 TODAY = "today"
 _LONGEST = 20  # characters of a vocabulary_id of OMOP
@@ -35,7 +35,7 @@ def _vocabulary(name: str) -> str:
 
 
 class MapOptions(LinkOptions):
-    """What :func:`medlink.mapping.map_codes` can be told.
+    """The options of :func:`medlink.mapping.map_codes`.
 
     >>> MapOptions(vocabulary="KIS", date="2026-11-23").day
     datetime.date(2026, 11, 23)
@@ -49,7 +49,7 @@ class MapOptions(LinkOptions):
         Field(description="Language of descriptions that name none; without it the words of all are read."),
     ] = None
     code_system: Annotated[
-        str | None, Field(min_length=1, description="The system that the codes are of, such as ICD10GM or LOINC.")
+        str | None, Field(min_length=1, description="The system that the codes belong to, such as ICD10GM or LOINC.")
     ] = None
     under: Annotated[
         tuple[str, ...], Field(strict=False, description="Only this concept and all below it; may be repeated.")
@@ -59,16 +59,16 @@ class MapOptions(LinkOptions):
     ] = ()
     ecl: Annotated[
         str | None,
-        Field(description="Only concepts of an expression constraint, such as '<< A MINUS << B'."),
+        Field(description="Only concepts that an expression constraint selects, such as '<< A MINUS << B'."),
     ] = None
     standard: Annotated[
-        bool, Field(description="Propose standard concepts alone, where the bundle says which are (OMOP).")
+        bool, Field(description="Propose only standard concepts, if the bundle says which are standard (OMOP).")
     ] = True
     vocabulary: Annotated[
         str, AfterValidator(_vocabulary), Field(description="What the list is called in OMOP's table and in SSSOM.")
     ] = "LOCAL"
     unreviewed: Annotated[
-        bool, Field(description="Write to OMOP's table what is only proposed, too, and not what is approved alone.")
+        bool, Field(description="Also write proposals to OMOP's table, and not only approved maps.")
     ] = False
     date: Annotated[
         str | None,
@@ -78,12 +78,12 @@ class MapOptions(LinkOptions):
 
     @property
     def day(self) -> datetime.date | None:
-        """The day of the proposals; the clock is asked where the word for it was given, and nowhere else."""
+        """The day of the proposals; the clock is read only if the option says ``today``."""
         if self.date == TODAY:
             return datetime.datetime.now(datetime.UTC).date()
         return None if self.date is None else datetime.date.fromisoformat(self.date)
 
     @property
     def linking(self) -> dict[str, Any]:
-        """What of it :class:`medlink.Linker` is told."""
+        """The options that :class:`medlink.Linker` takes."""
         return {name: getattr(self, name) for name in LinkOptions.model_fields}

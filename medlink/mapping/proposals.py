@@ -32,7 +32,7 @@ from medlink.records import AMBIGUOUS, CODE, LINKED, Candidate, Link, Status
 BY_CODE = "code"
 """Route of a candidate that the code itself brought."""
 _NAMED = ("exact", "inflected")
-_UNCALLED = 0.01  # what a concept that the code says weighs where the description does not bring it
+_UNCALLED = 0.01  # weight of a concept of the code that the description does not bring
 _VALUE_TYPES = frozenset({"meas value", "qualifier value"})
 _UNIT_TYPES = frozenset({"unit", "unit of measure"})
 _MILLISECONDS = 86_400_000
@@ -89,7 +89,7 @@ class Mapper:
         self._held: dict[_Key, Link] = {}
 
     def _sayable(self) -> frozenset[str] | None:
-        """Concepts that a code may say, ``None`` for all: the filters of names hold for it as well."""
+        """Concepts that a code may bring, ``None`` for all: the filters of names hold for them as well."""
         kb, found = self.bundle.kb, self.among
         if self.options.semantic_types:
             typed = frozenset(one.concept_id for one in kb.iter_concepts(semantic_types=self.options.semantic_types))
@@ -111,10 +111,10 @@ class Mapper:
     def propose(self, codes: Sequence[SourceCode]) -> list[CodeMapping]:
         """Proposals for n codes.
 
-        A description is linked without the codes of other systems and the unit in it. Where the code, or one in the
-        description, means concepts, these share what the description leaves to them: all, or where its best candidate
-        is another concept, what that one's score leaves. Where the two disagree, and the description has reached the
-        threshold, nothing is proposed.
+        A description is linked without the codes of other systems and the unit in it. Concepts that are meant by the
+        code, or by one in the description, share a score of 1. If the best candidate of the description is another
+        concept, it keeps its score, and they share what is left. If that candidate reaches the threshold, code and
+        description disagree, and nothing is proposed.
 
         Returns:
             n proposals; units and values that the bundle has concepts for are further targets.
@@ -210,7 +210,7 @@ class Mapper:
         linked = agree and alone and best.route == BY_CODE and best.score >= self.options.threshold
         words = said.said(said.exact[0])
         if not agree:
-            words += ", and the description is likelier another concept"
+            words += ", but the description more likely means another concept"
         elif first is not None and first.concept_id in said.exact:
             words += f"; {_words(first)}"
         status = UNCHECKED if not agree else AUTO_MAPPED_TO_1 if len(said.exact) == 1 else AUTO_MAPPED

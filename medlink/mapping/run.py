@@ -223,7 +223,7 @@ def _shape(out: str | Path | None) -> Shape:
 
 
 def _set_id(mapper: Mapper, listed: CodeList) -> str:
-    """What list, bundle and options are known by."""
+    """An id that stands for list, bundle and options."""
     facts = [
         mapper.bundle.versions,
         mapper.options.to_dict(),

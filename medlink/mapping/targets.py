@@ -1,4 +1,4 @@
-"""Which concepts may be targets, how files name them, and what a file says of each."""
+"""Which concepts may be targets, how files name them, and what a file says about each."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ NONE = "0"
 def allowed(kb: KnowledgeBase, options: MapOptions) -> frozenset[str] | None:
     """Ids of the concepts that may be targets; ``None`` where all may be.
 
-    What a part of the hierarchy and a constraint choose are read once; of OMOP only standard concepts are left, unless
-    ``standard`` is switched off. Memory grows with the concepts that are left, by some 100 bytes for each.
+    The concepts that hierarchy and constraint select are read once. Of OMOP vocabularies only standard concepts are
+    left, unless ``standard`` is switched off. Memory grows with the concepts that are left.
 
     Raises:
         ConfigError: a concept that is named is not there, a constraint cannot be read, or no concept is left.
@@ -43,7 +43,7 @@ def allowed(kb: KnowledgeBase, options: MapOptions) -> frozenset[str] | None:
         return None
     kept = frozenset((found if found is not None else {one.concept_id for one in kb.iter_concepts()}) - left_out)
     if not kept:
-        raise ConfigError("no concept may be a target", path=kb.path, remedy="take off some of the filters")
+        raise ConfigError("no concept is allowed as a target", path=kb.path, remedy="remove some of the filters")
     return kept
 
 

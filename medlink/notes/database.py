@@ -100,9 +100,10 @@ def _refuse_to_write(engine: Engine) -> None:
 
 @contextmanager
 def told(url: URL, what: str, *, reading: bool = False) -> Iterator[None]:
-    """What the database refuses in a block, as one error with its code: its message may hold what is stored.
+    """Turn what the database refuses in a block into one error with its code.
 
-    What it says of reaching it, and of tables and columns that are not there, holds nothing of the kind and is given.
+    A message of the database may hold what is stored, so it is left out. Those about the connection, and about tables
+    and columns that do not exist, hold nothing of the kind and are given.
 
     Raises:
         InputError: it happened while ``reading``.

@@ -27,7 +27,7 @@ class Failures(TextWriter):
         self._file.write(json_line({**said, "place": note.place, "problem": note.problem, "remedy": note.remedy}))
 
     def rewind(self, done: int) -> None:
-        """Take away the notes behind the first ``done``: those of a run whose output is not as far."""
+        """Remove the failures after the first ``done`` notes, which the output of the killed run had not reached."""
         if self._unfinished is None:
             return
         size = 0

@@ -67,13 +67,13 @@ def link_notes(
     say: Callable[[str], object] = logger.warning,
     **options: Any,
 ) -> Report:
-    """Link the mentions of notes to the concepts of a bundle, and write a line, or what a format has for it, for each.
+    """Link the mentions of notes to the concepts of a bundle, and write each in a format, by default as a JSON line.
 
     Args:
         bundle: an opened bundle, or its folder.
         inputs: files (text, JSON lines, CSV, TSV, Parquet), folders with them, ``-`` for standard input, a table or
             query of a database (:class:`~medlink.notes.readers.sql.SqlNotes`), or notes.
-        out: a file or folder, which appears whole, the address of a database, a writer of a format of one's own, or
+        out: a file or folder, which appears whole, the address of a database, a writer of your own, or
             ``None`` for standard output.
         failures: a file for the notes that could not be linked, a JSON line each: number in the run, id, place, problem
             and remedy, and no text.
@@ -81,8 +81,8 @@ def link_notes(
         resume: go on where a killed run with the same inputs, options and bundle stopped.
         fields: names of the JSONL fields, and of the columns of tables.
         encoding: that of all files and of standard input, such as ``latin-1``.
-        progress: called with the number of notes that are finished so far, and of all by the share of the input that
-            was read, 0 where that is not known.
+        progress: called with the number of notes finished so far, and with how many are expected in all, estimated
+            from the share of the input that was read; 0 if that is not known.
         say: called with each sentence on what is not as the options have it: nothing to resume, a language without
             rules or names, a field that no note has; else it is logged.
         options: fields of :class:`~medlink.notes.options.NoteOptions`, such as ``language`` and ``threshold``, and of

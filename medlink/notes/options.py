@@ -49,7 +49,7 @@ class FinderOptions(Settings):
     ] = False
     values: Annotated[
         bool,
-        Field(description="Find measured values that are findings too, such as 'Hb 7,9' or 'SpO2 88 %'."),
+        Field(description="Also find measured values that are findings, such as 'Hb 7,9' or 'SpO2 88 %'."),
     ] = False
     abbreviations: Detector = "builtin"
     qualifiers: Qualify = True
@@ -90,7 +90,7 @@ class NoteOptions(LinkOptions, FinderOptions):
         tuple[str, ...],
         Field(
             strict=False,
-            description="System, such as ICD10CM, whose codes are given with each concept, as the bundle maps it; "
+            description="System whose codes are added to each concept, such as ICD10CM, as the bundle maps it; "
             "may be repeated.",
         ),
     ] = ()
@@ -104,7 +104,7 @@ class OutputOptions(Settings):
 
     format: Annotated[
         Literal["brat", "csv", "docbin", "fhir", "jsonl", "note_nlp", "parquet"] | None,
-        Field(description="Format of the output  [default: that of its ending, else jsonl]"),
+        Field(description="Format of the output  [default: by its ending, else jsonl]"),
     ] = None
     date: Annotated[
         str | None,
@@ -113,7 +113,7 @@ class OutputOptions(Settings):
     ] = None
     out_table: Annotated[
         str | None,
-        Field(description="Table of the output in a database  [default: links, for note_nlp note_nlp]"),
+        Field(description="Table of the output in a database  [default: links; note_nlp for that format]"),
     ] = None
 
 

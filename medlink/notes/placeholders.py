@@ -1,6 +1,6 @@
-"""What stands in a note for what was taken out of it: a name, a date, a place. It is never a mention.
+"""Placeholders in a note for a name, a date or a place that was taken out of it. They are never mentions.
 
-De-identified notes write ``[**Hospital1 18**]`` (MIMIC-III), ``___`` (MIMIC-IV), ``<NAME>`` or ``XXX``. The first has
+De-identified notes have ``[**Hospital1 18**]`` (MIMIC-III), ``___`` (MIMIC-IV), ``<NAME>`` or ``XXX``. The first holds
 words, which may be names of diseases. Behind a comma ``XXX`` is a karyotype (``47,XXX``).
 """
 

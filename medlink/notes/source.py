@@ -24,7 +24,7 @@ Inputs = str | Path | SqlNotes | Iterable[str | Path] | Iterable[Note]
 
 
 class Source:
-    """The notes of a run, with what it is resumed on.
+    """The notes of a run, and what must not change before it is resumed.
 
     Attributes:
         left_out: files of folders that are no notes, by ending.
@@ -102,7 +102,7 @@ class Source:
         return read
 
     def state(self, resume: bool) -> Any:
-        """Inputs with size and time of change: a run is resumed on the notes that it began with."""
+        """Inputs with size and time of change: only with the same notes is a run resumed."""
         if resume and not self.resumable:
             what = "standard input" if self._notes is None else "a run on notes that are no files"
             raise ConfigError(f"{what} cannot be resumed", remedy="put the notes into a file")

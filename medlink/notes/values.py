@@ -1,9 +1,9 @@
 """Measured values that are findings: *Hb 7,9 g/dl* is anaemia, *Temp. 39,2 °C* is fever.
 
-A value is a number behind the name of a measure with nothing but words such as *of* or *was* between them. It is a
-finding where it is beyond the limits that the laboratory prints behind it, or else beyond a limit of
-``resources/language/limits.tsv``, each of which has its source. In doubt it is none: numbers that nobody can have or
-that may be in several units, doses, dates, ranges, what is aimed at, changes, and other fluids than blood are left out.
+A value is a number after the name of a measure, with only words such as *of* or *was* between them. It is a finding if
+it is beyond the range that the laboratory prints after it or, without one, beyond a limit of
+``resources/language/limits.tsv``, each of which has its source. Doubtful numbers are left out: those that are
+impossible or may be in several units, doses, dates, ranges, targets, changes, and values of fluids other than blood.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _END = re.compile(r"[.;,\n](?=\s|$)")
 _NEAR = 40  # characters of a clause in which a value is said to be aimed at
 _MATERIAL = 250  # characters before a value in which it is said what was examined
 _ADULT = 18
-_MOSTLY = 3  # by how much words for one sex are to outnumber those for the other
+_MOSTLY = 3  # times that words for one sex must outnumber those for the other
 
 
 class ValueFinding(NamedTuple):

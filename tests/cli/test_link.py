@@ -104,7 +104,7 @@ def test_databases_formats_and_failures(demo_path: Path, tmp_path: Path, monkeyp
         day = ["--date", "2026-11-30"] if format_ == "note_nlp" else []
         run(demo_path, *table, "--table", "found", "-o", format_, "--format", format_, *day)
         assert Path(format_, written).exists()
-    with pytest.raises(ConfigError, match="--table and --query are of a database"):
+    with pytest.raises(ConfigError, match="--table and --query need a database"):
         run(demo_path, "n.csv", "--table", "found")
 
 

@@ -64,7 +64,7 @@ def test_a_code_and_a_description_that_disagree(omop: Bundle) -> None:
     first, second = one.candidates[:2]
     assert {first.concept_id, second.concept_id} == {"OMOP:9", "OMOP:2"}
     assert first.score + second.score == pytest.approx(1, abs=1e-5)
-    assert "likelier another concept" in one.evidence
+    assert "more likely means another concept" in one.evidence
 
 
 def test_a_code_without_a_description(omop: Bundle) -> None:
@@ -133,7 +133,7 @@ def test_a_filter_brings_what_stood_behind_the_first_candidates(omop: Bundle) ->
     [
         ({"under": ["X:1"]}, "there is no concept 'X:1'"),
         ({"ecl": "<<<"}, "expression constraint"),
-        ({"under": ["OMOP:2"], "not_under": ["OMOP:1"]}, "no concept may be a target"),
+        ({"under": ["OMOP:2"], "not_under": ["OMOP:1"]}, "no concept is allowed as a target"),
         ({"date": "soon"}, "date is 'soon'"),
         ({"vocabulary": "a name of more than twenty"}, "vocabulary is"),
         ({"vocabulary": "a:b"}, "vocabulary is"),

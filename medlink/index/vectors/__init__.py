@@ -40,16 +40,15 @@ def vector_index(kind: str) -> type[VectorIndex]:
 
 
 def choose(count: int, dimension: int = 256, memory: int | None = None) -> str:
-    """Kind for so many names: exact search while it is quick, a graph above, cells for very many.
+    """The kind of index for a number of names: exact search for few, a graph for more, cells for very many.
 
     Args:
         count: names.
         dimension: width of their vectors.
-        memory: bytes that the vectors of all names may take; the next kind that takes less is chosen where the first
-            takes more.
+        memory: bytes that the vectors of all names may take; if the kind takes more, the next one that fits is chosen.
 
     Raises:
-        ConfigError: no kind takes so little.
+        ConfigError: no kind fits into ``memory``.
 
     >>> choose(20_000), choose(200_000), choose(2_000_000), choose(2_000_000, 256, 200_000_000)
     ('flat', 'hnsw', 'ivf', 'ivfpq')

@@ -31,9 +31,9 @@ class VectorIndex(Protocol):
     kind: str
     dimension: int
     embedding_type: type[np.floating[Any]]
-    """What an index is built from: where it keeps 16 bits alone, no more are written while it is built."""
+    """Type of the vectors that an index is built from: a kind that keeps only 16 bits is given no more."""
     keeps_near: bool
-    """Whether the nearest names of every name are kept beside the index, or searched for when they are asked for."""
+    """Whether the nearest names of every name are kept beside the index; if not, they are searched for on demand."""
 
     def __init__(self, dimension: int, *, threads: int = 1) -> None: ...
 

@@ -1,7 +1,7 @@
 """Vectors in cells (IVF; Jégou et al. 2011, section IV), in short codes: what the kinds for very many names share.
 
-A search looks through the codes of the cells nearest to what is asked, and compares the best of what it finds again
-with the vectors themselves. These lie in a file of 16 bits for each weight, of which a process holds few pages.
+A search looks through the codes in the cells nearest to the query. It then compares the best of these with the query
+once more, by the vectors themselves. They are in a file, 16 bits for each weight, of which a process holds few pages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ROUNDS = 6  # of k-means
 _SEED = 1
 _BLOCK = 1 << 15  # vectors that are added at a time
 _TOGETHER = 64  # queries that are compared again at a time
-_SMALL = 10_000  # so few allowed rows are searched exactly
+_SMALL = 10_000  # allowed rows up to which the search is exact
 _HELD = 1 << 14  # pages of the file of vectors that a process holds at most, about
 
 
@@ -97,7 +97,7 @@ class CellsIndex(FaissIndex):
         wanted = max(_SAMPLED * cells, _TRAINED)
         rows = np.unique(np.linspace(0, n - 1, num=min(n, wanted), dtype=np.int64)) if n else np.zeros(0, np.int64)
         sample = np.ascontiguousarray(vectors[rows], dtype=np.float32)
-        # codes of 16 values are not trained on less; what there is comes again
+        # training needs 16 vectors at least: fewer are repeated
         sample = sample if n else np.zeros((1, self.dimension), np.float32)
         index.train(np.resize(sample, (max(len(sample), 16), self.dimension)))
         return index
@@ -163,9 +163,9 @@ class CellsIndex(FaissIndex):
 
 
 class _Pages:
-    """A matrix in a file, of which this process holds few pages: what was read is given back from time to time.
+    """A matrix in a file, of which this process holds few pages: from time to time it releases those that it read.
 
-    The system keeps what it has room for, once for all processes.
+    The operating system keeps what it has room for, once for all processes.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Cells of codes of eight bits for each weight: for more names than a graph is built of in good time."""
+"""Cells of codes with eight bits for each weight: for so many names that building a graph would take too long."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class Index(CellsIndex):
 
     @classmethod
     def bytes_per_name(cls, dimension: int) -> int:
-        """Bytes of memory for each vector of so many dimensions, once every cell was looked through."""
+        """Bytes of memory for each vector of so many dimensions, once every cell was read."""
         return dimension + 8

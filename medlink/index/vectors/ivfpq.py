@@ -1,4 +1,4 @@
-"""Cells of codes of four bits for two weights: where memory is short."""
+"""Cells of codes with four bits for two weights: for machines with little memory."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Lexicon:
         self.senses: list[Sense] = []
         self.inflected: dict[str, dict[str, str]] = defaultdict(dict)
         self._stems: dict[str, dict[str, list[_Found]]] = {}
-        # those of a house first: what is wrong in them is said before a second goes into what ships
+        # the user's own tables first: their errors are reported before the slow reading of those that ship
         own = [(folder, read_folder(folder)) for folder in map(Path, folders)]
         for folder, rows in ((SHIPPED, read_folder(SHIPPED)), *own):
             self.entries += rows.entries

@@ -69,6 +69,6 @@ class RankerCache:
 
 
 def key_of(bundle: str, ranker: str, mention: str, language: str | None, context: str, shown: Sequence[Shown]) -> bytes:
-    """The hash under which is kept what a ranker said of candidates; ``bundle`` and ``ranker`` are hashes, too."""
+    """The hash under which the answer of a ranker is kept; ``bundle`` and ``ranker`` are hashes, too."""
     told = [bundle, ranker, mention, language, context, [[one.concept_id, one.text] for one in shown]]
     return hashlib.sha256(json.dumps(told, ensure_ascii=True).encode("ascii")).digest()

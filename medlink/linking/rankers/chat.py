@@ -69,12 +69,12 @@ class ChatRanker:
         self._in_a_row, self._rests_until = 0, 0.0
 
     def said(self) -> list[str]:
-        """One sentence on questions without an answer that counts, where there are some."""
+        """One sentence on questions without a valid answer, if there were any."""
         why = [f"{what} ({number:,})" for what, number in sorted(self._why.items())]
         why += [f"not one of the candidates ({self.counts['refused']:,})"] * bool(self.counts["refused"])
         why += [f"not asked after errors ({self.counts['passed over']:,})"] * bool(self.counts["passed over"])
         lost = sum(self.counts[kind] for kind in ("refused", "unanswered", "passed over"))
-        return [f"the ranker said nothing that counts of {counted(lost, 'mention')}: {', '.join(why)}"] if lost else []
+        return [f"the ranker gave no valid answer for {counted(lost, 'mention')}: {', '.join(why)}"] if lost else []
 
     def rerank(
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
@@ -109,7 +109,7 @@ class ChatRanker:
         return None if place == _NONE else place
 
     def _answered(self, mention: Mention, context: str, candidates: Sequence[Shown]) -> int | None:
-        """What is answered, a place or ``_NONE``; ``None`` where no answer counts."""
+        """The answer, a place or ``_NONE``; ``None`` without a valid one."""
         if time.monotonic() < self._rests_until:
             self.counts["passed over"] += 1
             return None

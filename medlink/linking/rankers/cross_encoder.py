@@ -60,7 +60,7 @@ def mention_text(text: str, context: str) -> str:
 def logits(model: CrossEncoder, mention: str, texts: Sequence[str]) -> NDArray[np.float64]:
     """What the model says of ``(n,)`` candidates of one mention, higher is better.
 
-    They are read by themselves: among others they would be padded otherwise, and rounded otherwise.
+    They are read in a batch of their own: beside others they would be padded, and so rounded, in another way.
     """
     with needs_extra("transformers", "a cross-encoder"):
         import torch
@@ -126,7 +126,7 @@ class CrossEncoderRanker:
     def rerank(
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
     ) -> list[Sequence[Ranked]]:
-        """The concepts of n mentions by the sum of both numbers; behind the first ones as if read like the worst."""
+        """The concepts of n mentions by the sum of both numbers; those not read count as if read like the worst."""
         first = [some[: self.reading.candidates] for some in ranked]
         languages = [mention.language for mention in mentions]
         candidates = shown(self._bundle, first, languages, definitions=self.reading.definitions)

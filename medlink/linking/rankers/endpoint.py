@@ -50,7 +50,7 @@ def _url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not host or not url.isascii() or re.search(r"[\x00-\x20\x7f]", url):
         raise ValueError("url is no URL that begins with http:// or https:// and a host")
     if parts.username is not None or parts.password is not None:
-        raise ValueError("url has a name or password in it, which key_variable is for")
+        raise ValueError("url has a name or password in it: name the key with key_variable instead")
     if parts.query or parts.fragment:
         raise ValueError("url has a ? or # in it")
     return url
@@ -74,14 +74,14 @@ class Endpoint(Settings):
     '/api/v2/chat/completions'
     """
 
-    url: Annotated[str, AfterValidator(_url), Field(description="Where it answers, without or with /v1.")]
+    url: Annotated[str, AfterValidator(_url), Field(description="URL of the server, with or without /v1.")]
     model: Annotated[str, Field(min_length=1, description="Name of the model.")] = "default"
     key_variable: Annotated[
         str | None, AfterValidator(_variable), Field(description="Environment variable that holds the key.")
     ] = None
-    context: Annotated[bool, Field(description="Send the text around a mention, too.")] = False
-    candidates: Annotated[int, Field(ge=2, le=50, description="First candidates that are sent.")] = 8
-    timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds for one answer, as a whole.")] = 30.0
+    context: Annotated[bool, Field(description="Also send the text around a mention.")] = False
+    candidates: Annotated[int, Field(ge=2, le=50, description="How many of the first candidates are sent.")] = 8
+    timeout: Annotated[float, Field(gt=0, le=3600, description="Seconds that one answer may take in all.")] = 30.0
     retries: Annotated[int, Field(ge=0, le=10, description="How often a question is asked again.")] = 2
     max_tokens: Annotated[int, Field(ge=8, le=100_000, description="Tokens of an answer.")] = 200
 

@@ -1,4 +1,4 @@
-"""Training mentions with the first candidates that the linker has for them, and what is fitted on such."""
+"""Training mentions with the first candidates that the linker has for them, and what is fitted on them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from medlink.linking.rankers.cross_encoder import mention_text
 from medlink.linking.rankers.shown import Shown, shown
 
 _BATCH = 1024
-_NAMED = 20  # mentions that are names, of which fewer tell nothing about them
-_SCALE = 0.05  # weight of the rank score before, below which it says nothing
+_NAMED = 20  # mentions that are names; with fewer their curve is not fitted
+_SCALE = 0.05  # weight of the old rank score below which it does not count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,7 +115,7 @@ def weigh(groups: Sequence[Group], read: Sequence[NDArray[np.float64]]) -> Weigh
     """
     if not any(group.right.any() for group in groups):
         remedy = "give more mentions, or a larger held_share"
-        raise ConfigError("none of the mentions that were held back has a right candidate", remedy=remedy)
+        raise ConfigError("none of the mentions held back has a right candidate", remedy=remedy)
     sizes = [len(group.right) for group in groups]
     example = np.repeat(np.arange(len(groups)), sizes)
     features = np.column_stack([np.concatenate([group.ranks for group in groups]), np.concatenate(read)])

@@ -1,4 +1,4 @@
-"""From what a user names to a re-ranker."""
+"""Opening the re-ranker that a user names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a re-ranker says of concepts to ranks of their names, as the stages behind it need them."""
+"""What a re-ranker says of concepts, turned into ranks of their names, which the stages after it need."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CHOSEN = 20.0
 def by_ranks(ranked: Sequence[Ranked], ranks: NDArray[np.float64]) -> list[Ranked]:
     """Concepts in the order of new rank scores ``(n,)``; of equals the earlier stays first.
 
-    The rank score of a name is that of its best concept. What a concept lacks to it says how much less likely it is
-    than that one, as in a softmax over the rank scores. A name to the letter stands before any other, as it did.
+    The rank score of a name is that of its best concept. The difference says how much less likely another concept
+    of the name is, as in a softmax over rank scores. A name to the letter stays before any other.
     """
     if not ranked:
         return []

@@ -1,4 +1,4 @@
-"""What of a candidate a re-ranker is shown: the words of the knowledge base."""
+"""What a re-ranker is shown of a candidate: words of the knowledge base."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Readers of notes: one file for each format, which nothing else names.
+"""Readers of notes: one file for each format, which no other file names.
 
 A reader holds a function ``read(file, fields)`` that yields a :class:`~medlink.notes.readers.protocol.Note` for
-each note, and ``FORMAT = NoteFormat(endings, read)``, by which :func:`formats` finds it. ``file`` brings the bytes,
-unpacked, with the refusal of what is no text, encodings and progress as everywhere. A note that cannot be read is given
-with its problem, in its place, and no word of it is in the message. ``sql`` reads tables of a database, which have no
-file and no ending.
+each note, and ``FORMAT = NoteFormat(endings, read)``, through which :func:`formats` finds it. ``file`` brings the
+bytes, unpacked; it handles encodings, progress and the refusal of what is no text for every format. A note that cannot
+be read is yielded in its place with its problem, and the message holds no word of it. ``sql`` reads tables of a
+database, which have no file and no ending.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class SqlNotes:
     """Where notes are in a database: its address, and a ``table`` (``SCHEMA.TABLE``), or a ``query`` that reads.
 
     The columns are those of :class:`Fields`; the one of the language may be missing. Rows come in the order of the ids,
-    in which a run goes on. The address may hold a password, which is shown nowhere.
+    so that a run can be resumed. The address may hold a password, which is shown nowhere.
 
     >>> SqlNotes("postgresql://reader:secret@host/ward", "notes")
     SqlNotes(postgresql+psycopg://reader@host/ward, notes)
@@ -58,7 +58,7 @@ class SqlNotes:
         return os.path.abspath(str(url.database)) if is_file else None  # noqa: PTH100 # no link is followed
 
     def state(self, fields: Fields) -> dict[str, Any]:
-        """What a run is resumed on: the place, how many rows there are, and the first and the last id.
+        """What must not change before a run is resumed: the place, the number of rows, the first and the last id.
 
         Raises:
             InputError: the database cannot be read, or lacks a column.

@@ -45,10 +45,10 @@ class BratWriter(FolderWriter):
     def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
         """Add the files of one note."""
         self.written += 1
-        # the last part of a path says most
+        # the end of a path says more than its beginning
         short = _NO_NAME.sub("_", note_name(note))[-_LONGEST:].removesuffix(".txt")
         name = f"{self.written:08}-{short}"
-        # encoded: the name of a file has so many bytes
+        # the limit of a file's name is in bytes
         while len(name.encode()) > 200:
             name = name[:-1]
         self.add(f"{name}.txt", note.text.encode())

@@ -1,8 +1,8 @@
 """FHIR R4 as NDJSON: for each note with a mention one Bundle (https://hl7.org/fhir/R4/bundle.html) of its mentions.
 
-A disorder of which the note speaks for the patient, be it present, past, doubtful or denied, is a Condition. All else
-is an Observation: a finding, a drug, a procedure, what a relative has, what may come. Which concepts are disorders is
-told by their semantic types. Who the patient is no note says: ``subject`` names the note.
+A disorder of the patient is a Condition, whether present, past, doubtful or denied. Anything else is an Observation: a
+finding, a drug, a procedure, what a relative has, what may come. Semantic types tell which concepts are disorders. A
+note does not say who the patient is, so ``subject`` names the note.
 """
 
 from __future__ import annotations

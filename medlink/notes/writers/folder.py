@@ -39,7 +39,7 @@ class FolderWriter(ABC):
 
     def __init__(self, out: str | Path | None) -> None:
         if out is None:
-            raise ConfigError("this format is a folder, and none is named", remedy="name one with out")
+            raise ConfigError("this format needs a folder for its output", remedy="name one with out")
         self.out, self.part = Path(out), Path(out)
         self.bundle, self.versions, self.written = "", dict[str, Any](), 0
         self._stack, self._new = ExitStack(), list[Path]()
@@ -53,7 +53,7 @@ class FolderWriter(ABC):
         return ()
 
     def whole(self, notes: int, *, end: bool) -> bool:
-        """Write what was held back, unless it waits for more; whether all of ``notes`` is in files now."""
+        """Write what was held back, unless it waits for more; returns whether all ``notes`` are in files now."""
         return True
 
     def add(self, name: str, content: bytes) -> None:

@@ -69,7 +69,7 @@ def nlp_system(versions: dict[str, Any]) -> str:
 
 
 def needed_day(day: str | None) -> str:
-    """The day of the run; ConfigError where none was given, for the same input is to give the same output."""
+    """The day of the run; ConfigError without one: no clock is read, so that the same input gives the same output."""
     if day is None:
         raise ConfigError("note_nlp needs the day of the run", remedy="give it with --date, such as 2026-11-30")
     return day
@@ -101,7 +101,7 @@ def _modifiers(mention: LinkedMention, bundle: str) -> str:
     said |= {one.kind: one.text for one in mention.attributes or ()}
     said |= {one.system: one.code for one in mention.codes}
     said["bundle"] = bundle
-    # a value with a mark of the list would be two
+    # a comma or = in a value would split it
     return ",".join(f"{name}={re.sub('[,=]', ' ', value)}" for name, value in said.items() if value)
 
 

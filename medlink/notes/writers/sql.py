@@ -23,11 +23,11 @@ _UNSURE = "the output cannot be written"
 
 
 class SqlWriter:
-    """Rows of a table, which is made where it is not there; each row has a number of its own, from the next free one.
+    """Rows of a table, which is made if it does not exist; each row has a number of its own, from the next free one.
 
     A second table, ``medlink_runs``, says of each run how many notes are finished and which rows are its own. Both are
-    written in one transaction, so that a kill costs no row and gives none twice. A run without ``resume`` takes the
-    rows of an unfinished one of the same table away; a run that is in the table already is refused.
+    written in one transaction, so that a kill loses no row and repeats none. A run without ``resume`` deletes the
+    rows of an unfinished run of the same table. A run that is already in the table is refused.
 
     Args:
         address: of the database.

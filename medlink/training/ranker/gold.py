@@ -47,7 +47,7 @@ def read_gold(path: str | PathLike[str], problems: Problems) -> list[Example]:
         is_decided = table.has([_DECIDED]) and not table.has(_COLUMNS[:1])
         found = list(_examples(_decided(path) if is_decided else _of_table(table), table.lines))
     if not found:
-        raise InputError("no mention with a concept is in it", path=path, remedy="give a file with such rows")
+        raise InputError("it has no mention with a concept", path=path, remedy="give a file with such rows")
     return found
 
 

@@ -18,11 +18,11 @@ class RankerRecipe(Settings):
     """
 
     candidates: Annotated[
-        int, Field(ge=2, le=64, description="First candidates of the linker that are read, then and later.")
+        int, Field(ge=2, le=64, description="First candidates of the linker that are read, in training and in use.")
     ] = 8
     negatives: Annotated[int, Field(ge=1, le=63, description="Wrong candidates that a right one is set against.")] = 3
-    context: Annotated[bool, Field(description="Read the text around a mention, too.")] = False
-    definitions: Annotated[bool, Field(description="Read definitions of the candidates, too.")] = False
+    context: Annotated[bool, Field(description="Also read the text around a mention.")] = False
+    definitions: Annotated[bool, Field(description="Also read definitions of the candidates.")] = False
     epochs: Epochs = 2
     batch_size: Annotated[int, Field(ge=1, description="Mentions of a step.")] = 8
     learning_rate: LearningRate = 5e-5
@@ -30,6 +30,6 @@ class RankerRecipe(Settings):
     weight_decay: WeightDecay = 0.01
     max_tokens: Annotated[int, Field(ge=8, le=512, description="Tokens of mention and candidate that are read.")] = 64
     held_share: Annotated[
-        float, Field(gt=0, lt=1, description="Share of the mentions that are held back for weights and curves.")
+        float, Field(gt=0, lt=1, description="Share of the mentions that is held back to fit weights and curves.")
     ] = 0.2
     seed: Annotated[int, Field(ge=0, lt=2**32, description="Seed of all that is random.")] = 1

@@ -28,12 +28,12 @@ _LINES = 20  # lines of progress of a run
 
 
 class RankerTrainer:
-    """Fine-tune a cross-encoder on mentions with their candidates; a run takes minutes and keeps no checkpoints.
+    """Fine-tune a cross-encoder on mentions with their candidates; a run keeps no checkpoints.
 
-    Each right candidate is set against wrong ones of the same mention by a softmax over what the model says of them
-    (cross-entropy). Some mentions are held back: on them the
-    weights of the rank score and of the model, and the curves of the score, are fitted. A mention is held back or not
-    by its text, so that no text is on both sides.
+    Each right candidate is set against wrong ones of the same mention, with a softmax over the model's scores and
+    cross-entropy as the loss. Some mentions are held back. The weights of the rank score and of the model, and the
+    curves of the score, are fitted on them. The text of a mention decides whether it is held back, so that no text is
+    on both sides.
 
     Args:
         groups: of :func:`medlink.linking.rankers.groups.gather_groups`, perhaps of several bundles.
@@ -41,7 +41,7 @@ class RankerTrainer:
         recipe: how to train.
 
     Raises:
-        ConfigError: there are none to train on, or fewer than 20 with a right candidate are held back.
+        ConfigError: there are no groups to train on, or fewer than 20 with a right candidate are held back.
     """
 
     def __init__(self, groups: Sequence[Group], start: str | Path, recipe: RankerRecipe | None = None) -> None:

@@ -115,7 +115,7 @@ def test_anything_but_a_candidate_is_refused_and_counted(text: str, demo: Bundle
         assert Linker(demo, reranker=ranker).link([PLAIN]) == before
     assert ranker.counts["refused"] == 1
     assert ranker.said() == [
-        "the ranker said nothing that counts of 1 mention: not one of the candidates (1)",
+        "the ranker gave no valid answer for 1 mention: not one of the candidates (1)",
     ]
 
 
@@ -171,7 +171,7 @@ def test_without_an_answer_the_order_stays(
     with serving(answer) as server:
         ranker = ranker_of(demo, server.url, timeout=0.3 if answer is _dripping else 20.0)
         assert Linker(demo, reranker=ranker).link([PLAIN]) == before
-    assert ranker.said() == [f"the ranker said nothing that counts of 1 mention: {why}"]
+    assert ranker.said() == [f"the ranker gave no valid answer for 1 mention: {why}"]
     assert "SECRETWORD" not in caplog.text
     assert "breath" not in caplog.text
 
@@ -209,7 +209,7 @@ def test_after_errors_in_a_row_it_rests(demo: Bundle, caplog: pytest.LogCaptureF
         Linker(demo, reranker=ranker).link(mentions)
     assert len(server.asked) == 5
     assert ranker.said() == [
-        "the ranker said nothing that counts of 8 mentions: HTTP status 500 (5), not asked after errors (3)"
+        "the ranker gave no valid answer for 8 mentions: HTTP status 500 (5), not asked after errors (3)"
     ]
     assert caplog.text.count("HTTP status 500") == 1
 
@@ -272,7 +272,7 @@ Bad = Callable[[Path], dict[str, Any]]
         ({"url": "https://[x"}, "url is no URL. Remedy"),
         ({"url": "https://x:99999"}, "url is no URL. Remedy"),
         ({"url": "https://x/a b"}, "url is no URL that begins"),
-        ({"url": "https://me:SECRETKEY@x"}, "url has a name or password in it, which key_variable is for"),
+        ({"url": "https://me:SECRETKEY@x"}, "url has a name or password in it: name the key with key_variable instead"),
         ({"url": "https://x?key=SECRETKEY"}, "url has a ? or # in it"),
         ({"url": "https://x", "key_variable": "sk-SECRETKEY"}, "key_variable is no name of an environment variable"),
         ({"url": "https://x", "key_variable": "SECRETKEY"}, "the environment variable that key_variable names is not"),

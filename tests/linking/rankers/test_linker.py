@@ -110,7 +110,7 @@ def test_options() -> None:
     for values, message in (
         ({"ranker": ""}, "ranker is empty. Remedy"),
         ({"ranker_cache": ""}, "ranker_cache is empty. Remedy"),
-        ({"ranker_cache": "x"}, "ranker_cache is given and there is no ranker. Remedy"),
+        ({"ranker_cache": "x"}, "ranker_cache is given without a ranker. Remedy"),
     ):
         with pytest.raises(ConfigError, match=message):
             LinkOptions(**values)

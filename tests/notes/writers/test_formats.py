@@ -273,7 +273,7 @@ def test_formats_are_the_files_of_the_folder_and_each_is_told_by_its_ending() ->
         ("o.csv", {"out_table": "t"}, "out_table needs a database. Remedy: give the address of one with out, or lea"),
         ("sqlite:///o.db", {"format": "csv"}, "a table cannot be csv. Remedy: leave format out, or give note_nlp"),
         (None, {"format": "parquet"}, "this format needs a file. Remedy: name a file with out"),
-        (None, {"format": "brat"}, "this format is a folder, and none is named. Remedy: name one with out"),
+        (None, {"format": "brat"}, "this format needs a folder for its output. Remedy: name one with out"),
         ("notes.csv", {"format": "brat"}, "the output is a file, and this format is a folder. Remedy: name a folder"),
         ("mine", {"format": "brat"}, "mine: the output is a folder that medlink did not write. Remedy: move it away"),
         ("o.jsonl", {"failures": "o.jsonl"}, "the output and the failures are one file. Remedy: name another file"),

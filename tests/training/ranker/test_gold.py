@@ -87,7 +87,7 @@ def test_bad_rows_are_counted(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("mention\tlanguage\nfever\ten\n", "looked for the columns mention, concept_id, language"),
-        ("mention\tconcept_id\tlanguage\nfever\t\ten\n", "no mention with a concept is in it. Remedy: give a file"),
+        ("mention\tconcept_id\tlanguage\nfever\t\ten\n", "it has no mention with a concept. Remedy: give a file"),
         ("", "is empty"),
     ],
 )

@@ -57,7 +57,7 @@ def test_weights_follow_what_is_right() -> None:
     passed_over = weigh(groups, read)
     assert passed_over.read == 0
     assert passed_over.first > 0.5
-    with pytest.raises(ConfigError, match="none of the mentions that were held back has a right candidate"):
+    with pytest.raises(ConfigError, match="none of the mentions held back has a right candidate"):
         weigh(*zip(*[group(right=None, read=1, name="a")], strict=True))
 
 
