@@ -79,10 +79,12 @@ def benchmarks() -> ModuleType:
 
 
 def test_the_join_earns_its_place(shared: Path, benchmarks: ModuleType, tmp_path: Path) -> None:
-    result = CliRunner().invoke(benchmarks.main, ["--work", str(tmp_path)], catch_exceptions=False)
+    # those of MeSH, twice as many names and most of the mentions, are in the stored report alone
+    words = ["--work", str(tmp_path), "--only", "to HPO", "--only", "ORDO"]
+    result = CliRunner().invoke(benchmarks.main, words, catch_exceptions=False)
     assert result.exit_code == 0
     rows = [line.strip("| ").split(" | ") for line in result.output.splitlines()[2:]]
-    assert len(rows) == 10
+    assert len(rows) == 6
     for title, _, _, _, *cells in rows:
         exact, tfidf, dense, dense_5, joined, joined_5 = (float(cell.split()[0]) for cell in cells)
         assert dense_5 > dense
