@@ -167,5 +167,5 @@ def test_what_the_ranker_did_not_answer_is_said(demo: Bundle, tmp_path: Path) ->
     (tmp_path / "codes.csv").write_text("code,name\n1,Fieber\n", "utf-8")
     (tmp_path / "model.json").write_text(json.dumps({"url": "http://127.0.0.1:9", "retries": 0}), "utf-8")
     report = map_codes(demo, tmp_path / "codes.csv", out=tmp_path / "o.csv", ranker=str(tmp_path / "model.json"))
-    assert report.notes == ["the ranker said nothing that counts of 1 mention: no connection, or a broken one (1)"]
+    assert report.notes == ["the ranker gave no valid answer for 1 mention: no connection, or a broken one (1)"]
     assert report.proposed == 1

@@ -38,8 +38,8 @@ def server() -> Iterator[str]:
     if missing or bin_ is None:
         pytest.skip(missing)
     is_root = os.geteuid() == 0
-    # the folders of pytest are for their owner alone
-    with TemporaryDirectory(prefix="medlink-postgres-") as folder:
+    # the folders of pytest are for their owner alone, and so may be the one that TMPDIR names
+    with TemporaryDirectory(prefix="medlink-postgres-", dir="/tmp") as folder:
         if is_root:
             shutil.chown(folder, _USER)
         yield from _started(bin_, Path(folder), is_root)

@@ -63,7 +63,7 @@ def test_a_table_of_decisions(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unknown word in the column decision"):
         read_gold(path, Problems())
     path.write_text(columns + rows[1], "utf-8")
-    with pytest.raises(InputError, match="no mention with a concept is in it"):
+    with pytest.raises(InputError, match="it has no mention with a concept"):
         read_gold(path, Problems())
 
 
