@@ -78,10 +78,11 @@ class FolderWriter(ABC):
             stack.enter_context(locked(self.part / _LOCK, "the output", output=self.out))
             done = self._done()
             if not done:
-                for path in self.part.iterdir():
-                    if path.name != _LOCK:
-                        remove(path)
+                # first of all: without it a folder with something in it would be taken for somebody else's
                 self._save(0)
+                for path in self.part.iterdir():
+                    if path.name not in (_LOCK, _STATE):
+                        remove(path)
                 for name, content in self.first():
                     self.add(name, content)
             self._stack = stack.pop_all()
