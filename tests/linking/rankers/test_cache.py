@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     cache.put({b"a": [1.5, -2.0], b"b": []})
     cache.put({b"a": [3.0]})
     assert RankerCache(tmp_path / "new" / "folder").get([b"b", b"c", b"a"]) == [[], None, [3.0]]
-    with sqlite3.connect(cache.path) as file:
+    with closing(sqlite3.connect(cache.path)) as file, file:
         assert file.execute("SELECT count(*) FROM said").fetchone() == (2,)
 
 
@@ -47,7 +48,7 @@ def test_what_is_no_cache_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot be written: .*Remedy: name a folder that can be written to"):
         RankerCache(tmp_path / "file")
     cache = RankerCache(tmp_path / "damaged")
-    with sqlite3.connect(cache.path) as file:
+    with closing(sqlite3.connect(cache.path)) as file, file:
         file.execute("INSERT INTO said VALUES (?, ?)", (b"a", "{"))
     with pytest.raises(ConfigError, match=r"a value is no list of numbers. Remedy: delete the file"):
         cache.get([b"a"])
