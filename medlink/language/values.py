@@ -223,6 +223,7 @@ def measures() -> dict[str, Measure]:
         if row["side"] not in get_args(Side) or row["who"] not in get_args(Who) or not row["source"]:
             raise _bad(SHIPPED / "limits.tsv", line, "a side, whose limit it is and a source are expected")
         number = float(row["limit"]) if row["limit"] else None
+        # side and who were looked at above
         limit = Limit(row["side"], number, row["who"], tuple(alternatives(row["finding"])), row["source"])  # type: ignore[arg-type]
         limits.setdefault(row["measure"], []).append(limit)
     found = dict[str, Measure]()
@@ -233,6 +234,7 @@ def measures() -> dict[str, Measure]:
         pattern = re.compile(rf"{BLANK}{{0,2}}(?:[x×*·]{BLANK}?)?(?:{groups})(?:(?<!\w)|(?![\w/^]))", re.IGNORECASE)
         bounds = float(row["lowest"]), float(row["highest"])
         of_blood, form = row["of"] == "blood", row["form"]
+        # the forms of the table that ships are those of Form: a test reads it
         found[name] = Measure(name, of_blood, form, units, bare, *bounds, tuple(limits.get(name, ())), pattern)  # type: ignore[arg-type]
     return found
 

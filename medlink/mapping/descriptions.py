@@ -57,10 +57,12 @@ def read_description(text: str) -> Description:
     codes: list[tuple[str, str]] = []
 
     def with_system(found: re.Match[str]) -> str:
+        """Take off a code with its system."""
         codes.append((named(found[2]).name, found[3]))
         return " "
 
     def alone(found: re.Match[str]) -> str:
+        """Take off a code of ICD-10 or LOINC, which is known by its form."""
         code = found[1]
         if _ICD.fullmatch(code):
             codes.extend((system, code) for system in ICD_10)

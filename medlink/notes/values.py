@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from medlink.language.values import (
     BLANK,
@@ -265,13 +265,13 @@ class _Note:
         limit = self._limit(read)
         if limit is None or not self._is_meant(read):
             return None
-        by = "limit" if not read.flag else "flag" if read.limit is None else "range"
+        by: Literal["limit", "range", "flag"] = "limit" if not read.flag else "flag" if read.limit is None else "range"
         value = Value(
             read.measure.name,
             read.numbers[0],
             read.measure.first_unit,
             "low" if limit.is_low else "high",
-            by,  # type: ignore[arg-type]
+            by,
             limit.number if by == "limit" else read.limit,
             limit.source if by == "limit" else "",
         )

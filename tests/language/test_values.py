@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from medlink.errors import InputError
 from medlink.language.cues.tables import rows
 from medlink.language.languages import SHIPPED, VARIABLE, add_folder, languages
-from medlink.language.values import Limit, any_phrase, measures, value_words
+from medlink.language.values import Form, Limit, any_phrase, measures, value_words
 from medlink.notes.values import value_findings
 
 
@@ -21,6 +22,7 @@ def test_the_tables_belong_together() -> None:
     for measure in measures().values():
         assert set(measure.units) - units <= {"1"}, measure.name  # a ratio has none
         assert set(measure.bare) <= set(measure.units), measure.name
+        assert measure.form in get_args(Form), measure.name
         assert measure.lowest < measure.highest
         assert all(limit.source and limit.finding for limit in measure.limits)
         assert all(measure.lowest <= limit.number <= measure.highest for limit in measure.limits if limit.number)

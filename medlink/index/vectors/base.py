@@ -106,7 +106,7 @@ class FaissIndex(ABC):
     @staticmethod
     def _create(dimension: int) -> Any:
         """An empty Faiss index, of kinds that need no training."""
-        raise NotImplementedError
+        raise NotImplementedError  # cells are made when their first vectors come
 
     @staticmethod
     def _vectors_of(index: Any) -> Any:

@@ -36,6 +36,7 @@ class NoMentions:
         ends = list(accumulate((end for _, end in found), max))
 
         def lies_in(start: int, end: int) -> bool:
+            """Whether one of the phrases holds these characters."""
             before = bisect_right(starts, start)
             return before > 0 and ends[before - 1] >= end
 
