@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 
 from medlink.errors import ConfigError
@@ -27,18 +28,23 @@ class Failures(TextWriter):
         self._file.write(json_line({**said, "place": note.place, "problem": note.problem, "remedy": note.remedy}))
 
     def rewind(self, done: int) -> None:
-        """Remove the failures after the first ``done`` notes, which the output of the killed run had not reached."""
+        """Keep the failures of the first ``done`` notes alone, which the output of the killed run had reached."""
         if self._unfinished is None:
             return
-        size = 0
-        with self._unfinished.part.open("rb") as lines:
-            for line in lines:
-                if size + len(line) > self._unfinished.size or parse_json(line.decode())["number"] > done:
-                    break
-                size += len(line)
-        self._file.seek(size)
-        self._file.truncate()
+        # a run that was killed between the places of the failures and of the output left its failures in their place
+        if done and self._unfinished.is_placed and self._unfinished.out.exists():
+            with self._unfinished.out.open("rb") as lines:
+                self._file.writelines(line.decode() for line in _first(lines, done))
+        else:
+            with self._unfinished.part.open("rb") as lines:
+                self._file.seek(sum(len(line) for line in _first(lines, done)))
+            self._file.truncate()
         self.commit(done)
+
+
+def _first(lines: Iterable[bytes], done: int) -> Iterator[bytes]:
+    """The failures of the first ``done`` notes."""
+    return takewhile(lambda line: parse_json(line.decode())["number"] <= done, lines)
 
 
 class Recorded:
@@ -81,12 +87,12 @@ class Recorded:
         self._sink.commit(notes)
 
     def close(self, error: BaseException | None = None) -> None:
-        """End both."""
+        """End both, failures first: an output that has its place has them beside it."""
         try:
-            self._sink.close(error)
+            if self._failures is not None:
+                self._failures.close(error)
         except BaseException as other:
             error = other
             raise
         finally:
-            if self._failures is not None:
-                self._failures.close(error)
+            self._sink.close(error)

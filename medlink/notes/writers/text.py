@@ -102,6 +102,9 @@ class _Unfinished:
 
     The file of the lines is locked as long as they are written. The state is there before they are, so that a file of
     that name with something in it and without a state is somebody else's.
+
+    Attributes:
+        is_placed: whether nothing is left of the lines of an earlier run, which have their place then if there was one.
     """
 
     def __init__(self, out: Path, job: Job, place: Callable[[Path, Path], None]) -> None:
@@ -109,10 +112,12 @@ class _Unfinished:
         self.part, self.state = (target.with_name(target.name + end) for end in (".part", ".part.json"))
         check_targets({"the unfinished output": self.part, "the state of the output": self.state}, job.reads)
         self._job, self._place, self.notes, self.mentions, self.size = job, place, 0, 0, 0
+        self.is_placed = False
 
     def _begin(self) -> None:
         """Find out how much is finished; what is not of medlink stays as it is."""
         held, notes, mentions, size = self._read()
+        self.is_placed = held is None or (size > 0 and self._is_empty())
         if not self._job.resume or held is None:
             return
         if held != self._job.key:
@@ -121,6 +126,8 @@ class _Unfinished:
                 path=self.part,
                 remedy="run without resume to start anew",
             )
+        if self._is_empty():
+            return
         self.notes, self.mentions, self.size = notes, mentions, size
         if self.part.stat().st_size < size:
             raise ConfigError(
@@ -140,7 +147,7 @@ class _Unfinished:
             # a number that is another one would cost notes, or give some twice
             if held != state_of(job, notes=notes, mentions=mentions, bytes=size):
                 raise ValueError("it is not as it was written")
-            return (job, notes, mentions, size) if begun else (job, 0, 0, 0)
+            return job, notes, mentions, size
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise ConfigError("is no state of an unfinished output", path=self.state, remedy=remedy) from error
 

@@ -14,6 +14,7 @@ import sqlite3
 import sys
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -21,7 +22,10 @@ from typing import Any
 import pytest
 
 from medlink.errors import ConfigError
+from medlink.notes.failures import Failures
 from medlink.notes.readers.sql import SqlNotes
+from medlink.notes.writers.sql import SqlWriter
+from medlink.notes.writers.text import TextWriter
 from tests.faults.faults import FULL
 from tests.notes import tricky
 from tests.notes.writers.conftest import Run
@@ -92,29 +96,35 @@ def calls(work: Callable[[], object]) -> int:
     return number
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_killed_and_resumed(name: str, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def linked(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """What links some notes, one of them unreadable, into a folder in a format."""
     monkeypatch.setattr("medlink.notes.writers.docbin.SHARD", 64)
-    out, whole = tmp_path / "out", tmp_path / "whole"
     rows = [(f"{n}0{id_}", text, la) for n in range(1, TIMES + 1) for id_, text, la in tricky.NOTES]
     with closing(sqlite3.connect(tmp_path / "n.db")) as base, base:
         base.execute("create table note (id integer, text text, language text)")
-        base.executemany("insert into note values (?, ?, ?)", [*rows, (10**9, None, "en")])
+        base.executemany("insert into note values (?, ?, ?)", [(0, None, "en"), *rows, (10**9, None, "en")])
     source = SqlNotes(f"sqlite:///{tmp_path}/n.db", "note")
-    asked = name.rpartition(" ")[2]
-    options = {} if asked == "table" else {"format": asked}
-    options |= {"date": "2026-11-30"} if asked == "note_nlp" else {}
 
-    def link(folder: Path, **more: Any) -> None:
+    def link(name: str, folder: Path, **more: Any) -> None:
+        asked = name.rpartition(" ")[2]
+        options = {} if asked == "table" else {"format": asked}
+        options |= {"date": "2026-11-30"} if asked == "note_nlp" else {}
         folder.mkdir(exist_ok=True)
         place = FORMATS[name].format(folder) if "://" in FORMATS[name] else str(folder / FORMATS[name])
         run(place, source, failures=folder / "failures.jsonl", say=str, **options, **more)
 
+    return link
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_killed_and_resumed(name: str, linked: Callable[..., None], tmp_path: Path) -> None:
+    out, whole, link = tmp_path / "out", tmp_path / "whole", partial(linked, name)
     link(whole)  # what is loaded late is loaded now
     shutil.rmtree(whole)
     number = calls(lambda: link(whole))
     wanted = content(whole)
-    assert len(wanted["failures.jsonl"].splitlines()) == 1
+    assert len(wanted["failures.jsonl"].splitlines()) == 2
     draw, begun = random.Random(name), 0
     for _ in range(KILLS):
         shutil.rmtree(out, ignore_errors=True)
@@ -127,3 +137,24 @@ def test_killed_and_resumed(name: str, run: Run, tmp_path: Path, monkeypatch: py
             link(out, resume=True)
         assert content(out) == wanted
     assert begun
+
+
+@pytest.mark.parametrize(("name", "writer"), [("csv", TextWriter), ("table", SqlWriter)])
+def test_killed_when_failures_have_their_place(
+    name: str, writer: type[TextWriter | SqlWriter], linked: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    linked(name, whole)
+    close = writer.close
+
+    def killed(self: Any, error: BaseException | None = None) -> None:
+        if not isinstance(self, Failures):
+            os.kill(os.getpid(), signal.SIGKILL)
+        close(self, error)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writer, "close", killed)
+        assert forked(lambda: linked(name, out), 0) == signal.SIGKILL
+    assert len((out / "failures.jsonl").read_text().splitlines()) == 2
+    linked(name, out, resume=True)
+    assert content(out) == content(whole)
