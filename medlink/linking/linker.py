@@ -192,7 +192,7 @@ class Linker:
         return [found[key] for key in keys]
 
     def ranker_said(self) -> list[str]:
-        """Sentences on what did not go well with the re-ranker in this process; none where there is none."""
+        """Sentences on what did not go well with the re-ranker; none where there is none."""
         return [] if self.reranker is None else self.reranker.said()
 
     @staticmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -116,8 +116,14 @@ class NotePipeline:
         return self.bundle.versions | learned | ({} if reranker is None else {"ranker": reranker.fingerprint})
 
     def ranker_said(self) -> list[str]:
-        """Sentences on what did not go well with the re-ranker in this process."""
+        """Sentences on what did not go well with the re-ranker."""
         return self._linker.ranker_said()
+
+    @property
+    def ranker_counts(self) -> Counter[str]:
+        """What the re-ranker met; nothing where there is none."""
+        reranker = self._linker.reranker
+        return Counter() if reranker is None else reranker.counts
 
     def link(self, notes: Sequence[Note]) -> list[LinkedNote]:
         """Link notes together: a mention that several of them share is linked once."""
@@ -177,14 +183,14 @@ def link_all(pipeline: NotePipeline, notes: Iterable[Note], processes: int = 1) 
         return
     # A fork has what the parent has opened; the knowledge base and Faiss know that they are in another process.
     with ProcessPoolExecutor(processes, get_context("fork"), _begin, (pipeline,)) as pool:
-        waiting: deque[Future[list[LinkedNote]]] = deque()
+        waiting: deque[Future[tuple[list[LinkedNote], Counter[str]]]] = deque()
         try:
             for batch in batches:
                 waiting.append(pool.submit(_link, batch))
                 if len(waiting) >= _AHEAD * processes:
-                    yield waiting.popleft().result()
+                    yield _told(pipeline, waiting)
             while waiting:
-                yield waiting.popleft().result()
+                yield _told(pipeline, waiting)
         finally:
             for future in waiting:
                 future.cancel()
@@ -208,5 +214,15 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _link(notes: list[Note]) -> list[LinkedNote]:
-    return _pipeline.link(notes)
+def _link(notes: list[Note]) -> tuple[list[LinkedNote], Counter[str]]:
+    """The links of some notes, and what the re-ranker met in them."""
+    before = _pipeline.ranker_counts.copy()
+    linked = _pipeline.link(notes)
+    return linked, _pipeline.ranker_counts - before
+
+
+def _told(pipeline: NotePipeline, waiting: deque[Future[tuple[list[LinkedNote], Counter[str]]]]) -> list[LinkedNote]:
+    """The links of the batch that was given to a worker first; its counts are added to those of this process."""
+    linked, counts = waiting.popleft().result()
+    pipeline.ranker_counts.update(counts)
+    return linked

@@ -34,6 +34,7 @@ Answer with one JSON object and nothing else: {"concept_id": "ID"} with the conc
 or {"concept_id": null} where none of them fits."""
 _FENCED = re.compile(r"```(?:json)?\s*(.*?)\s*```", re.DOTALL)
 _NONE = -1
+_UNANSWERED = "unanswered: "
 _IN_A_ROW = 5  # questions without an answer after which none is asked for a while
 _REST = 60.0  # seconds
 _PAUSE = 0.25  # seconds before the first question that is asked again; twice as many before each further one
@@ -46,7 +47,7 @@ class ChatRanker:
     Its answers are kept in the cache; those that were refused or did not come are not. After five questions in a row
     without an answer it asks nothing for a minute. ``counts`` says how many questions were ``asked``, found in the
     cache (``kept``), answered by the ``first`` candidate, by ``another`` one or by ``none`` of them, ``refused``,
-    ``unanswered``, and ``passed over`` in such a minute.
+    ``passed over`` in such a minute, and ``unanswered: REASON``.
 
     Args:
         endpoint: where it answers.
@@ -65,15 +66,16 @@ class ChatRanker:
         self.fingerprint = hashlib.sha256(json.dumps([_ASKED, decides], sort_keys=True).encode()).hexdigest()[:32]
         versions = bundle.versions
         self._names = f"{versions['kb']} {versions['encoder']}"
-        self.counts, self._why = Counter[str](), Counter[str]()
+        self.counts = Counter[str]()
         self._in_a_row, self._rests_until = 0, 0.0
 
     def said(self) -> list[str]:
         """One sentence on questions without a valid answer, if there were any."""
-        why = [f"{what} ({number:,})" for what, number in sorted(self._why.items())]
+        unanswered = {kind: number for kind, number in sorted(self.counts.items()) if kind.startswith(_UNANSWERED)}
+        why = [f"{kind.removeprefix(_UNANSWERED)} ({number:,})" for kind, number in unanswered.items()]
         why += [f"not one of the candidates ({self.counts['refused']:,})"] * bool(self.counts["refused"])
         why += [f"not asked after errors ({self.counts['passed over']:,})"] * bool(self.counts["passed over"])
-        lost = sum(self.counts[kind] for kind in ("refused", "unanswered", "passed over"))
+        lost = self.counts["refused"] + self.counts["passed over"] + sum(unanswered.values())
         return [f"the ranker gave no valid answer for {counted(lost, 'mention')}: {', '.join(why)}"] if lost else []
 
     def rerank(
@@ -117,10 +119,10 @@ class ChatRanker:
         try:
             text = self._ask(_messages(mention, context, candidates))
         except NoAnswer as error:
-            self.counts["unanswered"] += 1
-            if not self._why[error.why]:
+            kind = _UNANSWERED + error.why
+            if not self.counts[kind]:
                 logger.warning("the ranker: %s; the order stays as it is. Said once", error.why)
-            self._why[error.why] += 1
+            self.counts[kind] += 1
             self._in_a_row += 1
             if self._in_a_row >= _IN_A_ROW:
                 self._in_a_row, self._rests_until = 0, time.monotonic() + _REST

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -111,6 +112,7 @@ class CrossEncoderRanker:
         self.reading = read_ranker(self._folder)
         self.uses_context, self.calibration = self.reading.context, self.reading.calibration
         self.fingerprint = _fingerprint(self._folder)
+        self.counts = Counter[str]()  # nothing goes wrong
         versions = bundle.versions
         self._names = f"{versions['kb']} {versions['encoder']}"
 
@@ -120,7 +122,7 @@ class CrossEncoderRanker:
         return open_model(self._folder / MODEL, device=self._device)
 
     def said(self) -> list[str]:
-        """Nothing goes wrong."""
+        """Nothing."""
         return []
 
     def rerank(

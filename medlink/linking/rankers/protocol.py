@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -25,6 +26,10 @@ class Reranker(Protocol):
     def fingerprint(self) -> str:
         """Hash of all that decides the order."""
 
+    @property
+    def counts(self) -> Counter[str]:
+        """What it met, without words of a note; those of other processes are added."""
+
     def rerank(
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
     ) -> list[Sequence[Ranked]]:
@@ -37,4 +42,4 @@ class Reranker(Protocol):
         """
 
     def said(self) -> list[str]:
-        """Sentences on what did not go as it should, without words of a note; none where all went well."""
+        """Sentences, by the counts, on what did not go as it should; none where all went well."""

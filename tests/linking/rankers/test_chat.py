@@ -183,7 +183,7 @@ def test_a_server_that_never_answers(demo: Bundle) -> None:
         Linker(demo, reranker=ranker).link([PLAIN])
         end.set()
     assert len(server.asked) == 3
-    assert ranker.counts["unanswered"] == 1
+    assert ranker.counts["unanswered: timed out"] == 1
 
 
 def test_questions_are_asked_again_where_that_may_help(demo: Bundle) -> None:

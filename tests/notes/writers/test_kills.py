@@ -141,7 +141,11 @@ def test_killed_and_resumed(name: str, linked: Callable[..., None], tmp_path: Pa
 
 @pytest.mark.parametrize(("name", "writer"), [("csv", TextWriter), ("table", SqlWriter)])
 def test_killed_when_failures_have_their_place(
-    name: str, writer: type[TextWriter | SqlWriter], linked: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    writer: type[TextWriter | SqlWriter],
+    linked: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out, whole = tmp_path / "out", tmp_path / "whole"
     linked(name, whole)
