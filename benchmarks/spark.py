@@ -14,6 +14,7 @@ Needs the data folder, Java, and what ``medlink[spark]`` installs.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,7 @@ _PARTITIONS = (1, 2, 4)
 
 
 def run_alone(work: Path, notes: Path, processes: int) -> dict[str, Any]:
-    """medlink without Spark."""
+    """All notes, without Spark."""
     from medlink import link_notes
 
     begin = time.perf_counter()
@@ -48,6 +49,7 @@ def run_spark(work: Path, notes: Path, partitions: int) -> dict[str, Any]:
         "spark.driver.memory": "1g",
         "spark.executor.memory": "1g",
         "spark.executorEnv.OMP_NUM_THREADS": "1",
+        "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "spark.local.dir": str((work / "local").absolute()),
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(partitions),
@@ -91,10 +93,11 @@ def main(work: Path, number: int, only: tuple[str, int] | None) -> None:
     click.echo("| what | seconds | notes a second | again, seconds | notes a second |\n|---|---:|---:|---:|---:|")
     rows = {f"medlink alone, {count} {'process' if count == 1 else 'processes'}": ("alone", count) for count in (1, 2)}
     rows |= {f"Spark, {count} {'partition' if count == 1 else 'partitions'}": ("spark", count) for count in _PARTITIONS}
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     found = set()
     for title, (part, count) in rows.items():
         words = [sys.executable, __file__, "--work", str(work), "--notes", str(number), "--only", part, str(count)]
-        done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, cwd=Path.cwd())
+        done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env=environment)
         told = json.loads(done.stdout.splitlines()[-1])
         found.add(told["mentions"])
         cells = [cell for seconds in told["seconds"] for cell in (f"{seconds:.1f}", f"{number / seconds:,.0f}")]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from medlink.index import Bundle
+from medlink.language.lexicon import Lexicon
 from medlink.linking import Linker
 from medlink.linking.demo import build_demo_bundle
 
@@ -50,6 +51,12 @@ def pytest_sessionfinish() -> None:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
     os.environ.pop("MEDLINK_BUNDLE", None)
+
+
+@pytest.fixture(scope="session")
+def lexicon() -> Lexicon:
+    """The lexicon that ships; as long as it is here, no other one reads its tables."""
+    return Lexicon()
 
 
 @pytest.fixture(scope="session")

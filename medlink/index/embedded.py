@@ -78,6 +78,11 @@ def embedded(
     return np.memmap(path, dtype=dtype, mode="r", shape=(len(table), encoder.dimension)).view(np.ndarray)
 
 
+def on_disk(folder: Path, dimension: int, dtype: DTypeLike) -> int:
+    """How many embeddings are in the file of a folder."""
+    return sum(path.stat().st_size for path in folder.glob("*.shards")) // (dimension * np.dtype(dtype).itemsize)
+
+
 def _key(table: NameTable, encoder: Encoder, known: Sequence[Part], dtype: DTypeLike) -> str:
     """Hash of all that embeddings depend on."""
     digest = blake2b(f"{encoder.fingerprint} {np.dtype(dtype).str} {len(table)}".encode(), digest_size=8)

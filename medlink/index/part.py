@@ -15,9 +15,10 @@ from medlink.errors import BundleError, ConfigError
 from medlink.files.folders import remove
 from medlink.files.json import json_text
 from medlink.files.parts import Checked, read_checked
+from medlink.index.ahead import working_ahead
 from medlink.index.arrays import REBUILD, open_array, save_array
 from medlink.index.dictionary import NameDictionary
-from medlink.index.embedded import SHARD, embedded
+from medlink.index.embedded import SHARD, embedded, on_disk
 from medlink.index.heard import Anchors
 from medlink.index.keys import Numbering, keys_among
 from medlink.index.means import save_means
@@ -27,7 +28,7 @@ from medlink.index.said import SaidNames
 from medlink.index.selfjoin import nearest
 from medlink.index.vectors import choose, vector_index
 from medlink.language.lexicon.forms import Forms, shipped_forms
-from medlink.models import Encoder
+from medlink.models import Encoder, StaticEncoder
 from medlink.records import Name, SemanticType
 
 FORMAT = 5
@@ -116,7 +117,8 @@ class Part:
             kind: ``flat`` (exact), ``hnsw`` (a graph, for many names), ``ivf`` or ``ivfpq`` (cells, for very many);
                 chosen by size when not given.
             memory: bytes that the vectors of all names may take, by which a kind is chosen as well.
-            threads: threads that build the graph or the cells. One gives the same index every time.
+            threads: threads that build the graph or the cells. One gives the same index every time. With more than one
+                a static encoder embeds many names in a process of its own, while this one reads their words.
             shards: folder where the embeddings of many names wait while the part is built; it stays, so that a build
                 that was killed goes on there. The caller removes it.
             progress: called with what is being done, how much of it is done, and how much there is.
@@ -144,16 +146,24 @@ class Part:
         if not len(table) and main is None:
             raise ConfigError("no names to index", remedy="load a source first, or widen --languages")
         kind = kind or choose(len(table), encoder.dimension, memory)
-        NameDictionary.build(folder, table)
-        languages = [table.languages[code] for code in table.language[table.rows.ends[:-1]].tolist()]
-        said = None if main is None else main.said
-        words = SaidNames.build(folder, table.norms, languages, said.forms if said else forms or shipped_forms(), said)
-        Postings.build(folder, words, len(table))
-        Anchors.build(folder, words, len(table))
         made = vector_index(kind)(encoder.dimension, threads=threads)
         # those of few names are quickly made again
         waiting = folder / "embedded" if shards is None or len(table) <= SHARD else shards
-        vectors = embedded(table, encoder, waiting, known, progress, made.embedding_type)
+        embed = partial(embedded, table, encoder, waiting, known, dtype=made.embedding_type)
+        # torch does not bear a fork
+        is_ahead = threads > 1 and len(table) > SHARD and isinstance(encoder, StaticEncoder)
+        with working_ahead(embed, wanted=is_ahead) as is_at_work:
+            NameDictionary.build(folder, table)
+            languages = [table.languages[code] for code in table.language[table.rows.ends[:-1]].tolist()]
+            said = None if main is None else main.said
+            known_forms = said.forms if said else forms or shipped_forms()
+            words = SaidNames.build(folder, table.norms, languages, known_forms, said)
+            Postings.build(folder, words, len(table))
+            Anchors.build(folder, words, len(table))
+            while is_at_work(1.0):
+                if progress:
+                    progress("names embedded", on_disk(waiting, encoder.dimension, made.embedding_type), len(table))
+        vectors = embed(progress=progress)
         graph, near = (partial(progress, what) if progress else None for what in ("graph", "nearest names"))
         made.add(vectors, graph)
         made.save(folder)

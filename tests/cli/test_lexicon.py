@@ -12,6 +12,8 @@ from medlink.cli.main import app
 from medlink.errors import ConfigError, InputError, MedlinkError
 from medlink.language.lexicon import Lexicon
 
+pytestmark = pytest.mark.usefixtures("lexicon")
+
 
 def run(*args: object) -> Result:
     result = CliRunner().invoke(app, ["lexicon", *map(str, args)])

@@ -26,11 +26,6 @@ from medlink.language.lexicon.forms import (
 
 
 @pytest.fixture(scope="module")
-def lexicon() -> Lexicon:
-    return Lexicon()
-
-
-@pytest.fixture(scope="module")
 def forms(lexicon: Lexicon) -> Forms:
     return Forms.of(lexicon)
 

@@ -14,11 +14,6 @@ from medlink.language.lexicon.entries import FIRST, LAST
 LANGUAGES = ("de", "en", "es")
 
 
-@pytest.fixture(scope="module")
-def lexicon() -> Lexicon:
-    return Lexicon()
-
-
 def names(lexicon: Lexicon, word: str, language: str | None = None) -> set[str]:
     return {entry.name for entry, _ in lexicon.find(word, language)}
 

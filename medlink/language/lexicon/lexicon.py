@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from importlib import resources
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
@@ -17,7 +18,51 @@ from medlink.language.text import Inflector, normalise
 
 SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "lexicon"
 _Found = tuple[int, Member]
+_read: WeakValueDictionary[Path, _Tables] = WeakValueDictionary()
+"""The tables that ship, for as long as a lexicon has them: another one shares them."""
 _GRAMMAR = ("adjective", "noun")  # kinds of affixes that make words of others and mean nothing themselves
+
+
+class _Tables:
+    """The tables of one folder, and its entries by the forms of their members.
+
+    Raises:
+        InputError: the folder or a column is missing, or a row cannot be read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.rows = folder, read_folder(folder)
+        self._stems: dict[str, dict[str, list[_Found]]] = {}
+
+    @cached_property
+    def languages(self) -> set[str]:
+        """Those of the members."""
+        return {member.language for entry in self.rows.entries for member in entry.members}
+
+    @cached_property
+    def by_form(self) -> dict[str, list[_Found]]:
+        """Members by their exact form, with the numbers of their entries."""
+        found: dict[str, list[_Found]] = defaultdict(list)
+        for number, entry in enumerate(self.rows.entries):
+            for member in entry.members:
+                for form in (member.form, *member.plurals):
+                    found[normalise(form)].append((number, member))
+        return found
+
+    def by_stem(self, language: str) -> dict[str, list[_Found]]:
+        """Whole words of a language by their inflected form."""
+        if language not in self._stems:
+            found: dict[str, list[_Found]] = defaultdict(list)
+            inflector = Inflector(language)
+            for number, entry in enumerate(self.rows.entries):
+                for member in entry.members:
+                    if member.language == language and member.place == WHOLE:
+                        for form in (member.form, *member.plurals):
+                            # GOT is not the stem of gotas
+                            if not form.isupper():
+                                found[inflector.form(form)].append((number, member))
+            self._stems[language] = found
+        return self._stems[language]
 
 
 class Lexicon:
@@ -54,10 +99,12 @@ class Lexicon:
         self.same: list[tuple[str, str]] = []
         self.senses: list[Sense] = []
         self.inflected: dict[str, dict[str, str]] = defaultdict(dict)
-        self._stems: dict[str, dict[str, list[_Found]]] = {}
         # the user's own tables first: their errors are reported before the slow reading of those that ship
-        own = [(folder, read_folder(folder)) for folder in map(Path, folders)]
-        for folder, rows in ((SHIPPED, read_folder(SHIPPED)), *own):
+        own = [_Tables(folder) for folder in map(Path, folders)]
+        self._tables: list[tuple[int, _Tables]] = []
+        for tables in (_shipped(), *own):
+            folder, rows = tables.folder, tables.rows
+            self._tables.append((len(self.entries), tables))
             self.entries += rows.entries
             self.abbreviations += rows.abbreviations
             for language, word, kind in rows.function_words:
@@ -90,11 +137,11 @@ class Lexicon:
         if not form:
             return []  # no letter and no digit
         asked = [tag for tag in self._languages if language is None or base(tag) == base(language)]
-        found = [one for one in self._by_form.get(form, ()) if one[1].language in asked]
+        found = [one for one in self._having(form) if one[1].language in asked]
         if not found:
             for tag in asked:
-                lemma = self.inflected[tag].get(form, word)
-                found += self._by_stem(tag).get(Inflector(tag).form(lemma), ())
+                stem = Inflector(tag).form(self.inflected[tag].get(form, word))
+                found += self._having(stem, tag)
         chosen = {(number, member.language): member for number, member in reversed(found)}
         return [(self.entries[number], chosen[number, tag]) for number, tag in sorted(chosen)]
 
@@ -149,32 +196,14 @@ class Lexicon:
 
     @cached_property
     def _languages(self) -> list[str]:
-        return sorted({member.language for entry in self.entries for member in entry.members})
+        return sorted(set().union(*(tables.languages for _, tables in self._tables)))
 
-    @cached_property
-    def _by_form(self) -> dict[str, list[_Found]]:
-        """Members by their exact form, with the numbers of their entries."""
-        found: dict[str, list[_Found]] = defaultdict(list)
-        for number, entry in enumerate(self.entries):
-            for member in entry.members:
-                for form in (member.form, *member.plurals):
-                    found[normalise(form)].append((number, member))
-        return found
-
-    def _by_stem(self, language: str) -> dict[str, list[_Found]]:
-        """Whole words of a language by their inflected form."""
-        if language not in self._stems:
-            found: dict[str, list[_Found]] = defaultdict(list)
-            inflector = Inflector(language)
-            for number, entry in enumerate(self.entries):
-                for member in entry.members:
-                    if member.language == language and member.place == WHOLE:
-                        for form in (member.form, *member.plurals):
-                            # GOT is not the stem of gotas
-                            if not form.isupper():
-                                found[inflector.form(form)].append((number, member))
-            self._stems[language] = found
-        return self._stems[language]
+    def _having(self, form: str, stem_of: str | None = None) -> Iterator[_Found]:
+        """The members of an exact form or, with a language, of an inflected one, with the numbers of their entries."""
+        for before, tables in self._tables:
+            members = tables.by_form if stem_of is None else tables.by_stem(stem_of)
+            for number, member in members.get(form, ()):
+                yield before + number, member
 
     def expand(self, text: str, language: str | None = None) -> list[Abbreviation]:
         """The meanings of an abbreviation, the likeliest first; dots and blanks do not count, capitals do.
@@ -238,6 +267,14 @@ class Lexicon:
             others = every[form, language] - weight
             if others > ROUNDING and weight + others > 1 + ROUNDING:
                 yield form, language, weight, others
+
+
+def _shipped() -> _Tables:
+    """The tables that ship, read once for all lexicons that there are at a time."""
+    found = _read.get(SHIPPED)
+    if found is None:
+        found = _read[SHIPPED] = _Tables(SHIPPED)
+    return found
 
 
 def _plain(members: Iterable[Member]) -> Iterator[tuple[str, str, str]]:
