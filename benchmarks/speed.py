@@ -2,10 +2,11 @@
 
     python benchmarks/speed.py --work FOLDER
 
-One dictionary (HPO in English, Spanish and German) and two kinds of mentions, because they cost differently:
+One dictionary (HPO in English, Spanish and German) and kinds of mentions, because they cost differently:
 
-- names of the dictionary: those that medlink finds in the notes of the data folder, in order, repeats included. medlink
-  looks such a mention up and searches for nothing;
+- what medlink's own finder takes from the notes of the data folder, in order, repeats included;
+- of these, those that are names of the dictionary, to the letter or inflected: medlink looks such a mention up and
+  searches for nothing;
 - no names: distinct mentions of the benchmarks (DisTEMIST, the German terms, NCBI-disease and BC5CDR) of which no form
   is a name of the dictionary. Both linkers have to search.
 
@@ -27,6 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -131,20 +133,27 @@ def found_in_notes(bundle: Path) -> Notes:
     return found
 
 
-def no_names(bundle: Path, texts: Iterator[str], language: str) -> Notes:
-    """Distinct mentions of which neither the exact nor an inflected form is a name, in groups of 64."""
+def are_names(bundle: Path, mentions: list[tuple[str, str]]) -> list[bool]:
+    """Whether the exact or an inflected form of each mention is a name."""
     import medlink
 
-    linker = medlink.load(bundle)
-    distinct = sorted(set(texts))
+    links = medlink.load(bundle).link([medlink.Mention(*mention) for mention in mentions], k=1)
+    return [bool(link.candidates) and link.candidates[0].route in ("exact", "inflected") for link in links]
+
+
+def names_of(bundle: Path, notes: Notes) -> Notes:
+    """The mentions of notes that are names, by note."""
+    distinct = sorted({mention for note in notes for mention in note})
+    names = set(compress(distinct, are_names(bundle, distinct)))
+    return [[mention for mention in note if mention in names] for note in notes]
+
+
+def no_names(bundle: Path, texts: Iterator[str], language: str) -> Notes:
+    """Distinct mentions that are no names, in groups of 64."""
+    distinct = [(text, language) for text in sorted(set(texts))]
     random.Random(1).shuffle(distinct)
-    links = linker.link([medlink.Mention(text, language) for text in distinct], k=1)
-    others = [
-        (link.mention, language)
-        for link in links
-        if not link.candidates or link.candidates[0].route not in ("exact", "inflected")
-    ][:_OTHERS]
-    return [others[i : i + _BATCH] for i in range(0, len(others), _BATCH)]
+    others = [mention for mention, is_name in zip(distinct, are_names(bundle, distinct), strict=True) if not is_name]
+    return [others[i : min(i + _BATCH, _OTHERS)] for i in range(0, min(len(others), _OTHERS), _BATCH)]
 
 
 def build_medlink(work: Path, rows: list[DictionaryRow]) -> float:
@@ -216,8 +225,10 @@ def main(work: Path, only: str | None) -> None:
     build_s = build_medlink(work, hpo)
     bundle = work / "bundle"
     english = (query.text for query in (*ncbi("train"), *ncbi("develop"), *bc5cdr("Development")))
+    found = found_in_notes(bundle)
     kinds = {
-        "names, found in 240 notes": found_in_notes(bundle),
+        "found in 240 notes": found,
+        "of them, names": names_of(bundle, found),
         "no names, Spanish": no_names(bundle, distemist_spans(), "es"),
         "no names, German": no_names(bundle, (query.text for query in german_terms()), "de"),
         "no names, English": no_names(bundle, english, "en"),
