@@ -12,7 +12,7 @@ process of its own, which opens what it needs and is timed from the first note t
 
 The dictionary of all is HPO in English, Spanish and German. Memory is the most that was resident (``VmHWM``), of two
 processes that of the parent and, behind the plus, of the larger worker, which share the pages of the bundle. What goes
-one by one does at most ``--most`` notes: it does not get quicker.
+one by one does at most ``--most`` notes: it does not get quicker. Above ``--alone`` notes two processes go alone.
 """
 
 from __future__ import annotations
@@ -96,9 +96,10 @@ def mentions(links: Path, most: int) -> Iterator[list[str]]:
     yield from by_note.values()
 
 
+_TWO = "medlink, two processes"
 PARTS = {
     "medlink": run_medlink,
-    "medlink, two processes": run_two,
+    _TWO: run_two,
     "medlink, one note at a time": run_single,
     "scispaCy, mentions given": run_scispacy,
 }
@@ -118,7 +119,7 @@ def measured(part: str, work: Path, notes: Path, most: int) -> dict[str, Any]:
     seconds = time.perf_counter() - begin
     status = Path("/proc/self/status").read_text("utf-8").splitlines()
     memory = next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
-    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024 if part.endswith("two processes") else 0
+    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024 if part == _TWO else 0
     return {"notes": number, "seconds": seconds, "memory": memory, "workers": workers}
 
 
@@ -126,9 +127,10 @@ def measured(part: str, work: Path, notes: Path, most: int) -> dict[str, Any]:
 @click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for what is built.")
 @click.option("--notes", "numbers", multiple=True, type=int, default=(1_000, 100_000), show_default=True)
 @click.option("--most", default=1_000, show_default=True, help="Notes that go one by one.")
+@click.option("--alone", default=10_000, show_default=True, help="Notes that one process reads at most.")
 @click.option("--only", type=click.Choice(sorted(PARTS)), hidden=True)
 @click.option("--file", type=click.Path(path_type=Path), hidden=True)
-def main(work: Path, numbers: tuple[int, ...], most: int, only: str | None, file: Path) -> None:
+def main(work: Path, numbers: tuple[int, ...], most: int, alone: int, only: str | None, file: Path) -> None:
     """Print the table; with --only run one part in this process."""
     if only is not None:
         click.echo(json.dumps(measured(only, work, file, most)))
@@ -143,7 +145,7 @@ def main(work: Path, numbers: tuple[int, ...], most: int, only: str | None, file
     for number in numbers:
         notes = work / f"notes-{number}.csv"
         write_notes(notes, number)
-        for part in PARTS:
+        for part in PARTS if number <= alone else (_TWO,):
             run = child(part, work, notes, min(number, most))
             memory = f"{run['memory']:,.0f}" + (f" + {run['workers']:,.0f}" if run["workers"] else "")
             rate = run["notes"] / run["seconds"]
