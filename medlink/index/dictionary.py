@@ -114,13 +114,16 @@ class NameDictionary:
 
     def _find(self, text: str, tag: str, inflector: Inflector) -> list[Match]:
         tokens = inflector.tokens(text)
-        ends = self._runs(text, tokens, inflector)
         found: list[Match] = []
+        begins: dict[str, bool] = {}  # whether names begin with a word: most words begin none
         for i, token in enumerate(tokens):
-            if i and tokens[i - 1].start == token.start:
+            known = begins.get(token.text)
+            if known is None:
+                known = begins[token.text] = next(self._trie.iterkeys(f"{tag}:{token.text} "), None) is not None
+            if not known or (i and tokens[i - 1].start == token.start):
                 continue  # the inside of one word ("t 2" of T2) starts no name
-            window = tokens[i : min(ends[i], i + _LONGEST)]
-            prefixes = self._trie.prefixes(f"{tag}:" + "".join(f"{part.text} " for part in window))
+            window = tokens[i : _run(text, tokens, i, inflector)]
+            prefixes = self._trie.prefixes(f"{tag}:" + "".join([f"{part.text} " for part in window]))
             for key in reversed(prefixes):
                 count = key.count(" ")
                 last = window[count - 1]
@@ -140,22 +143,21 @@ class NameDictionary:
         }
         return {**exact, **named} if named or not exact.keys().isdisjoint(rows) else {}
 
-    @staticmethod
-    def _runs(text: str, tokens: list[Token], inflector: Inflector) -> list[int]:
-        """For each word the end of the run of words, from it on, that one mention may hold."""
-        ends = [len(tokens)] * len(tokens)
-        for i in range(len(tokens) - 2, -1, -1):
-            one, other = tokens[i], tokens[i + 1]
+
+def _run(text: str, tokens: list[Token], first: int, inflector: Inflector) -> int:
+    """The end of the run of words, from one on, that one mention may hold."""
+    end, most = first + 1, min(first + _LONGEST, len(tokens))
+    while end < most:
+        one, other = tokens[end - 1], tokens[end]
+        if one.start != other.start:
             between = inflector.gap(text, one, other)
-            joined = (
-                one.start == other.start
-                or between in (" ", "-")
-                or (len(between) <= _WIDEST and _INSIDE.fullmatch(between) is not None)
-            )
+            joined = between in (" ", "-") or (len(between) <= _WIDEST and _INSIDE.fullmatch(between) is not None)
             if not joined and _COMMA.fullmatch(between):
                 joined = normalise(text[other.start : other.end]) in inflector.numeral_cues
-            ends[i] = ends[i + 1] if joined else i + 1
-        return ends
+            if not joined:
+                break
+        end += 1
+    return end
 
 
 def _forms(names: NameTable) -> Iterator[tuple[int, str]]:

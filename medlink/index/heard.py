@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from medlink.index.arrays import Groups, save_array
 from medlink.index.said import SaidNames
 from medlink.index.slots import features_of
 from medlink.language.lexicon.forms import SHORT, WORD
-from medlink.language.lexicon.reading import FamilyReader
+from medlink.language.lexicon.reading import FamilyReader, Word
 from medlink.language.text import exact_words
 
 # What ends a clause between two words: stops, brackets, bars, an empty line, a new item of a list, a dash.
@@ -41,8 +42,7 @@ Place = tuple[int, int]
 _Slot = list[tuple[int, float]]  # features with their shares
 
 
-@dataclass(frozen=True, slots=True)
-class HeardWord:
+class HeardWord(NamedTuple):
     """A word of a running text.
 
     Attributes:
@@ -127,6 +127,7 @@ def hear(text: str, language: str, reader: FamilyReader) -> Heard:
     tokens = exact_words(text, language)
     words: list[HeardWord] = []
     phrases: list[tuple[Place, tuple[int, ...]]] = []
+    known: dict[str, tuple[Word, frozenset[str], tuple[int, ...]]] = {}
     start = clause = 0
     while start < len(tokens):
         stop = start + 1
@@ -134,14 +135,17 @@ def hear(text: str, language: str, reader: FamilyReader) -> Heard:
             stop += 1
         said = reader.read_words([token.text for token in tokens[start:stop]], language, senses=False)
         for token, word in zip(tokens[start:stop], said.words, strict=True):
-            meant = {*word.meanings, *(meaning for part in word.parts for meaning in part)}
-            features = () if word.function else tuple(feature for feature, _ in features_of(word, unknown))
-            if len(token.text) <= _SHORT:
-                # "ms" is not MS
-                plain = reader.forms.find(WORD, language.partition("-")[0], token.text)
-                meant = {form.meaning for form in plain if not form.marks & SHORT}
-            of_kinds = frozenset(kinds[meaning] for meaning in meant)
-            words.append(HeardWord(token.start, token.end, clause, word.function, of_kinds, features, word.meanings))
+            of_word = known.get(token.text)
+            # in a clause of another language it is another word
+            if of_word is None or of_word[0] is not word:
+                meant = {*word.meanings, *(meaning for part in word.parts for meaning in part)}
+                features = () if word.function else tuple([feature for feature, _ in features_of(word, unknown)])
+                if len(token.text) <= _SHORT:
+                    # "ms" is not MS
+                    plain = reader.forms.find(WORD, language.partition("-")[0], token.text)
+                    meant = {form.meaning for form in plain if not form.marks & SHORT}
+                of_word = known[token.text] = word, frozenset([kinds[meaning] for meaning in meant]), features
+            words.append(HeardWord(token.start, token.end, clause, word.function, *of_word[1:], word.meanings))
         phrases += [((start + first, start + end), meanings) for first, end, meanings in said.phrases]
         start, clause = stop, clause + 1
     return Heard(words, phrases)

@@ -126,20 +126,21 @@ def spelling(text: str) -> str:
     return unicodedata.normalize("NFC", text).lower().strip()
 
 
-def _words(text: str, elided: re.Pattern[str] | None) -> list[Token]:
+def _words(text: str, elided: re.Pattern[str] | None) -> list[tuple[int, int, str]]:
     """Words of a running text with offsets, without what is elided; hyphens, slashes and punctuation part them.
 
-    >>> [(t.start, t.text) for t in _words("Typ-2-Diabetes, Crohn's", None)]
-    [(0, 'Typ'), (4, '2'), (6, 'Diabetes'), (16, "Crohn's")]
+    >>> _words("Typ-2-Diabetes, Crohn's", None)
+    [(0, 3, 'Typ'), (4, 5, '2'), (6, 14, 'Diabetes'), (16, 23, "Crohn's")]
     """
+    # plain tuples: of each word of each note, several times
     if elided is None:
-        return [Token(found.start(), found.end(), found[0]) for found in _WORD.finditer(text)]
-    tokens = []
+        return [(*found.span(), found[0]) for found in _WORD.finditer(text)]
+    words = []
     for found in _WORD.finditer(text):
         cut = elided.match(found[0])
         start = cut.end() if cut else 0
-        tokens.append(Token(found.start() + start, found.end(), found[0][start:]))
-    return tokens
+        words.append((found.start() + start, found.end(), found[0][start:]))
+    return words
 
 
 @lru_cache(maxsize=64)
@@ -220,8 +221,8 @@ _spelling = lru_cache(maxsize=64)(_Spelling)
 class Inflector:
     """Inflected forms of texts of one language (BCP 47); one without a folder has the rules that all have in common.
 
-    It remembers the stems of words for as long as it lives, so that texts of a clinic leave nothing behind once it is
-    dropped.
+    It remembers the stems of words, and the text that it read last, for as long as it lives, so that texts of a clinic
+    leave nothing behind once it is dropped.
     """
 
     def __init__(self, language: str) -> None:
@@ -230,6 +231,7 @@ class Inflector:
         self._elided = _elided(data)
         self._stem = _spelling(data).stem
         self._known: dict[str, tuple[tuple[str, str, str | None], ...]] = {}
+        self._last: tuple[str, list[Token]] = "", []
 
     def tokens(self, text: str) -> list[Token]:
         """The inflected form of a running text, word by word, with the offsets each comes from.
@@ -241,6 +243,8 @@ class Inflector:
         >>> [(t.start, t.end, t.text) for t in Inflector("de").tokens("Typ-II-Diabetes")]
         [(0, 3, 'typ'), (4, 6, '2'), (7, 15, 'diabet')]
         """
+        if text == self._last[0]:
+            return self._last[1]
         out: list[Token] = []
         known, cues, previous = self._known, self.numeral_cues, ""
         for start, end, word in _words(text, self._elided):
@@ -252,6 +256,7 @@ class Inflector:
             for part, form, numeral in formed:
                 out.append(Token(start, end, form if numeral is None or previous not in cues else numeral))
                 previous = part
+        self._last = text, out
         return out
 
     def _formed(self, part: str) -> tuple[str, str, str | None]:

@@ -8,7 +8,7 @@ Candidates (:mod:`~medlink.linking.candidates`), measures (:mod:`~medlink.linkin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -33,6 +33,7 @@ from medlink.records import Candidate, Link, Status
 
 _BATCH = 1024
 _REMEMBERED = 8192  # distinct mentions whose concepts are kept for the next call
+_FIRSTS = 32_768  # distinct stretches of text whose first concept is kept, 1 KB each
 OF_ANOTHER_KIND = 0.25
 """The highest score of a name of a finding for a mention of none. No mention in training is such a pair; of 13 in notes
 and development sets that were linked, 2 were right (ECG was linked to an abnormal ECG)."""
@@ -98,6 +99,7 @@ class Linker:
         self.selection = self.index.select(replace(self.options.filter, concepts=concepts))
         self._taught = TaughtConcepts(self.bundle, self.selection)
         self._remembered: dict[bytes, Sequence[Ranked]] = {}
+        self._firsts: dict[bytes, Ranked | None] = {}
         self._reranked: dict[bytes, Sequence[Ranked]] = {}
         self._shown: dict[str | None, dict[float, _Shown]] = {}
         fitted = self.bundle.manifest["calibration"]
@@ -173,15 +175,35 @@ class Linker:
         asked = [self._asked(mention) for mention in mentions]
         keys: list[_Key] = [(mention.text, mention.language, None, mention.taught) for mention in asked]
         distinct = dict(zip(keys, asked, strict=True))
-        firsts = [
-            ranked[0] if ranked else None for ranked in self._ranked(distinct, self._width(self.options.k), reader)
-        ]
+        firsts = self._first(distinct, self._width(self.options.k), reader)
         known = [one for one in firsts if one is not None]
         languages = [key[1] for key, one in zip(distinct, firsts, strict=True) if one is not None]
         ids = self.index.concept_ids(np.array([one.concept for one in known]))
         scored = iter(zip(known, self._scores(known, languages, self.calibration), ids, strict=True))
         found = {key: None if one is None else Best(*next(scored)) for key, one in zip(distinct, firsts, strict=True)}
         return [found[key] for key in keys]
+
+    def _first(self, distinct: dict[_Key, Mention], width: int, reader: FamilyReader | None) -> list[Ranked | None]:
+        """The concept that ranks first for each; those met lately are remembered."""
+        digests = _digests(distinct, width)
+        # what is met again is kept longest
+        known = {digest: self._firsts.pop(digest) for digest in dict.fromkeys(digests) if digest in self._firsts}
+        pairs = list(zip(digests, distinct, strict=True))
+        new = {key: distinct[key] for digest, key in pairs if digest not in known or key[3] is not None}
+        ranked = dict(zip(new, self._ranked(new, width, reader), strict=True))
+        firsts = []
+        for digest, key in pairs:
+            if key in ranked:
+                first = ranked[key][0] if ranked[key] else None
+                if key[3] is None:
+                    known[digest] = first
+            else:
+                first = known[digest]
+            firsts.append(first)
+        self._firsts.update(known)
+        while len(self._firsts) > _FIRSTS:
+            del self._firsts[next(iter(self._firsts))]
+        return firsts
 
     def ranked(self, mentions: Sequence[Mention]) -> list[Sequence[Ranked]]:
         """The concepts of each of n mentions by the evidence alone, best first, as a re-ranker gets them."""
@@ -222,14 +244,8 @@ class Linker:
     def _ranked(
         self, distinct: dict[_Key, Mention], width: int, reader: FamilyReader | None = None, *, again: bool = False
     ) -> list[Sequence[Ranked]]:
-        """Concepts of distinct mentions, ``again`` by the re-ranker if there is one; those met lately are remembered.
-
-        Under a hash: what is kept between calls are numbers of the index, no word of a note.
-        """
-        digests = [
-            hashlib.blake2b(f"{width} {language} {text}\0{context or ''}".encode("utf-8", "surrogatepass")).digest()
-            for text, language, context, _ in distinct
-        ]
+        """Concepts of distinct mentions, those met lately remembered; ``again`` by the re-ranker if there is one."""
+        digests = _digests(distinct, width)
         found: dict[bytes, Sequence[Ranked]]
         found = {digest: self._remembered[digest] for digest in digests if digest in self._remembered}
         new = [(digest, key) for digest, key in zip(digests, distinct, strict=True) if digest not in found]
@@ -344,6 +360,16 @@ class Linker:
             for concept, concept_id, types in zip(new, ids, self.index.concept_types(np.array(new)), strict=True):
                 remembered[concept] = concept_id, preferred.get(concept_id), types
         return remembered
+
+
+def _digests(distinct: Iterable[_Key], width: int) -> list[bytes]:
+    """Hashes under which what was ranked is kept: numbers of the index, no word of a note."""
+    return [
+        hashlib.blake2b(
+            f"{width} {language} {text}\0{context or ''}".encode("utf-8", "surrogatepass"), digest_size=16
+        ).digest()
+        for text, language, context, _ in distinct
+    ]
 
 
 def _ordered(ranked: Sequence[Ranked], shares: Shares, k: int) -> list[Ranked]:

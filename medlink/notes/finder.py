@@ -101,15 +101,11 @@ class MentionFinder:
 
         What stands for a name or a date that was taken out of a note is none.
         """
-        return [_written(doc, found) for doc, found in zip(docs, self._all(docs, long_forms), strict=True)]
-
-    def _all(self, docs: Sequence[Doc], long_forms: Sequence[LongForms]) -> list[Mentions]:
-        """The mentions, those in placeholders too."""
         inflector = lru_cache(Inflector)  # of these notes alone, as the reader: they remember their words
         if self._verbatim:
             return [
-                _verbatim(self._names.find(doc, known, inflector), known, self._taught(doc, doc.text))
-                for doc, known in zip(docs, long_forms, strict=True)
+                _written(doc, text, self._as_names(doc, text, known, inflector))
+                for doc, text, known in zip(docs, (doc.text for doc in docs), long_forms, strict=True)
             ]
         reader = FamilyReader(self._index.forms)
         pairs = zip(docs, long_forms, strict=True)
@@ -122,7 +118,12 @@ class MentionFinder:
         """The mentions of a note with their attributes, from stretches that say attributes."""
         said = self._attributes.read(note.doc, note.text, note.heard, kept, told)
         pairs = zip(kept, said, strict=True)
-        return {one.place: replace(one.known, likely=one.likely, attributes=tuple(own)) for one, own in pairs}
+        found = {one.place: replace(one.known, likely=one.likely, attributes=tuple(own)) for one, own in pairs}
+        return _written(note.doc, note.text, found)
+
+    def _as_names(self, doc: Doc, text: str, known: LongForms, inflector: Callable[[str], Inflector]) -> Mentions:
+        """The mentions of a note that are names as they are written."""
+        return _verbatim(self._names.find(doc, text, known, inflector), known, self._taught(doc, text))
 
     def judged(self, notes: Sequence[Noted]) -> list[list[Judged]]:
         """All stretches of notes that may be mentions, by place, with the concept that is the likeliest for each."""
@@ -190,7 +191,7 @@ class MentionFinder:
             span = doc.char_span(heard.words[first].start, heard.words[stop - 1].end, alignment_mode="expand")
             if span is not None:
                 words.setdefault((span.start, span.end), (first, stop))
-        names, short = self._names.find(doc, explained, inflector), self._short(doc, text, heard, inflector)
+        names, short = self._names.find(doc, text, explained, inflector), self._short(doc, text, heard, inflector)
         lacking = self._lacking(doc, text, heard, reader)
         taught, values = self._taught(doc, text), self._measured(doc, text)
         stretches, is_none = [], self._no_mentions.inside(text)
@@ -309,9 +310,9 @@ class Noted(NamedTuple):
     heard: Heard
 
 
-def _written(doc: Doc, mentions: Mentions) -> Mentions:
+def _written(doc: Doc, text: str, mentions: Mentions) -> Mentions:
     """The mentions of a note that are no part of a placeholder."""
-    inside = in_placeholder(doc.text)
+    inside = in_placeholder(text)
     return {
         (first, stop): known
         for (first, stop), known in mentions.items()

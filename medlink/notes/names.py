@@ -58,13 +58,13 @@ class NameFinder:
         self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
 
     def find(
-        self, doc: Doc, long_forms: Collection[Place] = (), inflector: Callable[[str], Inflector] = Inflector
+        self, doc: Doc, text: str, long_forms: Collection[Place] = (), inflector: Callable[[str], Inflector] = Inflector
     ) -> Names:
         """Names in a tokenised text, which may overlap: at each start the longest of each language.
 
-        Places of ``long_forms`` are names too; ``inflector`` gives the inflector of a language.
+        ``text`` is that of the ``doc``, which spaCy makes anew whenever it is asked for. Places of ``long_forms`` are
+        names too; ``inflector`` gives the inflector of a language.
         """
-        text = doc.text  # made anew by spaCy at every call
         places: dict[tuple[int, int], _Matches] = defaultdict(dict)
         longest: dict[int, int] = {}  # for each start the end of the longest name in the text's own language
         for reading in dict.fromkeys((text, _SIGN.sub(_without_sign, text))):

@@ -143,7 +143,7 @@ def test_a_language_without_a_folder_has_the_common_rules() -> None:
 
 def parts(text: str) -> list[str]:
     """Exact forms of all words, letters and digits parted."""
-    return [part for word in _words(text, None) for part in _parts(word.text)]
+    return [part for _, _, word in _words(text, None) for part in _parts(word)]
 
 
 def slowly(word: str) -> list[str]:
@@ -161,9 +161,9 @@ def test_any_text_has_forms(text: str, language: str) -> None:
     assert norm == norm.strip()
     assert "  " not in norm
     assert match_form(text, language) == " ".join(t.text for t in Inflector(language).tokens(text))
-    assert " ".join(parts(text)) == " ".join(part for word in _words(text, None) for part in slowly(word.text))
-    for token in _words(text, None):
-        assert text[token.start : token.end] == token.text
+    assert " ".join(parts(text)) == " ".join(part for _, _, word in _words(text, None) for part in slowly(word))
+    for start, end, word in _words(text, None):
+        assert text[start:end] == word
     assert is_inflection(text, text, language)
 
 
@@ -174,7 +174,7 @@ def test_normalise_is_stable(text: str) -> None:
 
 @given(st.text(alphabet=st.characters(categories=("L",), max_codepoint=0x24F), max_size=20))
 def test_words_of_latin_letters_take_the_short_way_to_the_same_form(word: str) -> None:
-    assert parts(word) == [part for token in _words(word, None) for part in slowly(token.text)]
+    assert parts(word) == [part for _, _, one in _words(word, None) for part in slowly(one)]
 
 
 def test_an_inflector_gives_what_the_functions_give(monkeypatch: pytest.MonkeyPatch) -> None:

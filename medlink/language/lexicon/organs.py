@@ -90,7 +90,11 @@ class Organs:
 
 def _cues(text: str, tokens: Sequence[Token], table: Mapping[str, list[tuple[str, str]]], language: str) -> list[Cue]:
     found, at = list[Cue](), 0
+    firsts = _firsts(base(language))
     while at < len(tokens):
+        if tokens[at].text not in firsts:
+            at += 1
+            continue
         for count in range(min(MOST, len(tokens) - at), 0, -1):
             start, end = tokens[at].start, tokens[at + count - 1].end
             key = " ".join(token.text for token in tokens[at : at + count])
@@ -116,6 +120,12 @@ def says(written: str, word: str, language: str) -> bool:
     # "Pupillen eng" says of the pupils what "enge Verhältnisse" does not
     predicate = language_data(language).forms.bare_predicates and " " not in word
     return written.casefold() == word.casefold() if predicate else is_inflection(written, word, language)
+
+
+@cache
+def _firsts(language: str) -> frozenset[str]:
+    """The words with which those of the table begin."""
+    return frozenset(key.partition(" ")[0] for key in _table(language))
 
 
 @cache

@@ -40,6 +40,7 @@ class Shorthand:
     def __init__(self, language: str) -> None:
         self._language = language
         self._abbreviations, self._laconic = _abbreviations(base(language)), _laconic(base(language))
+        self._firsts = frozenset(key.partition(" ")[0] for key in self._laconic)
 
     def abbreviation(self, word: str) -> Abbreviation | None:
         """What a word with two capitals or more is short for most often."""
@@ -60,7 +61,7 @@ class Shorthand:
             return
         tokens = inflector(self._language).tokens(text)
         organs: Organs | None = None
-        for at in range(len(tokens)):
+        for at in [at for at, token in enumerate(tokens) if token.text in self._firsts]:
             for count in range(min(MOST, len(tokens) - at), 0, -1):
                 known = self._laconic.get(" ".join(token.text for token in tokens[at : at + count]))
                 if known is None:
