@@ -186,7 +186,7 @@ class Linker:
     def _first(self, distinct: dict[_Key, Mention], width: int, reader: FamilyReader | None) -> list[Ranked | None]:
         """The concept that ranks first for each; those met lately are remembered."""
         digests = _digests(distinct, width)
-        # what is met again is kept longest
+        # what was met in this call is kept longest
         known = {digest: self._firsts.pop(digest) for digest in dict.fromkeys(digests) if digest in self._firsts}
         pairs = list(zip(digests, distinct, strict=True))
         new = {key: distinct[key] for digest, key in pairs if digest not in known or key[3] is not None}

@@ -11,6 +11,7 @@ from medlink import Link, Linker, Mention
 from medlink.errors import BundleError, ConfigError
 from medlink.index import Bundle
 from medlink.kb import Input
+from medlink.linking import linker as module
 from tests.index.test_bundle import small_kb
 
 
@@ -284,3 +285,21 @@ def test_candidates_are_chosen_before_the_first_are_taken(demo: Bundle) -> None:
     chosen = Linker(demo, among={every[1].concept_id, "X:none"}).link(["Gartenzaun"], k=1)[0].candidates
     assert [one.concept_id for one in chosen] == [every[1].concept_id]
     assert Linker(demo, among=[]).link(["Gartenzaun"])[0].candidates == ()
+
+
+def test_what_ranks_first_is_remembered(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FIRSTS", 3)
+    texts = ["fever", "chronic renal failure", "diabetes", "qwrtzuiop", "heart attack", "fever"]
+    mentions = [Mention(text, "en") for text in texts] + [Mention("fever", "en", taught="DEMO:0016")]
+    expected = [one for mention in mentions for one in Linker(demo).best([mention])]
+    assert expected[-1] is not None
+    assert expected[-1].concept_id == "DEMO:0016" != expected[0].concept_id  # type: ignore[union-attr]
+    linker, asked = Linker(demo), list[int]()
+    ranked = Linker(demo)._ranked
+    monkeypatch.setattr(linker, "_ranked", lambda new, *rest: asked.append(len(new)) or ranked(new, *rest))
+    for _ in range(2):
+        assert linker.best(mentions) == expected
+    assert linker.best(mentions[:2]) == expected[:2]
+    assert linker.best(mentions[2:4]) == expected[2:4]
+    # of five distinct texts three are kept, of one call the new ones; what is taught is asked each time
+    assert asked == [6, 3, 0, 2]
