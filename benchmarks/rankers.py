@@ -109,7 +109,7 @@ def main(
     )
     dictionaries = {name: opened(name, work) for name in names}
     out = work / f"ranker-{'-'.join(names)}-{mentions}-{candidates}-{epochs}-{learning_rate:g}-{seed}"
-    told = out.with_suffix(".txt")
+    told = out.with_name(f"{out.name}.txt")
     if not out.exists():
         told.write_text(trained(out, base, dictionaries, mentions, recipe), encoding="utf-8")
     click.echo(f"{told.read_text('utf-8')} At most {sample:,} distinct mentions of each set.\n")

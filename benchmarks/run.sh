@@ -85,8 +85,8 @@ report biolord biolord.py --base "$base" --work "$work/biolord" --precision "${P
 # a small run, of minutes
 report mlte mlte.py --base "$base" --work "$work/mlte" --pairs 250 --choosing 80 --sample 250 --epochs 2 --learning-rate 5e-5
 
-# A cross-encoder as a re-ranker, trained from the same model; a run of minutes.
-report rankers rankers.py --base "$base" --work "$work/rankers"
+# A cross-encoder as a re-ranker, trained from the same model in minutes.
+report rankers rankers.py --base "$base" --work "$work/rankers" --mentions 1200 --sample 200 --epochs 2
 
 # All encoders in one report: the built-in one, a transformer as published, and what the trainers make of the built-in one
 # on HPO in minutes, beside the linker and the programs of others.

@@ -118,6 +118,7 @@ class FamilyReader:
         self._stems: dict[tuple[str, str], str] = {}
         self._knowing: dict[str, tuple[bool, ...]] = {}
         self._opening: dict[tuple[str, str], bool] = {}
+        self._opening_two: dict[tuple[str, str, str], bool] = {}
         self._senses: dict[tuple[str, str], _Senses] = {}
 
     def read(self, text: str, language: str | None = None) -> Said:
@@ -129,8 +130,16 @@ class FamilyReader:
 
         Without ``senses`` an ambiguous word keeps all its meanings: in a whole sentence many words are beside it.
         """
-        if max(len(self._words), len(self._wholes), len(self._stems)) >= _MOST:
-            for known in (self._words, self._wholes, self._stems, self._knowing, self._opening, self._senses):
+        if max(len(self._words), len(self._wholes), len(self._stems), len(self._opening_two)) >= _MOST:
+            for known in (
+                self._words,
+                self._wholes,
+                self._stems,
+                self._knowing,
+                self._opening,
+                self._opening_two,
+                self._senses,
+            ):
                 known.clear()
         base = (language or "").partition("-")[0]
         asked = (base,) if base in self._inflectors else self._guess(tokens)
@@ -341,8 +350,18 @@ class FamilyReader:
             self._opening[token, language] = opens
         return opens
 
+    def _opens_two(self, one: str, other: str, language: str) -> bool:
+        """Whether phrases may begin with two words."""
+        opens = self._opening_two.get((one, other, language))
+        if opens is None:
+            stems = f"{self._stem(one, language)} {self._stem(other, language)}"
+            opens = self._opening_two[one, other, language] = self.forms.goes_on(PHRASE, language, stems)
+        return opens
+
     def _phrase(self, tokens: Sequence[str], at: int, language: str) -> tuple[int, tuple[int, ...]] | None:
         """Where the longest phrase ends that begins at a word, and what it means."""
+        if not self._opens_two(tokens[at], tokens[at + 1], language):
+            return None
         stems = [self._stem(token, language) for token in tokens[at : at + _PHRASE]]
         for count in range(len(stems), 1, -1):
             found = self.forms.find(PHRASE, language, " ".join(stems[:count]))
