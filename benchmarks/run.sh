@@ -57,7 +57,7 @@ if wanted spark && [ ! -e "$work/spark/python" ]; then
   "$PYTHON" -m pip install -q --target "$work/spark/python" -c constraints.txt pyspark py4j
 fi
 PYTHONPATH="$PYTHONPATH:$work/spark/python"
-report spark spark.py --work "$work/spark"
+report spark spark.py --work "$work/spark" --notes 720
 
 # An encoder that never met the concepts on which clustering and CODER++ are measured.
 if wanted clustering guards known known-all cluster-cost coderpp && [ ! -e "$work/held-out" ]; then
