@@ -120,8 +120,9 @@ class NameDictionary:
             known = begins.get(token.text)
             if known is None:
                 known = begins[token.text] = next(self._trie.iterkeys(f"{tag}:{token.text} "), None) is not None
+            # the inside of one word ("t 2" of T2) starts no name
             if not known or (i and tokens[i - 1].start == token.start):
-                continue  # the inside of one word ("t 2" of T2) starts no name
+                continue
             window = tokens[i : _run(text, tokens, i, inflector)]
             prefixes = self._trie.prefixes(f"{tag}:" + "".join([f"{part.text} " for part in window]))
             for key in reversed(prefixes):

@@ -243,8 +243,9 @@ class Inflector:
         >>> [(t.start, t.end, t.text) for t in Inflector("de").tokens("Typ-II-Diabetes")]
         [(0, 3, 'typ'), (4, 6, '2'), (7, 15, 'diabet')]
         """
-        if text == self._last[0]:
-            return self._last[1]
+        last, tokens = self._last  # at once: another thread may read as well
+        if text == last:
+            return tokens
         out: list[Token] = []
         known, cues, previous = self._known, self.numeral_cues, ""
         for start, end, word in _words(text, self._elided):

@@ -186,8 +186,7 @@ class Linker:
     def _first(self, distinct: dict[_Key, Mention], width: int, reader: FamilyReader | None) -> list[Ranked | None]:
         """The concept that ranks first for each; those met lately are remembered."""
         digests = _digests(distinct, width)
-        # what was met in this call is kept longest
-        known = {digest: self._firsts.pop(digest) for digest in dict.fromkeys(digests) if digest in self._firsts}
+        known = {digest: self._firsts[digest] for digest in dict.fromkeys(digests) if digest in self._firsts}
         pairs = list(zip(digests, distinct, strict=True))
         new = {key: distinct[key] for digest, key in pairs if digest not in known or key[3] is not None}
         ranked = dict(zip(new, self._ranked(new, width, reader), strict=True))
@@ -200,6 +199,9 @@ class Linker:
             else:
                 first = known[digest]
             firsts.append(first)
+        # what was met in this call is kept longest
+        for digest in known:
+            self._firsts.pop(digest, None)
         self._firsts.update(known)
         while len(self._firsts) > _FIRSTS:
             del self._firsts[next(iter(self._firsts))]
