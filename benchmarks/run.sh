@@ -31,6 +31,7 @@ report scores accuracy.py --work "$work/scores" --scores
 report speed speed.py --work "$work/speed"
 report encoder encoder.py
 report mapping mapping.py --work "$work/mapping"
+report batch batch.py --work "$work/batch" --notes 1000 --notes 10000 --alone 1000
 report install install_cost.py --work "$work/install"
 report status status.py
 # The rivals, with what they built and found. Their folder may be one that other copies of the repository share.

@@ -42,7 +42,7 @@ class Tab:
         return [str(text) for text in self.run(f"return {found}", selector)]
 
     def wait(self, true: Callable[[], object]) -> None:
-        WebDriverWait(self.driver, 20, 0.02).until(lambda _: true())
+        WebDriverWait(self.driver, 60, 0.02).until(lambda _: true())
 
     @contextmanager
     def alone(self, *paths: Path, served: str = "") -> Iterator[None]:
