@@ -15,6 +15,7 @@ FLOORS = {
     "records": 0,
     "errors": 0,
     "files": 0,
+    "processes": 0,
     "settings": 0,
     "language": 1,
     "kb": 2,

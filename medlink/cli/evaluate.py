@@ -32,6 +32,7 @@ def _command(name: str, task: type[Task]) -> click.Command:
     def run(
         shape: str, encoder: str = "builtin", out: Path | None = None, plot: Path | None = None, **options: Any
     ) -> None:
+        """Run the task, and print or write what it says."""
         paths: list[Path] = []
         for argument in task.inputs:
             value = options[argument.removesuffix("...")]

@@ -130,6 +130,7 @@ def keep_concepts_apart(
             held.setdefault(int(group[place]), set()).add(ids)
 
     def whole(one: int) -> int:
+        """What a group has become part of."""
         while into[one] != one:
             one = into[one]
         return one

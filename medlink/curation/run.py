@@ -132,6 +132,7 @@ def _read(terms: StrPath, stream: BinaryIO | None, columns: Columns | None, enco
     done, size = 0, Path(terms).stat().st_size if stream is None and Path(terms).is_file() else 0
 
     def read(count: int) -> None:
+        """Count bytes that were read."""
         nonlocal done
         done += count
         progress("reading", done, size)

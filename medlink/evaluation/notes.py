@@ -116,6 +116,7 @@ def _known(text: GoldText, pipeline: NotePipeline) -> GoldText:
     """A text with the ids of its concepts as the bundle writes them."""
 
     def spelt(ids: frozenset[str]) -> frozenset[str]:
+        """Ids as the bundle writes them."""
         return frozenset(as_known(ids, pipeline.bundle.kb))
 
     findings = tuple(replace(one, concepts=spelt(one.concepts)) for one in text.findings)

@@ -148,6 +148,7 @@ def _finite(value: Any) -> Any:
     """Plain data with ``None`` for NaN, which JSON does not have; a measure is its value and interval, best, worse."""
 
     def plain(one: Measured) -> list[Any]:
+        """A measure as a list."""
         return [one.estimate.value, one.estimate.low, one.estimate.high, one.best, _is_worse(one)]
 
     return json.loads(json.dumps(value, default=plain), parse_constant=lambda _: None)

@@ -120,6 +120,7 @@ def chance(one: Scores, other: Scores, resamples: int = RESAMPLES, seed: int = 1
         raise ConfigError("two systems are compared on the same items", remedy="measure both on one file")
 
     def difference(*columns: Vector, axis: int = -1) -> Any:
+        """By how much the statistic of the one is above that of the other."""
         return statistic(*columns[:width], axis=axis) - statistic(*columns[width:], axis=axis)
 
     drawn = _drawn(difference, (*one.columns, *other.columns), resamples, seed)

@@ -115,6 +115,7 @@ def separated(rows: Iterable[Row], separator: str) -> Iterator[str]:
     """
 
     def line(cells: Iterable[str]) -> str:
+        """A row with its line end."""
         if separator == "\t":
             return "\t".join(cells) + "\n"
         buffer = io.StringIO()

@@ -15,7 +15,6 @@ from medlink.errors import BundleError, ConfigError
 from medlink.files.folders import remove
 from medlink.files.json import json_text
 from medlink.files.parts import Checked, read_checked
-from medlink.index.ahead import working_ahead
 from medlink.index.arrays import REBUILD, open_array, save_array
 from medlink.index.dictionary import NameDictionary
 from medlink.index.embedded import SHARD, embedded, on_disk
@@ -29,6 +28,7 @@ from medlink.index.selfjoin import nearest
 from medlink.index.vectors import choose, vector_index
 from medlink.language.lexicon.forms import Forms, shipped_forms
 from medlink.models import Encoder, StaticEncoder
+from medlink.processes import working_ahead
 from medlink.records import Name, SemanticType
 
 FORMAT = 5
@@ -150,8 +150,8 @@ class Part:
         # those of few names are quickly made again
         waiting = folder / "embedded" if shards is None or len(table) <= SHARD else shards
         embed = partial(embedded, table, encoder, waiting, known, dtype=made.embedding_type)
-        # torch does not bear a fork
-        is_ahead = threads > 1 and len(table) > SHARD and isinstance(encoder, StaticEncoder)
+        # torch does not bear a fork; where names are known, few are new
+        is_ahead = threads > 1 and len(table) > SHARD and isinstance(encoder, StaticEncoder) and not known
         with working_ahead(embed, wanted=is_ahead) as is_at_work:
             NameDictionary.build(folder, table)
             languages = [table.languages[code] for code in table.language[table.rows.ends[:-1]].tolist()]

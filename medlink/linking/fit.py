@@ -120,6 +120,7 @@ def ranking_weights(table: Table, decay: float = 1e-3, least: float | None = Non
     x = table.features.astype(np.float64)
 
     def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """The loss of some weights, and its gradient."""
         s = x @ w
         s = s - np.maximum.reduceat(s, starts)[group]
         e = np.exp(s)
@@ -158,6 +159,7 @@ def fit_curves(table: Table, rank: NDArray[np.float64], exact: NDArray[np.bool_]
     tags = sorted(set(table.language.tolist()) - {_PLAIN})
 
     def told(top: NDArray[np.int64], second: NDArray[np.float64], kind: bool) -> Told:
+        """What a curve is fitted on: of mentions that are names, or of all others."""
         at = named[top] == kind
         top, second = top[at], second[at]
         margin = bare.held(rank[top], np.clip(rank[top] - second, -WIDEST, WIDEST), named[top])[1]
@@ -218,6 +220,7 @@ def _logistic(
     share = weight / max(weight.sum(), 1e-12)
 
     def loss(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        """The loss of some weights, and its gradient."""
         z = given + x @ p
         value = np.logaddexp(0, np.where(right, -z, z)) @ share + 1e-6 * p @ p
         pull = (1 / (1 + np.exp(-z)) - right) * share

@@ -23,6 +23,7 @@ from medlink.linking.calibration import Calibration
 from medlink.linking.candidates import INFLECTED, LEARNED, ROUTES, WIDTH, Asked
 from medlink.linking.decision import Decision, Holder, SharedNames, Shares
 from medlink.linking.join import Join, default_join
+from medlink.linking.lately import Lately
 from medlink.linking.measures import gather
 from medlink.linking.mention import Mention
 from medlink.linking.options import LinkOptions, known_tag
@@ -98,9 +99,8 @@ class Linker:
         concepts = None if among is None else frozenset(among)
         self.selection = self.index.select(replace(self.options.filter, concepts=concepts))
         self._taught = TaughtConcepts(self.bundle, self.selection)
-        self._remembered: dict[bytes, Sequence[Ranked]] = {}
-        self._firsts: dict[bytes, Ranked | None] = {}
-        self._reranked: dict[bytes, Sequence[Ranked]] = {}
+        self._remembered, self._reranked = Lately[Sequence[Ranked]](_REMEMBERED), Lately[Sequence[Ranked]](_REMEMBERED)
+        self._firsts = Lately[Ranked | None](_FIRSTS)
         self._shown: dict[str | None, dict[float, _Shown]] = {}
         fitted = self.bundle.manifest["calibration"]
         join = Join.from_dict(fitted) if fitted else default_join()
@@ -199,12 +199,7 @@ class Linker:
             else:
                 first = known[digest]
             firsts.append(first)
-        # what was met in this call is kept longest
-        for digest in known:
-            self._firsts.pop(digest, None)
-        self._firsts.update(known)
-        while len(self._firsts) > _FIRSTS:
-            del self._firsts[next(iter(self._firsts))]
+        self._firsts.meet(known)
         return firsts
 
     def ranked(self, mentions: Sequence[Mention]) -> list[Sequence[Ranked]]:
@@ -261,9 +256,7 @@ class Linker:
             rank = self.ranker.rank(mentions, None if None in contexts else contexts, evidence)
             ranked = best_names(self.index, evidence, rank, languages, self.selection)
             found.update(zip(batch, ranked, strict=True))
-            self._remembered.update(zip(batch, ranked, strict=True))
-        while len(self._remembered) > _REMEMBERED:
-            del self._remembered[next(iter(self._remembered))]
+        self._remembered.meet(found)
         if again and self.reranker is not None:
             found = self._rerank(self.reranker, list(zip(digests, distinct.items(), strict=True)), found)
         return [
@@ -297,17 +290,17 @@ class Linker:
         for taught in (True, False):
             mine = [(digest, *one) for digest, one in asked if (one[1].taught is not None) == taught]
             keys = {digest: digest + bytes([taught]) for digest, *_ in mine}
-            new = [one for one in mine if keys[one[0]] not in self._reranked]
+            known = {key: self._reranked[key] for key in keys.values() if key in self._reranked}
+            new = [one for one in mine if keys[one[0]] not in known]
             if new:
                 contexts = [key[2] for _, key, _ in new]
                 texts = [text for text in contexts if text is not None]
                 around = texts if reranker.uses_context and len(texts) == len(new) else None
                 said = reranker.rerank([mention for *_, mention in new], around, [ranked[digest] for digest, *_ in new])
-                self._reranked.update((keys[digest], one) for (digest, *_), one in zip(new, said, strict=True))
+                known.update((keys[digest], one) for (digest, *_), one in zip(new, said, strict=True))
+            self._reranked.meet(known)
             # what is taught comes first in any case
-            found.update((digest, self._reranked[key]) for digest, key in keys.items())
-        while len(self._reranked) > _REMEMBERED:
-            del self._reranked[next(iter(self._reranked))]
+            found.update((digest, known[key]) for digest, key in keys.items())
         return found
 
     def _candidates(self, ordered: dict[_Wanted, list[Ranked]]) -> dict[_Wanted, tuple[tuple[Candidate, ...], Status]]:

@@ -145,6 +145,7 @@ class AttributeReader:
         """
 
         def words(place: tuple[int, int]) -> Place:
+            """The words of some tokens."""
             last = doc[place[1] - 1]
             return heard.place(doc[place[0]].idx, last.idx + len(last))
 

@@ -91,6 +91,7 @@ def _refuse_to_write(engine: Engine) -> None:
     if command is not None:
 
         def begin(connection: Any, _: object) -> None:
+            """Give the command on a new connection."""
             with closing(connection.cursor()) as cursor:
                 cursor.execute(command)
             connection.commit()

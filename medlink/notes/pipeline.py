@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from spacy.tokens import Doc
@@ -29,6 +27,7 @@ from medlink.notes.reading import Note
 from medlink.notes.status import is_kept, status_reader
 from medlink.notes.values import as_measured
 from medlink.notes.writers.protocol import LinkedMention
+from medlink.processes import end_with_parent
 from medlink.records import Attribute, Link, Mapping, Qualifiers
 
 MAX_LENGTH = 20_000_000
@@ -203,15 +202,7 @@ _pipeline: NotePipeline
 def _begin(pipeline: NotePipeline) -> None:
     global _pipeline  # noqa: PLW0603 # a worker's own
     _pipeline = pipeline
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for ever for its next batch."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    end_with_parent()
 
 
 def _link(notes: list[Note]) -> tuple[list[LinkedNote], Counter[str]]:

@@ -203,6 +203,10 @@ def test_what_is_remembered_is_no_word_of_a_note(demo: Bundle, monkeypatch: pyte
     assert len(linker._remembered) == 3
     assert all(isinstance(key, bytes) and b"Zebulon" not in key for key in linker._remembered)
     assert "Zebulon" not in repr(linker._remembered)
+    linker.best([Mention(text, "en") for text in texts])
+    assert len(linker._firsts) == 4
+    assert all(isinstance(key, bytes) and b"Zebulon" not in key for key in linker._firsts)
+    assert "Zebulon" not in repr(linker._firsts)
 
 
 def test_a_knowledge_base_of_two_names(tmp_path: Path) -> None:

@@ -163,6 +163,7 @@ class FaissIndex(ABC):
         with open(folder / FILE, "wb", buffering=0) as file:
 
             def write(content: bytes) -> None:
+                """Write some bytes; an error is kept, as Faiss would swallow it."""
                 view = memoryview(content)
                 try:
                     while view and not failed:

@@ -59,6 +59,7 @@ class Index(FaissIndex):
         ended = Event()
 
         def watch() -> None:
+            """Say how many names are in the graph, until it is built."""
             while not ended.wait(_EVERY):
                 progress(int((links[firsts] >= 0).mean() * count), count)
 

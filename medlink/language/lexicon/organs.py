@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -52,7 +52,7 @@ class Organs:
 
     def __init__(self, language: str, text: str, tokens: Sequence[Token]) -> None:
         self._text = text
-        self._cues = _cues(text, tokens, _table(base(language)), language)
+        self._cues = _cues(text, tokens, language)
         self._starts = [cue.start for cue in self._cues]
         self._ends = [found.start() for found in _ENDS.finditer(text)]
         labels = [(found.span(1), self._within(*found.span(1))) for found in _LABEL.finditer(text)]
@@ -88,9 +88,9 @@ class Organs:
         return self._cues[at] if at >= 0 and self._cues[at].start >= start else None
 
 
-def _cues(text: str, tokens: Sequence[Token], table: Mapping[str, list[tuple[str, str]]], language: str) -> list[Cue]:
+def _cues(text: str, tokens: Sequence[Token], language: str) -> list[Cue]:
     found, at = list[Cue](), 0
-    firsts = _firsts(base(language))
+    table, firsts = _table(base(language)), _firsts(base(language))
     while at < len(tokens):
         if tokens[at].text not in firsts:
             at += 1

@@ -74,6 +74,7 @@ class _Rows:
 
     @property
     def line(self) -> int:
+        """Number of the line that was read last."""
         return self._reader.line_num
 
     def next(self) -> list[str] | None:

@@ -76,6 +76,7 @@ def teach(
     run.bind(recipe, data=store.digest, teacher=teacher and teacher.fingerprint, **facts)
 
     def make(path: Path) -> dict[str, Any]:
+        """Write the targets; what the card says of them."""
         assert teacher is not None
         run.progress(f"embedding the texts of {store.rows} targets by the teacher")
         said = {"teacher": f"`{teacher.fingerprint}`", "width": teacher.dimension}
@@ -101,6 +102,7 @@ def fit_head(run: Run, model: SentenceTransformer, store: TextStore, max_tokens:
     """
 
     def make(path: Path) -> dict[str, Any]:
+        """Write the head; what the card says of it."""
         run.progress("fitting the head to the targets")
         targets = read_targets(run.folder / "targets" / _VECTORS)
         cut_at(model, max_tokens)

@@ -1,4 +1,4 @@
-"""A process that works ahead: what it leaves on the disk is there when this process comes to the same work."""
+"""Processes that medlink begins: they end with the one that began them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,33 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import current_process, get_context, parent_process
 from threading import Thread
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from multiprocessing.process import BaseProcess
+
+
+def end_with_parent() -> None:
+    """Let this process end as soon as the one that began it has ended, or was killed: it would go on, or wait for ever.
+
+    What this process was doing is not ended in order: it must bear a kill.
+    """
+    parent = parent_process()
+    if parent is not None:
+        Thread(target=_end_after, args=(parent,), daemon=True).start()
+
+
+def _end_after(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 @contextmanager
 def working_ahead(work: Callable[[], object], *, wanted: bool) -> Iterator[Callable[[float], bool]]:
     """Do some work in a forked process while the block does another.
 
-    The work has to be one that goes on where it was left: the block does it again itself, and so finds what is done. So
-    it does not matter how the process ends. It ends with the block at the latest, and with this process if that is
-    killed.
+    The work has to be one that goes on where it was left, on the disk: who comes to it after the block does it again,
+    and finds what is done. So it does not matter how the process ends. It ends with the block at the latest.
 
     Args:
         work: called in the other process.
@@ -31,6 +49,7 @@ def working_ahead(work: Callable[[], object], *, wanted: bool) -> Iterator[Calla
     process.start()
 
     def is_at_work(seconds: float) -> bool:
+        """Wait so long for the process; whether it is at work still."""
         process.join(seconds)
         return process.is_alive()
 
@@ -43,12 +62,5 @@ def working_ahead(work: Callable[[], object], *, wanted: bool) -> Iterator[Calla
 
 
 def _work(work: Callable[[], object]) -> None:
-    Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     work()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
