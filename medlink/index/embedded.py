@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from medlink.files.folders import remove
 from medlink.index.arrays import Array
 from medlink.index.names import NameTable
-from medlink.models import Encoder
+from medlink.models import Encoder, StaticEncoder
 
 if TYPE_CHECKING:
     from medlink.index.part import Part
@@ -56,6 +56,7 @@ def embedded(
             remove(other)
     folder.mkdir(parents=True, exist_ok=True)
     same = [same_rows(table, part.names) for part in known]
+    encode = encoder.remembering() if isinstance(encoder, StaticEncoder) else encoder.encode
     size = encoder.dimension * np.dtype(dtype).itemsize
     done = path.stat().st_size // size // SHARD * SHARD if path.exists() else 0
     left = np.ones(len(table), dtype=bool)
@@ -67,7 +68,8 @@ def embedded(
         file.seek(done * size)
         for start in range(done, len(table), SHARD):
             rows = np.arange(start, min(start + SHARD, len(table)))
-            file.write(_shard(table, encoder, rows, known, [one[rows] for one in same]).astype(dtype, copy=False).data)
+            vectors = _shard(table, encode, encoder.dimension, rows, known, [one[rows] for one in same])
+            file.write(vectors.astype(dtype, copy=False).data)
             file.flush()
             os.fsync(file.fileno())
             if progress and (fresh := int(np.count_nonzero(left[rows]))):
@@ -96,10 +98,15 @@ def _key(table: NameTable, encoder: Encoder, known: Sequence[Part], dtype: DType
 
 
 def _shard(
-    table: NameTable, encoder: Encoder, rows: Array, known: Sequence[Part], same: Sequence[Array]
+    table: NameTable,
+    encode: Callable[[Sequence[str]], NDArray[np.float32]],
+    dimension: int,
+    rows: Array,
+    known: Sequence[Part],
+    same: Sequence[Array],
 ) -> NDArray[np.float32]:
     """Embeddings of some names; ``same`` are the rows of the older parts that hold the same spelling."""
-    vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
+    vectors = np.empty((len(rows), dimension), dtype=np.float32)
     left = np.ones(len(rows), dtype=bool)
     for part, others in zip(known, same, strict=True):
         found = np.flatnonzero((others != _NONE) & left)
@@ -107,7 +114,7 @@ def _shard(
         left[found] = False
     new = np.flatnonzero(left)
     if len(new):
-        vectors[new] = encoder.encode(table.texts.many(table.rows.ends[rows[new]]))
+        vectors[new] = encode(table.texts.many(table.rows.ends[rows[new]]))
     return vectors
 
 

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from medlink.index.arrays import Array, ArrayWriter, Groups, Strings, StringsWriter, open_array, save_array
 from medlink.index.keys import Keys
+from medlink.language.exact import normalise_all
 from medlink.language.tags import language_tag
 from medlink.language.tags import wanted as is_wanted
-from medlink.language.text import may_speak_of_numbers, normalise
+from medlink.language.text import may_speak_of_numbers
 from medlink.records import Name, SemanticType
 
 _TOGETHER = 1 << 14  # entries that are written at a time
@@ -209,8 +210,7 @@ class _Sorted:
 
     def take(self, names: Iterable[Name]) -> None:
         """Take names in; those without a letter or digit are left out."""
-        formed = ((normalise(name.text), name) for name in names)
-        rows = ((n, x.concept_id, x.language, x.text, x.source, x.preferred) for n, x in formed if n)
+        rows = ((n, x.concept_id, x.language, x.text, x.source, x.preferred) for n, x in _formed(names) if n)
         with self._written():
             self._file.execute("BEGIN")
             self._file.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", rows)
@@ -238,6 +238,13 @@ class _Sorted:
             if error.sqlite_errorcode not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
                 raise
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path)) from error
+
+
+def _formed(names: Iterable[Name]) -> Iterator[tuple[str, Name]]:
+    """Names with their exact forms."""
+    left = iter(names)
+    while some := list(islice(left, _TOGETHER)):
+        yield from zip(normalise_all([name.text for name in some]), some, strict=True)
 
 
 def _save_types(folder: Path, number: Mapping[str, int], types: Iterable[SemanticType]) -> None:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index.arrays import Array, ArrayWriter, Groups, open_array, save_array
-from medlink.index.slots import UNKNOWN, Slots, slots_of, weighed
+from medlink.index.slots import UNKNOWN, Slots, WordFeatures, weighed
+from medlink.language.lexicon.bulk import BulkReader
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.reading import FamilyReader
 
@@ -112,8 +113,7 @@ class _Told:
     def read(self, texts: Sequence[str], languages: Sequence[str | None], reader: FamilyReader | None = None) -> Slots:
         """What mentions say; ``reader`` is one of the same forms that met their words before."""
         reader = reader or FamilyReader(self.forms)  # of these texts alone: it remembers words of notes
-        said = (reader.read(*one) for one in zip(texts, languages, strict=True))
-        return slots_of(said, len(self.forms.names), self._weights)
+        return WordFeatures(len(self.forms.names)).slots(BulkReader(reader).read(texts, languages), self._weights)
 
     def of(self, rows: NDArray[np.int64]) -> Slots:
         """What names say, by their numbers."""
@@ -227,19 +227,19 @@ class SaidNames(_Told):
         ``main`` ones."""
         if main is None:
             forms.save(folder)
-        reader, unknown = FamilyReader(forms), len(forms.names)
-        width = unknown + UNKNOWN
+        reader, table = BulkReader(FamilyReader(forms)), WordFeatures(len(forms.names))
+        width = len(forms.names) + UNKNOWN
         df, begin, slot_begin = np.zeros(width, np.int64), 0, 0
-        said = (reader.read(*one) for one in zip(texts, languages, strict=True))
+        left = iter(texts)
         with ExitStack() as files:
             ends, feature_ends, feature, share = (
                 files.enter_context(ArrayWriter(folder, name, _ARRAYS[name])) for name in _READ
             )
             for start in range(0, len(languages), _TOGETHER):
-                some = min(_TOGETHER, len(languages) - start)
-                slots = slots_of(islice(said, some), unknown, None)
+                tags = languages[start : start + _TOGETHER]
+                slots = table.slots(reader.read(list(islice(left, len(tags))), tags), None)
                 df += _frequency(slots, width)
-                ends.append(begin + np.searchsorted(slots.owner, np.arange(some)))
+                ends.append(begin + np.searchsorted(slots.owner, np.arange(len(tags))))
                 feature_ends.append(slot_begin + np.searchsorted(slots.slot, np.arange(len(slots.owner))))
                 feature.append(slots.feature)
                 share.append(slots.share)
@@ -280,15 +280,15 @@ class SaidTexts(_Told):
 
 
 def _arrays(
-    texts: Iterable[str], languages: Sequence[str | None], forms: Forms, weights: Array | None
+    texts: Sequence[str], languages: Sequence[str | None], forms: Forms, weights: Array | None
 ) -> dict[str, Array]:
     """What texts say as :data:`_ARRAYS`.
 
     Without ``weights`` a feature weighs ``1 + log((1 + n) / (1 + df))``, with df the texts that have it, as in
     scikit-learn's ``TfidfTransformer``.
     """
-    reader, unknown = FamilyReader(forms), len(forms.names)
-    slots = slots_of((reader.read(*one) for one in zip(texts, languages, strict=True)), unknown, None)
+    unknown = len(forms.names)
+    slots = WordFeatures(unknown).slots(BulkReader(FamilyReader(forms)).read(texts, languages), None)
     if weights is None:
         weights = _rarity(_frequency(slots, unknown + UNKNOWN), len(languages))
     ends = np.searchsorted(slots.owner, np.arange(len(languages) + 1))

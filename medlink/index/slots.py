@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index.arrays import Array
-from medlink.language.lexicon.reading import Said, Word
+from medlink.index.arrays import Array, Groups
+from medlink.language.lexicon.bulk import Read
+from medlink.language.lexicon.reading import Word
 from medlink.language.text import ROMAN
 
 UNKNOWN = 1 << 18
@@ -56,31 +56,56 @@ def features_of(word: Word, unknown: int) -> list[tuple[int, float]]:
     return list(found.items())
 
 
-def slots_of(said: Iterable[Said], unknown: int, weights: Array | None) -> Slots:
-    """Slots of texts; without ``weights`` of the features all slots weigh nothing."""
-    owner, slots, told = array("q"), array("q"), array("q")
-    shares = array("d")
-    for number, one in enumerate(said):
-        place: dict[int, int] = {}
-        for at, word in enumerate(one.words):
-            if not word.function and len(place) < _MOST:
-                place[at] = len(owner)
-                for one_feature, one_share in features_of(word, unknown):
-                    slots.append(len(owner))
-                    told.append(one_feature)
-                    shares.append(one_share)
-                owner.append(number)
-        for start, stop, meanings in one.phrases:
-            for at in range(start, stop):
-                if at in place:
-                    slots.extend([place[at]] * len(meanings))
-                    told.extend(meanings)
-                    shares.extend([1.0] * len(meanings))
-    order = np.argsort(np.array(slots, dtype=np.int64), kind="stable")
-    slot, feature = np.array(slots, np.int64)[order], np.array(told, np.int64)[order]
-    share = np.array(shares, np.float32)[order]
-    found = Slots(np.array(owner, np.int64), np.zeros(len(owner), np.float32), slot, feature, share)
-    return found if weights is None else weighed(found, weights)
+class WordFeatures:
+    """The features of the words of a reader, each worked out once.
+
+    Args:
+        unknown: the number of the first feature of words that the lexicon lacks.
+    """
+
+    def __init__(self, unknown: int) -> None:
+        self._unknown = unknown
+        self._clear([])
+
+    def _clear(self, words: list[Word]) -> None:
+        self._words = words
+        self._ends, self._features, self._shares = array("q", [0]), array("q"), array("d")
+        self._functions = bytearray()
+
+    def slots(self, read: Read, weights: Array | None) -> Slots:
+        """Slots of names that were read; without ``weights`` of the features all slots weigh nothing."""
+        if read.words is not self._words:
+            self._clear(read.words)
+        for word in read.words[len(self._functions) :]:
+            self._functions.append(word.function)
+            for one, its_share in () if word.function else features_of(word, self._unknown):
+                self._features.append(one)
+                self._shares.append(its_share)
+            self._ends.append(len(self._features))
+        at = np.flatnonzero(np.frombuffer(self._functions, np.int8)[read.word] == 0)
+        owner = read.owner[at]
+        at = at[np.arange(len(at)) - np.searchsorted(owner, owner) < _MOST]
+        owner, number = read.owner[at], read.word[at]
+        slot, place = Groups(np.array(self._ends)).many(number)
+        feature, share = np.array(self._features)[place], np.array(self._shares, np.float32)[place]
+        if read.phrases:
+            place_of = np.full(len(read.word) + 1, -1, np.int64)
+            place_of[at] = np.arange(len(at))
+            more = [
+                (int(read.ends[name]) + at_word, meaning)
+                for name, start, stop, meanings in read.phrases
+                for at_word in range(start, stop)
+                for meaning in meanings
+            ]
+            words, meant = np.array(more, np.int64).reshape(-1, 2).T
+            kept = place_of[words] >= 0
+            slot = np.concatenate([slot, place_of[words[kept]]])
+            feature = np.concatenate([feature, meant[kept]])
+            share = np.concatenate([share, np.ones(int(kept.sum()), np.float32)])
+            order = np.argsort(slot, kind="stable")
+            slot, feature, share = slot[order], feature[order], share[order]
+        found = Slots(owner, np.zeros(len(owner), np.float32), slot, feature, share)
+        return found if weights is None else weighed(found, weights)
 
 
 def weighed(slots: Slots, weights: Array) -> Slots:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -246,7 +246,12 @@ class Inflector:
         last, tokens = self._last  # at once: another thread may read as well
         if text == last:
             return tokens
-        out: list[Token] = []
+        out = [Token(*one) for one in self._read(text)]
+        self._last = text, out
+        return out
+
+    def _read(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Offsets and inflected form of each word; those of one word once for each of its parts."""
         known, cues, previous = self._known, self.numeral_cues, ""
         for start, end, word in _words(text, self._elided):
             formed = known.get(word)
@@ -255,10 +260,8 @@ class Inflector:
                     known.clear()
                 formed = known[word] = tuple([self._formed(part) for part in _parts(word)])
             for part, form, numeral in formed:
-                out.append(Token(start, end, form if numeral is None or previous not in cues else numeral))
+                yield start, end, form if numeral is None or previous not in cues else numeral
                 previous = part
-        self._last = text, out
-        return out
 
     def _formed(self, part: str) -> tuple[str, str, str | None]:
         """A part of a word with its form, and the one that it has behind a cue of numerals where that is another."""
@@ -277,7 +280,7 @@ class Inflector:
         >>> Inflector("de").form("Diabetes mellitus Typ II"), Inflector("de").form("Nierenzysten")
         ('diabet mellitus typ 2', 'nierenzyst')
         """
-        return " ".join(self.words(text))
+        return " ".join([form for _, _, form in self._read(text)])
 
     def word(self, word: str) -> str:
         """The inflected form of a single word in its exact form: :meth:`form`, and quicker.

@@ -17,8 +17,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.language.exact import normalise_all
 from medlink.language.markers import markers
-from medlink.language.text import normalise
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)  # odd, so it has an inverse modulo 2**64
 _INVERSE = np.uint64(pow(int(_PRIME), -1, 1 << 64))
@@ -60,7 +60,7 @@ def hash_ngrams(
     >>> bags.indptr.tolist()
     [0, 5, 5]
     """
-    joined = "\n".join(" " + normalise(text)[:max_chars].strip() + " " for text in texts) + "\n"
+    joined = "\n".join([" " + form[:max_chars].strip() + " " for form in normalise_all(texts)]) + "\n"
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
     ends = codes == _END
     row_of = np.cumsum(ends) - ends  # the text that each character belongs to
@@ -118,27 +118,25 @@ def hash_markers(texts: Sequence[str], max_chars: int = 256) -> tuple[NDArray[np
     >>> ends.tolist(), bool(hashes[0] == hashes[1])
     ([0, 1, 2, 2], True)
     """
-    found = [markers(normalise(text)[:max_chars]) for text in texts]
+    found = [markers(form[:max_chars]) for form in normalise_all(texts)]
     codes = [zlib.crc32(marker.encode()) + _MARKER_SALT for some in found for marker in some]
     return np.cumsum([0, *map(len, found)]), _mix(np.array(codes, dtype=np.uint64))
 
 
-def hash_meanings(meant: Sequence[Sequence[int | str]]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Hash what texts mean: keys of meanings (:attr:`medlink.language.lexicon.forms.Forms.keys`), and unknown words.
+def meaning_code(meant: int | str) -> int:
+    """What stands for a meaning, given by its key (:attr:`medlink.language.lexicon.forms.Forms.keys`), or for an
+    unknown word, until :func:`hash_codes` hashes it."""
+    return _MEANING_SALT + meant if isinstance(meant, int) else _UNKNOWN_SALT + zlib.crc32(meant.encode())
 
-    Returns:
-        ``indptr (n + 1,)`` and ``hashes (total,)``, as of :func:`hash_markers`.
 
-    >>> ends, hashes = hash_meanings([[7, "liver"], [7]])
-    >>> ends.tolist(), bool(hashes[0] == hashes[2])
-    ([0, 2, 3], True)
+def hash_codes(codes: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Hashes of codes ``(n,)`` of :func:`meaning_code`.
+
+    >>> liver, seven = hash_codes(np.array([meaning_code("liver"), meaning_code(7)]))
+    >>> bool(liver == seven)
+    False
     """
-    codes = [
-        _MEANING_SALT + one if isinstance(one, int) else _UNKNOWN_SALT + zlib.crc32(one.encode())
-        for some in meant
-        for one in some
-    ]
-    return np.cumsum([0, *map(len, meant)]), _mix(np.array(codes, dtype=np.uint64))
+    return _mix(codes.astype(np.uint64))
 
 
 # one word or more for each rule of normalisation (case, accents, ß, Greek, hyphens, apostrophes, possessives, decimal

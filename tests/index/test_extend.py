@@ -24,7 +24,7 @@ from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.linking import Linker, Mention
 from medlink.linking.demo import demo_folder, demo_notes
 from medlink.linking.join import default_join
-from medlink.models import load_encoder
+from medlink.models import StaticEncoder, load_encoder
 from medlink.records import Link
 from medlink.spacy_components.pipeline import build_pipeline
 from tests.index.test_bundle import part, parts, refer, small_kb
@@ -258,14 +258,18 @@ def test_the_main_part_is_never_written_nor_its_names_embedded(bundle: Path, mon
 
     before = state()
     embedded: list[str] = []
-    encoder = type(Bundle(bundle).encoder)
-    encode = encoder.encode
+    remembering = StaticEncoder.remembering
 
-    def watched(self: object, texts: list[str]) -> np.ndarray:
-        embedded.extend(texts)
-        return encode(self, texts)  # type: ignore[arg-type,no-any-return]
+    def watching(self: StaticEncoder) -> object:
+        encode = remembering(self)
 
-    monkeypatch.setattr(encoder, "encode", watched)
+        def watched(texts: list[str]) -> np.ndarray:
+            embedded.extend(texts)
+            return encode(texts)
+
+        return watched
+
+    monkeypatch.setattr(StaticEncoder, "remembering", watching)
     done: list[tuple[str, int, int]] = []
     extend_bundle(bundle, more(bundle.parent, "X:3\tpain\ten", "X:1\tpyrexia\ten"), progress=lambda *n: done.append(n))
     extend_bundle(bundle, more(bundle.parent, "X:4\tnausea\ten"))

@@ -13,10 +13,10 @@ from medlink.errors import BundleError, EncoderError
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.language.lexicon.forms import shipped_forms
-from medlink.language.lexicon.reading import FamilyReader
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.models.ngrams import buckets, hash_markers, hash_ngrams, rules_digest
 from medlink.models.static.encoder import features, gelu, is_static, quantise
+from medlink.models.static.meanings import MeaningReader
 
 CONFIG = StaticConfig(families=False, rows=97, dimension=6, hidden=5)
 TEXTS = ["Herzinfarkt", "", "dolor torácico", "β-Blocker", "…", "Typ IIb"]
@@ -191,9 +191,9 @@ def test_a_folder_of_an_older_medlink(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load_encoder(tmp_path).encode(TEXTS), encoder.encode(TEXTS))
 
 
-def other_normalise(text: str) -> str:
+def other_normalise(texts: list[str]) -> list[str]:
     """Normalisation that keeps accents."""
-    return text.casefold()
+    return [text.casefold() for text in texts]
 
 
 def other_markers(form: str) -> list[str]:
@@ -205,7 +205,7 @@ def other_markers(form: str) -> list[str]:
     ("place", "rule"),
     [
         ("medlink.models.ngrams.markers", other_markers),
-        ("medlink.models.ngrams.normalise", other_normalise),
+        ("medlink.models.ngrams.normalise_all", other_normalise),
         ("medlink.models.ngrams._WORD_SALT", 0x52),
         ("medlink.models.ngrams._MARKER_SALT", 0x3B << 32),
         ("medlink.models.ngrams._PRIME", np.uint64(0x9E3779B97F4A7C17)),
@@ -300,7 +300,7 @@ def test_families_are_features_in_numpy_and_in_torch(read: StaticEncoder, tmp_pa
 
 def test_what_a_name_means_are_its_features(read: StaticEncoder) -> None:
     def rows(*texts: str) -> list[set[int]]:
-        found = features(texts, read.config, FamilyReader(read.forms))  # type: ignore[arg-type]  # it has forms
+        found = features(texts, read.config, MeaningReader(read.forms))  # type: ignore[arg-type]  # it has forms
         return [set(part.tolist()) for part in np.split(found.family_rows, found.family_indptr[1:-1])]
 
     one, other, wrong, nothing, own, like = rows("hepatisch", "liver", "Pneumnoie", "zzyxqv", "Bartter", "Barttner")

@@ -1,53 +1,34 @@
 """What a name says, word by word: the meanings of each word, of its parts, and of phrases.
 
-A compound is parted into forms of the lexicon: the first parts are combining forms (*hepato-*, *Nieren-*) or German
-nouns with a linking letter, the last is a word, in any inflection, or an ending (*-itis*). Of all ways the one of the
-least cost counts: one for each part, more for what is short, ambiguous or linked without the table saying so. A rest of
-four letters and more that nothing knows may begin a word of whose end more than four are known.
+How a compound is parted is said in :mod:`medlink.language.lexicon.parting`. Many names are read at once by
+:class:`medlink.language.lexicon.bulk.BulkReader`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from medlink.language.languages import language_data
 from medlink.language.lexicon.forms import (
-    AFFIX,
-    AMBIGUOUS,
     INFLECTED_SENSE,
     NOTHING,
-    OTHER,
     OWN,
     PHRASE,
-    PREFIX,
     SENSE,
-    SHORT,
     STEM,
-    SUFFIX,
     WORD,
     Form,
     Forms,
 )
+from medlink.language.lexicon.parting import LONGEST, SHORTEST, SURE, Parting, chosen
 from medlink.language.text import Inflector, normalise
 
 _MOST = 262_144  # words that a reader remembers at a time
-_FORMS = 16_384  # lists of forms whose meanings and costs are kept; these hold numbers and no words
 _SENSES = 3  # meanings of one ambiguous form that are looked at
-_SHORTEST = 6  # letters of the shortest word that is parted
-_LONGEST = 40  # letters of the longest
 _PHRASE = 6  # words of the longest phrase
-_RIGHT = 0.03  # what each letter of the last part costs: of two ways with as many parts the one that parts late counts
-_STEM = 3  # letters of the shortest stem of a part
-_SURE = 4  # letters of a part that is hardly there by accident
 _LEARNT = "en"  # which words are read in texts of other languages
-
-
-# A way to part a word: its cost, the meanings of each part, the letters of each.
-_Way = tuple[float, tuple[tuple[int, ...], ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +93,7 @@ class FamilyReader:
     def __init__(self, forms: Forms, *, mend: bool = True) -> None:
         self.forms, self._mends = forms, mend
         self._inflectors = {language: Inflector(language) for language in forms.languages}
-        self._links = {language: language_data(language).forms.links for language in forms.languages}
+        self._parting = Parting(forms, self._stem)
         self._words: dict[tuple[str, tuple[str, ...]], Word] = {}
         self._wholes: dict[tuple[str, str], Word | None] = {}
         self._stems: dict[tuple[str, str], str] = {}
@@ -143,22 +124,32 @@ class FamilyReader:
                 known.clear()
         base = (language or "").partition("-")[0]
         asked = (base,) if base in self._inflectors else self._guess(tokens)
-        words = []
-        for token in tokens:
-            word = self._words.get((token, asked))
-            if word is None:
-                word = self._words[token, asked] = self.forms.kept((token, asked)) or self._word(token, asked)
-            words.append(word)
+        words = [self.word(token, asked) for token in tokens]
         if senses:
-            words = [self._meant(word, tokens, asked) if len(word.meanings) > 1 else word for word in words]
-        return Said(tuple(words), tuple(self._phrases(tokens, asked)))
+            words = [self.meant(word, tokens, asked) if len(word.meanings) > 1 else word for word in words]
+        return Said(tuple(words), tuple(self.phrases(tokens, asked)))
 
-    def _meant(self, word: Word, tokens: Sequence[str], asked: Sequence[str]) -> Word:
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of the forms, in the order in which they are asked."""
+        return tuple(self._inflectors)
+
+    def word(self, token: str, asked: tuple[str, ...]) -> Word:
+        """A word in its exact form, in the languages asked, whatever stands beside it."""
+        word = self._words.get((token, asked))
+        if word is None:
+            word = self._words[token, asked] = self.forms.kept((token, asked)) or self._word(token, asked)
+        return word
+
+    def depends(self, word: Word, asked: Sequence[str]) -> bool:
+        """Whether the words beside an ambiguous word may tell its sense."""
+        senses = (self._known_senses(word.text, tag) for tag in asked)
+        return len(word.meanings) > 1 and any(one.beside or one.stem_beside for one in senses)
+
+    def meant(self, word: Word, tokens: Sequence[str], asked: Sequence[str]) -> Word:
         """An ambiguous word in the sense that it has beside the others, or by default."""
         for tag in asked:
-            senses = self._senses.get((word.text, tag))
-            if senses is None:
-                senses = self._senses[word.text, tag] = self._senses_of(word.text, tag)
+            senses = self._known_senses(word.text, tag)
             found = self._beside(SENSE, tag, word.text, tokens) if senses.beside else None
             if found is None and senses.stem_beside:
                 stems = [self._stem(token, tag) for token in tokens]
@@ -168,8 +159,14 @@ class FamilyReader:
                 return replace(word, meanings=() if found.marks & NOTHING else (found.meaning,))
         return word
 
-    def _senses_of(self, word: str, language: str) -> _Senses:
+    def _known_senses(self, word: str, language: str) -> _Senses:
         """What is said of an ambiguous word whatever stands beside it."""
+        senses = self._senses.get((word, language))
+        if senses is None:
+            senses = self._senses[word, language] = self._senses_of(word, language)
+        return senses
+
+    def _senses_of(self, word: str, language: str) -> _Senses:
         stem = self._stem(word, language)
         alone = self._alone(SENSE, language, word) or self._alone(INFLECTED_SENSE, language, stem)
         plain = self.forms.goes_on(SENSE, language, f"{word} ")
@@ -189,17 +186,21 @@ class FamilyReader:
         """The languages that know most of some words as a whole."""
         counts = [0] * len(self._inflectors)
         for token in tokens:
-            knowing = self._knowing.get(token)
-            if knowing is None:
-                knowing = self.forms.kept((token, ""))
-                if knowing is None:
-                    knowing = tuple([self._whole(token, tag) is not None for tag in self._inflectors])
-                    self.forms.keep((token, ""), knowing, self._inflectors)
-                self._knowing[token] = knowing
-            for at, known in enumerate(knowing):
+            for at, known in enumerate(self.knowing(token)):
                 counts[at] += known
         most = max(counts, default=0)
         return tuple([tag for tag, count in zip(self._inflectors, counts, strict=True) if count == most])
+
+    def knowing(self, token: str) -> tuple[bool, ...]:
+        """Which of :attr:`languages` know a word as a whole."""
+        knowing = self._knowing.get(token)
+        if knowing is None:
+            knowing = self.forms.kept((token, ""))
+            if knowing is None:
+                knowing = tuple([self._whole(token, tag) is not None for tag in self._inflectors])
+                self.forms.keep((token, ""), knowing, self._inflectors)
+            self._knowing[token] = knowing
+        return knowing
 
     def _word(self, token: str, asked: tuple[str, ...]) -> Word:
         """A word in the languages asked, in another where they do not know it."""
@@ -208,18 +209,18 @@ class FamilyReader:
             word = self._known(token, whole)
             self.forms.keep((token, asked), word, asked)
             return word
-        ways = [way for tag in asked if (way := self._parted(token, tag))]
+        ways = [way for tag in asked if (way := self._parting.parted(token, tag))]
         if ways:
             return Word(token, (), *min(ways, key=lambda way: way[0])[1:])
-        if _LEARNT not in asked and len(token) > _SURE and _LEARNT in self._inflectors:
+        if _LEARNT not in asked and len(token) > SURE and _LEARNT in self._inflectors:
             found = self._whole(token, _LEARNT)
             if found is not None and not found.function:
                 return found
-        if self._mends and _SHORTEST <= len(token) <= _LONGEST and token.isalpha() and not self.forms.is_own(token):
+        if self._mends and SHORTEST <= len(token) <= LONGEST and token.isalpha() and not self.forms.is_own(token):
             meant = self._mended(token, asked)
             if meant is not None:
                 return meant
-        ended = (self._ended(token, tag) for tag in asked)
+        ended = (self._parting.ended(token, tag) for tag in asked)
         return Word(token, (), *next(filter(None, ended), ()))
 
     def _known(self, token: str, whole: Sequence[tuple[str, Word]]) -> Word:
@@ -228,8 +229,8 @@ class FamilyReader:
             return Word(token, function=True)
         meanings = tuple(dict.fromkeys(m for _, word in whole for m in word.meanings))[:_SENSES]
         # a word that is known is parted only into parts that are no accident
-        parted = (self._parted(token, tag, known=True) for tag, _ in whole) if len(token) >= 2 * _SURE else ()
-        way = next((way for way in parted if way and min(way[2]) >= _SURE), None)
+        parted = (self._parting.parted(token, tag, known=True) for tag, _ in whole) if len(token) >= 2 * SURE else ()
+        way = next((way for way in parted if way and min(way[2]) >= SURE), None)
         return Word(token, meanings, *(way[1:] if way else ()))
 
     def _mended(self, token: str, asked: tuple[str, ...]) -> Word | None:
@@ -252,7 +253,7 @@ class FamilyReader:
             else:
                 found = self.forms.find(WORD, language, token)
                 found = found or self.forms.find(STEM, language, self._stem(token, language))
-                word = Word(token, _chosen(found)) if found else None
+                word = Word(token, chosen(found)) if found else None
             self._wholes[key] = word
         return self._wholes[key]
 
@@ -262,79 +263,11 @@ class FamilyReader:
             stem = self._stems[token, language] = self._inflectors[language].word(token)
         return stem
 
-    def _parted(self, token: str, language: str, *, known: bool = False) -> _Way | None:
-        """The best way to part a compound; ``None`` where it is none. A known word does not end in a short affix."""
-        length = len(token)
-        if not (_SHORTEST <= length <= _LONGEST and token.isalpha()):
-            return None
-        # the best way to each place, by which the parts before it are parted
-        ways: dict[int, _Way] = {0: (0.0, (), ())}
-        best: _Way | None = None
-        for start in range(length - 2):
-            way = ways.pop(start, None)
-            if way is None:
-                continue
-            if start:
-                last = self._last(token[start:], language, short=not known)
-                if last is not None and (best is None or way[0] + last[0] < best[0]):
-                    best = (way[0] + last[0], (*way[1], last[1]), (*way[2], length - start))
-            for stop, (cost, meanings) in self._firsts(token[start:], language).items():
-                at = start + stop
-                if at < length - 2 and (at not in ways or way[0] + cost < ways[at][0]):
-                    ways[at] = (way[0] + cost, (*way[1], meanings), (*way[2], stop))
-        return best
-
-    def _ended(self, token: str, language: str) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]] | None:
-        """The parts of a word of which only the end is known, and their letters: the longest one."""
-        if len(token) <= 2 * _SURE or not token.isalpha():
-            return None
-        for start in range(max(_SURE, len(token) - _LONGEST), len(token) - _SURE):
-            last = self._last(token[start:], language)
-            if last is not None:
-                return ((), last[1]), (start, len(token) - start)
-        return None
-
-    def _firsts(self, text: str, language: str) -> dict[int, tuple[float, tuple[int, ...]]]:
-        """Cost and meanings of each part that a text may begin with and that others follow, by its length."""
-        found: dict[int, tuple[float, tuple[int, ...]]] = {}
-        firsts = dict(self.forms.beginnings(PREFIX, language, text, 2))
-        for length, forms in firsts.items():
-            found[length] = _cost(length, forms, 0.0), _chosen(forms)
-        links = self._links[language]
-        for length, forms in self.forms.beginnings(WORD, language, text, _SURE) if links else ():
-            nouns = _nouns(forms)
-            if not nouns:
-                continue
-            if length in firsts:
-                # Unterschenkel- is a leg as well, Unterschenkel is not
-                found[length] = found[length][0], _chosen((*firsts[length], *nouns))
-            meant = _chosen(nouns)
-            for link in links:
-                whole = length + len(link)
-                if text.startswith(link, length):
-                    cost = _cost(length, nouns, 0.3 if link else 0.2)
-                    if whole not in found or cost < found[whole][0]:
-                        found[whole] = cost, meant
-        return found
-
-    def _last(self, part: str, language: str, *, short: bool = True) -> tuple[float, tuple[int, ...]] | None:
-        """Cost and meanings of a part that ends a word: an ending of a family, a word, or an affix."""
-        endings = self.forms.find(SUFFIX, language, part)
-        found = tuple([form for form in endings if not form.marks & AFFIX])
-        if not found and len(part) >= (_SURE if self._links[language] else _SURE + 1):
-            whole = self.forms.find(WORD, language, part)
-            if not whole and len(stem := self._stem(part, language)) >= _STEM:
-                whole = self.forms.find(STEM, language, stem)
-            found = tuple([form for form in whole if not form.marks & (OTHER | SHORT)])
-        found = found or (endings if short or len(part) > _SURE else ())
-        # Bauchspeicheldrüsen-entzündung, not Bauch-speicheldrüsenentzündung
-        return (_cost(len(part), found, _RIGHT * len(part)), _chosen(found)) if found else None
-
-    def _phrases(self, tokens: Sequence[str], asked: Iterable[str]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
+    def phrases(self, tokens: Sequence[str], asked: Iterable[str]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
         """The longest phrases from left to right, in the first language that has one there."""
         at = 0
         while at < len(tokens) - 1:
-            opened = [tag for tag in asked if self._opens(tokens[at], tag)]
+            opened = [tag for tag in asked if self.opens(tokens[at], tag)]
             found = next(filter(None, (self._phrase(tokens, at, tag) for tag in opened)), None) if opened else None
             if found is None:
                 at += 1
@@ -342,7 +275,7 @@ class FamilyReader:
                 yield at, found[0], found[1]
                 at = found[0]
 
-    def _opens(self, token: str, language: str) -> bool:
+    def opens(self, token: str, language: str) -> bool:
         """Whether phrases begin with a word."""
         opens = self._opening.get((token, language))
         if opens is None:
@@ -350,7 +283,7 @@ class FamilyReader:
             self._opening[token, language] = opens
         return opens
 
-    def _opens_two(self, one: str, other: str, language: str) -> bool:
+    def opens_two(self, one: str, other: str, language: str) -> bool:
         """Whether phrases may begin with two words."""
         opens = self._opening_two.get((one, other, language))
         if opens is None:
@@ -360,13 +293,13 @@ class FamilyReader:
 
     def _phrase(self, tokens: Sequence[str], at: int, language: str) -> tuple[int, tuple[int, ...]] | None:
         """Where the longest phrase ends that begins at a word, and what it means."""
-        if not self._opens_two(tokens[at], tokens[at + 1], language):
+        if not self.opens_two(tokens[at], tokens[at + 1], language):
             return None
         stems = [self._stem(token, language) for token in tokens[at : at + _PHRASE]]
         for count in range(len(stems), 1, -1):
             found = self.forms.find(PHRASE, language, " ".join(stems[:count]))
             if found:
-                return at + count, _chosen(found)
+                return at + count, chosen(found)
         return None
 
 
@@ -374,25 +307,3 @@ def with_own_words(forms: Forms, texts: Iterable[str]) -> Forms:
     """Forms with the words of some texts that the lexicon lacks: an encoder that is trained on them knows these too."""
     reader = FamilyReader(forms, mend=False)
     return forms.with_words({word.text for text in texts for word in reader.read(text).words if not word.known})
-
-
-@lru_cache(_FORMS)
-def _nouns(forms: tuple[Form, ...]) -> tuple[Form, ...]:
-    """The forms that may be nouns or adjectives before another word."""
-    return tuple([form for form in forms if not form.marks & (OTHER | SHORT | AFFIX)])
-
-
-@lru_cache(_FORMS)
-def _chosen(forms: tuple[Form, ...]) -> tuple[int, ...]:
-    """The meanings that count: those of which a form is no ambiguous one, all where it is one of each."""
-    plain = [form for form in forms if not form.marks & AMBIGUOUS] or forms
-    roots = [form for form in plain if not form.marks & AFFIX] or plain
-    return tuple(dict.fromkeys(form.meaning for form in roots))[:_SENSES]
-
-
-@lru_cache(_FORMS)
-def _cost(length: int, forms: tuple[Form, ...], more: float) -> float:
-    """What a part costs: 1, and more for a short one, an affix, or one that is ambiguous."""
-    short = {2: 1.2, 3: 0.5}.get(length, 0.0)
-    affix = 0.2 * all(form.marks & AFFIX for form in forms)
-    return 1.0 + more + short + affix + 0.1 * all(form.marks & AMBIGUOUS for form in forms)

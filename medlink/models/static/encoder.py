@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -36,8 +36,8 @@ from pydantic import Field
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.json import json_text
 from medlink.language.lexicon.forms import Forms
-from medlink.language.lexicon.reading import FamilyReader, Said
-from medlink.models.ngrams import buckets, hash_markers, hash_meanings, hash_ngrams, rules_digest
+from medlink.models.ngrams import buckets, hash_markers, hash_ngrams, rules_digest
+from medlink.models.static.meanings import MeaningReader
 from medlink.settings import Settings
 
 MODULE_PATH = "medlink.models.static.module.StaticEmbedding"
@@ -47,8 +47,8 @@ WEIGHTS_FILE = "model.safetensors"
 _TENSORS = {"table", "scale", "norm.weight", "norm.bias", "up.weight", "up.bias", "down.weight", "down.bias"}
 _NORM_EPSILON = 1e-5
 _CHUNK = 2048
+_LAYERED = 256  # texts that go through the layers at a time: they stay in the caches of a processor
 _REMEDY = "train or fetch the encoder again, or name another one"
-_SENSES = 2  # meanings of an ambiguous word that are features
 # a name or more for each rule by which words are read: compounds and their links, known ones too, ends of unknown
 # words, stems, phrases, languages, senses, abbreviations, words that nobody knows
 _READ = (
@@ -117,7 +117,7 @@ class Features(NamedTuple):
     family_rows: NDArray[np.int64]
 
 
-def features(texts: Sequence[str], config: StaticConfig, reader: FamilyReader | None = None) -> Features:
+def features(texts: Sequence[str], config: StaticConfig, reader: MeaningReader | None = None) -> Features:
     """Rows of the table that each text takes part in; the reader is needed where the shape has word families."""
     bags = hash_ngrams(texts, config.sizes, words=config.words, max_chars=config.max_chars)
     marker_indptr, markers = np.zeros(len(texts) + 1, dtype=np.int64), np.zeros(0, dtype=np.uint64)
@@ -127,8 +127,7 @@ def features(texts: Sequence[str], config: StaticConfig, reader: FamilyReader | 
     if config.families:
         if reader is None:
             raise EncoderError("the word families of the encoder are missing", remedy=_REMEDY)
-        said = (reader.read(text[: config.max_chars]) for text in texts)
-        family_indptr, families = hash_meanings([_meant(one, reader.forms) for one in said])
+        family_indptr, families = reader.hashes([text[: config.max_chars] for text in texts])
     return Features(
         bags.indptr * config.probes,
         _rows(bags.hashes, config),
@@ -137,22 +136,6 @@ def features(texts: Sequence[str], config: StaticConfig, reader: FamilyReader | 
         family_indptr * config.probes,
         _rows(families, config),
     )
-
-
-def _meant(said: Said, forms: Forms) -> list[int | str]:
-    """What a name says, each meaning by its key and each word that names were trained with by its letters; once each.
-
-    Any other word has no row that was trained: it would be noise.
-    """
-    found: dict[int | str, None] = {}
-    for word in said.words:
-        meanings = [*word.meanings[:_SENSES], *(m for part in word.parts for m in part[:_SENSES])]
-        found.update(dict.fromkeys(forms.keys[meaning] for meaning in meanings))
-        if not word.known and forms.is_own(word.text):
-            found[word.text] = None
-    for _, _, phrase in said.phrases:
-        found.update(dict.fromkeys(forms.keys[meaning] for meaning in phrase[:_SENSES]))
-    return list(found)
 
 
 def _rows(hashes: NDArray[np.uint64], config: StaticConfig) -> NDArray[np.int64]:
@@ -174,7 +157,16 @@ def quantise(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.f
 
 def gelu(x: NDArray[Any]) -> NDArray[Any]:
     """Gaussian error linear unit, tanh form (Hendrycks and Gimpel 2016, section 2), the one torch trains with."""
-    return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x))))
+    # 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x x x))), in one array: most of the time goes to making others
+    y = 0.044715 * x
+    y *= x
+    y *= x
+    y += x
+    y *= math.sqrt(2 / math.pi)
+    np.tanh(y, out=y)
+    y += 1
+    y *= 0.5 * x
+    return np.asarray(y)
 
 
 def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -229,7 +221,7 @@ class StaticEncoder:
         if self.forms is None:
             del config["families"]
         else:
-            read = features(_READ, self.config.replace(probes=1, rows=1_000_003), FamilyReader(self.forms))
+            read = features(_READ, self.config.replace(probes=1, rows=1_000_003), MeaningReader(self.forms))
             rules += [self.forms.digest, *map(str, read.family_indptr.tolist()), *map(str, read.family_rows.tolist())]
         digest = hashlib.sha256(json.dumps([config, *rules], sort_keys=True).encode())
         for name in sorted(_TENSORS):
@@ -239,30 +231,42 @@ class StaticEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed n texts: ``(n, dimension)`` float32 unit vectors, zeros for a text without a letter or digit."""
-        out = np.empty((len(texts), self.dimension), dtype=np.float32)
-        # of these texts alone: it remembers their words
-        reader = None if self.forms is None else FamilyReader(self.forms)
-        for start in range(0, len(texts), _CHUNK):
-            out[start : start + _CHUNK] = self._encode_chunk(texts[start : start + _CHUNK], reader)
-        return out
+        return self.remembering()(texts)
 
-    def _encode_chunk(self, texts: Sequence[str], reader: FamilyReader | None) -> NDArray[np.float32]:
+    def remembering(self) -> Callable[[Sequence[str]], NDArray[np.float32]]:
+        """:meth:`encode` for many names in turn: what it returns remembers their words from one call to the next."""
+        reader = None if self.forms is None else MeaningReader(self.forms)
+
+        def encode(texts: Sequence[str]) -> NDArray[np.float32]:
+            """Embed n texts."""
+            out = np.empty((len(texts), self.dimension), dtype=np.float32)
+            for start in range(0, len(texts), _CHUNK):
+                out[start : start + _CHUNK] = self._encode_chunk(texts[start : start + _CHUNK], reader)
+            return out
+
+        return encode
+
+    def _encode_chunk(self, texts: Sequence[str], reader: MeaningReader | None) -> NDArray[np.float32]:
         found = features(texts, self.config, reader)
         counts = np.diff(found.indptr) / self.config.probes
         x = self._sums(found.indptr, found.rows) / np.maximum(counts, 1)[:, None]
         if len(found.family_rows):
             families = np.diff(found.family_indptr) / self.config.probes
             x += self._sums(found.family_indptr, found.family_rows) / np.maximum(families, 1)[:, None]
-        w = self._weights
-        centred = x - x.mean(axis=1, keepdims=True)
-        normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + _NORM_EPSILON)
-        normed = normed * w["norm.weight"] + w["norm.bias"]
-        y = _unit(x + gelu(normed @ w["up.weight"].T + w["up.bias"]) @ w["down.weight"].T + w["down.bias"])
+        y = np.concatenate([self._fed_forward(x[start : start + _LAYERED]) for start in range(0, len(x), _LAYERED)])
         if len(found.marker_rows):
             m = self._sums(found.marker_indptr, found.marker_rows)
             y = _unit(y + self.config.marker_weight * _unit(m))
         y[counts == 0] = 0
         return np.asarray(y, dtype=np.float32)
+
+    def _fed_forward(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The unit vectors ``(n, d)`` that the net makes of mean vectors."""
+        w = self._weights
+        centred = x - x.mean(axis=1, keepdims=True)
+        normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + _NORM_EPSILON)
+        normed = normed * w["norm.weight"] + w["norm.bias"]
+        return _unit(x + gelu(normed @ w["up.weight"].T + w["up.bias"]) @ w["down.weight"].T + w["down.bias"])
 
     def _sums(self, indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Sums ``(n, d)`` of rows of the table."""
@@ -271,10 +275,12 @@ class StaticEncoder:
         if not len(rows):
             return np.zeros((len(indptr) - 1, self.dimension))
         # Only the rows in use are widened to float32: the table itself stays at one byte per weight.
-        used, local = np.unique(rows, return_inverse=True)
+        used = np.flatnonzero(np.bincount(rows, minlength=self.config.rows))
+        local = np.empty(self.config.rows, np.int32)
+        local[used] = np.arange(len(used))
         vectors = self.tensors["table"][used].astype(np.float32)
         shape = (len(indptr) - 1, len(used))
-        bags = csr_matrix((self.tensors["scale"][rows], local.astype(np.int32), indptr), shape=shape)
+        bags = csr_matrix((self.tensors["scale"][rows], local[rows], indptr), shape=shape)
         return np.asarray(bags @ vectors, dtype=np.float64)
 
     def save(self, folder: str | Path) -> Path:

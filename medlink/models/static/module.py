@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from medlink.language.lexicon.forms import Forms
-from medlink.language.lexicon.reading import FamilyReader
 from medlink.models.static.encoder import CONFIG_FILE, Features, StaticConfig, StaticEncoder, features, quantise
+from medlink.models.static.meanings import MeaningReader
 
 
 def as_tensors(found: Features) -> dict[str, Tensor]:
@@ -74,7 +74,7 @@ class StaticEmbedding(Module):
 
     def preprocess(self, inputs: list[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
         """Texts to table rows, see :func:`as_tensors`."""
-        reader = None if self.forms is None else FamilyReader(self.forms)
+        reader = None if self.forms is None else MeaningReader(self.forms)
         return as_tensors(features([(prompt or "") + str(text) for text in inputs], self.shape, reader))
 
     def forward(self, features: dict[str, Tensor], **_: Any) -> dict[str, Tensor]:

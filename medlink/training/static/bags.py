@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from medlink.language.lexicon.forms import Forms
-from medlink.language.lexicon.reading import FamilyReader
 from medlink.models.static.encoder import Features, StaticConfig, features
+from medlink.models.static.meanings import MeaningReader
 from medlink.models.static.module import StaticEmbedding, as_tensors
 
 _CHUNK = 20_000
@@ -33,7 +33,7 @@ class Bags:
     """
 
     def __init__(self, texts: Sequence[str], config: StaticConfig, forms: Forms | None = None) -> None:
-        reader = None if forms is None else FamilyReader(forms)
+        reader = None if forms is None else MeaningReader(forms)
         chunks = [features(texts[i : i + _CHUNK], config, reader) for i in range(0, len(texts), _CHUNK)]
         chunks = chunks or [features([], config, reader)]
         self._rows = _joined([(chunk.indptr, chunk.rows) for chunk in chunks], config.rows)
