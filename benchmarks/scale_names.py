@@ -18,7 +18,6 @@ from typing import NamedTuple
 from medlink.language.text import normalise
 
 _HELD_OUT = 30  # of so many names in another language than English one is a mention and no name
-_EDITS = 2000  # mentions with typing errors
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 # each phrase in English, German and Spanish; "{}" is the name
 _PHRASES = (
@@ -52,6 +51,14 @@ class Row(NamedTuple):
     concept_id: str
     name: str
     language: str
+
+
+class Asked(NamedTuple):
+    """A mention, its language, and the name that it stands for."""
+
+    mention: str
+    language: str
+    name: str
 
 
 def read_rows(*tables: Path) -> list[Row]:
@@ -104,18 +111,18 @@ def write_table(rows: list[Row], wanted: int, path: Path) -> None:
     draft.rename(path)
 
 
-def noisy(names: list[Row], seed: int = 1) -> list[tuple[str, str]]:
-    """Names with one typing error each, and their languages: a letter is left out, doubled, replaced or changes place
-    with the next one."""
-    rng, found = random.Random(seed), list[tuple[str, str]]()
-    for row in rng.sample(names, _EDITS):
+def noisy(names: list[Row], count: int, seed: int = 1) -> list[Asked]:
+    """So many names with one typing error each: a letter is left out, doubled, replaced or changes place with the next
+    one."""
+    rng, found = random.Random(seed), list[Asked]()
+    for row in rng.sample(names, count):
         at = rng.randrange(1, max(len(row.name) - 1, 2))
         head, letter, rest = row.name[:at], row.name[at : at + 1], row.name[at + 1 :]
         edits = (rest, letter * 2 + rest, rng.choice(_LETTERS) + rest, rest[:1] + letter + rest[1:])
-        found.append((head + rng.choice(edits), row.language))
+        found.append(Asked(head + rng.choice(edits), row.language, row.name))
     return found
 
 
-def other_languages(rows: list[Row]) -> list[tuple[str, str]]:
-    """German and Spanish names that no table of :func:`make_names` has, with their languages."""
-    return sorted({(row.name, row.language) for row in rows if _is_held_out(row)})
+def other_languages(rows: list[Row]) -> list[Asked]:
+    """German and Spanish names that no table of :func:`make_names` has."""
+    return sorted({Asked(row.name, row.language, row.name) for row in rows if _is_held_out(row)})
