@@ -234,24 +234,30 @@ def show(kb_path: Path, concept_id: str, language: str | None, depth: int, as_js
 
 @kb.command()
 @_kb
-@click.option("--format", "kind", type=click.Choice(["fhir", "sssom"]), required=True, help="What to write.")
+@click.option("--format", "kind", type=click.Choice(["fhir", "ftrm", "sssom"]), required=True, help="What to write.")
 @click.option("-o", "--output", type=PATH, required=True, help="The file to write.")
 def export(kb_path: Path, kind: str, output: Path) -> None:
     """Write KB in a format of others.
 
-    fhir: each source as a FHIR R4 CodeSystem, several in a Bundle. sssom: all mappings as SSSOM TSV.
+    fhir: each source as a FHIR R4 CodeSystem, several in a Bundle. ftrm: the same and all mappings as a SQLite
+    container of FHIR terminology. sssom: all mappings as SSSOM TSV.
     """
     from medlink.files.whole import check_targets, whole_text
     from medlink.kb import KnowledgeBase
     from medlink.kb.export.fhir import write_fhir
+    from medlink.kb.export.ftrm import write_ftrm
     from medlink.kb.export.sssom import write_sssom
 
     check_targets({"the output": output}, [kb_path])
-    with KnowledgeBase(kb_path) as opened, whole_text(output) as file:
-        if kind == "fhir":
-            what = counted(write_fhir(opened, file), "concept")
+    with KnowledgeBase(kb_path) as opened:
+        if kind == "ftrm":
+            what = counted(write_ftrm(opened, output), "concept")
         else:
-            what = counted(write_sssom(opened, file), "mapping")
+            with whole_text(output) as file:
+                if kind == "fhir":
+                    what = counted(write_fhir(opened, file), "concept")
+                else:
+                    what = counted(write_sssom(opened, file), "mapping")
     click.echo(f"wrote {what} to {visible(str(output))}")
 
 

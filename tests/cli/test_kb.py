@@ -459,8 +459,13 @@ def test_export(built: Path, tmp_path: Path) -> None:
     result = run("export", built, "--format", "sssom", "-o", out)
     assert result.stdout == f"wrote 0 mappings to {out}\n"
     assert out.read_text("utf-8").startswith("# curie_map:\n")
+    result = run("export", built, "--format", "ftrm", "-o", out)
+    assert result.stdout == f"wrote 3 concepts to {out}\n"
+    assert out.read_bytes().startswith(b"SQLite format 3")
     with pytest.raises(MedlinkError, match="the output is the input"):
         run("export", built, "--format", "sssom", "-o", built)
+    with pytest.raises(MedlinkError, match="a container is a file"):
+        run("export", built, "--format", "ftrm", "-o", "/dev/null")
 
 
 def test_search_by_a_constraint(built: Path) -> None:

@@ -45,10 +45,9 @@ def write_fhir(kb: KnowledgeBase, file: TextIO) -> int:
 
     Memory grows with the ids of one source.
     """
-    held = kb.counts()["sources"]
-    sources = [source for source in kb.sources() if held[source.name]["concepts"]]
+    sources = with_concepts(kb)
     if len(sources) == 1:
-        _write_system(kb, sources[0], file)
+        _write_system(kb, next(iter(sources)), file)
         file.write("\n")
     else:
         file.write('{"resourceType": "Bundle", "type": "collection", "entry": [')
@@ -57,11 +56,26 @@ def write_fhir(kb: KnowledgeBase, file: TextIO) -> int:
             _write_system(kb, source, file)
             file.write("}")
         file.write("]}\n")
-    return sum(held[source.name]["concepts"] for source in sources)
+    return sum(sources.values())
+
+
+def with_concepts(kb: KnowledgeBase) -> dict[Source, int]:
+    """The sources of a knowledge base that have concepts, and how many."""
+    held = kb.counts()["sources"]
+    return {source: held[source.name]["concepts"] for source in kb.sources() if held[source.name]["concepts"]}
 
 
 def _write_system(kb: KnowledgeBase, source: Source, file: TextIO) -> None:
     """One code system, concept by concept."""
+    head, concepts = code_system(kb, source)
+    file.write(json.dumps(head, ensure_ascii=False)[:-1] + ', "concept": [')
+    for number, concept in enumerate(concepts):
+        file.write(",\n" * bool(number) + json.dumps(concept, ensure_ascii=False))
+    file.write("]}")
+
+
+def code_system(kb: KnowledgeBase, source: Source) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """A source as a CodeSystem: all that it says but its concepts, and these, one by one, in the order of their ids."""
     own = {concept.concept_id for concept in kb.iter_concepts(sources=[source.name])}
     system = named(source.name)
     if any(system.concept_id(system.code(concept_id)) != concept_id for concept_id in own):
@@ -83,10 +97,7 @@ def _write_system(kb: KnowledgeBase, source: Source, file: TextIO) -> None:
         **({"language": language} if language else {}),
         "property": _PROPERTIES,
     }
-    file.write(json.dumps(head, ensure_ascii=False)[:-1] + ', "concept": [')
-    for number, concept in enumerate(_concepts(kb, source.name, system, own, language)):
-        file.write(",\n" * bool(number) + json.dumps(concept, ensure_ascii=False))
-    file.write("]}")
+    return head, _concepts(kb, source.name, system, own, language)
 
 
 def _language(kb: KnowledgeBase, own: set[str]) -> str:
