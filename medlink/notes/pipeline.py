@@ -17,6 +17,7 @@ from medlink.errors import InputError, MedlinkError
 from medlink.index import Bundle
 from medlink.linking import Linker
 from medlink.notes.abbreviations import check_detector, detector
+from medlink.notes.again import Again
 from medlink.notes.choice import Choice
 from medlink.notes.codes import Codes
 from medlink.notes.finder import Described, MentionFinder, Mentions, describe
@@ -36,6 +37,9 @@ _BATCH = 32  # notes that are linked together
 _AHEAD = 3  # batches that wait for each process, so that none waits for the writer
 
 
+_Future = Future[tuple["list[LinkedNote]", "Counter[str]"]]
+# what is known of a batch, and a worker that links the rest of it
+_Waiting = tuple["list[LinkedNote | None]", "_Future | None"]
 _Read = tuple[Described, Qualifiers | None, tuple[Attribute, ...] | None]
 
 
@@ -102,6 +106,8 @@ class NotePipeline:
         self.learned = None if self.options.learned is None else Learned(self.options.learned, self.bundle)
         self._linker = Linker(self.bundle, **for_linker(self.options, None))
         self._codes = Codes(self.bundle.kb, self.options.map)
+        # a re-ranker remembers for itself, and counts what it is asked
+        self._again = Again() if self._linker.reranker is None else None
         self._languages = NoteLanguages(self.bundle.index.languages, self.options.language)
         self._readers: dict[str, _Reader] = {}
         if self._languages.given is not None:
@@ -125,7 +131,27 @@ class NotePipeline:
         return Counter() if reranker is None else reranker.counts
 
     def link(self, notes: Sequence[Note]) -> list[LinkedNote]:
-        """Link notes together: a mention that several of them share is linked once."""
+        """Link notes together: a mention that several of them share is linked once. What texts that came before have
+        is remembered."""
+        found = [self.recall(note) for note in notes]
+        linked = iter(self.link_new([note for note, known in zip(notes, found, strict=True) if known is None]))
+        return [self.remember(next(linked)) if known is None else known for known in found]
+
+    def recall(self, note: Note) -> LinkedNote | None:
+        """The links of a note whose text came before; ``None`` where it did not, or nothing is remembered."""
+        if self._again is None or note.problem is not None:
+            return None
+        known = self._again.recall(note)
+        return None if known is None else LinkedNote(note, *known)
+
+    def remember(self, linked: LinkedNote) -> LinkedNote:
+        """Remember what was found in a note, but no word of it; gives what it was given."""
+        if self._again is not None and linked.note.problem is None:
+            self._again.keep(linked.note, linked.language, linked.mentions)
+        return linked
+
+    def link_new(self, notes: Sequence[Note]) -> list[LinkedNote]:
+        """Link notes together, whether their texts came before or not."""
         languages = [self._language(note) for note in notes]
         read: list[list[_Read]] = [[] for _ in notes]
         for language in dict.fromkeys(one for one in languages if isinstance(one, str)):
@@ -182,17 +208,21 @@ def link_all(pipeline: NotePipeline, notes: Iterable[Note], processes: int = 1) 
         return
     # A fork has what the parent has opened; the knowledge base and Faiss know that they are in another process.
     with ProcessPoolExecutor(processes, get_context("fork"), _begin, (pipeline,)) as pool:
-        waiting: deque[Future[tuple[list[LinkedNote], Counter[str]]]] = deque()
+        waiting: deque[_Waiting] = deque()
         try:
             for batch in batches:
-                waiting.append(pool.submit(_link, batch))
+                # what is remembered is so here, once for all processes
+                found = [pipeline.recall(note) for note in batch]
+                new = [note for note, known in zip(batch, found, strict=True) if known is None]
+                waiting.append((found, pool.submit(_link, new) if new else None))
                 if len(waiting) >= _AHEAD * processes:
-                    yield _told(pipeline, waiting)
+                    yield _told(pipeline, *waiting.popleft())
             while waiting:
-                yield _told(pipeline, waiting)
+                yield _told(pipeline, *waiting.popleft())
         finally:
-            for future in waiting:
-                future.cancel()
+            for _, future in waiting:
+                if future is not None:
+                    future.cancel()
 
 
 _pipeline: NotePipeline
@@ -208,12 +238,15 @@ def _begin(pipeline: NotePipeline) -> None:
 def _link(notes: list[Note]) -> tuple[list[LinkedNote], Counter[str]]:
     """The links of some notes, and what the re-ranker met in them."""
     before = _pipeline.ranker_counts.copy()
-    linked = _pipeline.link(notes)
+    linked = _pipeline.link_new(notes)
     return linked, _pipeline.ranker_counts - before
 
 
-def _told(pipeline: NotePipeline, waiting: deque[Future[tuple[list[LinkedNote], Counter[str]]]]) -> list[LinkedNote]:
-    """The links of the batch that was given to a worker first; its counts are added to those of this process."""
-    linked, counts = waiting.popleft().result()
+def _told(pipeline: NotePipeline, found: list[LinkedNote | None], future: _Future | None) -> list[LinkedNote]:
+    """The links of a batch, of which a worker tells what is not known; its counts are added to those here."""
+    if future is None:
+        return [known for known in found if known is not None]
+    linked, counts = future.result()
     pipeline.ranker_counts.update(counts)
-    return linked
+    new = iter(linked)
+    return [pipeline.remember(next(new)) if known is None else known for known in found]
