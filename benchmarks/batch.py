@@ -2,7 +2,8 @@
 
     python benchmarks/batch.py --work FOLDER --notes 1000 --notes 100000
 
-The 240 notes of the data folder, over and over, each with an id of its own, in a CSV file. Every row of the table is a
+The 240 notes of the data folder, over and over, each with an id of its own, in a CSV file: as they are, so that most
+texts came before, and each with a number as its last line, so that no text comes twice. Every row of the table is a
 process of its own, which opens what it needs and is timed from the first note to the last:
 
 - medlink: ``link_notes`` to JSON lines, with one worker process and with two;
@@ -12,7 +13,8 @@ process of its own, which opens what it needs and is timed from the first note t
 
 The dictionary of all is HPO in English, Spanish and German. Memory is the most that was resident (``VmHWM``), of two
 processes that of the parent and, behind the plus, of the larger worker, which share the pages of the bundle. What goes
-one by one does at most ``--most`` notes: it does not get quicker. Above ``--alone`` notes two processes go alone.
+one by one does at most ``--most`` notes: it does not get quicker. Above ``--alone`` notes two processes go alone, with
+texts that came before.
 """
 
 from __future__ import annotations
@@ -36,8 +38,8 @@ from speed import build_medlink, build_scispacy
 _K = 5
 
 
-def write_notes(path: Path, number: int) -> None:
-    """A table of so many notes."""
+def write_notes(path: Path, number: int, *, own: bool = False) -> None:
+    """A table of so many notes; each has a text of its own where that is wanted."""
     notes = [
         (language, file.read_text("utf-8-sig"))
         for language in ("de", "en", "es")
@@ -46,7 +48,8 @@ def write_notes(path: Path, number: int) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file)
         table.writerow(("id", "language", "text"))
-        table.writerows((at, *note) for at, note in enumerate(islice(cycle(notes), number)))
+        for at, (language, text) in enumerate(islice(cycle(notes), number)):
+            table.writerow((at, language, f"{text}\n\n{at}\n" if own else text))
 
 
 def run_medlink(work: Path, notes: Path, most: int, processes: int = 1) -> int:
@@ -96,12 +99,12 @@ def mentions(links: Path, most: int) -> Iterator[list[str]]:
     yield from by_note.values()
 
 
-_TWO = "medlink, two processes"
+_TWO, _SCISPACY = "medlink, two processes", "scispaCy, mentions given"
 PARTS = {
     "medlink": run_medlink,
     _TWO: run_two,
     "medlink, one note at a time": run_single,
-    "scispaCy, mentions given": run_scispacy,
+    _SCISPACY: run_scispacy,
 }
 
 
@@ -140,16 +143,19 @@ def main(work: Path, numbers: tuple[int, ...], most: int, alone: int, only: str 
         build_medlink(work, names)
         build_scispacy(work, [])
     click.echo(f"{len(names):,} names of HPO in three languages; 240 notes, over and over.\n")
-    click.echo("| linker | notes | seconds | notes a second | memory, MB |")
-    click.echo("|---|---:|---:|---:|---:|")
+    click.echo("| linker | notes | texts | seconds | notes a second | memory, MB |")
+    click.echo("|---|---:|---|---:|---:|---:|")
     for number in numbers:
-        notes = work / f"notes-{number}.csv"
-        write_notes(notes, number)
-        for part in PARTS if number <= alone else (_TWO,):
-            run = child(part, work, notes, min(number, most))
-            memory = f"{run['memory']:,.0f}" + (f" + {run['workers']:,.0f}" if run["workers"] else "")
-            rate = run["notes"] / run["seconds"]
-            click.echo(f"| {part} | {run['notes']:,} | {run['seconds']:,.1f} | {rate:,.1f} | {memory} |")
+        for own in (True, False) if number <= alone else (False,):
+            notes = work / f"notes-{number}{'-own' if own else ''}.csv"
+            write_notes(notes, number, own=own)
+            for part in PARTS if number <= alone else (_TWO,):
+                if part == _SCISPACY and not own:
+                    continue  # it remembers nothing
+                run = child(part, work, notes, min(number, most))
+                memory = f"{run['memory']:,.0f}" + (f" + {run['workers']:,.0f}" if run["workers"] else "")
+                rate, texts = run["notes"] / run["seconds"], "each its own" if own else "240"
+                click.echo(f"| {part} | {run['notes']:,} | {texts} | {run['seconds']:,.1f} | {rate:,.1f} | {memory} |")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ report scores accuracy.py --work "$work/scores" --scores
 report speed speed.py --work "$work/speed"
 report encoder encoder.py
 report mapping mapping.py --work "$work/mapping"
-report batch batch.py --work "$work/batch" --notes 1000 --notes 10000 --alone 1000
+report batch batch.py --work "$work/batch" --notes 1000 --notes 10000 --notes 100000 --alone 1000
 report install install_cost.py --work "$work/install"
 report status status.py
 # The rivals, with what they built and found. Their folder may be one that other copies of the repository share.
@@ -52,6 +52,12 @@ if wanted compounds && [ ! -e "$work/splitters" ]; then
 fi
 PYTHONPATH="$PYTHONPATH:$work/splitters"
 report compounds compounds.py
+
+if wanted fuzz && [ ! -e "$work/fuzz/python" ]; then
+  "$PYTHON" -m pip install -q --no-deps --target "$work/fuzz/python" atheris
+fi
+PYTHONPATH="$PYTHONPATH:$work/fuzz/python"
+report fuzz fuzz.py --seconds 20 --work "$work/fuzz/files"
 
 if wanted spark && [ ! -e "$work/spark/python" ]; then
   "$PYTHON" -m pip install -q --target "$work/spark/python" -c constraints.txt pyspark py4j

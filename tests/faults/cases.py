@@ -97,6 +97,16 @@ CASES = (
         ),
     ),
     Case(
+        "kb export, a container",
+        "kb export kb.sqlite --format ftrm -o out.ftrm",
+        (("out.ftrm", "ftrm"),),
+        (
+            "kb build old.sqlite --table base.tsv",
+            "kb build kb.sqlite --table other.tsv",
+            "kb export old.sqlite --format ftrm -o out.ftrm",
+        ),
+    ),
+    Case(
         "index update",
         "index update house --table other.tsv -o out.tsv",
         (*_HOUSE, ("out.tsv", "file")),

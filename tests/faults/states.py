@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,17 @@ def _file(path: Path) -> State:
     return _digest(path.read_bytes()) if path.exists() else None
 
 
+def _container(path: Path) -> State:
+    """What an FTRM file holds, but for the time at which it was written."""
+    if not path.exists():
+        return None
+    file = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        return _digest("\n".join(line for line in file.iterdump() if 'INTO "tx_resource"' not in line))
+    finally:
+        file.close()
+
+
 def _digest(content: bytes | str) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:16]
 
@@ -77,6 +89,7 @@ _KINDS: dict[str, Callable[[Path], State]] = {
     "cached": _cached,
     "encoder": _encoder,
     "file": _file,
+    "ftrm": _container,
     "kb": _kb,
 }
 
