@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import sqlite3
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -17,6 +15,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.files.databases import room_for
 from medlink.index.arrays import Array, ArrayWriter, Groups, Strings, StringsWriter, open_array, save_array
 from medlink.index.keys import Keys
 from medlink.language.exact import normalise_all
@@ -198,7 +197,7 @@ class _Sorted:
         self._file = sqlite3.connect(self._path, isolation_level=None)
         for setting in ("journal_mode=OFF", "synchronous=OFF", "locking_mode=EXCLUSIVE", "cache_size=-65536"):
             self._file.execute(f"PRAGMA {setting}")
-        with self._written():
+        with room_for(self._path):
             self._file.execute("CREATE TABLE entry (norm, concept_id, language, text, source, preferred)")
 
     def __enter__(self) -> Self:
@@ -211,7 +210,7 @@ class _Sorted:
     def take(self, names: Iterable[Name]) -> None:
         """Take names in; those without a letter or digit are left out."""
         rows = ((n, x.concept_id, x.language, x.text, x.source, x.preferred) for n, x in _formed(names) if n)
-        with self._written():
+        with room_for(self._path):
             self._file.execute("BEGIN")
             self._file.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", rows)
             self._file.execute("COMMIT")
@@ -227,17 +226,8 @@ class _Sorted:
 
     def entries(self) -> Iterator[tuple[str, str, str, str, str, int]]:
         """Each entry once, in the order of exact form, concept id, language, text, source, preferred."""
-        with self._written():
+        with room_for(self._path):
             yield from self._file.execute("SELECT DISTINCT * FROM entry ORDER BY 1, 2, 3, 4, 5, 6")
-
-    @contextmanager
-    def _written(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
-                raise
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path)) from error
 
 
 def _formed(names: Iterable[Name]) -> Iterator[tuple[str, Name]]:

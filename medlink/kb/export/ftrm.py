@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medlink.errors import ConfigError
+from medlink.files.databases import room_for
 from medlink.files.folders import hidden_folder, one_error
 from medlink.files.whole import is_replaced, put_in_place
 from medlink.kb.export.fhir import code_system, with_concepts
@@ -47,12 +48,16 @@ def write_ftrm(kb: KnowledgeBase, path: str | os.PathLike[str]) -> int:
     if not is_replaced(path):
         raise ConfigError("a container is a file", path=path, remedy="name a file, not a device")
     with one_error(path, "the output"), hidden_folder(Path(os.path.realpath(path))) as folder:
-        file = sqlite3.connect(folder / "draft", isolation_level=None)
+        draft = folder / "draft"
+        file = sqlite3.connect(draft, isolation_level=None)
         try:
-            count = _write(kb, file)
+            with room_for(Path(path)):
+                count = _write(kb, file)
         finally:
             file.close()
-        put_in_place(folder / "draft", path)
+        with draft.open("rb") as whole:
+            os.fsync(whole.fileno())  # SQLite was told not to
+        put_in_place(draft, path)
     return count
 
 
