@@ -31,6 +31,11 @@ report scores accuracy.py --work "$work/scores" --scores
 report speed speed.py --work "$work/speed"
 report encoder encoder.py
 report mapping mapping.py --work "$work/mapping"
+if wanted load && ! command -v sqlite3 >/dev/null; then
+  echo "install the sqlite3 program first, beside which medlink is measured" >&2
+  exit 1
+fi
+report load load.py --work "$work/load" --concepts 20000 --concepts 200000 --concepts 3400000
 report batch batch.py --work "$work/batch" --notes 1000 --notes 10000 --notes 100000 --alone 1000
 report install install_cost.py --work "$work/install"
 report status status.py
