@@ -191,12 +191,14 @@ class MentionFinder:
             span = doc.char_span(heard.words[first].start, heard.words[stop - 1].end, alignment_mode="expand")
             if span is not None:
                 words.setdefault((span.start, span.end), (first, stop))
-        names, short = self._names.find(doc, text, explained, inflector), self._short(doc, text, heard, inflector)
+        starts = doc.to_array("IDX").tolist()  # of all tokens at once
+        ends = [start + length for start, length in zip(starts, doc.to_array("LENGTH").tolist(), strict=True)]
+        tokens = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+        names = self._names.find(doc, text, explained, inflector)
+        short = self._short(doc, text, heard, inflector, tokens)
         lacking = self._lacking(doc, text, heard, reader)
         taught, values = self._taught(doc, text), self._measured(doc, text)
         stretches, is_none = [], self._no_mentions.inside(text)
-        starts = doc.to_array("IDX").tolist()  # of all tokens at once
-        ends = [start + length for start, length in zip(starts, doc.to_array("LENGTH").tolist(), strict=True)]
         for place in sorted({*names, *words, *short, *lacking, *taught, *values}):
             start, end = starts[place[0]], ends[place[1] - 1]
             if self._names.names_a_person(text, start, end):
@@ -258,7 +260,7 @@ class MentionFinder:
         return {} if self._learned is None else self._learned.places(doc, text, self._language)
 
     def _short(
-        self, doc: Doc, text: str, heard: Heard, inflector: Callable[[str], Inflector]
+        self, doc: Doc, text: str, heard: Heard, inflector: Callable[[str], Inflector], tokens: Sequence[str]
     ) -> dict[Place, Shortened]:
         """What is short for something in a note, by the tables of its language."""
         if self._shorthand is None:
@@ -268,8 +270,8 @@ class MentionFinder:
             span = doc.char_span(start, end, alignment_mode="expand")
             if span is not None and (cue is None or _is_bare(text, heard, start, end, cue)):
                 found.setdefault((span.start, span.end), Shortened(one, cue))
-        for at, token in enumerate(doc):
-            known, place = self._shorthand.abbreviation(token.text), (at, at + 1)
+        for at, token in enumerate(tokens):
+            known, place = self._shorthand.abbreviation(token), (at, at + 1)
             if known is not None and not (place in found and found[place].cue):
                 found[place] = Shortened(known)
         return found

@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.errors import ConfigError
 from medlink.language.exact import normalise_all
 from medlink.language.lexicon.reading import FamilyReader, Word
 
 _MOST = 262_144  # words that are remembered at a time
-_BITS = 22  # of the number of a word: those of two, and a bit for each of 19 languages, fit into one number
+_BITS = 26  # of the number of a word
+_LANGUAGES = 63 - 2 * _BITS  # with a bit for each and two words a number is full
 _MASK = (1 << _BITS) - 1
 
 
@@ -64,11 +66,19 @@ class BulkReader:
     >>> read = BulkReader(FamilyReader(shipped_forms())).read(["Nierenzyste", "kidney cyst"], ["de", "en"])
     >>> read.ends.tolist(), [read.words[number].text for number in read.word]
     ([0, 1, 3], ['nierenzyste', 'kidney', 'cyst'])
+
+    Raises:
+        ConfigError: the lexicon has more languages than can be told apart.
     """
 
     def __init__(self, reader: FamilyReader) -> None:
         self.reader = reader
         self._languages = reader.languages
+        if len(self._languages) > _LANGUAGES:
+            raise ConfigError(
+                f"a lexicon of {len(self._languages)} languages, {_LANGUAGES} at most",
+                remedy="leave out folders of languages",
+            )
         self._clear()
 
     def _clear(self) -> None:
