@@ -2,7 +2,7 @@
 # make test   set up and run the tests
 # make check  format, lint, types and tests
 # make faults kill, crowd, fill and damage every writer at every point, and write the table of docs/reliability.md
-# make bench-scale SIZES="100000 1000000"  what the index costs as a terminology grows (docs/scale.md)
+# make bench-scale  what the index costs as a terminology grows to ten million names (docs/scale.md); two hours, 60 GB
 # make bench  accuracy and speed tables (needs the data folder beside the repository)
 PYTHON ?= python3
 VENV ?= .venv
@@ -35,14 +35,8 @@ faults: $(VENV)/ready-dev
 bench: $(VENV)/ready-dev
 	PYTHON=$(BIN)/python sh benchmarks/run.sh
 
-DATA ?= ../shared/data
-SIZES ?= 100000 1000000
 bench-scale: $(VENV)/ready-dev
-	mkdir -p out/bench
-	test -e out/bench/names.tsv || \
-	  PYTHONPATH=. $(BIN)/python benchmarks/open_names.py $(DATA)/terminologies out/bench/names.tsv
-	PYTHONPATH=. $(BIN)/python benchmarks/scale.py out/bench/names.tsv --work out/bench/scale \
-	  $(foreach size,$(SIZES),--size $(size))
+	PYTHON=$(BIN)/python REPORTS=scale sh benchmarks/run.sh
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "medlink needs Python 3.11 or newer; name one with: make PYTHON=python3.11")'

@@ -48,10 +48,11 @@ report finding finding.py --work "$work/finding"
 report learned learned.py --work "$work/learned"
 report faults faults.py --points "${POINTS:-full}"
 
-if wanted lexicon && [ ! -e "$names" ]; then
+if wanted lexicon scale && [ ! -e "$names" ]; then
   "$PYTHON" benchmarks/open_names.py "$data/terminologies" "$names"
 fi
 report lexicon lexicon.py "$names"
+report scale scale.py "$names" --work "$work/scale" --size 100000 --size 1000000 --size 10000000 --plot docs/pictures/scale.svg
 if wanted compounds && [ ! -e "$work/splitters" ]; then
   "$PYTHON" -m pip install -q --no-deps --target "$work/splitters" compound-split
 fi

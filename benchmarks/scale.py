@@ -44,6 +44,7 @@ _AT_ONCE = 100
 _PROCESSES = 4
 _BLOCK = 1 << 17  # vectors that exact search compares at a time
 _ENCODED = 100_000  # names up to which the encoder is measured
+_OTHERS = 2_000_000  # names up to which other kinds are built than the one that is chosen
 _GRAPH = 100_000  # names up to which a graph is built beside the other kinds
 _PROBES = (8, 16, 32, 64, 128, 256, 512, 1024)  # cells of the plot
 _OPENS = """
@@ -175,7 +176,7 @@ def compared(bundle: Bundle, part: Part, asked: Asked, work: Path) -> dict[str, 
     faiss().omp_set_num_threads(1)
     best, taken = exact_search(part, asked)
     own = part.manifest["kind"]
-    kinds = [own, *(kind for kind in ("ivf", "ivfpq") if kind != own)]
+    kinds = [own, *(kind for kind in ("ivf", "ivfpq") if kind != own and len(part.names) <= _OTHERS)]
     kinds += ["hnsw"] * (len(part.names) <= _GRAPH and own != "hnsw")
     found: dict[str, Any] = {"exact": taken, "asked": sum(map(len, asked.values())), "kinds": {}, "probes": {}}
     for kind in kinds:

@@ -72,6 +72,11 @@ class ConceptIndex:
         Part.build(Path(folder), names, encoder, **options)
         return cls(folder)
 
+    def prepare(self) -> None:
+        """Read at once what is read at the first search otherwise; processes that are forked later share it."""
+        for part in self.parts:
+            part.vectors.prepare()
+
     @property
     def manifest(self) -> dict[str, Any]:
         """What the index is made of; ``added`` is what came later."""

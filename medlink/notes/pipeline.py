@@ -207,6 +207,7 @@ def link_all(pipeline: NotePipeline, notes: Iterable[Note], processes: int = 1) 
         yield from map(pipeline.link, batches)
         return
     # A fork has what the parent has opened; the knowledge base and Faiss know that they are in another process.
+    pipeline.bundle.index.prepare()
     with ProcessPoolExecutor(processes, get_context("fork"), _begin, (pipeline,)) as pool:
         waiting: deque[_Waiting] = deque()
         try:

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index.vectors import FLAT_LIMIT, GRAPH_LIMIT, base, cells, choose, hnsw, kinds, library, vector_index
+from medlink.index.vectors import (
+    FLAT_LIMIT,
+    GRAPH_LIMIT,
+    base,
+    cells,
+    choose,
+    hnsw,
+    kinds,
+    library,
+    vector_index,
+)
 from medlink.index.vectors.library import gpu_count
 from tests.index.gpus import stand_in
 
@@ -105,10 +115,10 @@ def test_kinds() -> None:
 
 
 def test_memory_chooses_a_kind() -> None:
-    counts = {"flat": 1000, "hnsw": FLAT_LIMIT + 1, "ivf": GRAPH_LIMIT + 1}
+    counts = {"flat": 1000, "hnsw": FLAT_LIMIT + 1, "ivfpq": GRAPH_LIMIT + 1}
     assert [choose(count) for count in counts.values()] == list(counts)
-    # by hand: 1,024 bytes, 784 (512, 65 links of 4, and 12), 264, and 72
-    for memory, kind in ((1024, "flat"), (1023, "hnsw"), (783, "ivf"), (263, "ivfpq")):
+    # by hand: 1,024 bytes, 784 (512, 65 links of 4, and 12), and 72
+    for memory, kind in ((1024, "flat"), (1023, "hnsw"), (783, "ivfpq")):
         assert choose(1000, 256, memory * 1000) == kind
     with pytest.raises(ConfigError, match=r"take 72,000 bytes .* and 71,999 are allowed\. Remedy: name 1M with"):
         choose(1000, 256, 71_999)
@@ -142,7 +152,28 @@ def test_vectors_of_cells_that_are_damaged(kind: str, tmp_path: Path) -> None:
         (tmp_path / "exact.npy").write_bytes(content)
     np.save(tmp_path / "exact.npy", vectors(99).astype(np.float16))
     with pytest.raises(BundleError, match=r"vectors of shape \(99, 16\), \(100, 16\) expected"):
-        vector_index(kind).load(tmp_path)
+        # codes that are no file's are read at the first search
+        vector_index(kind).load(tmp_path).prepare()
+
+
+def test_small_codes_are_read_at_the_first_search(tmp_path: Path) -> None:
+    x = vectors(500)
+    path = saved(tmp_path, x, "ivfpq") / "vectors.faiss"
+    index, other = (vector_index("ivfpq").load(tmp_path) for _ in range(2))
+    assert (len(index), index.dimension) == x.shape
+    whole = path.read_bytes()
+    path.write_bytes(whole[:1000])
+    with pytest.raises(BundleError, match="the vectors cannot be read"):
+        index.search(x[:1], 5)
+    path.write_bytes(whole)
+    # a file that is gone, or has another place, is read all the same
+    path.rename(tmp_path / "away")
+    index.prepare()
+    (tmp_path / "away").unlink()
+    for one in (index, other):
+        np.testing.assert_array_equal(one.search(x[:3], 1)[0][:, 0], [0, 1, 2])
+    with pytest.raises(BundleError, match="a file of the index is missing"):
+        vector_index("ivfpq").load(tmp_path)
 
 
 def test_missing_and_damaged_files(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -64,6 +64,9 @@ class VectorIndex(Protocol):
 
     def vectors(self, rows: Rows) -> Vectors:
         """Vectors of rows ``(n,)`` as ``(n, dimension)``."""
+
+    def prepare(self) -> None:
+        """Read at once what is read at the first search otherwise; processes that are forked later share it."""
 
     def save(self, folder: Path) -> None:
         """Write the index into a folder."""
@@ -178,18 +181,32 @@ class FaissIndex(ABC):
     @classmethod
     def load(cls, folder: Path) -> Self:
         """Open the file of a folder by memory-mapping, and copy its vectors to the GPUs where there are some."""
-        path = folder / FILE
-        if not path.exists():
-            raise BundleError("a file of the index is missing", path=path, remedy=REBUILD)
+        if not (folder / FILE).exists():
+            raise BundleError("a file of the index is missing", path=folder / FILE, remedy=REBUILD)
         opened = cls.__new__(cls)
-        try:
-            opened._open(faiss().read_index(str(path), faiss().IO_FLAG_MMAP_IFC), folder)
-        except (RuntimeError, AttributeError) as error:
-            cause = str(error).splitlines()[0]
-            raise BundleError(f"the vectors cannot be read: {cause}", path=path, remedy=REBUILD) from error
+        opened._load(folder / FILE)
         if gpu_count():
             opened._on_gpu = gpu_copy(lambda *rows: opened.vectors(np.arange(*rows)), len(opened), opened.dimension)
         return opened
+
+    def _load(self, path: Path) -> None:
+        """Open a file that is there."""
+        with readable(path):
+            self._open(faiss().read_index(str(path), faiss().IO_FLAG_MMAP_IFC), path.parent)
+
+    def prepare(self) -> None:
+        """Read at once what is read at the first search otherwise; processes that are forked later share it."""
+        return  # most kinds are mapped
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Let a file of vectors that Faiss cannot read be an error that says so."""
+    try:
+        yield
+    except (RuntimeError, AttributeError) as error:
+        cause = str(error).splitlines()[0]
+        raise BundleError(f"the vectors cannot be read: {cause}", path=path, remedy=REBUILD) from error
 
 
 def selector(allowed: NDArray[np.bool_]) -> Any:

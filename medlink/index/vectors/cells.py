@@ -24,8 +24,7 @@ from medlink.index.vectors.library import faiss
 _EXACT = "exact"
 _FEWEST = 64  # vectors of a cell
 _CELLS = 4.0  # cells, for each square root of a vector
-_PROBED = 128  # cells that are looked through, at least
-_SHARE = 0.05  # of the cells, where that is more
+_PROBED = 200  # cells that are looked through
 _SAMPLED = 32  # vectors for each cell that it is trained on
 _TRAINED = 20_000  # vectors that are trained on, at least
 _ROUNDS = 6  # of k-means
@@ -58,14 +57,31 @@ class CellsIndex(FaissIndex):
         """How Faiss calls the codes of vectors of so many dimensions."""
 
     def _open(self, index: Any, folder: Path | None = None) -> None:
-        self._index, self.dimension = index, int(index.d)
-        if folder is None or not hasattr(index, "invlists"):
+        if folder is None:
             raise AttributeError("no index of cells")
+        self._open_exact(folder)
+        self._hold(index, folder)
+
+    def _open_exact(self, folder: Path) -> None:
+        """Open the file of vectors, whose rows and columns are those of the index."""
         self._file = _Pages(folder / f"{_EXACT}.npy")
         self._exact = self._file.array
-        if self._exact.shape != (index.ntotal, self.dimension):
-            message = f"vectors of shape {self._exact.shape}, {(index.ntotal, self.dimension)} expected"
+        if self._exact.ndim != 2:
+            raise BundleError("no vectors", path=folder / f"{_EXACT}.npy", remedy=REBUILD)
+        self.dimension = self._exact.shape[1]
+
+    def _hold(self, index: Any, folder: Path) -> None:
+        """Take the Faiss index of the same vectors."""
+        if not hasattr(index, "invlists"):
+            raise AttributeError("no index of cells")
+        if self._exact.shape != (index.ntotal, index.d):
+            message = f"vectors of shape {self._exact.shape}, {(index.ntotal, index.d)} expected"
             raise BundleError(message, path=folder / f"{_EXACT}.npy", remedy=REBUILD)
+        self._index = index
+
+    def _held(self) -> Any:
+        """The Faiss index."""
+        return self._index
 
     def __len__(self) -> int:
         return len(self._exact)
@@ -121,7 +137,7 @@ class CellsIndex(FaissIndex):
                 products = asked[part] @ self.vectors(few).T
             else:
                 parameters = self._parameters(allowed, 1.0 if few is None else len(few) / len(self))
-                found = self._index.search(asked[part], min(self._again * k, len(self)), params=parameters)[1]
+                found = self._held().search(asked[part], min(self._again * k, len(self)), params=parameters)[1]
                 products = self._products(asked[part], found)
             best = np.lexsort((found, -products), axis=1)[:, :k]
             rows[part, : best.shape[1]] = np.take_along_axis(found, best, axis=1)
@@ -130,9 +146,8 @@ class CellsIndex(FaissIndex):
 
     def _parameters(self, allowed: NDArray[np.bool_] | None, share: float) -> Any:
         """How many cells are looked through: the more, the fewer of their rows are allowed."""
-        cells = max(_PROBED, _SHARE * self._index.nlist) / share
         options = {} if allowed is None else {"sel": selector(allowed)}
-        return faiss().SearchParametersIVF(nprobe=min(int(self._index.nlist), round(cells)), **options)
+        return faiss().SearchParametersIVF(nprobe=min(int(self._held().nlist), round(_PROBED / share)), **options)
 
     def _products(self, asked: Vectors, rows: Rows) -> Vectors:
         """Inner products ``(q, w)`` of queries with the rows found for each; what is no row has none."""

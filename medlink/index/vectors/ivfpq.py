@@ -1,27 +1,72 @@
-"""Cells of codes with four bits for two weights: for machines with little memory."""
+"""Cells of codes with four bits for two weights: for millions of names, and for machines with little memory."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from threading import Lock
+from typing import Any
+from weakref import finalize
+
+from medlink.index.vectors.base import readable
 from medlink.index.vectors.cells import CellsIndex
+from medlink.index.vectors.library import faiss
 
 
 class Index(CellsIndex):
     """Product quantisation (Jégou et al. 2011, section II), scanned in registers (André et al. 2015).
 
-    The codes are read when the index is opened: each process has its own.
+    The codes are read at the first search. Each process has its own, but for those that are forked after that.
     """
 
     kind = "ivfpq"
     _again = 10
+    _codes_file: _File | None = None
 
     @staticmethod
     def _codes(dimension: int) -> str:
         return f"PQ{_parts(dimension)}x4fs"
 
+    def _load(self, path: Path) -> None:
+        self._open_exact(path.parent)
+        self._index, self._codes_file, self._reading = None, _File(path), Lock()
+
+    def _held(self) -> Any:
+        if self._index is None and self._codes_file is not None:
+            with self._reading, readable(self._codes_file.path):
+                if self._index is None:
+                    self._hold(self._codes_file.index(), self._codes_file.path.parent)
+        return self._index
+
+    def prepare(self) -> None:
+        """Read the codes."""
+        self._held()
+
     @classmethod
     def bytes_per_name(cls, dimension: int) -> int:
         """Bytes of memory for each vector of so many dimensions, and eight for the number of its row."""
         return -(-_parts(dimension) // 2) + 8
+
+
+class _File:
+    """A file that is open from now on and read later, wherever it has gone to meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._number = path, os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        finalize(self, os.close, self._number)
+
+    def index(self) -> Any:
+        """The Faiss index in it."""
+        at = 0
+
+        def read(size: int) -> bytes:
+            # processes that were forked share the place in the file, and each reads from its own
+            nonlocal at
+            found = os.pread(self._number, size, at)
+            at += len(found)
+            return found
+
+        return faiss().read_index(faiss().PyCallbackIOReader(read))
 
 
 def _parts(dimension: int) -> int:
