@@ -189,13 +189,11 @@ def compared(bundle: Bundle, part: Part, asked: Asked, work: Path) -> dict[str, 
             "raw": 4 * index.dimension,
         }
         if isinstance(index, cells.CellsIndex):
-            settings = cells._PROBED, cells._SHARE
-            cells._SHARE = 0.0
-            found["probes"][kind] = {}
+            usual, found["probes"][kind] = cells._PROBED, {}
             for probes in _PROBES:
                 cells._PROBED = probes
                 found["probes"][kind][probes] = searched(index, asked, best)
-            cells._PROBED, cells._SHARE = settings
+            cells._PROBED = usual
     return found
 
 

@@ -279,7 +279,7 @@ def test_index_build_and_info(tmp_path: Path) -> None:
     assert Bundle(tmp_path / "b").index.manifest["kind"] == "hnsw"
     runner.invoke(app, [*build[:3], "--memory", "0.6K"], catch_exceptions=False)
     found = Bundle(tmp_path / "b").index.manifest
-    assert [found[key] for key in ("kind", "memory", "bytes_per_name")] == ["ivf", 600, 264]
+    assert [found[key] for key in ("kind", "memory", "bytes_per_name")] == ["ivfpq", 600, 72]
     refused = runner.invoke(app, [*build[:3], "--memory", "1G", "--kind", "flat"])
     assert "both a kind of index and its memory are named" in str(refused.exception)
     assert "'some' is no size, such as 500M or 2G" in runner.invoke(app, [*build[:3], "--memory", "some"]).output
