@@ -189,11 +189,12 @@ def compared(bundle: Bundle, part: Part, asked: Asked, work: Path) -> dict[str, 
             "raw": 4 * index.dimension,
         }
         if isinstance(index, cells.CellsIndex):
-            usual, found["probes"][kind] = cells._PROBED, {}
+            usual, found["probes"][kind] = (cells._PROBED, cells._SHARE), {}
+            cells._SHARE = 0.0
             for probes in _PROBES:
                 cells._PROBED = probes
                 found["probes"][kind][probes] = searched(index, asked, best)
-            cells._PROBED = usual
+            cells._PROBED, cells._SHARE = usual
     return found
 
 

@@ -24,7 +24,8 @@ from medlink.index.vectors.library import faiss
 _EXACT = "exact"
 _FEWEST = 64  # vectors of a cell
 _CELLS = 4.0  # cells, for each square root of a vector
-_PROBED = 200  # cells that are looked through
+_PROBED = 200  # cells that are looked through, at least
+_SHARE = 0.04  # of the cells, where that is more
 _SAMPLED = 32  # vectors for each cell that it is trained on
 _TRAINED = 20_000  # vectors that are trained on, at least
 _ROUNDS = 6  # of k-means
@@ -147,7 +148,9 @@ class CellsIndex(FaissIndex):
     def _parameters(self, allowed: NDArray[np.bool_] | None, share: float) -> Any:
         """How many cells are looked through: the more, the fewer of their rows are allowed."""
         options = {} if allowed is None else {"sel": selector(allowed)}
-        return faiss().SearchParametersIVF(nprobe=min(int(self._held().nlist), round(_PROBED / share)), **options)
+        cells = int(self._held().nlist)
+        wanted = round(max(_PROBED, _SHARE * cells) / share)
+        return faiss().SearchParametersIVF(nprobe=min(cells, wanted), **options)
 
     def _products(self, asked: Vectors, rows: Rows) -> Vectors:
         """Inner products ``(q, w)`` of queries with the rows found for each; what is no row has none."""
