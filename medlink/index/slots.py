@@ -8,14 +8,13 @@ word itself where the lexicon lacks it. A feature has a share: what of the slot 
 from __future__ import annotations
 
 import zlib
-from array import array
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index.arrays import Array, Groups
-from medlink.language.lexicon.bulk import Read
+from medlink.index.arrays import Array
+from medlink.language.lexicon.bulk import Read, WordValues
 from medlink.language.lexicon.reading import Word
 from medlink.language.text import ROMAN
 
@@ -64,47 +63,31 @@ class WordFeatures:
     """
 
     def __init__(self, unknown: int) -> None:
-        self._unknown = unknown
-        self._clear([])
-
-    def _clear(self, words: list[Word]) -> None:
-        self._words = words
-        self._ends, self._features, self._shares = array("q", [0]), array("q"), array("d")
-        self._functions = bytearray()
+        # each word has some, but for articles and the like
+        self._values = WordValues(lambda word: () if word.function else features_of(word, unknown))
 
     def slots(self, read: Read, weights: Array | None) -> Slots:
         """Slots of names that were read; without ``weights`` of the features all slots weigh nothing."""
-        if read.words is not self._words:
-            self._clear(read.words)
-        for word in read.words[len(self._functions) :]:
-            self._functions.append(word.function)
-            for one, its_share in () if word.function else features_of(word, self._unknown):
-                self._features.append(one)
-                self._shares.append(its_share)
-            self._ends.append(len(self._features))
-        at = np.flatnonzero(np.frombuffer(self._functions, np.int8)[read.word] == 0)
-        owner = read.owner[at]
-        at = at[np.arange(len(at)) - np.searchsorted(owner, owner) < _MOST]
-        owner, number = read.owner[at], read.word[at]
-        slot, place = Groups(np.array(self._ends)).many(number)
-        feature, share = np.array(self._features)[place], np.array(self._shares, np.float32)[place]
-        if read.phrases:
-            place_of = np.full(len(read.word) + 1, -1, np.int64)
-            place_of[at] = np.arange(len(at))
-            more = [
-                (int(read.ends[name]) + at_word, meaning)
-                for name, start, stop, meanings in read.phrases
-                for at_word in range(start, stop)
-                for meaning in meanings
-            ]
-            words, meant = np.array(more, np.int64).reshape(-1, 2).T
-            kept = place_of[words] >= 0
-            slot = np.concatenate([slot, place_of[words[kept]]])
-            feature = np.concatenate([feature, meant[kept]])
-            share = np.concatenate([share, np.ones(int(kept.sum()), np.float32)])
-            order = np.argsort(slot, kind="stable")
-            slot, feature, share = slot[order], feature[order], share[order]
-        found = Slots(owner, np.zeros(len(owner), np.float32), slot, feature, share)
+        place, feature, share = self._values.of(read)
+        words = np.unique(place)
+        owner = read.owner[words]
+        kept = np.arange(len(words)) - np.searchsorted(owner, owner) < _MOST
+        slot_of = np.full(len(read.word), -1, np.int64)
+        slot_of[words[kept]] = np.arange(np.count_nonzero(kept))
+        more = [
+            (int(read.ends[name]) + at, meaning)
+            for name, start, stop, meanings in read.phrases
+            for at in range(start, stop)
+            for meaning in meanings
+        ]
+        more_place, more_feature = np.array(more, np.int64).reshape(-1, 2).T
+        slot = slot_of[np.concatenate([place, more_place])]
+        feature = np.concatenate([feature, more_feature])
+        share = np.concatenate([share, np.ones(len(more), np.float32)])
+        order = np.argsort(slot, kind="stable")
+        order = order[np.searchsorted(slot[order], 0) :]
+        slots = np.zeros(np.count_nonzero(kept), np.float32)
+        found = Slots(owner[kept], slots, slot[order], feature[order], share[order])
         return found if weights is None else weighed(found, weights)
 
 

@@ -8,7 +8,7 @@ begin one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -44,6 +44,43 @@ class Read(NamedTuple):
     def owner(self) -> NDArray[np.int64]:
         """The name of each word ``(words,)``."""
         return np.repeat(np.arange(len(self.ends) - 1), np.diff(self.ends))
+
+
+class WordValues:
+    """Numbers with weights that words have, such as features with their shares; worked out once for each word.
+
+    >>> from medlink.language.lexicon.forms import shipped_forms
+    >>> read = BulkReader(FamilyReader(shipped_forms())).read(["kidney cyst kidney"], ["en"])
+    >>> place, value, weight = WordValues(lambda word: [(len(word.text), 0.5)]).of(read)
+    >>> place.tolist(), value.tolist(), weight.tolist()
+    ([0, 1, 2], [6, 4, 6], [0.5, 0.5, 0.5])
+
+    Args:
+        values: those of a word.
+    """
+
+    def __init__(self, values: Callable[[Word], Iterable[tuple[int, float]]]) -> None:
+        self._values_of = values
+        self._clear([])
+
+    def _clear(self, words: list[Word]) -> None:
+        self._words, self._ends = words, array("q", [0])
+        self._values, self._weights = array("q"), array("f")
+
+    def of(self, read: Read) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """The values of the words of names: place among the words, value and weight ``(m,)``, in the order of words."""
+        if read.words is not self._words:
+            self._clear(read.words)
+        for word in read.words[len(self._ends) - 1 :]:
+            for value, weight in self._values_of(word):
+                self._values.append(value)
+                self._weights.append(weight)
+            self._ends.append(len(self._values))
+        ends = np.array(self._ends)
+        counts = np.diff(ends)[read.word]
+        at = np.repeat(ends[read.word] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
+        place = np.repeat(np.arange(len(read.word)), counts)
+        return place, np.array(self._values)[at], np.array(self._weights)[at]
 
 
 class _Tokens(dict[str, int]):
@@ -92,6 +129,7 @@ class BulkReader:
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> Read:
         """Read names in their languages, those without one in the languages that know most of their words."""
+        self.reader.bound()
         if max(len(self._tokens), len(self._words), len(self._pairs)) >= _MOST:
             self._clear()
         tokens = [form.split() for form in normalise_all(texts)]

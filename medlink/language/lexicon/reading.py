@@ -111,17 +111,7 @@ class FamilyReader:
 
         Without ``senses`` an ambiguous word keeps all its meanings: in a whole sentence many words are beside it.
         """
-        if max(len(self._words), len(self._wholes), len(self._stems), len(self._opening_two)) >= _MOST:
-            for known in (
-                self._words,
-                self._wholes,
-                self._stems,
-                self._knowing,
-                self._opening,
-                self._opening_two,
-                self._senses,
-            ):
-                known.clear()
+        self.bound()
         base = (language or "").partition("-")[0]
         asked = (base,) if base in self._inflectors else self._guess(tokens)
         words = [self.word(token, asked) for token in tokens]
@@ -133,6 +123,20 @@ class FamilyReader:
     def languages(self) -> tuple[str, ...]:
         """The languages of the forms, in the order in which they are asked."""
         return tuple(self._inflectors)
+
+    def bound(self) -> None:
+        """Forget all words where there are too many; who asks for words one by one calls it from time to time."""
+        if max(len(self._words), len(self._wholes), len(self._stems), len(self._opening_two)) >= _MOST:
+            for known in (
+                self._words,
+                self._wholes,
+                self._stems,
+                self._knowing,
+                self._opening,
+                self._opening_two,
+                self._senses,
+            ):
+                known.clear()
 
     def word(self, token: str, asked: tuple[str, ...]) -> Word:
         """A word in its exact form, in the languages asked, whatever stands beside it."""

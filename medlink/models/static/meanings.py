@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.language.lexicon.bulk import BulkReader
+from medlink.language.lexicon.bulk import BulkReader, WordValues
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.reading import FamilyReader, Word
 from medlink.models.ngrams import hash_codes, meaning_code
@@ -20,17 +19,14 @@ class MeaningReader:
     """Hashes of what names mean; remembers their words for as long as it lives.
 
     >>> from medlink.language.lexicon.forms import shipped_forms
-    >>> indptr, hashes = MeaningReader(shipped_forms()).hashes(["kidney cyst", "Niere"])
+    >>> indptr, hashes = MeaningReader(shipped_forms()).hashes(["kidney fever", "Niere"])
     >>> indptr.tolist(), bool(hashes[0] == hashes[2])
     ([0, 2, 3], True)
     """
 
     def __init__(self, forms: Forms) -> None:
         self._forms, self._reader = forms, BulkReader(FamilyReader(forms))
-        self._clear([])
-
-    def _clear(self, words: list[Word]) -> None:
-        self._words, self._ends, self._codes = words, array("q", [0]), array("q")
+        self._codes = WordValues(lambda word: [(meaning_code(meant), 1.0) for meant in self._meant(word)])
 
     def hashes(self, texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Hash what each of n texts means, each meaning of a text once, in the order in which it comes.
@@ -39,26 +35,16 @@ class MeaningReader:
             ``indptr (n + 1,)`` and ``hashes (total,)``: those of text i are ``hashes[indptr[i]:indptr[i + 1]]``.
         """
         read = self._reader.read(texts)
-        if read.words is not self._words:
-            self._clear(read.words)
-        for word in read.words[len(self._ends) - 1 :]:
-            self._codes.extend(meaning_code(meant) for meant in self._meant(word))
-            self._ends.append(len(self._codes))
-        ends = np.array(self._ends)
-        counts = np.diff(ends)[read.word]
-        start = np.repeat(ends[read.word] - (np.cumsum(counts) - counts), counts)
-        code = np.array(self._codes)[start + np.arange(len(start))] if len(start) else np.zeros(0, np.int64)
-        owner = np.repeat(read.owner, counts)
-        if read.phrases:
-            more = [
-                (name, meaning_code(self._forms.keys[meaning]))
-                for name, _, _, meanings in read.phrases
-                for meaning in meanings[:_SENSES]
-            ]
-            names, codes = np.array(more, np.int64).reshape(-1, 2).T
-            owner, code = np.concatenate([owner, names]), np.concatenate([code, codes])
-            order = np.argsort(owner, kind="stable")
-            owner, code = owner[order], code[order]
+        place, code, _ = self._codes.of(read)
+        more = [
+            (name, meaning_code(self._forms.keys[meaning]))
+            for name, _, _, meanings in read.phrases
+            for meaning in meanings[:_SENSES]
+        ]
+        names, codes = np.array(more, np.int64).reshape(-1, 2).T
+        owner, code = np.concatenate([read.owner[place], names]), np.concatenate([code, codes])
+        order = np.argsort(owner, kind="stable")
+        owner, code = owner[order], code[order]
         # each meaning of a text where it comes first
         kinds, kind = np.unique(code, return_inverse=True)
         first = np.sort(np.unique(owner * max(len(kinds), 1) + kind, return_index=True)[1])
