@@ -252,12 +252,12 @@ def export(kb_path: Path, kind: str, output: Path) -> None:
     with KnowledgeBase(kb_path) as opened:
         if kind == "ftrm":
             what = counted(write_ftrm(opened, output), "concept")
+        elif kind == "fhir":
+            with whole_text(output) as file:
+                what = counted(write_fhir(opened, file), "concept")
         else:
             with whole_text(output) as file:
-                if kind == "fhir":
-                    what = counted(write_fhir(opened, file), "concept")
-                else:
-                    what = counted(write_sssom(opened, file), "mapping")
+                what = counted(write_sssom(opened, file), "mapping")
     click.echo(f"wrote {what} to {visible(str(output))}")
 
 

@@ -17,7 +17,7 @@ from itertools import islice
 import numpy as np
 
 from medlink.kb import KnowledgeBase
-from medlink.language.lexicon.bulk import BulkReader, Read
+from medlink.language.lexicon.bulk import BulkReader
 from medlink.language.lexicon.entries import HEADWORDS
 from medlink.language.lexicon.forms import AMBIGUOUS, WORD, Forms
 from medlink.language.lexicon.reading import FamilyReader
@@ -35,16 +35,16 @@ _LONGEST = 40  # characters of a name that is looked at: the fixed phrases of th
 
 def doubted_names(store: KnowledgeBase, forms: Forms) -> list[tuple[Name, str]]:
     """Names of a knowledge base that say another concept, with the English headword of what they say, in its order."""
-    reader, found = FamilyReader(forms), list[tuple[Name, str]]()
+    bulk, found = BulkReader(FamilyReader(forms)), list[tuple[Name, str]]()
     encoder: Encoder | None = None
-    for name, headword in _foreign_findings(store.iter_names(), reader):
+    for name, headword in _foreign_findings(store.iter_names(), bulk):
         if any(one.concept_id == name.concept_id for one in store.lookup(name.text, HEADWORDS)):
             continue
         others = {one.concept_id for one in store.lookup(headword, HEADWORDS)}
         own = [one.text for one in store.names(name.concept_id) if base(one.language) == HEADWORDS and one.type != FSN]
         if not others or not own or name.concept_id in others:
             continue
-        if headword in (_finding(text, HEADWORDS, reader) for text in own):
+        if headword in _findings(own, [HEADWORDS] * len(own), bulk).values():
             continue
         encoder = encoder or load_encoder("builtin")
         vectors = encoder.encode([name.text, headword, *own])
@@ -54,18 +54,12 @@ def doubted_names(store: KnowledgeBase, forms: Forms) -> list[tuple[Name, str]]:
     return found
 
 
-def _foreign_findings(names: Iterable[Name], reader: FamilyReader) -> Iterator[tuple[Name, str]]:
+def _foreign_findings(names: Iterable[Name], bulk: BulkReader) -> Iterator[tuple[Name, str]]:
     """Names in other languages than English that are one finding of the lexicon, with its headword."""
-    bulk = BulkReader(reader)
     left = (name for name in names if _is_looked_at(name))
     while some := list(islice(left, _TOGETHER)):
-        read = bulk.read([name.text for name in some], [name.language for name in some])
-        whole = {name: meanings for name, first, stop, meanings in read.phrases if stop - first == _words(read, name)}
-        single = np.flatnonzero(np.diff(read.ends) == 1).tolist()
-        meant = {**{name: read.words[read.word[read.ends[name]]].meanings for name in single}, **whole}
-        for name in sorted(meant):
-            if headword := _headword(meant[name], reader):
-                yield some[name], headword
+        found = _findings([name.text for name in some], [name.language for name in some], bulk)
+        yield from ((some[at], headword) for at, headword in sorted(found.items()))
 
 
 def _is_looked_at(name: Name) -> bool:
@@ -74,27 +68,19 @@ def _is_looked_at(name: Name) -> bool:
     return bool(foreign) and len(name.text) <= _LONGEST and not name.text.isupper()
 
 
-def _words(read: Read, name: int) -> int:
-    """How many words a name has."""
-    return int(read.ends[name + 1] - read.ends[name])
-
-
 def _ambiguous(name: Name, forms: Forms) -> bool:
     """Whether the lexicon says of a word that it may mean something else, too."""
     return any(form.marks & AMBIGUOUS for form in forms.find(WORD, base(name.language), normalise(name.text)))
 
 
-def _finding(text: str, language: str, reader: FamilyReader) -> str:
-    """The headword of the one finding that a text is in whole, by a word or a fixed phrase; empty where it is none."""
-    said = reader.read(text, language)
-    whole = [meanings for first, stop, meanings in said.phrases if (first, stop) == (0, len(said.words))]
-    meanings = whole[0] if whole else said.words[0].meanings if len(said.words) == 1 else ()
-    return _headword(meanings, reader)
-
-
-def _headword(meanings: Sequence[int], reader: FamilyReader) -> str:
-    """The headword of what is meant, where that is one finding."""
-    if len(meanings) != 1 or reader.forms.kinds[meanings[0]] != "finding":
-        return ""
-    name = reader.forms.names[meanings[0]]
-    return "" if "(" in name else name
+def _findings(texts: Sequence[str], languages: Sequence[str], bulk: BulkReader) -> dict[int, str]:
+    """The headwords of the texts that are one finding in whole, by a word or a fixed phrase; by their numbers."""
+    read = bulk.read(texts, languages)
+    counts = np.diff(read.ends)
+    meant = {at: read.words[read.word[read.ends[at]]].meanings for at in np.flatnonzero(counts == 1).tolist()}
+    meant |= {at: meanings for at, first, stop, meanings in read.phrases if stop - first == counts[at]}
+    forms, found = bulk.reader.forms, dict[int, str]()
+    for at, meanings in meant.items():
+        if len(meanings) == 1 and forms.kinds[meanings[0]] == "finding" and "(" not in forms.names[meanings[0]]:
+            found[at] = forms.names[meanings[0]]
+    return found

@@ -56,6 +56,7 @@ def embedded(
             remove(other)
     folder.mkdir(parents=True, exist_ok=True)
     same = [same_rows(table, part.names) for part in known]
+    # only this one reads words by a lexicon, and it forgets them after each call, as they may be those of notes
     encode = encoder.remembering() if isinstance(encoder, StaticEncoder) else encoder.encode
     size = encoder.dimension * np.dtype(dtype).itemsize
     done = path.stat().st_size // size // SHARD * SHARD if path.exists() else 0

@@ -16,6 +16,7 @@ from medlink.notes.readers.protocol import Note
 from medlink.notes.writers.protocol import LinkedMention
 
 _MOST = 1024  # notes that are remembered
+_LONGEST = 100  # mentions of a note that is: so the memory that all take is bounded
 
 
 class _Kept(NamedTuple):
@@ -47,7 +48,9 @@ class Again:
         return language, tuple([_whole(*one, note.text) for one in mentions])
 
     def keep(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
-        """Keep what was found in a note, unless that has words of it which cannot be cut out again."""
+        """Keep what was found in a note, unless it is much or has words of the note which cannot be cut out again."""
+        if len(mentions) > _LONGEST:
+            return
         kept = [_bare(one, note.text) for one in mentions]
         if None not in kept:
             whole = tuple([one for one in kept if one is not None])

@@ -106,6 +106,15 @@ def test_words_that_the_note_has_not_are_not_kept(text: str) -> None:
     assert kept.recall(Note("1", text)) is None
 
 
+def test_a_note_with_very_many_mentions_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(again, "_LONGEST", 2)
+    mention = LinkedMention(0, 2, Link("CL"))
+    for count, is_kept in ((2, True), (3, False)):
+        kept = Again()
+        kept.keep(Note("1", "CL"), "de", [mention] * count)
+        assert (kept.recall(Note("1", "CL")) is not None) == is_kept
+
+
 def test_the_texts_met_last_stay(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(again, "_MOST", 2)
     kept, texts = Again(), [Note(str(at), str(at)) for at in range(3)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,7 +13,7 @@ import pytest
 
 from medlink import Note, NotePipeline, link_notes
 from medlink.errors import ConfigError, InputError
-from medlink.index import Bundle
+from medlink.index import Bundle, build_bundle
 from medlink.linking.demo import demo_notes
 from medlink.notes.finder import MentionFinder
 from medlink.notes.language import blank
@@ -50,6 +51,20 @@ def test_the_finder_hands_on_what_a_look_up_gives(demo: Bundle, language: str) -
                 handed += 1
                 assert set(one.match.rows) == set(demo.index.lookup(doc[start:end].text, language))
     assert handed > 100
+
+
+def test_what_a_search_reads_is_read_before_processes_are_forked(
+    demo: Bundle, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_bundle(tmp_path / "small", kb=demo.kb.path, kind="ivfpq")
+    index = type(Bundle(tmp_path / "small").index.parts[0].vectors)
+    read, hold = list[int](), index._hold
+    monkeypatch.setattr(index, "_hold", lambda self, *given: (read.append(os.getpid()), hold(self, *given)))
+    link_notes(tmp_path / "small", many, out=tmp_path / "two.jsonl", processes=2)
+    assert read == [os.getpid()]
+    link_notes(tmp_path / "small", many, out=tmp_path / "one.jsonl")
+    assert read == [os.getpid()] * 2
+    assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
 
 
 def test_the_output_does_not_depend_on_processes(demo_path: Path, many: Path, tmp_path: Path) -> None:

@@ -189,9 +189,8 @@ class _Pages:
     def __init__(self, path: Path) -> None:
         try:
             with open(path, "rb") as file:
-                # NumPy has no types there
-                np.lib.format.read_magic(file)  # type: ignore[no-untyped-call]
-                shape, _, dtype = np.lib.format.read_array_header_1_0(file)  # type: ignore[no-untyped-call]
+                np.lib.format.read_magic(file)  # type: ignore[no-untyped-call]  # NumPy has no types there
+                shape, _, dtype = np.lib.format.read_array_header_1_0(file)  # type: ignore[no-untyped-call]  # nor here
                 offset = file.tell()
                 self._map = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
             self.array = np.frombuffer(self._map, dtype, int(np.prod(shape)), offset).reshape(shape)

@@ -60,7 +60,7 @@ class _File:
         at = 0
 
         def read(size: int) -> bytes:
-            # processes that were forked share the place in the file, and each reads from its own
+            """The next bytes; processes that were forked share the place in the file, and each reads from its own."""
             nonlocal at
             found = os.pread(self._number, size, at)
             at += len(found)

@@ -109,10 +109,10 @@ def _language(kb: KnowledgeBase, own: set[str]) -> str:
 
 def _concepts(kb: KnowledgeBase, source: str, system: System, own: set[str], language: str) -> Iterator[dict[str, Any]]:
     """The concepts of a source as FHIR writes them."""
-    names = _Beside(kb.iter_names(), lambda one: one.concept_id)
-    definitions = _Beside(kb.iter_definitions(), lambda one: one.concept_id)
-    types = _Beside(kb.iter_semantic_types(), lambda one: one.concept_id)
-    relations = _Beside(kb.iter_relations(types=HIERARCHY), lambda one: one.head)
+    names = Beside(kb.iter_names(), lambda one: one.concept_id)
+    definitions = Beside(kb.iter_definitions(), lambda one: one.concept_id)
+    types = Beside(kb.iter_semantic_types(), lambda one: one.concept_id)
+    relations = Beside(kb.iter_relations(types=HIERARCHY), lambda one: one.head)
     for concept in kb.iter_concepts(sources=[source]):
         concept_id = concept.concept_id
         written = _named(concept, system, list(names.of(concept_id)), language)
@@ -148,7 +148,7 @@ def _named(concept: Concept, system: System, names: list[Name], language: str) -
     return written
 
 
-class _Beside:
+class Beside:
     """Records in the order of their concepts, read beside the concepts."""
 
     def __init__(self, records: Iterator[R], key: Callable[[R], str]) -> None:

@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib import resources
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from medlink.errors import ConfigError
 from medlink.files.databases import room_for
 from medlink.files.folders import hidden_folder, one_error
 from medlink.files.whole import is_replaced, put_in_place
-from medlink.kb.export.fhir import code_system, with_concepts
+from medlink.kb.export.fhir import Beside, code_system, with_concepts
 from medlink.kb.store import KnowledgeBase
 from medlink.kb.systems import UNKNOWN, named
 from medlink.records import CODE, NOT_STANDARD
@@ -110,43 +110,35 @@ def _write_head(file: sqlite3.Connection, address: tuple[str, str], head: Mappin
 def _write_concepts(file: sqlite3.Connection, address: tuple[str, str], concepts: Iterator[dict[str, Any]]) -> None:
     """Concepts with designations, properties, parents and all ancestors."""
     parents: dict[str, list[str]] = {}
-
-    def rows() -> Iterator[tuple[Any, ...]]:
-        for one in concepts:
-            code = one["code"]
-            properties = one.get("property", ())
-            if above := [each["valueCode"] for each in properties if each["code"] == "parent"]:
-                parents[code] = above
-            designations.extend(
-                (*address, code, each.get("language"), *_use(each["use"]), each["value"])
-                for each in one.get("designation", ())
-            )
-            types.extend(
-                (*address, code, each["code"], "string", each["valueString"])
-                for each in properties
-                if "valueString" in each
-            )
-            yield (*address, code, one.get("display"), one.get("definition"))
-
-    designations, types = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
-    waiting = rows()
-    while some := list(islice(waiting, _BATCH)):
+    while some := list(islice(concepts, _BATCH)):
         file.executemany(
-            "INSERT INTO concept (cs_url, cs_version, code, display, definition) VALUES (?, ?, ?, ?, ?)", some
+            "INSERT INTO concept (cs_url, cs_version, code, display, definition) VALUES (?, ?, ?, ?, ?)",
+            ((*address, one["code"], one.get("display"), one.get("definition")) for one in some),
         )
         file.executemany(
             "INSERT OR IGNORE INTO concept_designation "
             "(cs_url, cs_version, code, language, use_system, use_code, use_display, value) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            designations,
+            (
+                (*address, one["code"], each.get("language"), *_use(each["use"]), each["value"])
+                for one in some
+                for each in one.get("designation", ())
+            ),
         )
         file.executemany(
             "INSERT OR IGNORE INTO concept_property (cs_url, cs_version, code, prop_code, value_type, value_str) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            types,
+            "VALUES (?, ?, ?, ?, 'string', ?)",
+            (
+                (*address, one["code"], each["code"], each["valueString"])
+                for one in some
+                for each in one.get("property", ())
+                if "valueString" in each
+            ),
         )
-        designations.clear()
-        types.clear()
+        for one in some:
+            above = [each["valueCode"] for each in one.get("property", ()) if each["code"] == "parent"]
+            if above:
+                parents[one["code"]] = above
     pairs = ((*address, code, above) for code, some in parents.items() for above in some)
     file.executemany("INSERT OR IGNORE INTO concept_parent VALUES (?, ?, ?, ?)", pairs)
     closure = ((*address, above, code, depth) for code in parents for above, depth in _ancestors(parents, code).items())
@@ -176,41 +168,38 @@ def _ancestors(parents: Mapping[str, list[str]], code: str) -> dict[str, int]:
 def _write_mappings(
     kb: KnowledgeBase, file: sqlite3.Connection, addresses: Mapping[str, tuple[str, str]], when: str
 ) -> None:
-    """All mappings as one concept map; a concept is not mapped to itself."""
+    """All mappings as one concept map, where there are any."""
+    waiting = _elements(kb, addresses)
+    first = next(waiting, None)
+    if first is None:
+        return
     address = f"{UNKNOWN}mappings", ""
-    groups: dict[tuple[str, str, str], int] = {}
-    owners = ((one.concept_id, one.source) for one in kb.iter_concepts())
-    owner: tuple[str, str] | None = ("", "")
+    file.execute(
+        "INSERT INTO conceptmap (url, version, name, title, status) VALUES (?, ?, 'Mappings', 'Mappings', 'active')",
+        address,
+    )
+    file.executemany(
+        "INSERT OR IGNORE INTO conceptmap_element (cm_url, cm_version, group_idx, source_system, source_version, "
+        "target_system, source_code, target_code, equivalence, comment) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        ((*address, *one) for one in chain([first], waiting)),
+    )
+    ((count,),) = file.execute("SELECT count(*) FROM conceptmap_element")
+    _register(file, "ConceptMap", address, count, when)
 
-    def rows() -> Iterator[tuple[Any, ...]]:
-        nonlocal owner
-        for concept_id, mappings in groupby(kb.iter_mappings(), lambda one: one.concept_id):
-            while owner is not None and owner[0] < concept_id:
-                owner = next(owners, None)
-            source = owner[1] if owner is not None and owner[0] == concept_id else ""
-            url, version = addresses.get(source, ("", ""))
-            code = concept_id if url.startswith(UNKNOWN) else named(source).code(concept_id)
+
+def _elements(kb: KnowledgeBase, addresses: Mapping[str, tuple[str, str]]) -> Iterator[tuple[Any, ...]]:
+    """The mappings as rows, with the number of their group; a concept is not mapped to itself."""
+    groups: dict[tuple[str, ...], int] = {}
+    owners = Beside(kb.iter_concepts(), lambda one: one.concept_id)
+    for concept_id, mappings in groupby(kb.iter_mappings(), lambda one: one.concept_id):
+        for owner in owners.of(concept_id):
+            url, version = addresses[owner.source]
+            code = concept_id if url.startswith(UNKNOWN) else named(owner.source).code(concept_id)
             for one in mappings:
                 target = named(one.system)
                 target_code = target.code(target.concept_id(one.code))
                 if (target.url, target_code) != (url, code):
                     group = groups.setdefault((url, version, target.url), len(groups))
-                    equivalence = _EQUIVALENT.get(one.type, _RELATED)
                     comment = f"type {one.type}" if one.type not in (*_EQUIVALENT, "related") else None
-                    yield (*address, group, url, version, target.url, code, target_code, equivalence, comment)
-
-    first = next(waiting := rows(), None)
-    if first is None:
-        return
-    file.execute(
-        "INSERT INTO conceptmap (url, version, name, title, status) VALUES (?, ?, 'Mappings', 'Mappings', 'active')",
-        address,
-    )
-    insert = (
-        "INSERT OR IGNORE INTO conceptmap_element (cm_url, cm_version, group_idx, source_system, source_version, "
-        "target_system, source_code, target_code, equivalence, comment) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-    )
-    file.execute(insert, first)
-    file.executemany(insert, waiting)
-    ((count,),) = file.execute("SELECT count(*) FROM conceptmap_element")
-    _register(file, "ConceptMap", address, count, when)
+                    equivalence = _EQUIVALENT.get(one.type, _RELATED)
+                    yield group, url, version, target.url, code, target_code, equivalence, comment

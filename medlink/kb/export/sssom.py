@@ -13,6 +13,7 @@ from itertools import groupby, islice
 from typing import TextIO
 from urllib.parse import quote
 
+from medlink.kb.export.fhir import Beside
 from medlink.kb.store import KnowledgeBase
 from medlink.kb.systems import SYSTEMS, UNKNOWN, named
 from medlink.records import CODE, NOT_STANDARD, Mapping
@@ -110,12 +111,9 @@ def mapping_set(
 
 def _rows(kb: KnowledgeBase) -> Iterator[tuple[str, str, str, Mapping]]:
     """Subject, its source, object and mapping of all rows, each pair of a kind once."""
-    concepts = kb.iter_concepts()
-    concept = next(concepts, None)
+    concepts = Beside(kb.iter_concepts(), lambda one: one.concept_id)
     for concept_id, mappings in groupby(kb.iter_mappings(), lambda one: one.concept_id):
-        while concept is not None and concept.concept_id < concept_id:
-            concept = next(concepts, None)
-        source = concept.source if concept is not None and concept.concept_id == concept_id else ""
+        source = next((concept.source for concept in concepts.of(concept_id)), "")
         subject = curie_of(source, concept_id)
         seen = set[tuple[str, str]]()
         for mapping in mappings:

@@ -18,21 +18,6 @@ from medlink.errors import ConfigError
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.export.fhir import write_fhir
 from medlink.kb.export.ftrm import write_ftrm
-from tests.kb.export.test_sssom import OBO
-from tests.kb.readers import test_claml
-from tests.kb.writers import write_lines
-
-
-@pytest.fixture
-def mapped(tmp_path: Path) -> Path:
-    alpha = write_lines(tmp_path / "alpha.txt", ["1|I9|E10||B95.0!|||Zucker"])
-    inputs = [
-        Input("claml", test_claml.write(tmp_path / "icd.xml")),
-        Input("obo", write_lines(tmp_path / "x.obo", OBO)),
-        Input("alphaid", alpha),
-    ]
-    build_kb(tmp_path / "kb", inputs)
-    return tmp_path / "kb"
 
 
 def written(kb_path: Path, out: Path) -> sqlite3.Connection:

@@ -11,18 +11,11 @@ import re
 from pathlib import Path
 
 import pandas as pd
-import pytest
 import yaml
 
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.export.sssom import COLUMNS, write_sssom
-from tests.kb.readers import test_claml
-from tests.kb.writers import write_lines
 
-OBO = [
-    "[Term]", "id: X:1", "name: \"cyst\tsac", "xref: UMLS:C1", "xref: ICD-10: A 00.9", "",
-    "[Term]", "id: X:2", "name: cough", "xref: SNOMEDCT_US:49727002",
-]  # fmt: skip
 REQUIRED = ("subject_id", "predicate_id", "object_id", "mapping_justification")
 CURIE = re.compile(r"[A-Za-z][\w.-]*:[^\s|]+")
 
@@ -36,19 +29,6 @@ def written(path: Path) -> tuple[dict[str, object], pd.DataFrame, int]:
     body = "".join(line for line in lines if not line.startswith("#"))
     table = pd.read_csv(io.StringIO(body), sep="\t", dtype=str, keep_default_na=False)
     return yaml.safe_load(head), table, count
-
-
-@pytest.fixture
-def mapped(tmp_path: Path) -> Path:
-    """Concepts of an ontology, of a classification and of German terms, with mappings."""
-    alpha = write_lines(tmp_path / "alpha.txt", ["1|I9|E10||B95.0!|||Zucker"])
-    inputs = [
-        Input("claml", test_claml.write(tmp_path / "icd.xml")),
-        Input("obo", write_lines(tmp_path / "x.obo", OBO)),
-        Input("alphaid", alpha),
-    ]
-    build_kb(tmp_path / "kb", inputs)
-    return tmp_path / "kb"
 
 
 def test_rows(mapped: Path) -> None:
