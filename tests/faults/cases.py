@@ -36,7 +36,8 @@ class Case:
 
     ``before`` are commands that make the folder it starts in, ``words`` its own, ``again`` those of the next run where
     they differ. ``targets`` are what it writes, with their kinds (:mod:`tests.faults.states`). Fewer points are taken
-    of ``slow`` ones. Where there are no words a component that was given no bundle makes its own.
+    of ``slow`` ones. Where there are no words a component that was given no bundle makes its own. The file of one that
+    ``tells`` is of what the run did: it may say that there was nothing left to do.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Case:
     before: tuple[str, ...] = ()
     again: str = ""
     slow: bool = False
+    tells: bool = False
 
 
 _KB = "kb build house/kb.sqlite --table"
@@ -111,6 +113,7 @@ CASES = (
         "index update house --table other.tsv -o out.tsv",
         (*_HOUSE, ("out.tsv", "file")),
         (*_BUNDLE, "kb changes house house -o out.tsv"),
+        tells=True,
     ),
     Case("index update, what waits", "index update house", _HOUSE, (*_BUNDLE, f"{_KB} other.tsv")),
     Case(
@@ -141,6 +144,7 @@ CASES = (
         "cluster terms.txt --bundle house --decisions decisions.tsv --add-to house -o out.tsv",
         (*_HOUSE, ("out.tsv", "file")),
         _BUNDLE,
+        tells=True,
     ),
     Case(
         "link",

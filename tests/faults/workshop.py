@@ -87,17 +87,15 @@ class Workshop:
         return self._references[case]
 
     def twice(self, case: Case) -> list[State]:
-        """What a second run makes of what the first one made; only a list of clusters may tell that it is the second.
-
-        Concepts that the first run added to a bundle are known to the second.
-        """
+        """What a second run makes of what the first one made; only a file of what a run did may tell that it is the
+        second."""
         if case not in self._twice:
             work = self.copy(self.reference(case).start, self.top / "twice")
             for words in (case.words, case.again or case.words):
                 assert call(work, command, words).value == 0
             found, new = call(work, states, case.targets).value, self.reference(case).new
             for (path, kind), one, other in zip(case.targets, found, new, strict=True):
-                assert one == other or (case.words.startswith("cluster") and kind == "file"), path
+                assert one == other or (case.tells and kind == "file"), path
             self._twice[case] = found
         return self._twice[case]
 
