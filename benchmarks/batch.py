@@ -12,9 +12,9 @@ process of its own, which opens what it needs and is timed from the first note t
   mentions and writing cost it nothing here.
 
 The dictionary of all is HPO in English, Spanish and German. Memory is the most that was resident (``VmHWM``), of two
-processes that of the parent and, behind the plus, of the larger worker, which share the pages of the bundle. What goes
-one by one does at most ``--most`` notes: it does not get quicker. Above ``--alone`` notes two processes go alone, with
-texts that came before.
+processes that of the parent and, behind the plus, of the larger worker, which share the pages of the bundle. scispaCy
+does at most ``--most`` notes: it remembers nothing, and does not get quicker. Above ``--alone`` notes only two
+processes and one note at a time run, with texts that came before.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def run_single(work: Path, notes: Path, most: int) -> int:
 
     pipeline, number = NotePipeline(work / "bundle"), 0
     with (work / "single.jsonl").open("w", encoding="utf-8") as file:
-        for note in islice(read_notes([str(notes)]), most):
+        for note in read_notes([str(notes)]):
             for mention in pipeline.link([note])[0].mentions:
                 file.write(json.dumps(mention.link.to_dict(), ensure_ascii=False) + "\n")
             number += 1
@@ -99,11 +100,11 @@ def mentions(links: Path, most: int) -> Iterator[list[str]]:
     yield from by_note.values()
 
 
-_TWO, _SCISPACY = "medlink, two processes", "scispaCy, mentions given"
+_TWO, _SINGLE, _SCISPACY = "medlink, two processes", "medlink, one note at a time", "scispaCy, mentions given"
 PARTS = {
     "medlink": run_medlink,
     _TWO: run_two,
-    "medlink, one note at a time": run_single,
+    _SINGLE: run_single,
     _SCISPACY: run_scispacy,
 }
 
@@ -129,8 +130,8 @@ def measured(part: str, work: Path, notes: Path, most: int) -> dict[str, Any]:
 @click.command()
 @click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for what is built.")
 @click.option("--notes", "numbers", multiple=True, type=int, default=(1_000, 100_000), show_default=True)
-@click.option("--most", default=1_000, show_default=True, help="Notes that go one by one.")
-@click.option("--alone", default=10_000, show_default=True, help="Notes that one process reads at most.")
+@click.option("--most", default=1_000, show_default=True, help="Notes that scispaCy gets at most.")
+@click.option("--alone", default=1_000, show_default=True, help="Notes above which fewer rows are made.")
 @click.option("--only", type=click.Choice(sorted(PARTS)), hidden=True)
 @click.option("--file", type=click.Path(path_type=Path), hidden=True)
 def main(work: Path, numbers: tuple[int, ...], most: int, alone: int, only: str | None, file: Path) -> None:
@@ -139,9 +140,10 @@ def main(work: Path, numbers: tuple[int, ...], most: int, alone: int, only: str 
         click.echo(json.dumps(measured(only, work, file, most)))
         return
     names = hpo_dictionary()
-    if not (work / "scispacy").exists():
-        build_medlink(work, names)
-        build_scispacy(work, [])
+    if not (work / "scispacy" / "nmslib_index.bin").exists():  # written last
+        with redirect_stdout(sys.stderr):  # scispaCy tells what it does
+            build_medlink(work, names)
+            build_scispacy(work, [])
     click.echo(f"{len(names):,} names of HPO in three languages; 240 notes, over and over.\n")
     click.echo("| linker | notes | texts | seconds | notes a second | memory, MB |")
     click.echo("|---|---:|---|---:|---:|---:|")
@@ -149,7 +151,7 @@ def main(work: Path, numbers: tuple[int, ...], most: int, alone: int, only: str 
         for own in (True, False) if number <= alone else (False,):
             notes = work / f"notes-{number}{'-own' if own else ''}.csv"
             write_notes(notes, number, own=own)
-            for part in PARTS if number <= alone else (_TWO,):
+            for part in PARTS if number <= alone else (_TWO, _SINGLE):
                 if part == _SCISPACY and not own:
                     continue  # it remembers nothing
                 run = child(part, work, notes, min(number, most))

@@ -36,7 +36,7 @@ if wanted load && ! command -v sqlite3 >/dev/null; then
   exit 1
 fi
 report load load.py --work "$work/load" --concepts 200000 --concepts 3400000 --runs 1
-report batch batch.py --work "$work/batch" --notes 1000 --notes 10000 --alone 1000
+report batch batch.py --work "$work/batch" --notes 1000 --notes 100000
 report install install_cost.py --work "$work/install"
 report status status.py
 # The rivals, with what they built and found. Their folder may be one that other copies of the repository share.

@@ -259,7 +259,8 @@ def measured(rows: list[Row], wanted: int, work: Path) -> dict[str, Any]:
     part = bundle.index.parts[0]
     some = part.names.rows.ends[np.arange(0, len(part.names), max(1, len(part.names) // 20_000))]
     tags = [part.names.languages[code] for code in part.names.language[some].tolist()]
-    own = [Row("", name, tag) for name, tag in zip(part.names.texts.many(some), tags, strict=True)]
+    ids = part.names.concept_ids.many(part.names.concept[some])
+    own = list(map(Row, ids, part.names.texts.many(some), tags))
     mentions = {
         "typing errors": noisy(own, 2 * _ASKED),
         "other languages": other_languages(rows)[:: max(1, len(other_languages(rows)) // (2 * _ASKED))],
@@ -277,7 +278,8 @@ def measured(rows: list[Row], wanted: int, work: Path) -> dict[str, Any]:
         "encoder": kept(done / "encoder.json", lambda: encoded(bundle, part, work)) if wanted <= _ENCODED else None,
         "kinds": kept(done / "kinds.json", lambda: compared(bundle, part, asked, work)),
         "routes": kept(
-            done / "routes.json", lambda: words_compared(bundle, part, mentions["typing errors"][:_ASKED], work)
+            done / "routes.json",
+            lambda: words_compared(bundle, part, {what: some[:_ASKED] for what, some in mentions.items()}, work),
         ),
         "open": kept(done / "open.json", lambda: opened(folder, plain)),
     }
@@ -349,13 +351,13 @@ def printed(sizes: list[dict[str, Any]]) -> None:
                 f"| {one['names']:,} | `{kind}` | {found['asked'] / said['seconds']:,.0f} | "
                 f"{found['exact'] / said['seconds']:.1f} | {recalls} | {said['bytes']:,} |"
             )
-    click.echo("\n| names | route to mentions with a typing error | in the first 10 | ms a mention | bytes a name |")
-    click.echo("|---:|---|" + "---:|" * 3)
+    head = " | ".join(f"{what}: in the first 10" for what in sorts)
+    click.echo(f"\n| names | route | {head} | ms a mention | bytes a name |")
+    click.echo("|---:|---|" + "---:|" * (len(sorts) + 2))
     for one in sizes:
         for route, said in one["routes"].items():
-            click.echo(
-                f"| {one['names']:,} | {route} | {said['found']:.3f} | {said['ms']:.1f} | {said['bytes']:,.0f} |"
-            )
+            shares = " | ".join(f"{said[what]:.3f}" for what in sorts)
+            click.echo(f"| {one['names']:,} | {route} | {shares} | {said['ms']:.1f} | {said['bytes']:,.0f} |")
 
 
 def plotted(sizes: list[dict[str, Any]], path: Path) -> None:

@@ -54,11 +54,12 @@ class Row(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A mention, its language, and the name that it stands for."""
+    """A mention, its language, the name that it stands for, and the concept."""
 
     mention: str
     language: str
     name: str
+    concept_id: str
 
 
 def read_rows(*tables: Path) -> list[Row]:
@@ -119,10 +120,10 @@ def noisy(names: list[Row], count: int, seed: int = 1) -> list[Asked]:
         at = rng.randrange(1, max(len(row.name) - 1, 2))
         head, letter, rest = row.name[:at], row.name[at : at + 1], row.name[at + 1 :]
         edits = (rest, letter * 2 + rest, rng.choice(_LETTERS) + rest, rest[:1] + letter + rest[1:])
-        found.append(Asked(head + rng.choice(edits), row.language, row.name))
+        found.append(Asked(head + rng.choice(edits), row.language, row.name, row.concept_id))
     return found
 
 
 def other_languages(rows: list[Row]) -> list[Asked]:
     """German and Spanish names that no table of :func:`make_names` has."""
-    return sorted({Asked(row.name, row.language, row.name) for row in rows if _is_held_out(row)})
+    return sorted({Asked(row.name, row.language, row.name, row.concept_id) for row in rows if _is_held_out(row)})

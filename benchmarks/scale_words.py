@@ -1,65 +1,81 @@
-"""The routes by letters and words beside each other, on mentions with a typing error: what ``scale.py`` tells of them.
+"""The routes by words and by embeddings beside each other, and trigrams: what ``scale.py`` tells of them.
 
-medlink's own, by the families of words and by embeddings, and the trigrams of SQLite's FTS5 over the same exact forms:
-a mention is asked for by all its trigrams, and bm25 puts names into order.
+medlink's own, by the families of words and by embeddings, and what either of the two finds; and the trigrams of
+SQLite's FTS5 over the same exact forms: a mention is asked for by all its trigrams, and bm25 puts names into order. A
+mention counts as found where its concept has one of the first names.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from scale_names import Asked
 
 from medlink.index import Bundle
 from medlink.index.part import Part
 from medlink.language.text import normalise
 
-_FIRST = 10  # names among which the right one is looked for
+_FIRST = 10  # names among which one of the concept is looked for
 _MOST = 1_000_000  # names up to which FTS5 is measured
-_ASKED = 50  # mentions that it is asked for: it takes seconds for each
+_ASKED = 50  # mentions of each sort that it is asked for: it takes seconds for each
 _BLOCK = 1 << 16
+_WORDS, _EMBEDDINGS, _EITHER, _TRIGRAMS = "words", "embeddings", "either of the two", "trigrams, SQLite FTS5"
 
 
-def words_compared(bundle: Bundle, part: Part, asked: Sequence[Asked], work: Path) -> dict[str, dict[str, float]]:
-    """Share of mentions whose name is among the first, ms for each, and bytes of each name, by route."""
+def words_compared(
+    bundle: Bundle, part: Part, mentions: Mapping[str, Sequence[Asked]], work: Path
+) -> dict[str, dict[str, float]]:
+    """By route the share of mentions of each sort whose concept is among the first, ms for each mention, and bytes of
+    each name."""
+    asked = [one for some in mentions.values() for one in some]
     texts, languages = [one.mention for one in asked], [one.language for one in asked]
     count = len(part.names)
 
-    def told(found: Sequence[Sequence[str]], seconds: float, size: float) -> dict[str, float]:
-        wanted = [normalise(one.name) for one in asked[: len(found)]]
-        right = np.mean([name in names[:_FIRST] for name, names in zip(wanted, found, strict=True)])
-        return {"found": float(right), "ms": seconds / len(found) * 1e3, "bytes": size / count}
-
-    def rows_of(place: np.ndarray, row: np.ndarray) -> list[list[str]]:
-        names: list[list[str]] = [[] for _ in asked]
-        for at, name in zip(place.tolist(), part.names.norms.many(row), strict=True):
-            names[at].append(name)
-        return names
-
     began = time.perf_counter()
-    slots = part.said.read(texts, languages)
-    place, row, _ = part.postings.search(slots, np.arange(len(asked)), _FIRST)
-    taken = time.perf_counter() - began
-    size = sum(path.stat().st_size for path in part.folder.glob("posting_*"))
-    found = {"words, medlink": told(rows_of(place, row), taken, size)}
+    place, row, _ = part.postings.search(part.said.read(texts, languages), np.arange(len(asked)), _FIRST)
+    taken = (time.perf_counter() - began) / len(asked) * 1e3
+    size = sum(path.stat().st_size for path in part.folder.glob("posting_*")) / count
+    by_words = _found(part, asked, place, row)
+    found = {_WORDS: {**_shares(mentions, by_words), "ms": taken, "bytes": size}}
 
     began = time.perf_counter()
     rows, _ = part.vectors.search(bundle.encoder.encode(texts), _FIRST)
-    taken = time.perf_counter() - began
+    taken = (time.perf_counter() - began) / len(asked) * 1e3
     place, column = np.nonzero(rows >= 0)
-    bytes_of = part.manifest["bytes_per_name"]
-    found["embeddings, medlink"] = told(rows_of(place, rows[place, column]), taken, bytes_of * count)
+    by_embeddings, size = _found(part, asked, place, rows[place, column]), part.manifest["bytes_per_name"]
+    found[_EMBEDDINGS] = {**_shares(mentions, by_embeddings), "ms": taken, "bytes": size}
+    both = {what: found[_WORDS][what] + found[_EMBEDDINGS][what] for what in ("ms", "bytes")}
+    found[_EITHER] = {**_shares(mentions, by_words | by_embeddings), **both}
     if count <= _MOST:
-        found["trigrams, SQLite FTS5"] = told(*_trigrams(part, texts[:_ASKED], work))
+        few = {what: some[:_ASKED] for what, some in mentions.items()}
+        found[_TRIGRAMS] = _trigrams(part, few, work)
     return found
 
 
-def _trigrams(part: Part, texts: Sequence[str], work: Path) -> tuple[list[list[str]], float, float]:
-    """The first names of each mention by FTS5, seconds, and bytes of the file."""
+def _found(part: Part, asked: Sequence[Asked], place: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which mentions have a name of their concept among rows that were found, given with the place of the mention."""
+    at, entry = part.names.entries_of(row)
+    concepts = part.names.concept_ids.many(part.names.concept[entry])
+    found = np.zeros(len(asked), bool)
+    for number, concept_id in zip(place[at].tolist(), concepts, strict=True):
+        found[number] |= concept_id == asked[number].concept_id
+    return found
+
+
+def _shares(mentions: Mapping[str, Sequence[Asked]], found: NDArray[np.bool_]) -> dict[str, float]:
+    """The share of each sort of mentions that was found."""
+    ends = np.cumsum([len(some) for some in mentions.values()])[:-1]
+    return {what: float(some.mean()) for what, some in zip(mentions, np.split(found, ends), strict=True)}
+
+
+def _trigrams(part: Part, mentions: Mapping[str, Sequence[Asked]], work: Path) -> dict[str, float]:
+    """The same of the first names of each mention by FTS5."""
+    asked = [one for some in mentions.values() for one in some]
     path = work / "trigrams.sqlite"
     path.unlink(missing_ok=True)
     with sqlite3.connect(path) as file:
@@ -71,16 +87,17 @@ def _trigrams(part: Part, texts: Sequence[str], work: Path) -> tuple[list[list[s
         file.commit()
         size = path.stat().st_size
         began = time.perf_counter()
-        found = []
-        for text in texts:
-            form = normalise(text)
+        hits: list[tuple[int, int]] = []
+        for number, one in enumerate(asked):
+            form = normalise(one.mention)
             grams = dict.fromkeys(form[at : at + 3] for at in range(len(form) - 2))
-            asked = " OR ".join('"' + gram + '"' for gram in grams)
-            rows = file.execute(
-                "SELECT rowid FROM name WHERE name MATCH ? ORDER BY rank LIMIT ?", (asked or '""', _FIRST)
+            words = " OR ".join('"' + gram + '"' for gram in grams)
+            ranked = file.execute(
+                "SELECT rowid FROM name WHERE name MATCH ? ORDER BY rank LIMIT ?", (words or '""', _FIRST)
             )
-            found.append(part.names.norms.many(np.array([row for (row,) in rows], np.int64)))
-        taken = time.perf_counter() - began
+            hits += [(number, row) for (row,) in ranked]
+        taken = (time.perf_counter() - began) / len(asked) * 1e3
     file.close()
     path.unlink()
-    return found, taken, size
+    place, row = np.array(hits, np.int64).reshape(-1, 2).T
+    return {**_shares(mentions, _found(part, asked, place, row)), "ms": taken, "bytes": size / len(part.names)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, repeat
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from sqlalchemy import CompoundSelect, Connection, Select, Table, insert
@@ -74,6 +74,26 @@ class Rows:
             self.write(rows)
 
 
+class Order:
+    """Whether rows came in the order of their first columns, as large releases have them: then nothing sorts them.
+
+    Args:
+        columns: how many columns count; no two rows have the same.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self._key = itemgetter(*range(columns))
+        self._last: Row | None = None
+        self.kept = True
+
+    def sort(self, rows: list[Row]) -> None:
+        """Sort rows that come next among themselves, and see whether they go on behind those before."""
+        if rows and self.kept:
+            rows.sort(key=self._key)
+            self.kept = self._last is None or self._last < self._key(rows[0])
+            self._last = self._key(rows[-1])
+
+
 class Intake:
     """Takes in records of several inputs.
 
@@ -104,6 +124,7 @@ class Intake:
             connection.execute(CreateTable(table))
         self._concepts = Rows(connection, schema.staged_concept)
         self._names = Rows(connection, schema.staged_name)
+        self._name_order = Order(3)
         self._others = {kind: Rows(connection, schema.staged[table.name]) for kind, table in TABLES.items()}
         self._retired = Rows(connection, schema.staged_retired)
         self._cells = {
@@ -199,8 +220,9 @@ class Intake:
         flags, rank = ~np.array(preferred, bool), np.minimum(np.array(ranks, np.int64), MAX_RANK)
         keys = flags.astype(np.int64) << UNFLAGGED | self._input << INPUT | rank << RANK | read
         forms = normalise_all(texts)
-        rows = zip(ids, languages, keys.tolist(), texts, forms, types, self._numbers(sources), strict=True)
-        self._names.write(list(rows))
+        rows = list(zip(ids, languages, keys.tolist(), texts, forms, types, self._numbers(sources), strict=True))
+        self._name_order.sort(rows)
+        self._names.write(rows)
 
     def _chosen(self, columns: tuple[Sequence[Any], ...], chosen: list[bool], reason: str) -> tuple[Sequence[Any], ...]:
         """The chosen of many rows, by column; the others are counted."""

@@ -149,9 +149,9 @@ class Loader(Intake):
         # SQLite takes source_id from the row that holds the minimum: the first one read.
         announced = select(waiting.concept_id, waiting.source_id, func.min(waiting.seq)).group_by(waiting.concept_id)
         concepts = driver_rows(self.connection, announced.order_by(waiting.concept_id))
-        names = driver_rows(
-            self.connection, select(schema.staged_name).order_by(staged.concept_id, staged.language, staged.key)
-        )
+        by_key = staged.concept_id, staged.language, staged.key
+        order = (literal_column("rowid"),) if self._name_order.kept else by_key
+        names = driver_rows(self.connection, select(schema.staged_name).order_by(*order))
         into_concept, into_name = Rows(self.connection, schema.concept), _Names(self)
         present = self._present()
         concept = next(concepts, None)
@@ -186,15 +186,43 @@ class Loader(Intake):
         return into_name.finish()
 
     def _finish_table(self, table: Table, skipped: list[Counter[str]]) -> None:
-        waiting, into = schema.staged[table.name], schema.sorted_rows[table.name]
-        read = self.waiting[table.name]
+        waiting, read = schema.staged[table.name], self.waiting[table.name]
         columns = [column for column in waiting.columns if column.name not in ("input", "place")]
         ends = [column for column in columns if column.name in ("concept_id", "head", "tail")]
         known = and_(*(column.in_(select(schema.concept.c.concept_id)) for column in ends))
+        move = self._move_several if self.meta or len(read) > 1 else self._move_one
+        label = table.name.replace("_", " ")
+        for number, known_rows, final in move(table, columns, known):
+            if read[number] > known_rows:
+                reason = f"{label} of a concept that is not loaded"
+                skipped[number][reason] += read[number] - known_rows
+                self.first[number, reason] = self._first_alone(waiting, ends, number)
+            if known_rows > final:
+                skipped[number][f"{label} given more than once"] += known_rows - final
+
+    def _move_one(
+        self, table: Table, columns: Sequence[ColumnElement[Any]], known: ColumnElement[bool]
+    ) -> Iterator[tuple[int, int, int]]:
+        """Move the rows of the only input into an empty table: one of each whose concepts are ``known``, sorted.
+
+        Gives its number, how many of its rows are known, and how many were moved.
+        """
+        for number, count in self.waiting[table.name].items():
+            kept = select(*columns).where(known).group_by(*columns).order_by(*columns)
+            moved = self.connection.execute(insert(table).from_select([column.name for column in columns], kept))
+            final, of_known = moved.rowcount, select(func.count()).where(known)
+            yield number, count if final == count else self.connection.execute(of_known).scalar_one(), final
+
+    def _move_several(
+        self, table: Table, columns: Sequence[ColumnElement[Any]], known: ColumnElement[bool]
+    ) -> Iterator[tuple[int, int, int]]:
+        """As :meth:`_move_one`, for each of several inputs, or into a table that has rows: what these have, and what an
+        earlier input has, is not moved."""
+        waiting, into = schema.staged[table.name], schema.sorted_rows[table.name]
         fresh = known
         if self.meta:
             fresh = and_(known, ~exists().where(*(table.c[column.name] == column for column in columns)))
-        if len(read) > 1:
+        if len(self.waiting[table.name]) > 1:
             fresh = and_(waiting.c.input == func.min(waiting.c.input).over(partition_by=columns), fresh)
         each = (*columns, waiting.c.input)
         rows = select(*each, func.count(), known, fresh).group_by(*each).order_by(*each)
@@ -202,16 +230,10 @@ class Loader(Intake):
         names = [column.name for column in columns]
         kept = select(*(into.c[name] for name in names)).where(into.c.fresh).order_by(literal_column("rowid"))
         self.connection.execute(insert(table).from_select(names, kept))
-        label = table.name.replace("_", " ")
-        for number, count in read.items():
+        for number in self.waiting[table.name]:
             of = select(func.sum(into.c.count * into.c.known), func.sum(into.c.fresh)).where(into.c.input == number)
             known_rows, final = self.connection.execute(of).one()
-            if count > known_rows:
-                reason = f"{label} of a concept that is not loaded"
-                skipped[number][reason] += count - known_rows
-                self.first[number, reason] = self._first_alone(waiting, ends, number)
-            if known_rows > final:
-                skipped[number][f"{label} given more than once"] += known_rows - final
+            yield number, known_rows, final
 
     def _first_alone(self, waiting: Table, ends: Sequence[ColumnElement[str]], number: int) -> str:
         """The first row of an input, as it was read, with a concept that is not there."""

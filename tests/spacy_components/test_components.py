@@ -383,14 +383,15 @@ def test_strange_notes(demo_path: Path, kind: str, language: str) -> None:
         assert any("fever" in s.text for s in doc.ents)
 
 
-def test_a_note_of_five_megabytes(demo_path: Path) -> None:
+def test_a_note_longer_than_parsers_bear(demo_path: Path) -> None:
+    # spaCy's limit of 1,000,000 characters is for parsers, which are not here
     filler = "Nothing else was noted by anyone on the ward that day, so they went on as planned. " * 60
     page = demo_notes()["en"] + filler
-    text = page * (5_000_000 // len(page) + 1)
-    assert len(text) > 5_000_000
+    text = page * (1_000_000 // len(page) + 1)
+    assert len(text) > 1_000_000
     doc = build_pipeline(demo_path, "en")(text)
     assert len(doc.ents) % (len(text) // len(page)) == 0
-    assert len(doc.ents) > 20_000
+    assert len(doc.ents) > 4_000
 
 
 def test_no_note_text_in_logs(

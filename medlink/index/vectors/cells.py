@@ -154,11 +154,9 @@ class CellsIndex(FaissIndex):
 
     def _products(self, asked: Vectors, rows: Rows) -> Vectors:
         """Inner products ``(q, w)`` of queries with the rows found for each; what is no row has none."""
-        there = rows >= 0
-        vectors = np.zeros((*rows.shape, self.dimension), np.float32)
-        vectors[there] = self.vectors(rows[there])
+        vectors = self.vectors(np.maximum(rows, 0).ravel()).reshape(*rows.shape, self.dimension)
         products: Vectors = np.einsum("qwd,qd->qw", vectors, asked)
-        products[~there] = -np.inf
+        products[rows < 0] = -np.inf
         return products
 
     def vectors(self, rows: Rows) -> Vectors:

@@ -20,7 +20,7 @@ class Index(CellsIndex):
     """
 
     kind = "ivfpq"
-    _again = 10
+    _again = 8
     _codes_file: _File | None = None
 
     @staticmethod

@@ -22,6 +22,7 @@ from rapidfuzz.distance import OSA
 from medlink.errors import EncoderError
 from medlink.files.folders import StrPath
 from medlink.files.json import json_text, read_json
+from medlink.language.exact import normalise_all
 from medlink.language.lexicon.entries import FIRST, KINDS, LAST, WHOLE, Abbreviation, Member
 from medlink.language.lexicon.lexicon import SHIPPED, Lexicon
 from medlink.language.text import Inflector, normalise
@@ -197,10 +198,13 @@ class Forms:
         # the stems of words that many members share are found once
         stems: dict[str, Callable[[str], str]] = {tag: cache(Inflector(tag).form) for tag in languages}
         rows: dict[str, set[Form]] = defaultdict(set)
+        members = (member for entry in lexicon.entries for member in entry.members)
+        written = list(dict.fromkeys(text for member in members for text in (member.form, *member.plurals)))
+        exact = dict(zip(written, normalise_all(written), strict=True))
         for entry, meaning in zip(lexicon.entries, meanings, strict=True):
             for member in entry.members if meaning is not None else ():
                 one = Form(meaning or 0, _marks(member) | AFFIX * (entry.table == "affix"))
-                for key in _keys(member, stems[member.language]):
+                for key in _keys(member, exact, stems[member.language]):
                     rows[key].add(one)
         pairs = zip(lexicon.entries, meanings, strict=True)
         of_families = {meaning for entry, meaning in pairs if entry.table == "family"}
@@ -275,11 +279,14 @@ def _marks(member: Member) -> int:
     )
 
 
-def _keys(member: Member, stem: Callable[[str], str]) -> Iterator[str]:
-    """Under which forms a member is found: to the letter, and as a whole word or phrase in its inflected form."""
+def _keys(member: Member, exact: Mapping[str, str], stem: Callable[[str], str]) -> Iterator[str]:
+    """Under which forms a member is found: to the letter, and as a whole word or phrase in its inflected form.
+
+    ``exact`` has the exact form of each of its spellings.
+    """
     kind, language = _PLACES[member.place], member.language
     for text in (member.form, *member.plurals):
-        form = normalise(text)
+        form = exact[text]
         if form and " " not in form:
             yield f"{kind}{language} {form}"
         # GOT is not the stem of gotas

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
+from medlink.language.exact import normalise_all
 from medlink.language.lexicon.entries import OF_TERMS, WHOLE, Abbreviation, Entry, Member, Opposite, Sense
 from medlink.language.lexicon.tables import OPPOSITES, ROUNDING, SAME, SENSES, read_folder, shortened
 from medlink.language.tags import base
@@ -156,7 +157,8 @@ class Lexicon:
         stands: dict[str, str] = {}
         for one, other in self.same:
             stands[other] = stands.get(one, one)
-        shown = [list(dict.fromkeys(_plain(entry.members))) for entry in self.entries]
+        exact = iter(normalise_all([member.form for entry in self.entries for member in entry.members]))
+        shown = [list(dict.fromkeys(_plain(entry.members, exact))) for entry in self.entries]
         usual = [{member[:2] for member in _first(members)} for members in shown]
         where: dict[tuple[str, str, str], list[int]] = defaultdict(list)
         meanings: list[int | None] = []
@@ -277,11 +279,12 @@ def _shipped() -> _Tables:
     return found
 
 
-def _plain(members: Iterable[Member]) -> Iterator[tuple[str, str, str]]:
-    """Language, exact form and place of the members that are not ambiguous."""
+def _plain(members: Iterable[Member], exact: Iterator[str]) -> Iterator[tuple[str, str, str]]:
+    """Language, exact form and place of the members that are not ambiguous; their exact forms come next."""
     for member in members:
+        form = next(exact)
         if "amb" not in member.marks:
-            yield member.language, normalise(member.form), member.place
+            yield member.language, form, member.place
 
 
 def _first(members: Iterable[tuple[str, str, str]]) -> Iterable[tuple[str, str, str]]:
