@@ -1,8 +1,8 @@
 """The routes by words and by embeddings beside each other, and trigrams: what ``scale.py`` tells of them.
 
-medlink's own, by the families of words and by embeddings, and what either of the two finds; and the trigrams of
-SQLite's FTS5 over the same exact forms: a mention is asked for by all its trigrams, and bm25 puts names into order. A
-mention counts as found where its concept has one of the first names.
+medlink's own, by the families of words (up to the number of names that have this route) and by embeddings, and what
+either of the two finds; and the trigrams of SQLite's FTS5 over the same exact forms: a mention is asked for by all its
+trigrams, and bm25 puts names into order. A mention counts as found where its concept has one of the first names.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from scale_names import Asked
 
 from medlink.index import Bundle
 from medlink.index.part import Part
+from medlink.index.postings import MOST_NAMES
 from medlink.language.text import normalise
 
 _FIRST = 10  # names among which one of the concept is looked for
@@ -31,7 +32,8 @@ def words_compared(
     bundle: Bundle, part: Part, mentions: Mapping[str, Sequence[Asked]], work: Path
 ) -> dict[str, dict[str, float]]:
     """By route the share of mentions of each sort whose concept is among the first, ms for each mention, and bytes of
-    each name."""
+    each name. Mentions of concepts that the bundle lacks are left out."""
+    mentions = {what: [one for one in some if one.concept_id in bundle.kb] for what, some in mentions.items()}
     asked = [one for some in mentions.values() for one in some]
     texts, languages = [one.mention for one in asked], [one.language for one in asked]
     count = len(part.names)
@@ -49,6 +51,8 @@ def words_compared(
     place, column = np.nonzero(rows >= 0)
     by_embeddings, size = _found(part, asked, place, rows[place, column]), part.manifest["bytes_per_name"]
     found[_EMBEDDINGS] = {**_shares(mentions, by_embeddings), "ms": taken, "bytes": size}
+    if count > MOST_NAMES:
+        return {_EMBEDDINGS: found[_EMBEDDINGS]}
     both = {what: found[_WORDS][what] + found[_EMBEDDINGS][what] for what in ("ms", "bytes")}
     found[_EITHER] = {**_shares(mentions, by_words | by_embeddings), **both}
     if count <= _MOST:

@@ -12,6 +12,9 @@ from medlink.index.arrays import Groups, open_array, save_array
 from medlink.index.said import SaidNames
 from medlink.index.slots import Slots
 
+MOST_NAMES = 3_000_000
+"""Of more names none is found by words: the features of a mention have too many names to tell them apart by the few
+that can be read quickly, and embeddings find what they would (docs/scale.md)."""
 _BUDGET = 60_000  # postings read for one mention; the features that most names have are left out first
 _TOGETHER = 16_384  # postings that are added up at a time: they stay in the caches of a processor
 _BUILT = 1 << 16  # names whose features are counted at a time
@@ -22,7 +25,8 @@ class Postings:
     """Names by the features of their words (:mod:`medlink.index.said`).
 
     A feature counts its weight, times its share; the score of a name is the cosine. Where the features of a mention
-    have more postings than can be read quickly, those that most names have are left out of it.
+    have more postings than can be read quickly, those that most names have are left out of it. Of more than
+    :data:`MOST_NAMES` names there are no postings.
 
     Args:
         folder: folder that :meth:`build` filled.
@@ -41,6 +45,7 @@ class Postings:
         from scipy.sparse import csr_matrix, vstack
 
         blocks = []
+        count = count if count <= MOST_NAMES else 0
         for start in range(0, max(count, 1), _BUILT):
             rows = np.arange(start, min(start + _BUILT, count))
             slots = said.of(rows)

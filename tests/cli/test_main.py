@@ -286,6 +286,7 @@ def test_index_build_and_info(tmp_path: Path) -> None:
 
 
 TRAINED = (("kidney", "en"), ("renal", "en"), ("nephros", "en"), ("reins", "en"), ("ren", "en"), ("Niere", "de"))
+SMALL = ("--rows", "512", "--dimension", "16", "--hidden", "16")
 MORE = (("--feature-dropout", "0.5"), ("--language-boost", "1"))
 
 
@@ -302,7 +303,7 @@ def test_train_static(tmp_path: Path) -> None:
     def train(name: str, *options: str) -> str:
         result = runner.invoke(
             app,
-            ["train", "static", str(kb), "-o", str(tmp_path / name), "--epochs", "2", *options],
+            ["train", "static", str(kb), "-o", str(tmp_path / name), "--epochs", "2", *SMALL, *options],
             catch_exceptions=False,
         )
         assert result.exit_code == 0, result.output

@@ -35,9 +35,9 @@ class Case:
     """A writer.
 
     ``before`` are commands that make the folder it starts in, ``words`` its own, ``again`` those of the next run where
-    they differ. ``targets`` are what it writes, with their kinds (:mod:`tests.faults.states`). Fewer points are taken
-    of ``slow`` ones. Where there are no words a component that was given no bundle makes its own. The file of one that
-    ``tells`` is of what the run did: it may say that there was nothing left to do.
+    they differ. ``targets`` are what it writes, with their kinds (:mod:`tests.faults.states`). Only ``make faults``
+    kills ``slow`` ones at a random time. Where there are no words a component that was given no bundle makes its own.
+    The file of one that ``tells`` is of what the run did: it may say that there was nothing left to do.
     """
 
     name: str

@@ -100,3 +100,11 @@ def test_what_most_names_have_is_left_out_of_a_long_search(index: Index, monkeyp
     monkeypatch.setattr(module, "_LEAST", 1)
     # four names have cyst, two have kidney
     assert set(search(index, "kidney cyst")) == {"kidney cyst", "renal failure"}
+
+
+def test_of_too_many_names_there_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_NAMES", len(NAMES) - 1)
+    said = SaidNames.build(tmp_path, NAMES, LANGUAGES, shipped_forms())
+    Postings.build(tmp_path, said, len(NAMES))
+    assert search((said, Postings(tmp_path, said)), "kidney cyst") == {}
+    assert sum(path.stat().st_size for path in tmp_path.glob("posting_[rw]*")) < 300

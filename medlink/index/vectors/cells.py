@@ -32,6 +32,7 @@ _ROUNDS = 6  # of k-means
 _SEED = 1
 _BLOCK = 1 << 15  # vectors that are added at a time
 _TOGETHER = 64  # queries that are compared again at a time
+_MILLION = 1_000_000  # vectors, beyond which more candidates are compared again: with the fourth root
 _SMALL = 10_000  # allowed rows up to which the search is exact
 _HELD = 1 << 14  # pages of the file of vectors that a process holds at most, about
 
@@ -39,7 +40,7 @@ _HELD = 1 << 14  # pages of the file of vectors that a process holds at most, ab
 class CellsIndex(FaissIndex):
     """Codes in cells, and the vectors themselves in a file; a kind says what the codes are.
 
-    ``_again`` says how many candidates, for each row asked for, are compared again.
+    ``_again`` says how many candidates, for each row asked for, are compared again among a million vectors or fewer.
     """
 
     embedding_type = np.float16
@@ -138,7 +139,8 @@ class CellsIndex(FaissIndex):
                 products = asked[part] @ self.vectors(few).T
             else:
                 parameters = self._parameters(allowed, 1.0 if few is None else len(few) / len(self))
-                found = self._held().search(asked[part], min(self._again * k, len(self)), params=parameters)[1]
+                wanted = round(self._again * k * max(1.0, len(self) / _MILLION) ** 0.25)
+                found = self._held().search(asked[part], min(wanted, len(self)), params=parameters)[1]
                 products = self._products(asked[part], found)
             best = np.lexsort((found, -products), axis=1)[:, :k]
             rows[part, : best.shape[1]] = np.take_along_axis(found, best, axis=1)
