@@ -195,8 +195,9 @@ class Forms:
         """Compile a lexicon; takes seconds, and memory with the number of its members."""
         meanings, names = lexicon.meanings
         languages = sorted({member.language for entry in lexicon.entries for member in entry.members})
+        inflectors = {tag: Inflector(tag) for tag in languages}
         # the stems of words that many members share are found once
-        stems: dict[str, Callable[[str], str]] = {tag: cache(Inflector(tag).form) for tag in languages}
+        stems: dict[str, Callable[[str], str]] = {tag: cache(one.word) for tag, one in inflectors.items()}
         rows: dict[str, set[Form]] = defaultdict(set)
         members = (member for entry in lexicon.entries for member in entry.members)
         written = list(dict.fromkeys(text for member in members for text in (member.form, *member.plurals)))
@@ -222,7 +223,7 @@ class Forms:
         numbers = {entry.name: meaning for entry, meaning in zip(lexicon.entries, meanings, strict=True)}
         for sense in lexicon.senses:
             meant = [Form(numbers.get(sense.family) or 0, NOTHING * (sense.family == "-"))]
-            stem = stems.get(sense.language, normalise)
+            stem = inflectors[sense.language].form if sense.language in inflectors else normalise
             for kind, said_as in ((SENSE, normalise), (INFLECTED_SENSE, stem)):
                 words = [f"{said_as(sense.word)} {said_as(other)}" for other in sense.beside] or [said_as(sense.word)]
                 more += [(f"{kind}{sense.language} {word}", meant) for word in words]

@@ -44,10 +44,9 @@ class _Tables:
     def by_form(self) -> dict[str, list[_Found]]:
         """Members by their exact form, with the numbers of their entries."""
         found: dict[str, list[_Found]] = defaultdict(list)
-        for number, entry in enumerate(self.rows.entries):
-            for member in entry.members:
-                for form in (member.form, *member.plurals):
-                    found[normalise(form)].append((number, member))
+        places = [(number, member) for number, entry in enumerate(self.rows.entries) for member in entry.members]
+        for place, form in zip(*_each_form(places), strict=True):
+            found[form].append(place)
         return found
 
     def by_stem(self, language: str) -> dict[str, list[_Found]]:
@@ -55,13 +54,15 @@ class _Tables:
         if language not in self._stems:
             found: dict[str, list[_Found]] = defaultdict(list)
             inflector = Inflector(language)
-            for number, entry in enumerate(self.rows.entries):
-                for member in entry.members:
-                    if member.language == language and member.place == WHOLE:
-                        for form in (member.form, *member.plurals):
-                            # GOT is not the stem of gotas
-                            if not form.isupper():
-                                found[inflector.form(form)].append((number, member))
+            places = [
+                (number, member)
+                for number, entry in enumerate(self.rows.entries)
+                for member in entry.members
+                if member.language == language and member.place == WHOLE
+            ]
+            # GOT is not the stem of gotas
+            for place, form in zip(*_each_form(places, capitals=False), strict=True):
+                found[inflector.form(form) if " " in form else inflector.word(form)].append(place)
             self._stems[language] = found
         return self._stems[language]
 
@@ -277,6 +278,17 @@ def _shipped() -> _Tables:
     if found is None:
         found = _read[SHIPPED] = _Tables(SHIPPED)
     return found
+
+
+def _each_form(places: list[_Found], *, capitals: bool = True) -> tuple[list[_Found], list[str]]:
+    """Each exact form of members, and whose it is; without those in ``capitals`` alone where these are not wanted."""
+    every = [
+        (place, form)
+        for place in places
+        for form in (place[1].form, *place[1].plurals)
+        if capitals or not form.isupper()
+    ]
+    return [place for place, _ in every], normalise_all([form for _, form in every])
 
 
 def _plain(members: Iterable[Member], exact: Iterator[str]) -> Iterator[tuple[str, str, str]]:
