@@ -124,6 +124,18 @@ def test_memory_chooses_a_kind() -> None:
         choose(1000, 256, 71_999)
 
 
+def test_more_candidates_are_compared_again_among_more_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = vector_index("ivfpq")(16)
+    index.add(np.eye(16, dtype=np.float32).repeat(64, axis=0))
+    asked = []
+    search = index._index.search
+    monkeypatch.setattr(index._index, "search", lambda some, k, **more: asked.append(k) or search(some, k, **more))
+    for million in (1_000_000, len(index) // 16):
+        monkeypatch.setattr(cells, "_MILLION", million)
+        index.search(np.eye(16, dtype=np.float32)[:1], 3)
+    assert asked == [24, 48]
+
+
 @pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
 def test_pages_that_are_given_back_are_read_again(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = vectors(2000)

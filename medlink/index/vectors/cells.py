@@ -139,13 +139,17 @@ class CellsIndex(FaissIndex):
                 products = asked[part] @ self.vectors(few).T
             else:
                 parameters = self._parameters(allowed, 1.0 if few is None else len(few) / len(self))
-                wanted = round(self._again * k * max(1.0, len(self) / _MILLION) ** 0.25)
-                found = self._held().search(asked[part], min(wanted, len(self)), params=parameters)[1]
+                found = self._held().search(asked[part], self._candidates(k), params=parameters)[1]
                 products = self._products(asked[part], found)
             best = np.lexsort((found, -products), axis=1)[:, :k]
             rows[part, : best.shape[1]] = np.take_along_axis(found, best, axis=1)
             scores[part, : best.shape[1]] = np.take_along_axis(products, best, axis=1)
         return rows, scores
+
+    def _candidates(self, k: int) -> int:
+        """How many rows are compared again where k are asked for: more where more are nearly alike."""
+        more: float = max(1.0, len(self) / _MILLION) ** 0.25
+        return min(round(self._again * k * more), len(self))
 
     def _parameters(self, allowed: NDArray[np.bool_] | None, share: float) -> Any:
         """How many cells are looked through: the more, the fewer of their rows are allowed."""
