@@ -33,10 +33,10 @@ from medlink.evaluation.notes import SHARES
 from medlink.evaluation.notes import links as found_in
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
-from medlink.notes.choice import Choice
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
-from medlink.notes.status import StatusReader
+from medlink.reading.choice import Choice
+from medlink.reading.status import StatusReader
 
 THRESHOLDS = (0.5, 0.35)
 """That of medlink when none is given, and a lower one."""

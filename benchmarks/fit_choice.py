@@ -29,11 +29,11 @@ from spacy.tokens import Doc
 from medlink.evaluation.findings import GoldText, is_right
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
-from medlink.notes.abbreviations import detector
-from medlink.notes.choice import COLUMNS, Choice, Judged, rows, without_longer
-from medlink.notes.finder import MentionFinder
 from medlink.notes.language import blank
-from medlink.notes.status import StatusReader
+from medlink.reading.abbreviations import detector
+from medlink.reading.choice import COLUMNS, Choice, Judged, rows, without_longer
+from medlink.reading.finder import MentionFinder
+from medlink.reading.status import StatusReader
 
 FOLDS = 5
 PARTS = {1: 1.0, 10: 0.3, 100: 0.3}

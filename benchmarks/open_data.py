@@ -114,7 +114,7 @@ def written_out(text: str) -> Callable[[int, int], str | None]:
     >>> expanded(21, 28), expanded(0, 19), expanded(0, 14)
     ('Late Wilson disease', None, None)
     """
-    from medlink.notes.abbreviations import long_forms
+    from medlink.reading.abbreviations import long_forms
 
     doc = _tokenizer()(text)
     places = [(doc[a:b].start_char, doc[a:b].end_char, long) for (a, b), long in sorted(long_forms(doc).items())]

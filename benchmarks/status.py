@@ -19,7 +19,7 @@ from open_data import DATA
 
 from medlink.evaluation.findings import GoldText
 from medlink.evaluation.status import FIELDS, HEADING, Said, read_findings, value_rates
-from medlink.notes.status import StatusReader
+from medlink.reading.status import StatusReader
 
 LANGUAGES = {"de": "German", "es": "Spanish", "en": "English"}
 _WIDTH = 60  # characters of a cue in the table

@@ -39,8 +39,9 @@ from medlink.kb.readers.scispacy import read_scispacy
 from medlink.kb.readers.table import read_table
 from medlink.language.text import exact_words
 from medlink.notes.gold import read_gold
-from medlink.notes.learned import Forms, decided, read_learned
+from medlink.notes.learned import read_learned
 from medlink.notes.reading import read_notes
+from medlink.reading.learned import Forms, decided
 from medlink.records import Concept, Definition, Name, Record, Relation, Retired, SemanticType
 from medlink.training.biolord.multilingual_data import read_alignments
 from medlink.training.data.definitions import read_definitions

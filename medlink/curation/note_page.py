@@ -76,7 +76,7 @@ def _marks(linked: LinkedNote) -> list[tuple[int, int, Any]]:
         (one.start, one.end, _mention(text[one.start : one.end], one)) for one in linked.mentions
     ]
     if any(one.qualifiers is not None for one in linked.mentions):
-        from medlink.notes.status import StatusReader
+        from medlink.reading.status import StatusReader
 
         taken = [(start, stop) for start, stop, _ in found]
         for start, stop, section in StatusReader(linked.language).read(text).headings:

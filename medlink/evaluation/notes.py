@@ -45,7 +45,7 @@ class NotesTask(NoteOptions, Task):
         from medlink.evaluation.status import read_findings, status_tables
         from medlink.notes.pipeline import NotePipeline
         from medlink.notes.reading import Note
-        from medlink.notes.status import status_reader
+        from medlink.reading.status import status_reader
 
         options = {name: getattr(self, name) for name in NoteOptions.model_fields}
         pipeline = NotePipeline(Path(run.paths[0]), **options)

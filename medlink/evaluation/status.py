@@ -12,7 +12,7 @@ from typing import get_args
 
 from medlink.evaluation.findings import GoldText
 from medlink.evaluation.task import Row
-from medlink.notes.status import StatusReader
+from medlink.reading.status import StatusReader
 from medlink.records import Experiencer, Presence, Qualifiers, Temporality
 
 FIELDS: dict[str, tuple[str, ...]] = {

@@ -20,23 +20,12 @@ from medlink.language.text import Token, exact_words
 from medlink.notes.gold import AnnotatedNote, Annotation, find_gold, read_gold
 from medlink.notes.gold.protocol import Piece
 from medlink.notes.language import NoteLanguages
-from medlink.notes.learned import (
-    NO_CONCEPT,
-    NO_MENTION,
-    Entries,
-    Entry,
-    Forms,
-    Head,
-    decided,
-    is_learned,
-    key,
-    read_learned,
-    write_learned,
-)
+from medlink.notes.learned import is_learned, read_learned, write_learned
 from medlink.notes.options import LearnOptions
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note, ending
-from medlink.notes.status import StatusReader, status_reader
+from medlink.reading.learned import NO_CONCEPT, NO_MENTION, Entries, Entry, Forms, Head, decided, key
+from medlink.reading.status import StatusReader, status_reader
 
 CONCEPT, UNDECIDED = "concept", "undecided"
 """What an entry may be beside :data:`NO_CONCEPT` and :data:`NO_MENTION`."""

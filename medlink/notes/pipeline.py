@@ -16,19 +16,20 @@ from spacy.tokens import Doc
 from medlink.errors import InputError, MedlinkError
 from medlink.index import Bundle
 from medlink.linking import Linker
-from medlink.notes.abbreviations import check_detector, detector
 from medlink.notes.again import Again
-from medlink.notes.choice import Choice
 from medlink.notes.codes import Codes
-from medlink.notes.finder import Described, MentionFinder, Mentions, describe
 from medlink.notes.language import NoteLanguages, blank
-from medlink.notes.learned import Learned
+from medlink.notes.learned import open_learned
 from medlink.notes.options import NoteOptions, for_linker
 from medlink.notes.reading import Note
-from medlink.notes.status import is_kept, status_reader
-from medlink.notes.values import as_measured
 from medlink.notes.writers.protocol import LinkedMention
 from medlink.processes import end_with_parent
+from medlink.reading.abbreviations import check_detector, detector
+from medlink.reading.choice import Choice
+from medlink.reading.finder import Described, MentionFinder, Mentions, describe
+from medlink.reading.learned import Learned
+from medlink.reading.status import is_kept, status_reader
+from medlink.reading.values import as_measured
 from medlink.records import Attribute, Link, Mapping, Qualifiers
 
 MAX_LENGTH = 20_000_000
@@ -103,7 +104,7 @@ class NotePipeline:
         self.options, self._choice = NoteOptions(**options), choice
         check_detector(self.options.abbreviations)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
-        self.learned = None if self.options.learned is None else Learned(self.options.learned, self.bundle)
+        self.learned = None if self.options.learned is None else open_learned(self.options.learned, self.bundle)
         self._linker = Linker(self.bundle, **for_linker(self.options, None))
         self._codes = Codes(self.bundle.kb, self.options.map)
         # a re-ranker remembers for itself, and counts what it is asked

@@ -19,9 +19,9 @@ from medlink.errors import BundleError
 from medlink.index import Bundle
 from medlink.language.tags import language_tag
 from medlink.linking.demo import BUNDLE_VARIABLE, demo_bundle
-from medlink.notes.abbreviations import LongForms
-from medlink.notes.finder import Mentions
-from medlink.notes.status import ReadNote
+from medlink.reading.abbreviations import LongForms
+from medlink.reading.finder import Mentions
+from medlink.reading.status import ReadNote
 from medlink.spacy_components.options import LinkerOptions, MentionsOptions
 
 logger = logging.getLogger("medlink")

@@ -12,13 +12,13 @@ from spacy.vocab import Vocab
 
 from medlink.errors import ConfigError
 from medlink.linking import Linker
-from medlink.notes.abbreviations import LongForms, Place, detector
-from medlink.notes.choice import Found
-from medlink.notes.finder import Described, Mentions, describe
 from medlink.notes.options import for_linker
-from medlink.notes.status import ReadNote, status_reader
-from medlink.notes.values import as_measured
 from medlink.notes.writers.protocol import LinkedMention
+from medlink.reading.abbreviations import LongForms, Place, detector
+from medlink.reading.choice import Found
+from medlink.reading.finder import Described, Mentions, describe
+from medlink.reading.status import ReadNote, status_reader
+from medlink.reading.values import as_measured
 from medlink.records import Attribute, Qualifiers, attributed, qualified, valued
 from medlink.spacy_components.component import HANDED, Component
 from medlink.spacy_components.options import SPANS_KEY, LinkerOptions

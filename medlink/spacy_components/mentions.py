@@ -9,11 +9,11 @@ from typing import Any
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
-from medlink.notes.abbreviations import detector
-from medlink.notes.finder import MentionFinder
-from medlink.notes.learned import Learned
-from medlink.notes.status import is_kept, status_reader
-from medlink.notes.values import as_measured
+from medlink.notes.learned import open_learned
+from medlink.reading.abbreviations import detector
+from medlink.reading.finder import MentionFinder
+from medlink.reading.status import is_kept, status_reader
+from medlink.reading.values import as_measured
 from medlink.spacy_components.component import HANDED, Component, Handed, logger
 from medlink.spacy_components.options import MentionsOptions
 
@@ -34,7 +34,7 @@ class MedlinkMentions(Component):
     def __init__(self, vocab: Vocab, name: str = "medlink_mentions", **options: Any) -> None:
         self.options = MentionsOptions(**options)
         super().__init__(vocab, name, self.options)
-        learned = None if self.options.learned is None else Learned(self.options.learned, self.bundle)
+        learned = None if self.options.learned is None else open_learned(self.options.learned, self.bundle)
         for sentence in () if learned is None else learned.gaps():
             logger.warning("%s: %s", name, sentence)
         self._finder = MentionFinder(self.bundle, self.language, self.options, learned=learned)

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from medlink.linking.options import LinkOptions
-from medlink.notes.options import Detector, FinderOptions, Qualify
+from medlink.reading.options import Detector, FinderOptions, Qualify
 
 SPANS_KEY = "medlink"
 """Span group that ``medlink_mentions`` writes and ``biolord_linker`` reads."""

@@ -12,7 +12,7 @@ from medlink.errors import InputError
 from medlink.language.cues.tables import rows
 from medlink.language.languages import SHIPPED, VARIABLE, add_folder, languages
 from medlink.language.values import Form, Limit, any_phrase, measures, value_words
-from medlink.notes.values import value_findings
+from medlink.reading.values import value_findings
 
 
 def test_the_tables_belong_together() -> None:

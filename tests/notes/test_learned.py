@@ -15,11 +15,12 @@ from medlink import link_notes
 from medlink.errors import ConfigError, InputError
 from medlink.index import Bundle
 from medlink.linking import Linker, Mention
-from medlink.notes.learned import NO_MENTION, read_learned
+from medlink.notes.learned import read_learned
 from medlink.notes.learning import learn
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
 from medlink.notes.writers import LinkedMention
+from medlink.reading.learned import NO_MENTION
 
 FEVER, COUGH = "DEMO:0209", "DEMO:0226"
 SECRET = "Quartermainitis"

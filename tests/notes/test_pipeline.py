@@ -15,9 +15,9 @@ from medlink import Note, NotePipeline, link_notes
 from medlink.errors import ConfigError, InputError
 from medlink.index import Bundle, build_bundle
 from medlink.linking.demo import demo_notes
-from medlink.notes.finder import MentionFinder
 from medlink.notes.language import blank
 from medlink.notes.writers import JsonLinesWriter, LinkedMention, TextWriter
+from medlink.reading.finder import MentionFinder
 
 
 @pytest.fixture

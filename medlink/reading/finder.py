@@ -1,8 +1,8 @@
 """``MentionFinder``: the mentions of notes, and what the linker is told of them.
 
-Stretches of a note that may be mentions (:mod:`medlink.notes.names`, :mod:`medlink.index.heard`,
-:mod:`medlink.notes.windows`) are linked, and by the links and the words around them it is decided which are mentions
-(:mod:`medlink.notes.choice`).
+Stretches of a note that may be mentions (:mod:`medlink.reading.names`, :mod:`medlink.index.heard`,
+:mod:`medlink.reading.windows`) are linked, and by the links and the words around them it is decided which are mentions
+(:mod:`medlink.reading.choice`).
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import LEARNED
-from medlink.notes.abbreviations import LongForms, Place
-from medlink.notes.attributes import AttributeReader, asks_for_attributes, says_an_attribute
-from medlink.notes.choice import Choice, Chosen, Found, Judged, Shortened, Stretch, by_first_names, shipped_choice
-from medlink.notes.coordination import members
-from medlink.notes.learned import Learned, Taught
-from medlink.notes.names import SHORT, NameFinder, Names
-from medlink.notes.options import FinderOptions
-from medlink.notes.placeholders import in_placeholder
-from medlink.notes.values import ValueFinding, value_findings
-from medlink.notes.windows import open_windows
+from medlink.reading.abbreviations import LongForms, Place
+from medlink.reading.attributes import AttributeReader, asks_for_attributes, says_an_attribute
+from medlink.reading.choice import Choice, Chosen, Found, Judged, Shortened, Stretch, by_first_names, shipped_choice
+from medlink.reading.coordination import members
+from medlink.reading.learned import Learned, Taught
+from medlink.reading.names import SHORT, NameFinder, Names
+from medlink.reading.options import FinderOptions
+from medlink.reading.placeholders import in_placeholder
+from medlink.reading.values import ValueFinding, value_findings
+from medlink.reading.windows import open_windows
 from medlink.records import Value
 
 _AROUND = 200  # characters of context on each side

@@ -16,7 +16,7 @@ from medlink.notes.link import link_notes
 from medlink.notes.options import NoteOptions
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
-from medlink.notes.values import value_findings
+from medlink.reading.values import value_findings
 
 HERE = Path(__file__).parent
 

@@ -13,7 +13,7 @@ import pytest
 from medlink.linking.linker import Best
 from medlink.linking.measures import FEATURES
 from medlink.linking.ranking import Ranked
-from medlink.notes.choice import (
+from medlink.reading.choice import (
     COLUMNS,
     CONTEXT,
     RIVALS,

@@ -11,9 +11,9 @@ from medlink.index.heard import hear
 from medlink.kb import Input, build_kb
 from medlink.language.cues.tables import scopes
 from medlink.language.lexicon.reading import FamilyReader
-from medlink.notes.coordination import members
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
+from medlink.reading.coordination import members
 
 NAMES = [
     "Hepatic failure", "Renal failure", "Heart failure", "Cardiac arrhythmia", "Edema of the legs", "Neck pain",

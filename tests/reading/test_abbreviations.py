@@ -9,8 +9,8 @@ import pytest
 import spacy
 
 from medlink.errors import ConfigError
-from medlink.notes.abbreviations import best_long_form, detector
 from medlink.notes.language import blank
+from medlink.reading.abbreviations import best_long_form, detector
 
 WHY = "scispaCy is an extra: medlink[scispacy]"
 

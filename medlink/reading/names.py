@@ -13,9 +13,9 @@ from medlink.index import ConceptIndex, Filter
 from medlink.index.dictionary import Match
 from medlink.language.tags import base
 from medlink.language.text import Inflector, same_letters, spelling
-from medlink.notes.abbreviations import Place
-from medlink.notes.options import FinderOptions
-from medlink.notes.persons import PersonNames
+from medlink.reading.abbreviations import Place
+from medlink.reading.options import FinderOptions
+from medlink.reading.persons import PersonNames
 
 Names = dict[Place, Match | None]
 """Places by their token offsets, with the names of the index they are; ``None`` where these are to be looked up."""

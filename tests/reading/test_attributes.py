@@ -11,10 +11,10 @@ import spacy
 from medlink.index import build_bundle
 from medlink.kb import Input, build_kb
 from medlink.language.lexicon.forms import shipped_forms
-from medlink.notes.attributes import _KINDS, _table
 from medlink.notes.link import link_notes
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
+from medlink.reading.attributes import _KINDS, _table
 
 FINDINGS = {
     "en": ["Edema", "Erythema", "Fever", "Headache", "Knee pain", "Pleural effusion", "Crackles", "Weakness", "Cough"],

@@ -1,6 +1,6 @@
 """Stretches of a note that may be mentions: what says a name of the index, and what is near a word of a finding.
 
-Most are no mention; :mod:`medlink.notes.choice` says which are.
+Most are no mention; :mod:`medlink.reading.choice` says which are.
 """
 
 from __future__ import annotations

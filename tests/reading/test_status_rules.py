@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.notes.test_status import LANGUAGES, READERS, parsed, said
+from tests.reading.test_status import LANGUAGES, READERS, parsed, said
 
 PAST = {  # what is told of before is over only where it passes by
     "de": [

@@ -11,7 +11,7 @@ import pytest
 from medlink.errors import ConfigError
 from medlink.language.cues.tables import cue_rows
 from medlink.language.languages import language_data
-from medlink.notes.status import StatusReader, status_reader
+from medlink.reading.status import StatusReader, status_reader
 from medlink.records import Qualifiers
 
 LANGUAGES = ("de", "en", "es")

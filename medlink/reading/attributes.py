@@ -29,7 +29,7 @@ from medlink.language.text import ROMAN
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import WORDS
 from medlink.linking.linker import Best
-from medlink.notes.choice import Chosen, Judged
+from medlink.reading.choice import Chosen, Judged
 from medlink.records import Attribute, AttributeKind
 
 _KINDS: tuple[AttributeKind, ...] = ("laterality", "severity", "course")

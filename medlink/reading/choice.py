@@ -28,7 +28,7 @@ from medlink.language.lexicon.shorthand import LACONIC
 from medlink.linking.candidates import INFLECTED, WORDS
 from medlink.linking.linker import OF_ANOTHER_KIND, Best
 from medlink.linking.measures import FEATURES
-from medlink.notes.abbreviations import Place
+from medlink.reading.abbreviations import Place
 from medlink.records import Attribute, Value
 
 _LIKE = 0.05  # difference of scores that does not make a longer stretch of the same concept the better one

@@ -1,9 +1,9 @@
 """Whether what a note mentions is so: presence, time and person of each mention, by cues and their scopes.
 
-A cue acts on the mentions on its side as far as the clause goes (:mod:`medlink.notes.clauses`), up to a word that ends
-scopes, and no farther than its reach (:mod:`medlink.notes.scopes`). Words of a longer cue are no cues of their own, nor
-are those inside a mention. Of several cues that speak of one mention the nearest counts. What no cue says the section
-says (:mod:`medlink.notes.sections`). The idea is that of NegEx (Chapman 2001) and ConText (Harkema 2009).
+A cue acts on the mentions on its side as far as the clause goes (:mod:`medlink.reading.clauses`), up to a word that
+ends scopes, and no farther than its reach (:mod:`medlink.reading.scopes`). Words of a longer cue are no cues of their
+own, nor are those inside a mention. Of several cues that speak of one mention the nearest counts. What no cue says the
+section says (:mod:`medlink.reading.sections`). The idea is that of NegEx (Chapman 2001) and ConText (Harkema 2009).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from medlink.language.cues import tables
 from medlink.language.cues.absences import absences
 from medlink.language.cues.matcher import Word, words
 from medlink.language.cues.tables import Cue, Frame, ScopeRules
-from medlink.notes import clauses
-from medlink.notes.scopes import Marked, Match, Place, Said, said_of
-from medlink.notes.sections import Sections
+from medlink.reading import clauses
+from medlink.reading.scopes import Marked, Match, Place, Said, said_of
+from medlink.reading.sections import Sections
 from medlink.records import Qualifiers
 
 _GAP = 25  # words between the halves of a frame

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from medlink.language.cues.matcher import Phrases, Word
 from medlink.language.cues.tables import SYSTEM, effects
-from medlink.notes.clauses import PARAGRAPH, Layout, begins_item, item_start, opens_line
+from medlink.reading.clauses import PARAGRAPH, Layout, begins_item, item_start, opens_line
 
 _MOST = 6  # words of a heading that no table has
 _EMPTY = 7  # words and marks in the line of a heading that says that its section is empty

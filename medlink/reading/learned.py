@@ -1,0 +1,205 @@
+"""What a house teaches: mentions of notes that were read, with what they were there, and how often.
+
+A stretch of a note that is such a mention in the same words is taken for what it was most often there, in its section
+if it was seen in such often enough, else in all: a mention with that concept, one without a concept, or none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from spacy.tokens import Doc
+
+from medlink.errors import InputError
+from medlink.files.problems import counted
+from medlink.index import Bundle
+from medlink.index.dictionary import Match
+from medlink.language.text import Token, exact_words
+from medlink.reading.abbreviations import Place
+from medlink.reading.choice import Found
+from medlink.reading.status import status_reader
+
+NO_CONCEPT, NO_MENTION = "no concept", "no mention"
+"""What a mention may have been beside a concept; no id has a blank."""
+_SILENT = 0.7  # share from which on what was no mention is none: who annotates may overlook some
+_CAPITALS = 6  # characters of words whose capitals count: "RA" is no "Ra"
+
+Seen = Counter[str]
+"""How often a mention was which concept, :data:`NO_CONCEPT` or :data:`NO_MENTION`."""
+
+
+def key(words: Sequence[str], text: str) -> str:
+    """How a mention is looked up: its words in their exact form, a short one that is in capitals in capitals.
+
+    >>> key(["ra"], "RA"), key(["fieber"], "FIEBER"), key(["beidseitige", "odeme"], "beidseitige Ödeme")
+    ('RA', 'FIEBER', 'beidseitige odeme')
+    """
+    joined = " ".join(words)
+    return joined.upper() if len(joined) <= _CAPITALS and text.isupper() else joined
+
+
+@dataclass(slots=True)
+class Entry:
+    """A mention: what it was in how many ``notes``, by the kind of its section."""
+
+    notes: int = 0
+    seen: defaultdict[str, Seen] = field(default_factory=lambda: defaultdict(Counter))
+
+    def add(self, other: Entry) -> None:
+        """Take in what was seen elsewhere."""
+        self.notes += other.notes
+        for section, seen in other.seen.items():
+            self.seen[section].update(seen)
+
+    @property
+    def everywhere(self) -> Seen:
+        """What it was in all sections."""
+        return sum(self.seen.values(), Counter())
+
+
+Entries = dict[tuple[str, str], Entry]
+"""Entries by mention and language."""
+
+
+class Taught(NamedTuple):
+    """What a stretch of a note was most often, and the share of that, smoothed."""
+
+    what: str
+    share: float
+
+    def found(self, match: Match | None) -> Found | None:
+        """What is known of the stretch, ``None`` for no mention; ``match`` are the names that it is."""
+        if self.what == NO_MENTION:
+            return None
+        if self.what == NO_CONCEPT:
+            return Found(match, likely=0.0, taught="")
+        return Found(match, likely=self.share, taught=self.what)
+
+
+def decided(seen: Seen, least: float) -> Taught | None:
+    """What something is by what it was most often, ``None`` where that has less than a share.
+
+    One is added to right and to wrong (Laplace): what was seen twice and always right is right in three of four.
+
+    >>> decided(Counter({"X:1": 3, NO_MENTION: 1}), 0.5), decided(Counter({"X:1": 1, "X:2": 1}), 0.5)
+    (Taught(what='X:1', share=0.6666666666666666), None)
+    """
+    (what, most), (_, second) = (seen + Counter()).most_common(2) if len(seen) > 1 else [*seen.items(), ("", 0)]
+    share = (most + 1) / (seen.total() + 2)
+    if what == NO_MENTION:
+        least = max(least, _SILENT)
+    return Taught(what, share) if share >= least and most > second else None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the file says of itself: knowledge base and sources, notes, and what a mention needs."""
+
+    kb: str
+    sources: dict[str, str]
+    notes: int
+    least_seen: int
+    least_share: float
+
+
+class Forms:
+    """Mentions of a language, looked for in texts by their words."""
+
+    def __init__(self, mentions: Iterable[str]) -> None:
+        self._mentions = frozenset(mentions)
+        self._longest: dict[str, int] = {}  # words of the longest that begins with a word
+        for mention in self._mentions:
+            first, *more = mention.lower().split()
+            self._longest[first] = max(self._longest.get(first, 0), 1 + len(more))
+
+    def places(self, text: str, words: Sequence[Token]) -> Iterator[tuple[str, int, int]]:
+        """Mentions in a text with their characters; they may overlap."""
+        for first, word in enumerate(words):
+            for stop in range(first + 1, min(first + self._longest.get(word.text, 0), len(words)) + 1):
+                start, end = word.start, words[stop - 1].end
+                mention = key([one.text for one in words[first:stop]], text[start:end])
+                if mention in self._mentions:
+                    yield mention, start, end
+
+
+class Learned:
+    """Learned mentions for the notes of one bundle.
+
+    Args:
+        path: the file that ``medlink learn`` wrote, for messages.
+        hash: of the file's content: links depend on it.
+        head: what the file says of itself.
+        entries: its mentions.
+        bundle: whose concepts count.
+
+    Raises:
+        InputError: the bundle has none of the concepts.
+    """
+
+    def __init__(self, path: Path, hash: str, head: Head, entries: Entries, bundle: Bundle) -> None:
+        self.path, self.hash, self._head = path, hash, head
+        named = {what for entry in entries.values() for what in entry.everywhere} - {NO_CONCEPT, NO_MENTION}
+        self._unknown = named - bundle.kb.identities(named).keys()
+        if named and named == self._unknown:
+            raise InputError(
+                f"the bundle has none of its {counted(len(named), 'concept')}",
+                path=path,
+                remedy="learn from the notes again, with this bundle",
+            )
+        self._taught: dict[str, dict[tuple[str, str | None], Taught]] = {}
+        self._left_out = set[tuple[str, str]]()
+        for (mention, language), entry in entries.items():
+            self._add(mention, language, entry)
+        self._forms = {la: Forms({mention for mention, _ in taught}) for la, taught in self._taught.items()}
+
+    def _add(self, mention: str, language: str, entry: Entry) -> None:
+        ways: list[tuple[str | None, Seen]] = [(None, entry.everywhere), *entry.seen.items()]
+        for section, seen in ways:
+            taught = decided(seen, self._head.least_share)
+            if taught is None or (section is not None and seen.total() < self._head.least_seen):
+                continue
+            if taught.what in self._unknown:
+                self._left_out.add((mention, language))
+            else:
+                self._taught.setdefault(language, {})[mention, section] = taught
+
+    def gaps(self) -> Iterator[str]:
+        """What of the file does not count, a sentence each."""
+        if self._left_out:
+            sources = ", ".join(f"{name} {version}".rstrip() for name, version in sorted(self._head.sources.items()))
+            yield (
+                f"{self.path}: {counted(len(self._left_out), 'learned mention')} left out, of concepts that the bundle "
+                f"does not have; learned with {sources or 'another bundle'}"
+            )
+
+    def places(self, doc: Doc, text: str, language: str) -> dict[Place, Taught]:
+        """What the stretches of a note were, by their tokens; of those that lie in each other the longest."""
+        taught, forms = self._taught.get(language), self._forms.get(language)
+        if taught is None or forms is None:
+            return {}
+        found = list(forms.places(text, exact_words(text, language)))
+        reader = status_reader(language) if found and any(section for _, section in taught) else None
+        sections = [""] * len(found)
+        if reader is not None:
+            sections = reader.read(text).sections([(start, end) for _, start, end in found])
+        places: dict[Place, Taught] = {}
+        reach = 0
+        # the longest of those with one start first
+        for (mention, start, end), section in sorted(
+            zip(found, sections, strict=True), key=lambda one: (one[0][1], -one[0][2])
+        ):
+            span = doc.char_span(start, end, alignment_mode="expand")
+            what = taught.get((mention, section)) or taught.get((mention, None))
+            if what is None or end <= reach or span is None or _letters(span.text) != _letters(text[start:end]):
+                continue
+            reach = end
+            places[span.start, span.end] = what
+        return places
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text))

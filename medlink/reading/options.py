@@ -1,0 +1,74 @@
+"""Options of finding mentions: declared once, for the library, the spaCy components and the command line."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from medlink.linking.options import known_tag, named_place
+from medlink.settings import Settings
+
+Detector = Annotated[
+    Literal["builtin", "scispacy", "none"],
+    BeforeValidator(lambda value: ("none", "builtin")[value] if isinstance(value, bool) else value),
+    Field(
+        description="Who finds the abbreviations that a note explains: medlink's own detector, scispaCy's, which comes "
+        "with medlink[scispacy], or none."
+    ),
+]
+
+
+Qualify = Annotated[
+    bool,
+    Field(
+        description="Read whether each mention is present, absent or uncertain, of now or before, of the patient or "
+        "another person, and its section; a heading is then no mention."
+    ),
+]
+
+
+class FinderOptions(Settings):
+    """What :class:`medlink.reading.finder.MentionFinder` can be told.
+
+    >>> FinderOptions(abbreviations=True).abbreviations, FinderOptions(abbreviations=False).abbreviations
+    ('builtin', 'none')
+    """
+
+    language: Annotated[str | None, AfterValidator(known_tag), Field(description="Language of the notes.")] = None
+    other_languages: Annotated[
+        bool,
+        Field(description="Also find names of the bundle's other languages, such as Latin terms in a German note."),
+    ] = True
+    semantic_types: Annotated[
+        tuple[str, ...], Field(strict=False, description="Only concepts of this semantic type; may be repeated.")
+    ] = ()
+    verbatim: Annotated[
+        bool,
+        Field(description="Find names only as the bundle writes them, in any inflection; quicker, and finds less."),
+    ] = False
+    values: Annotated[
+        bool,
+        Field(description="Also find measured values that are findings, such as 'Hb 7,9' or 'SpO2 88 %'."),
+    ] = False
+    abbreviations: Detector = "builtin"
+    qualifiers: Qualify = True
+    present_only: Annotated[
+        bool,
+        Field(
+            description="Leave out mentions that are absent, uncertain or hypothetical, or not of the patient; "
+            "what was present before stays."
+        ),
+    ] = False
+
+    learned: Annotated[
+        str | None,
+        AfterValidator(lambda given: named_place("learned", given)),
+        Field(description="File of mentions that 'medlink learn' learned: what they were there they are here."),
+    ] = None
+
+    @model_validator(mode="after")
+    def _are_read(self) -> Self:
+        if self.present_only and not self.qualifiers:
+            raise ValueError("present_only needs qualifiers, which are switched off")
+        return self
