@@ -60,7 +60,12 @@ def hash_ngrams(
     >>> bags.indptr.tolist()
     [0, 5, 5]
     """
-    joined = "\n".join([" " + form[:max_chars].strip() + " " for form in normalise_all(texts)]) + "\n"
+    return hash_forms([form[:max_chars] for form in normalise_all(texts)], sizes, words=words)
+
+
+def hash_forms(forms: Sequence[str], sizes: tuple[int, ...], *, words: bool) -> Bags:
+    """Hash the n-grams of texts in their exact form, as :func:`hash_ngrams` does."""
+    joined = "\n".join([" " + form.strip() + " " for form in forms]) + "\n"
     codes = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.uint64)
     ends = codes == _END
     row_of = np.cumsum(ends) - ends  # the text that each character belongs to
@@ -79,7 +84,9 @@ def hash_ngrams(
             valid &= ~ends[part]
             if 0 < offset < size - 1:
                 valid &= ~blank[part]
-        # blanks on both ends of two characters or more bound a short word; two blanks alone bound nothing
+        # blanks on both ends of two characters or more bound a short word; blanks alone bound nothing
+        if size == 1:
+            valid &= ~blank
         if size == 2:
             valid &= ~(blank[:count] & blank[1 : 1 + count])
         rows.append(row_of[:count][valid])
@@ -97,8 +104,8 @@ def hash_ngrams(
         found.append(_mix(hashed))
     row = np.concatenate(rows) if rows else np.zeros(0, np.int64)
     order = np.argsort(row, kind="stable")
-    indptr = np.zeros(len(texts) + 1, dtype=np.int64)
-    np.cumsum(np.bincount(row, minlength=len(texts)), out=indptr[1:])
+    indptr = np.zeros(len(forms) + 1, dtype=np.int64)
+    np.cumsum(np.bincount(row, minlength=len(forms)), out=indptr[1:])
     return Bags(indptr, (np.concatenate(found) if found else np.zeros(0, np.uint64))[order])
 
 
@@ -118,9 +125,13 @@ def hash_markers(texts: Sequence[str], max_chars: int = 256) -> tuple[NDArray[np
     >>> ends.tolist(), bool(hashes[0] == hashes[1])
     ([0, 1, 2, 2], True)
     """
-    found = [markers(form[:max_chars]) for form in normalise_all(texts)]
-    codes = [zlib.crc32(marker.encode()) + _MARKER_SALT for some in found for marker in some]
-    return np.cumsum([0, *map(len, found)]), _mix(np.array(codes, dtype=np.uint64))
+    found = [marker_codes(form[:max_chars]) for form in normalise_all(texts)]
+    return np.cumsum([0, *map(len, found)]), hash_codes(np.array([code for some in found for code in some], np.int64))
+
+
+def marker_codes(form: str) -> list[int]:
+    """What stands for each marker of a text in its exact form, until :func:`hash_codes` hashes it."""
+    return [zlib.crc32(marker.encode()) + _MARKER_SALT for marker in markers(form)]
 
 
 def meaning_code(meant: int | str) -> int:
@@ -130,7 +141,7 @@ def meaning_code(meant: int | str) -> int:
 
 
 def hash_codes(codes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Hashes of codes ``(n,)`` of :func:`meaning_code`.
+    """Hashes of codes ``(n,)`` of :func:`meaning_code` and :func:`marker_codes`.
 
     >>> liver, seven = hash_codes(np.array([meaning_code("liver"), meaning_code(7)]))
     >>> bool(liver == seven)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.language.lexicon import bulk, reading
+from medlink.language.lexicon import bulk
 from medlink.language.lexicon.bulk import BulkReader
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.lexicon.reading import FamilyReader, Word
@@ -75,14 +75,6 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NAMES:
         assert together(reader, [name]) == [alone(*name)]
     assert reader.read(["kidney"]).words is not first
-
-
-def test_what_the_reader_remembers_is_bounded_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_MOST", 20)
-    reader = BulkReader(FamilyReader(FORMS))
-    for at in range(40):
-        reader.read([f"wort{at} kidney{at}"], ["de"])
-        assert len(reader.reader._words) < 25
 
 
 def test_no_names() -> None:

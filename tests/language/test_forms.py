@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from medlink.language.lexicon.forms import (
     Forms,
     shipped_forms,
 )
+from medlink.language.lexicon.reading import shared_reader
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +64,28 @@ def test_members_by_kind(forms: Forms) -> None:
     assert not forms.is_function_word("de", "ohne")
 
 
-def test_beginnings_of_a_word(forms: Forms) -> None:
-    listed = dict(forms.beginnings(PREFIX, "de", "hepatozyt"))
-    assert "liver" in {forms.names[one.meaning] for one in listed[6]}
+def test_a_kind_as_a_table_and_beginnings_of_a_word(forms: Forms) -> None:
+    table = forms.table(PREFIX, "de")
+    assert table["hepato"] == forms.find(PREFIX, "de", "hepato")
+    assert table is forms.table(PREFIX, "de")
+    assert forms.table(PREFIX, "xx") == {}
+    lengths = forms.lengths(WORD, "de", "nierenzyste")
+    assert lengths == [n for n in range(1, 12) if forms.find(WORD, "de", "nierenzyste"[:n])] != []
+
+
+def test_every_form_goes_on_as_it_is_found(forms: Forms) -> None:
+    for kind in (PHRASE, WORD):
+        rests = forms.continuations(kind, "en", "heart")
+        assert rests == {rest: forms.find(kind, "en", "heart" + rest) for rest in rests} != {}
+
+
+def test_a_copy_by_pickle_remembers_nothing(forms: Forms) -> None:
+    shared_reader(forms).read("Niere", "de")
+    copy = pickle.loads(pickle.dumps(forms))  # noqa: S301  # our own bytes
+    assert copy.digest == forms.digest
+    assert copy.kinds == forms.kinds
+    assert "reader" not in vars(copy)
+    assert copy.reader.read("Niere", "de") == shared_reader(forms).read("Niere", "de")
 
 
 def test_irregular_forms_have_the_meanings_of_their_lemma(forms: Forms) -> None:
@@ -152,13 +173,6 @@ def test_a_family_of_a_house_may_say_what_a_term_that_ships_says(tmp_path: Path)
     assert listed[-1] == "house attack"
     assert meanings[-1] == len(listed) - 1
     assert "house attack" in names(Forms.of(lexicon), PHRASE, "en", "heart attack")
-
-
-def test_short_beginnings_are_left_out_when_told_so(forms: Forms) -> None:
-    every = dict(forms.beginnings(WORD, "de", "nierenzyste"))
-    longer = dict(forms.beginnings(WORD, "de", "nierenzyste", 6))
-    assert min(every) < 6
-    assert longer == {length: found for length, found in every.items() if length >= 6}
 
 
 @pytest.mark.parametrize("word", ["nirenzyste", "leebr", "lebr", "herzz", "xleber", "qwrtzu", "fiebre"])

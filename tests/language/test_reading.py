@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from medlink.language.lexicon import reading
 from medlink.language.lexicon.forms import shipped_forms
-from medlink.language.lexicon.reading import FamilyReader, Said, Word, with_own_words
+from medlink.language.lexicon.reading import FamilyReader, Said, Word, shared_reader, with_own_words
 from medlink.language.text import normalise
 
 READER = FamilyReader(shipped_forms())
@@ -206,15 +207,19 @@ def test_words_of_the_names_are_no_errors_of_others() -> None:
     assert forms.digest != READER.forms.digest
 
 
-def test_words_of_the_lexicon_stay_read_and_no_others() -> None:
+def test_the_words_met_last_stay_read() -> None:
     forms = shipped_forms()
-    first, second = FamilyReader(forms), FamilyReader(forms)
+    shared, long = shared_reader(forms), "x" * 65
     for language in ("de", None):
-        for token in ("niere", "Zebulonquartermain".casefold(), "zebulonitis", "zebuloniere"):
-            assert (
-                first.read(token, language) == second.read(token, language) == FamilyReader(forms).read(token, language)
-            )
-    assert first.read("niere", "de").words[0] is second.read("niere", "de").words[0]
-    kept = repr([value for value in vars(forms).values() if isinstance(value, dict)])
-    assert "niere" in kept
-    assert "zebulon" not in kept
+        for token in ("niere", "zebulonquartermain", "zebulonitis", "zebuloniere", long):
+            assert shared.read(token, language) == FamilyReader(forms).read(token, language)
+    assert shared.read("niere", "de").words[0] is shared_reader(forms).read("niere", "de").words[0]
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_MOST", 3)
+    met = list[str]()
+    read = reading._remembering(met.append)
+    for word in ["a", "b", "a", "c", "d", "a", "b", *["x" * 65] * 2]:
+        read(word)
+    assert met == ["a", "b", "c", "d", "b", *["x" * 65] * 2]

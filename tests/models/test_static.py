@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from medlink.errors import BundleError, EncoderError
 from medlink.index import Bundle, build_bundle
@@ -15,6 +19,7 @@ from medlink.kb import Input, build_kb
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.models.ngrams import buckets, hash_markers, hash_ngrams, rules_digest
+from medlink.models.static import pieces
 from medlink.models.static.encoder import features, gelu, is_static, quantise
 from medlink.models.static.meanings import MeaningReader
 
@@ -36,6 +41,14 @@ def random_encoder(config: StaticConfig = CONFIG, seed: int = 0) -> StaticEncode
     }
     weights = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     return StaticEncoder(config, {"table": codes, "scale": scale, **weights})
+
+
+@pytest.fixture(scope="module")
+def read() -> StaticEncoder:
+    """An encoder of random weights that reads word families, and two words of its own."""
+    config = CONFIG.replace(families=True, rows=4001)
+    tensors = random_encoder(CONFIG.replace(rows=4001)).tensors
+    return StaticEncoder(config, tensors, forms=shipped_forms().with_words(["bartter", "xylobarth"]))
 
 
 def naive(encoder: StaticEncoder, text: str) -> list[float]:
@@ -90,6 +103,51 @@ def test_the_batch_does_not_count() -> None:
     encoder = random_encoder()
     texts = [f"name {i}" for i in range(50)]
     np.testing.assert_allclose(encoder.encode(texts), np.concatenate([encoder.encode([t]) for t in texts]), atol=1e-6)
+
+
+def test_the_batch_and_what_is_remembered_do_not_count_by_a_bit(
+    read: StaticEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [*TEXTS, *(f"Nierenzyste Typ {i} der Leber {i % 7}" for i in range(600)), "KHK", "cervical carcinoma"]
+    expected = read.encode(texts)
+    np.testing.assert_array_equal(read.encode(texts[::-1])[::-1], expected)
+    np.testing.assert_array_equal(np.concatenate([read.encode([text]) for text in texts[:40]]), expected[:40])
+    monkeypatch.setattr(pieces, "_MOST", 3)  # nearly each word is forgotten and met anew
+    new = StaticEncoder(read.config, read.tensors, forms=read.forms)
+    np.testing.assert_array_equal(np.concatenate([new.encode([text]) for text in texts[:40]]), expected[:40])
+    assert max(len(new._pieces._words._numbers), len(new._pieces._codes._numbers)) < 10
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(new)).encode(texts), expected)  # noqa: S301  # our own
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 3), (3, 4, 5)])
+@pytest.mark.parametrize("most", [5, 12, 256])
+def test_names_are_the_sums_of_their_words(read: StaticEncoder, sizes: tuple[int, ...], most: int) -> None:
+    """As their features are: also of a name that is cut, before or behind a letter that is spelt as several."""
+    encoder = StaticEncoder(read.config.replace(sizes=sizes, max_chars=most), read.tensors, forms=read.forms)
+    texts = [*TEXTS, "ßßß αβγ Niere 2", "Leber und Leber", "hepatitis a", "hepatitis a 2", "dolor de cabeza", "Niere"]
+    found = features(texts, encoder.config, MeaningReader(shipped_forms()))
+    table = encoder.tensors["table"] * encoder.tensors["scale"][:, None].astype(np.float64)
+
+    def sums(indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.array([table[rows[a:b]].sum(axis=0) for a, b in pairwise(indptr.tolist())])
+
+    probes = encoder.config.probes
+    mean = sums(found.indptr, found.rows) * probes / np.maximum(np.diff(found.indptr), 1)[:, None]
+    mean += sums(found.family_indptr, found.family_rows) * probes / np.maximum(np.diff(found.family_indptr), 1)[:, None]
+    summed = encoder._pieces.sums(texts)
+    np.testing.assert_allclose(summed.mean, mean, atol=1e-5)
+    assert summed.empty.tolist() == (np.diff(found.indptr) == 0).tolist()
+    assert summed.marked.tolist() == np.flatnonzero(np.diff(found.marker_indptr)).tolist()
+    np.testing.assert_allclose(summed.markers, sums(found.marker_indptr, found.marker_rows)[summed.marked], atol=1e-5)
+
+
+def test_threads_share_what_is_remembered(read: StaticEncoder) -> None:
+    texts = [f"Nierenzyste {i} leber{i}" for i in range(300)]
+    expected = read.encode(texts)
+    new = StaticEncoder(read.config, read.tensors, forms=read.forms)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(new.encode, [texts] * 8):
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_features_pair_the_probes() -> None:
@@ -268,14 +326,6 @@ def test_builtin_encoder_speaks_three_languages() -> None:
     card = (folder / "README.md").read_text("utf-8")
     assert "Training data" in card
     assert f"Fingerprint `{encoder.fingerprint}`" in card
-
-
-@pytest.fixture(scope="module")
-def read() -> StaticEncoder:
-    """An encoder of random weights that reads word families, and two words of its own."""
-    config = CONFIG.replace(families=True, rows=4001)
-    tensors = random_encoder(CONFIG.replace(rows=4001)).tensors
-    return StaticEncoder(config, tensors, forms=shipped_forms().with_words(["bartter", "xylobarth"]))
 
 
 def test_families_are_features_in_numpy_and_in_torch(read: StaticEncoder, tmp_path: Path) -> None:

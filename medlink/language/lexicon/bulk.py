@@ -19,7 +19,7 @@ from medlink.errors import ConfigError
 from medlink.language.exact import normalise_all
 from medlink.language.lexicon.reading import FamilyReader, Word
 
-_MOST = 262_144  # words that are remembered at a time
+_MOST = 65_536  # words that are remembered at a time
 _BITS = 26  # of the number of a word
 _LANGUAGES = 63 - 2 * _BITS  # with a bit for each and two words a number is full
 _MASK = (1 << _BITS) - 1
@@ -76,11 +76,11 @@ class WordValues:
                 self._values.append(value)
                 self._weights.append(weight)
             self._ends.append(len(self._values))
-        ends = np.array(self._ends)
+        ends = np.frombuffer(self._ends, np.int64)
         counts = np.diff(ends)[read.word]
         at = np.repeat(ends[read.word] - (np.cumsum(counts) - counts), counts) + np.arange(counts.sum())
         place = np.repeat(np.arange(len(read.word)), counts)
-        return place, np.array(self._values)[at], np.array(self._weights)[at]
+        return place, np.frombuffer(self._values, np.int64)[at], np.frombuffer(self._weights, np.float32)[at]
 
 
 class _Tokens(dict[str, int]):
@@ -129,15 +129,17 @@ class BulkReader:
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None] | None = None) -> Read:
         """Read names in their languages, those without one in the languages that know most of their words."""
-        self.reader.bound()
+        return self.read_tokens([form.split() for form in normalise_all(texts)], languages)
+
+    def read_tokens(self, tokens: Sequence[Sequence[str]], languages: Sequence[str | None] | None = None) -> Read:
+        """Read names as :meth:`read` does, of each the words in their exact form."""
         if max(len(self._tokens), len(self._words), len(self._pairs)) >= _MOST:
             self._clear()
-        tokens = [form.split() for form in normalise_all(texts)]
         ends = np.cumsum([0, *map(len, tokens)])
         total = int(ends[-1])
         token = np.fromiter(map(self._tokens.__getitem__, chain.from_iterable(tokens)), np.int64, total)
         asked = self._asked(token, ends, languages)
-        owner = np.repeat(np.arange(len(texts)), np.diff(ends))
+        owner = np.repeat(np.arange(len(tokens)), np.diff(ends))
         key = (asked[owner] << _BITS) | token
         new, at = np.unique(key, return_inverse=True)
         number = np.array([self._number(one) for one in new.tolist()], np.int64)[at]
@@ -215,9 +217,15 @@ class BulkReader:
         pair = (key[at] << _BITS) | (key[at + 1] & _MASK)
         pairs, which = np.unique(pair, return_inverse=True)
         begins = np.array([self._begins(one) for one in pairs.tolist()])[which]
-        for one in np.unique(name[begins]).tolist():
-            read = self.reader.phrases(tokens[one], self._tags(int(asked[one])))
-            found += [(one, start, stop, meanings) for start, stop, meanings in read]
+        behind, starts = 0, ends.tolist()
+        for place, one in zip(at[begins].tolist(), name[begins].tolist(), strict=True):
+            start = starts[one]
+            phrase = (
+                self.reader.phrase(tokens[one], place - start, self._tags(int(asked[one]))) if place >= behind else None
+            )
+            if phrase is not None:
+                found.append((one, place - start, phrase.stop, phrase.meanings))
+                behind = start + phrase.stop
         return found
 
     def _begins(self, pair: int) -> bool:
@@ -227,8 +235,7 @@ class BulkReader:
             texts = self._tokens.texts
             one, other = texts[pair >> _BITS & _MASK], texts[pair & _MASK]
             tags = self._tags(pair >> 2 * _BITS)
-            begins = any(self.reader.opens(one, tag) and self.reader.opens_two(one, other, tag) for tag in tags)
-            self._pairs[pair] = begins
+            begins = self._pairs[pair] = any(self.reader.opens_two(one, other, tag) for tag in tags)
         return begins
 
 

@@ -13,11 +13,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from string import ascii_lowercase
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import marisa_trie
-from rapidfuzz.distance import OSA
 
 from medlink.errors import EncoderError
 from medlink.files.folders import StrPath
@@ -25,7 +23,11 @@ from medlink.files.json import json_text, read_json
 from medlink.language.exact import normalise_all
 from medlink.language.lexicon.entries import FIRST, KINDS, LAST, WHOLE, Abbreviation, Member
 from medlink.language.lexicon.lexicon import SHIPPED, Lexicon
+from medlink.language.lexicon.misspelt import Misspelt
 from medlink.language.text import Inflector, normalise
+
+if TYPE_CHECKING:
+    pass
 
 TRIE, MEANINGS = "families.marisa", "families.json"
 """The files of a folder that :meth:`Forms.save` writes."""
@@ -82,10 +84,17 @@ class Forms:
         self._trie, self.names, self.languages, self.opposites = trie, names, languages, list(opposites)
         self.kinds = list(kinds) or [""] * len(names)
         self.keys = [zlib.crc32(name.encode()) for name in names]
-        # entries of the lexicon that were met, and how what they begin with goes on; no word that it lacks is kept
-        self._met: dict[str, tuple[Form, ...]] = {}
-        self._letters: dict[str, str] = {}
-        self._kept: dict[Any, Any] = {}
+        self._met: dict[str, tuple[Form, ...]] = {}  # entries of the trie
+        self._tables: dict[str, dict[str, tuple[Form, ...]]] = {}
+        self._misspelt: dict[str, Misspelt] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Forms, (self._trie, self.names, self.languages, self.opposites, self.kinds)
+
+    @cached_property
+    def memo(self) -> dict[str, Any]:
+        """What others made of these forms for as long as the process has them."""
+        return {}
 
     @cached_property
     def digest(self) -> str:
@@ -110,63 +119,35 @@ class Forms:
         met = self._met[key] = tuple([Form(*one) for one in found])
         return met
 
-    def kept(self, key: tuple[str, str | tuple[str, ...]]) -> Any:
-        """What :meth:`keep` was given under a key, ``None`` for nothing."""
-        return self._kept.get(key)
+    def table(self, kind: str, language: str) -> dict[str, tuple[Form, ...]]:
+        """All forms of a kind that has few, with their meanings: quicker than :meth:`find` from the second time on."""
+        table = self._tables.get(kind + language)
+        if table is None:
+            table = self._tables[kind + language] = self.continuations(kind, language, "")
+        return table
 
-    def keep(self, key: tuple[str, str | tuple[str, ...]], read: object, languages: Iterable[str]) -> None:
-        """Keep what was read of a word, the first of the key, where it is one of these languages to the letter.
+    def continuations(self, kind: str, language: str, beginning: str) -> dict[str, tuple[Form, ...]]:
+        """How the forms go on that begin so, with their meanings."""
+        key = f"{kind}{language} {beginning}"
+        found: dict[str, tuple[Form, ...]] = {}
+        for form, record in self._trie.items(key):
+            rest = form[len(key) :]
+            found[rest] = (*found.get(rest, ()), Form(*record))
+        return found
 
-        Readers come and go with the notes that they read. Words of the lexicon stay; any other word, such as the name
-        of a person, does not.
-        """
-        word = key[0]
-        if any(f"{kind}{tag} {word}" in self._trie for tag in languages for kind in (WORD, FUNCTION)):
-            if len(self._kept) >= _MOST:
-                self._kept.clear()
-            self._kept[key] = read
-
-    def beginnings(
-        self, kind: str, language: str, text: str, shortest: int = 1
-    ) -> Iterator[tuple[int, tuple[Form, ...]]]:
-        """Every form of so many letters or more that a text begins with: its length, and its meanings."""
+    def lengths(self, kind: str, language: str, text: str) -> list[int]:
+        """Letters of every form that a text begins with."""
         head = len(kind) + len(language) + 1
-        for key in self._trie.prefixes(f"{kind}{language} {text}"):
-            length = len(key) - head
-            if length >= shortest:
-                yield length, self._met.get(key) or self._read(key, self._trie[key])
+        return [len(key) - head for key in self._trie.prefixes(f"{kind}{language} {text}")]
 
     def spelt_like(self, kind: str, language: str, word: str) -> Iterator[str]:
         """The forms that differ from a word by one typing error: a letter more, less or another, or two changed."""
-        head, half = f"{kind}{language} ", len(word) // 2
-        for key in self._trie.iterkeys(head + word[:half]):
-            form = key[len(head) :]
-            if abs(len(form) - len(word)) < 2 and OSA.distance(word, form, score_cutoff=1) == 1:
-                yield form
-        # the error is in the first half: all errors there are, but for those behind which no form goes on
-        first, rest = word[: half + 1], word[half + 1 :]
-        for at in range(len(first)):
-            before, after = first[:at], first[at + 1 :]
-            letters = self._going_on(head + before)
-            if letters is None:
-                return
-            others = [before + after, before + after[:1] + first[at] + after[1:]]
-            others += [before + letter + tail for letter in letters for tail in (after, first[at:])]
-            yield from (
-                form for form in (other + rest for other in others) if form != word and head + form in self._trie
-            )
-
-    def _going_on(self, key: str) -> str | None:
-        """The letters with which keys go on that begin with this one; ``None`` where there is no such key."""
-        letters = self._letters.get(key)
-        if letters is None:
-            if not self._goes_on(key):
-                return None
-            if len(self._letters) >= _MOST:
-                self._letters.clear()
-            found = [letter for letter in ascii_lowercase if self._goes_on(key + letter)]
-            letters = self._letters[key] = "".join(found)
-        return letters
+        head = f"{kind}{language} "
+        misspelt = self._misspelt.get(head)
+        if misspelt is None:
+            forms = [key[len(head) :] for key in self._trie.keys(head)]
+            misspelt = self._misspelt[head] = Misspelt(forms)
+        return (form for form in misspelt.candidates(word) if head + form in self._trie)
 
     def with_words(self, words: Iterable[str]) -> Forms:
         """The same forms and further words that mean themselves: names are made of them."""
@@ -180,15 +161,11 @@ class Forms:
 
     def goes_on(self, kind: str, language: str, beginning: str) -> bool:
         """Whether a form begins so: a phrase with a word and a blank."""
-        return self._goes_on(f"{kind}{language} {beginning}")
-
-    def _goes_on(self, key: str) -> bool:
-        """Whether there is a key that begins with this one."""
-        return next(iter(self._trie.iterkeys(key)), None) is not None
+        return next(iter(self._trie.iterkeys(f"{kind}{language} {beginning}")), None) is not None
 
     def is_function_word(self, language: str, form: str) -> bool:
         """Whether a word is an article, preposition or the like, and no negation."""
-        return f"{FUNCTION}{language} {form}" in self._trie
+        return form in self.table(FUNCTION, language)
 
     @classmethod
     def of(cls, lexicon: Lexicon) -> Forms:

@@ -8,8 +8,10 @@ four letters and more that nothing knows may begin a word of whose end more than
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from medlink.language.languages import language_data
 from medlink.language.lexicon.forms import (
@@ -35,9 +37,27 @@ _FORMS = 16_384  # lists of forms whose meanings and costs are kept; these hold 
 _SENSES = 3  # meanings of one ambiguous form that are looked at
 _RIGHT = 0.03  # what each letter of the last part costs: of two ways with as many parts the one that parts late counts
 _STEM = 3  # letters of the shortest stem of a part
+_LAST = 3  # letters of the shortest last part
 
-Way = tuple[float, tuple[tuple[int, ...], ...], tuple[int, ...]]
-"""A way to part a word: its cost, the meanings of each part, the letters of each."""
+_PARTS = 32_768  # parts of words that are remembered at a time
+
+
+class Way(NamedTuple):
+    """A way to part a word: its cost, the meanings of each part, the letters of each."""
+
+    cost: float
+    parts: tuple[tuple[int, ...], ...]
+    lengths: tuple[int, ...]
+
+
+class _Part(NamedTuple):
+    """What a part costs and means; a ``linked`` one has a linking letter, a ``sure`` one is hardly an accident."""
+
+    cost: float
+    meanings: tuple[int, ...]
+    forms: tuple[Form, ...]
+    linked: float = 0.0
+    sure: bool = True
 
 
 class Parting:
@@ -51,80 +71,136 @@ class Parting:
     def __init__(self, forms: Forms, stem: Callable[[str, str], str]) -> None:
         self._forms, self._stem = forms, stem
         self._links = {language: language_data(language).forms.links for language in forms.languages}
+        self._prefix_lengths = cache(self._find_prefix_lengths)
+        self._prefix = lru_cache(_PARTS)(self._find_prefix)
+        self._noun = lru_cache(_PARTS)(self._find_noun)
+        self._firsts = lru_cache(_PARTS)(self._find_firsts)
+        self._last = lru_cache(_PARTS)(self._find_last)
 
-    def parted(self, token: str, language: str, *, known: bool = False) -> Way | None:
-        """The best way to part a compound; ``None`` where it is none. A known word does not end in a short affix."""
-        length = len(token)
-        if not (SHORTEST <= length <= LONGEST and token.isalpha()):
+    def parted(self, token: str, language: str) -> Way | None:
+        """The best way to part a compound; ``None`` where it is none."""
+        return self._best(token, language, known=False) if _may_be_parted(token) else None
+
+    def surely_parted(self, token: str, language: str) -> Way | None:
+        """The best way to part a known word, where none of its parts is likely to be there by accident."""
+        if len(token) < 2 * SURE or not _may_be_parted(token) or not self._has_sure_parts(token, language):
             return None
+        best = self._best(token, language, known=True)
+        return best if best and min(best.lengths) >= SURE else None
+
+    def _best(self, token: str, language: str, *, known: bool) -> Way | None:
+        """The way of the least cost. A known word does not end in a short affix."""
+        length = len(token)
         # the best way to each place, by which the parts before it are parted
-        ways: dict[int, Way] = {0: (0.0, (), ())}
+        ways: dict[int, Way] = {0: Way(0.0, (), ())}
         best: Way | None = None
         for start in range(length - 2):
             way = ways.pop(start, None)
             if way is None:
                 continue
             if start:
-                last = self._last(token[start:], language, short=not known)
-                if last is not None and (best is None or way[0] + last[0] < best[0]):
-                    best = (way[0] + last[0], (*way[1], last[1]), (*way[2], length - start))
-            for stop, (cost, meanings) in self._firsts(token[start:], language).items():
-                at = start + stop
-                if at < length - 2 and (at not in ways or way[0] + cost < ways[at][0]):
-                    ways[at] = (way[0] + cost, (*way[1], meanings), (*way[2], stop))
+                last = self._last(token[start:], language)
+                if last and (last.sure or not known) and (best is None or way.cost + last.cost < best.cost):
+                    lengths = (*way.lengths, length - start)
+                    best = Way(way.cost + last.cost, (*way.parts, last.meanings), lengths)
+            for stop, first in self._firsts(token[start:], language).items():
+                at, cost = start + stop, way.cost + first.cost
+                if at not in ways or cost < ways[at].cost:
+                    ways[at] = Way(cost, (*way.parts, first.meanings), (*way.lengths, stop))
         return best
 
-    def ended(self, token: str, language: str) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]] | None:
-        """The parts of a word of which only the end is known, and their letters: the longest one."""
+    def _has_sure_parts(self, token: str, language: str) -> bool:
+        """Whether there is a way to part a known word into parts that are no accident, whatever it costs."""
+        length, starts, seen = len(token), [0], set[int]()
+        while starts:
+            start = starts.pop()
+            last = self._last(token[start:], language) if start else None
+            if last and last.sure:
+                return True
+            for stop in self._firsts(token[start:], language):
+                if stop >= SURE <= length - start - stop and start + stop not in seen:
+                    seen.add(start + stop)
+                    starts.append(start + stop)
+        return False
+
+    def ended(self, token: str, language: str) -> Way | None:
+        """The parts of a word of which only the end is known: the longest one."""
         if len(token) <= 2 * SURE or not token.isalpha():
             return None
         for start in range(max(SURE, len(token) - LONGEST), len(token) - SURE):
             last = self._last(token[start:], language)
             if last is not None:
-                return ((), last[1]), (start, len(token) - start)
+                return Way(last.cost, ((), last.meanings), (start, len(token) - start))
         return None
 
-    def _firsts(self, text: str, language: str) -> dict[int, tuple[float, tuple[int, ...]]]:
-        """Cost and meanings of each part that a text may begin with and that others follow, by its length."""
-        found: dict[int, tuple[float, tuple[int, ...]]] = {}
-        firsts = dict(self._forms.beginnings(PREFIX, language, text, 2))
-        for length, forms in firsts.items():
-            found[length] = _cost(length, forms, 0.0), chosen(forms)
+    def _find_firsts(self, text: str, language: str) -> dict[int, _Part]:
+        """Each part that a text may begin with and that others follow, by its length."""
+        most = len(text) - _LAST  # letters of the longest
+        prefixes = self._forms.table(PREFIX, language)
+        found: dict[int, _Part] = {}
+        for length in self._prefix_lengths(language).get(text[:2], ()):
+            if length > most:
+                break
+            if (head := text[:length]) in prefixes:
+                found[length] = self._prefix(head, language)
         links = self._links[language]
-        for length, forms in self._forms.beginnings(WORD, language, text, SURE) if links else ():
-            nouns = _nouns(forms)
-            if not nouns:
+        if not links:
+            return found
+        firsts = found.copy()
+        for length in self._forms.lengths(WORD, language, text):
+            noun = self._noun(text[:length], language) if SURE <= length <= most else None
+            if noun is None:
                 continue
             if length in firsts:
                 # Unterschenkel- is a leg as well, Unterschenkel is not
-                found[length] = found[length][0], chosen((*firsts[length], *nouns))
-            meant = chosen(nouns)
+                meanings = chosen((*firsts[length].forms, *noun.forms))
+                found[length] = _Part(found[length].cost, meanings, ())
             for link in links:
                 whole = length + len(link)
-                if text.startswith(link, length):
-                    cost = _cost(length, nouns, 0.3 if link else 0.2)
-                    if whole not in found or cost < found[whole][0]:
-                        found[whole] = cost, meant
+                if whole <= most and text.startswith(link, length):
+                    cost = noun.linked if link else noun.cost
+                    if whole not in found or cost < found[whole].cost:
+                        found[whole] = _Part(cost, noun.meanings, ())
         return found
 
-    def _last(self, part: str, language: str, *, short: bool = True) -> tuple[float, tuple[int, ...]] | None:
-        """Cost and meanings of a part that ends a word: an ending of a family, a word, or an affix."""
-        endings = self._forms.find(SUFFIX, language, part)
+    def _find_prefix_lengths(self, language: str) -> dict[str, list[int]]:
+        """Letters of the combining forms by the two that they begin with, the fewest first."""
+        lengths: dict[str, set[int]] = defaultdict(set)
+        for form in self._forms.table(PREFIX, language):
+            if len(form) > 1:
+                lengths[form[:2]].add(len(form))
+        return {head: sorted(found) for head, found in lengths.items()}
+
+    def _find_prefix(self, text: str, language: str) -> _Part:
+        """A combining form as a part."""
+        forms = self._forms.table(PREFIX, language)[text]
+        return _Part(_cost(len(text), forms, 0.0), chosen(forms), forms)
+
+    def _find_noun(self, text: str, language: str) -> _Part | None:
+        """A word as a part that others follow, if it may be a noun or adjective."""
+        found = self._forms.find(WORD, language, text)
+        nouns = tuple([form for form in found if not form.marks & (OTHER | SHORT | AFFIX)])
+        if not nouns:
+            return None
+        return _Part(_cost(len(text), nouns, 0.2), chosen(nouns), nouns, _cost(len(text), nouns, 0.3))
+
+    def _find_last(self, part: str, language: str) -> _Part | None:
+        """A part that ends a word: an ending of a family, a word, or an affix."""
+        endings = self._forms.table(SUFFIX, language).get(part, ())
         found = tuple([form for form in endings if not form.marks & AFFIX])
         if not found and len(part) >= (SURE if self._links[language] else SURE + 1):
             whole = self._forms.find(WORD, language, part)
             if not whole and len(stem := self._stem(part, language)) >= _STEM:
                 whole = self._forms.find(STEM, language, stem)
             found = tuple([form for form in whole if not form.marks & (OTHER | SHORT)])
-        found = found or (endings if short or len(part) > SURE else ())
+        sure, found = bool(found) or len(part) > SURE, found or endings
         # Bauchspeicheldrüsen-entzündung, not Bauch-speicheldrüsenentzündung
-        return (_cost(len(part), found, _RIGHT * len(part)), chosen(found)) if found else None
+        cost = _cost(len(part), found, _RIGHT * len(part)) if found else 0.0
+        return _Part(cost, chosen(found), found, sure=sure) if found else None
 
 
-@lru_cache(_FORMS)
-def _nouns(forms: tuple[Form, ...]) -> tuple[Form, ...]:
-    """The forms that may be nouns or adjectives before another word."""
-    return tuple([form for form in forms if not form.marks & (OTHER | SHORT | AFFIX)])
+def _may_be_parted(token: str) -> bool:
+    return SHORTEST <= len(token) <= LONGEST and token.isalpha()
 
 
 @lru_cache(_FORMS)
@@ -135,7 +211,6 @@ def chosen(forms: tuple[Form, ...]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(form.meaning for form in roots))[:_SENSES]
 
 
-@lru_cache(_FORMS)
 def _cost(length: int, forms: tuple[Form, ...], more: float) -> float:
     """What a part costs: 1, and more for a short one, an affix, or one that is ambiguous."""
     short = {2: 1.2, 3: 0.5}.get(length, 0.0)

@@ -6,10 +6,12 @@ How a compound is parted is said in :mod:`medlink.language.lexicon.parting`. Man
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 from medlink.language.lexicon.forms import (
     INFLECTED_SENSE,
@@ -25,10 +27,12 @@ from medlink.language.lexicon.forms import (
 from medlink.language.lexicon.parting import LONGEST, SHORTEST, SURE, Parting, chosen
 from medlink.language.text import Inflector, normalise
 
-_MOST = 262_144  # words that a reader remembers at a time
+_MOST = 65_536  # words that a reader remembers at a time, the ones met last
+_LONGEST = 64  # letters of the longest word that is remembered: an encoded file in a note may be one word
 _SENSES = 3  # meanings of one ambiguous form that are looked at
 _PHRASE = 6  # words of the longest phrase
 _LEARNT = "en"  # which words are read in texts of other languages
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +73,35 @@ class Said:
     phrases: tuple[tuple[int, int, tuple[int, ...]], ...] = ()
 
 
-class _Senses(NamedTuple):
-    """What is known of an ambiguous word: whether words beside it may tell its sense, and the sense that it has alone.
+class Phrase(NamedTuple):
+    """A phrase by the word behind its last, and its meanings."""
 
-    ``beside`` is of words to the letter, ``stem_beside`` of words in any inflection.
+    stop: int
+    meanings: tuple[int, ...]
+
+
+class _Senses(NamedTuple):
+    """What is known of an ambiguous word: the senses that words beside it tell, and the sense that it has alone.
+
+    ``beside`` is by words to the letter, ``stem_beside`` by words in any inflection.
     """
 
-    beside: bool
-    stem_beside: bool
+    beside: dict[str, Form]
+    stem_beside: dict[str, Form]
     alone: Form | None
 
 
+class _Phrases(NamedTuple):
+    """Phrases with the same first two words: meanings by what follows these, and the words of the longest."""
+
+    meanings: dict[str, tuple[int, ...]]
+    longest: int
+
+
 class FamilyReader:
-    """Reads names with the forms of a lexicon; remembers words for as long as it lives, as an :class:`Inflector` does.
+    """Reads names with the forms of a lexicon; remembers the words, and pairs of words, that it met last.
+
+    A process shares one (:func:`shared_reader`), also among threads.
 
     >>> from medlink.language.lexicon import Lexicon
     >>> forms = Forms.of(Lexicon())
@@ -93,14 +113,14 @@ class FamilyReader:
     def __init__(self, forms: Forms, *, mend: bool = True) -> None:
         self.forms, self._mends = forms, mend
         self._inflectors = {language: Inflector(language) for language in forms.languages}
+        self._stem = _remembering(self._find_stem)
         self._parting = Parting(forms, self._stem)
-        self._words: dict[tuple[str, tuple[str, ...]], Word] = {}
-        self._wholes: dict[tuple[str, str], Word | None] = {}
-        self._stems: dict[tuple[str, str], str] = {}
-        self._knowing: dict[str, tuple[bool, ...]] = {}
-        self._opening: dict[tuple[str, str], bool] = {}
-        self._opening_two: dict[tuple[str, str, str], bool] = {}
-        self._senses: dict[tuple[str, str], _Senses] = {}
+        self._words = _remembering(self._find_word)
+        self._whole = _remembering(self._find_whole)
+        self._knowing = _remembering(self._find_knowing)
+        self._opens = _remembering(self._find_opens)
+        self._phrases_of = _remembering(self._find_phrases)
+        self._senses = _remembering(self._find_senses)
 
     def read(self, text: str, language: str | None = None) -> Said:
         """Read a name; without a language, in those that know most of its words."""
@@ -111,9 +131,8 @@ class FamilyReader:
 
         Without ``senses`` an ambiguous word keeps all its meanings: in a whole sentence many words are beside it.
         """
-        self.bound()
         base = (language or "").partition("-")[0]
-        asked = (base,) if base in self._inflectors else self._guess(tokens)
+        asked = (base,) if base in self._inflectors else self.guess(tokens)
         words = [self.word(token, asked) for token in tokens]
         if senses:
             words = [self.meant(word, tokens, asked) if len(word.meanings) > 1 else word for word in words]
@@ -124,69 +143,47 @@ class FamilyReader:
         """The languages of the forms, in the order in which they are asked."""
         return tuple(self._inflectors)
 
-    def bound(self) -> None:
-        """Forget all words where there are too many; who asks for words one by one calls it from time to time."""
-        if max(len(self._words), len(self._wholes), len(self._stems), len(self._opening_two)) >= _MOST:
-            for known in (
-                self._words,
-                self._wholes,
-                self._stems,
-                self._knowing,
-                self._opening,
-                self._opening_two,
-                self._senses,
-            ):
-                known.clear()
-
     def word(self, token: str, asked: tuple[str, ...]) -> Word:
         """A word in its exact form, in the languages asked, whatever stands beside it."""
-        word = self._words.get((token, asked))
-        if word is None:
-            word = self._words[token, asked] = self.forms.kept((token, asked)) or self._word(token, asked)
-        return word
+        return self._words(token, asked)
 
     def depends(self, word: Word, asked: Sequence[str]) -> bool:
         """Whether the words beside an ambiguous word may tell its sense."""
-        senses = (self._known_senses(word.text, tag) for tag in asked)
-        return len(word.meanings) > 1 and any(one.beside or one.stem_beside for one in senses)
+        return len(word.meanings) > 1 and any(senses.beside or senses.stem_beside for senses in self._told(word, asked))
 
     def meant(self, word: Word, tokens: Sequence[str], asked: Sequence[str]) -> Word:
         """An ambiguous word in the sense that it has beside the others, or by default."""
-        for tag in asked:
-            senses = self._known_senses(word.text, tag)
-            found = self._beside(SENSE, tag, word.text, tokens) if senses.beside else None
+        for tag, senses in zip(asked, self._told(word, asked), strict=True):
+            found = _beside(senses.beside, word.text, tokens) if senses.beside else None
             if found is None and senses.stem_beside:
                 stems = [self._stem(token, tag) for token in tokens]
-                found = self._beside(INFLECTED_SENSE, tag, self._stem(word.text, tag), stems)
+                found = _beside(senses.stem_beside, self._stem(word.text, tag), stems)
             found = found or senses.alone
             if found is not None:
-                return replace(word, meanings=() if found.marks & NOTHING else (found.meaning,))
+                meanings = () if found.marks & NOTHING else (found.meaning,)
+                return Word(word.text, meanings, word.parts, word.lengths, word.function)
         return word
 
-    def _known_senses(self, word: str, language: str) -> _Senses:
-        """What is said of an ambiguous word whatever stands beside it."""
-        senses = self._senses.get((word, language))
-        if senses is None:
-            senses = self._senses[word, language] = self._senses_of(word, language)
-        return senses
+    def _told(self, word: Word, asked: Sequence[str]) -> Iterator[_Senses]:
+        """What is known of an ambiguous word in each of some languages."""
+        return (self._senses(word.text, tag) for tag in asked)
 
-    def _senses_of(self, word: str, language: str) -> _Senses:
+    def _find_senses(self, word: str, language: str) -> _Senses:
         stem = self._stem(word, language)
         alone = self._alone(SENSE, language, word) or self._alone(INFLECTED_SENSE, language, stem)
-        plain = self.forms.goes_on(SENSE, language, f"{word} ")
-        return _Senses(plain, self.forms.goes_on(INFLECTED_SENSE, language, f"{stem} "), alone)
+        return _Senses(self._by_word(SENSE, language, word), self._by_word(INFLECTED_SENSE, language, stem), alone)
 
-    def _beside(self, kind: str, language: str, word: str, words: Iterable[str]) -> Form | None:
-        """The sense that a word has beside others."""
-        found = (self.forms.find(kind, language, f"{word} {other}") for other in words if other != word)
-        return next((senses[0] for senses in found if len(senses) == 1), None)
+    def _by_word(self, kind: str, language: str, word: str) -> dict[str, Form]:
+        """The sense of a word by the one beside it."""
+        told = self.forms.continuations(kind, language, f"{word} ")
+        return {other: senses[0] for other, senses in told.items() if len(senses) == 1}
 
     def _alone(self, kind: str, language: str, word: str) -> Form | None:
         """The sense that a word has by itself."""
         found = self.forms.find(kind, language, word)
         return found[0] if len(found) == 1 else None
 
-    def _guess(self, tokens: Sequence[str]) -> tuple[str, ...]:
+    def guess(self, tokens: Sequence[str]) -> tuple[str, ...]:
         """The languages that know most of some words as a whole."""
         counts = [0] * len(self._inflectors)
         for token in tokens:
@@ -197,117 +194,132 @@ class FamilyReader:
 
     def knowing(self, token: str) -> tuple[bool, ...]:
         """Which of :attr:`languages` know a word as a whole."""
-        knowing = self._knowing.get(token)
-        if knowing is None:
-            knowing = self.forms.kept((token, ""))
-            if knowing is None:
-                knowing = tuple([self._whole(token, tag) is not None for tag in self._inflectors])
-                self.forms.keep((token, ""), knowing, self._inflectors)
-            self._knowing[token] = knowing
-        return knowing
+        return self._knowing(token)
 
-    def _word(self, token: str, asked: tuple[str, ...]) -> Word:
+    def _find_knowing(self, token: str) -> tuple[bool, ...]:
+        return tuple([self._whole(token, tag) is not None for tag in self._inflectors])
+
+    def _find_word(self, token: str, asked: tuple[str, ...]) -> Word:
         """A word in the languages asked, in another where they do not know it."""
-        whole = [(tag, word) for tag in asked if (word := self._whole(token, tag)) is not None]
-        if whole:
-            word = self._known(token, whole)
-            self.forms.keep((token, asked), word, asked)
-            return word
+        wholes = [(tag, found) for tag in asked if (found := self._whole(token, tag)) is not None]
+        if wholes:
+            return self._known(token, wholes)
         ways = [way for tag in asked if (way := self._parting.parted(token, tag))]
         if ways:
-            return Word(token, (), *min(ways, key=lambda way: way[0])[1:])
+            best = min(ways, key=attrgetter("cost"))
+            return Word(token, (), best.parts, best.lengths)
         if _LEARNT not in asked and len(token) > SURE and _LEARNT in self._inflectors:
-            found = self._whole(token, _LEARNT)
-            if found is not None and not found.function:
-                return found
+            learnt = self._whole(token, _LEARNT)
+            if learnt:
+                return Word(token, learnt)
         if self._mends and SHORTEST <= len(token) <= LONGEST and token.isalpha() and not self.forms.is_own(token):
             meant = self._mended(token, asked)
             if meant is not None:
                 return meant
         ended = (self._parting.ended(token, tag) for tag in asked)
-        return Word(token, (), *next(filter(None, ended), ()))
+        way = next(filter(None, ended), None)
+        return Word(token, (), way.parts, way.lengths) if way else Word(token)
 
-    def _known(self, token: str, whole: Sequence[tuple[str, Word]]) -> Word:
-        """A word that some languages know as a whole."""
-        if any(word.function for _, word in whole):
+    def _known(self, token: str, wholes: Sequence[tuple[str, tuple[int, ...]]]) -> Word:
+        """A word that some languages know as a whole, with its meanings in each."""
+        if not all(meanings for _, meanings in wholes):
             return Word(token, function=True)
-        meanings = tuple(dict.fromkeys(m for _, word in whole for m in word.meanings))[:_SENSES]
-        # a word that is known is parted only into parts that are no accident
-        parted = (self._parting.parted(token, tag, known=True) for tag, _ in whole) if len(token) >= 2 * SURE else ()
-        way = next((way for way in parted if way and min(way[2]) >= SURE), None)
-        return Word(token, meanings, *(way[1:] if way else ()))
+        meanings = tuple(dict.fromkeys(m for _, found in wholes for m in found))[:_SENSES]
+        ways = (self._parting.surely_parted(token, tag) for tag, _ in wholes)
+        way = next(filter(None, ways), None)
+        return Word(token, meanings, way.parts, way.lengths) if way else Word(token, meanings)
 
     def _mended(self, token: str, asked: tuple[str, ...]) -> Word | None:
         """The word that an unknown one is with one typing error: of the languages asked, else of the names."""
         for tag in asked:
             for form in sorted(set(self.forms.spelt_like(WORD, tag, token))):
-                word = self._whole(form, tag)
-                if word is not None and word.meanings:
-                    return self._word(form, (tag,))
+                if self._whole(form, tag):
+                    return self._words(form, (tag,))
         own = min(self.forms.spelt_like(OWN, "", token), default=None)
         return None if own is None else Word(own)
 
-    def _whole(self, token: str, language: str) -> Word | None:
-        """A word as one language knows it, to the letter or else by its stem."""
-        key = (token, language)
-        if key not in self._wholes:
-            word: Word | None = None
-            if self.forms.is_function_word(language, token):
-                word = Word(token, function=True)
-            else:
-                found = self.forms.find(WORD, language, token)
-                found = found or self.forms.find(STEM, language, self._stem(token, language))
-                word = Word(token, chosen(found)) if found else None
-            self._wholes[key] = word
-        return self._wholes[key]
+    def _find_whole(self, token: str, language: str) -> tuple[int, ...] | None:
+        """Meanings of a word that one language knows, to the letter or else by its stem; none of a function word."""
+        if self.forms.is_function_word(language, token):
+            return ()
+        found = self.forms.find(WORD, language, token)
+        found = found or self.forms.find(STEM, language, self._stem(token, language))
+        return chosen(found) if found else None
 
-    def _stem(self, token: str, language: str) -> str:
-        stem = self._stems.get((token, language))
-        if stem is None:
-            stem = self._stems[token, language] = self._inflectors[language].word(token)
-        return stem
+    def _find_stem(self, token: str, language: str) -> str:
+        return self._inflectors[language].word(token)
 
     def phrases(self, tokens: Sequence[str], asked: Iterable[str]) -> Iterable[tuple[int, int, tuple[int, ...]]]:
         """The longest phrases from left to right, in the first language that has one there."""
         at = 0
         while at < len(tokens) - 1:
             opened = [tag for tag in asked if self.opens(tokens[at], tag)]
-            found = next(filter(None, (self._phrase(tokens, at, tag) for tag in opened)), None) if opened else None
+            found = self.phrase(tokens, at, opened)
             if found is None:
                 at += 1
             else:
-                yield at, found[0], found[1]
-                at = found[0]
+                yield at, found.stop, found.meanings
+                at = found.stop
+
+    def phrase(self, tokens: Sequence[str], at: int, asked: Iterable[str]) -> Phrase | None:
+        """The longest phrase that begins at a word, in the first language that has one; the word is not the last."""
+        for tag in asked:
+            phrases = self._phrases_of(tokens[at], tokens[at + 1], tag)
+            if phrases is None:
+                continue
+            rest, stop = "", at + 2
+            found = phrases.meanings.get(rest)
+            for behind, token in enumerate(tokens[at + 2 : at + min(_PHRASE, phrases.longest)], at + 3):
+                rest += f" {self._stem(token, tag)}"
+                if rest in phrases.meanings:
+                    found, stop = phrases.meanings[rest], behind
+            if found:
+                return Phrase(stop, found)
+        return None
 
     def opens(self, token: str, language: str) -> bool:
         """Whether phrases begin with a word."""
-        opens = self._opening.get((token, language))
-        if opens is None:
-            opens = self.forms.goes_on(PHRASE, language, f"{self._stem(token, language)} ")
-            self._opening[token, language] = opens
-        return opens
+        return self._opens(token, language)
+
+    def _find_opens(self, token: str, language: str) -> bool:
+        return self.forms.goes_on(PHRASE, language, f"{self._stem(token, language)} ")
 
     def opens_two(self, one: str, other: str, language: str) -> bool:
-        """Whether phrases may begin with two words."""
-        opens = self._opening_two.get((one, other, language))
-        if opens is None:
-            stems = f"{self._stem(one, language)} {self._stem(other, language)}"
-            opens = self._opening_two[one, other, language] = self.forms.goes_on(PHRASE, language, stems)
-        return opens
+        """Whether phrases begin with two words."""
+        return self._phrases_of(one, other, language) is not None
 
-    def _phrase(self, tokens: Sequence[str], at: int, language: str) -> tuple[int, tuple[int, ...]] | None:
-        """Where the longest phrase ends that begins at a word, and what it means."""
-        if not self.opens_two(tokens[at], tokens[at + 1], language):
-            return None
-        stems = [self._stem(token, language) for token in tokens[at : at + _PHRASE]]
-        for count in range(len(stems), 1, -1):
-            found = self.forms.find(PHRASE, language, " ".join(stems[:count]))
-            if found:
-                return at + count, chosen(found)
-        return None
+    def _find_phrases(self, one: str, other: str, language: str) -> _Phrases | None:
+        """The phrases that begin with two words, ``None`` where there are none."""
+        stems = f"{self._stem(one, language)} {self._stem(other, language)}"
+        rests = self.forms.continuations(PHRASE, language, stems)
+        meanings = {rest: chosen(forms) for rest, forms in rests.items() if not rest or rest[0] == " "}
+        return _Phrases(meanings, 2 + max(rest.count(" ") for rest in meanings)) if meanings else None
+
+
+def _remembering(find: Callable[..., _R]) -> Callable[..., _R]:
+    """A function of a word that remembers what it found for the words that it met last."""
+    kept = lru_cache(_MOST)(find)
+
+    def found(word: str, *more: Any) -> _R:
+        """What the function finds."""
+        return kept(word, *more) if len(word) <= _LONGEST else find(word, *more)
+
+    return found
+
+
+def _beside(told: dict[str, Form], word: str, words: Iterable[str]) -> Form | None:
+    """The sense that a word has beside the first that tells one."""
+    return next((told[other] for other in words if other != word and other in told), None)
 
 
 def with_own_words(forms: Forms, texts: Iterable[str]) -> Forms:
     """Forms with the words of some texts that the lexicon lacks: an encoder that is trained on them knows these too."""
     reader = FamilyReader(forms, mend=False)
     return forms.with_words({word.text for text in texts for word in reader.read(text).words if not word.known})
+
+
+def shared_reader(forms: Forms) -> FamilyReader:
+    """The reader of some forms that a process shares; what it remembers of words is bounded."""
+    reader: FamilyReader = forms.memo.setdefault("reader", None) or FamilyReader(forms)
+    forms.memo["reader"] = reader
+    return reader

@@ -26,6 +26,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -36,8 +37,9 @@ from pydantic import Field
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.json import json_text
 from medlink.language.lexicon.forms import Forms
-from medlink.models.ngrams import buckets, hash_markers, hash_ngrams, rules_digest
+from medlink.models.ngrams import buckets, hash_forms, hash_markers, hash_ngrams, rules_digest
 from medlink.models.static.meanings import MeaningReader
+from medlink.models.static.pieces import Pieces
 from medlink.settings import Settings
 
 MODULE_PATH = "medlink.models.static.module.StaticEmbedding"
@@ -157,16 +159,17 @@ def quantise(table: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.f
 
 def gelu(x: NDArray[Any]) -> NDArray[Any]:
     """Gaussian error linear unit, tanh form (Hendrycks and Gimpel 2016, section 2), the one torch trains with."""
-    # 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x x x))), in one array: most of the time goes to making others
-    y = 0.044715 * x
-    y *= x
-    y *= x
-    y += x
-    y *= math.sqrt(2 / math.pi)
-    np.tanh(y, out=y)
+    # 0.5 x (1 + tanh(z)) = x / (1 + exp(-2 z)) for z = sqrt(2 / pi) (x + 0.044715 x x x): NumPy's exp is quicker than
+    # its tanh. One array, for most of the time would go to making others.
+    y = x * x
+    y *= 0.044715
     y += 1
-    y *= 0.5 * x
-    return np.asarray(y)
+    y *= x
+    y *= -2 * math.sqrt(2 / math.pi)
+    with np.errstate(over="ignore"):
+        np.exp(y, out=y)
+    y += 1
+    return np.asarray(np.divide(x, y, out=y))
 
 
 def _unit(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -203,7 +206,26 @@ class StaticEncoder:
         self.folder = folder
         self.tensors = tensors
         # The layers run in double precision: rounded to single in the end, an embedding does not depend on its batch.
-        self._weights = {k: np.asarray(v, dtype=np.float64) for k, v in tensors.items() if k != "table"}
+        w = {k: np.asarray(v, dtype=np.float64) for k, v in tensors.items() if k not in ("table", "scale")}
+        # what the norm weighs and adds, the first layer does
+        self._up, self._up_bias = (w["up.weight"] * w["norm.weight"]).T, w["up.bias"] + w["up.weight"] @ w["norm.bias"]
+        self._down, self._down_bias = w["down.weight"].T, w["down.bias"]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StaticEncoder, (self.config, self.tensors, self.folder, self.forms)
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        """What is kept of the words of names."""
+        config = self.config
+        return Pieces(
+            lambda bags: self._sums(bags.indptr * config.probes, _rows(bags.hashes, config)),
+            partial(hash_forms, sizes=config.sizes, words=config.words),
+            config.dimension,
+            config.max_chars,
+            marked=bool(config.marker_weight),
+            reader=MeaningReader(self.forms) if config.families and self.forms is not None else None,
+        )
 
     @property
     def dimension(self) -> int:
@@ -230,58 +252,51 @@ class StaticEncoder:
         return digest.hexdigest()[:32]
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed n texts: ``(n, dimension)`` float32 unit vectors, zeros for a text without a letter or digit."""
-        return self.remembering()(texts)
+        """Embed n texts: ``(n, dimension)`` float32 unit vectors, zeros for a text without a letter or digit.
+
+        Single words of the texts, and no more, are kept for later calls, a bounded number of them; threads may share
+        an encoder.
+        """
+        out = np.empty((len(texts), self.dimension), dtype=np.float32)
+        for start in range(0, len(texts), _CHUNK):
+            out[start : start + _CHUNK] = self._encode_chunk(texts[start : start + _CHUNK])
+        return out
 
     def remembering(self) -> Callable[[Sequence[str]], NDArray[np.float32]]:
-        """:meth:`encode` for many names in turn: what it returns remembers their words from one call to the next."""
-        reader = None if self.forms is None else MeaningReader(self.forms)
+        """:meth:`encode`, which remembers the words of names."""
+        return self.encode
 
-        def encode(texts: Sequence[str]) -> NDArray[np.float32]:
-            """Embed n texts."""
-            out = np.empty((len(texts), self.dimension), dtype=np.float32)
-            for start in range(0, len(texts), _CHUNK):
-                out[start : start + _CHUNK] = self._encode_chunk(texts[start : start + _CHUNK], reader)
-            return out
-
-        return encode
-
-    def _encode_chunk(self, texts: Sequence[str], reader: MeaningReader | None) -> NDArray[np.float32]:
-        found = features(texts, self.config, reader)
-        counts = np.diff(found.indptr) / self.config.probes
-        x = self._sums(found.indptr, found.rows) / np.maximum(counts, 1)[:, None]
-        if len(found.family_rows):
-            families = np.diff(found.family_indptr) / self.config.probes
-            x += self._sums(found.family_indptr, found.family_rows) / np.maximum(families, 1)[:, None]
+    def _encode_chunk(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        found = self._pieces.sums(texts)
+        x = found.mean.astype(np.float64)
         y = np.concatenate([self._fed_forward(x[start : start + _LAYERED]) for start in range(0, len(x), _LAYERED)])
-        if len(found.marker_rows):
-            m = self._sums(found.marker_indptr, found.marker_rows)
-            y = _unit(y + self.config.marker_weight * _unit(m))
-        y[counts == 0] = 0
-        return np.asarray(y, dtype=np.float32)
+        markers = _unit(found.markers.astype(np.float64))
+        y[found.marked] = _unit(y[found.marked] + self.config.marker_weight * markers)
+        y[found.empty] = 0
+        return y
 
     def _fed_forward(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """The unit vectors ``(n, d)`` that the net makes of mean vectors."""
-        w = self._weights
-        centred = x - x.mean(axis=1, keepdims=True)
-        normed = centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + _NORM_EPSILON)
-        normed = normed * w["norm.weight"] + w["norm.bias"]
-        return _unit(x + gelu(normed @ w["up.weight"].T + w["up.bias"]) @ w["down.weight"].T + w["down.bias"])
+        normed = x - x.mean(axis=1, keepdims=True)
+        normed /= np.sqrt((normed * normed).mean(axis=1, keepdims=True) + _NORM_EPSILON)
+        hidden = normed @ self._up
+        hidden += self._up_bias
+        y = gelu(hidden) @ self._down
+        y += self._down_bias
+        y += x
+        return _unit(y)
 
-    def _sums(self, indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _sums(self, indptr: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Sums ``(n, d)`` of rows of the table."""
         from scipy.sparse import csr_matrix
 
-        if not len(rows):
-            return np.zeros((len(indptr) - 1, self.dimension))
         # Only the rows in use are widened to float32: the table itself stays at one byte per weight.
         used = np.flatnonzero(np.bincount(rows, minlength=self.config.rows))
         local = np.empty(self.config.rows, np.int32)
         local[used] = np.arange(len(used))
         vectors = self.tensors["table"][used].astype(np.float32)
         shape = (len(indptr) - 1, len(used))
-        bags = csr_matrix((self.tensors["scale"][rows], local[rows], indptr), shape=shape)
-        return np.asarray(bags @ vectors, dtype=np.float64)
+        return np.asarray(csr_matrix((self.tensors["scale"][rows], local[rows], indptr), shape=shape) @ vectors)
 
     def save(self, folder: str | Path) -> Path:
         """Write a model folder that this class and sentence-transformers both load; returns it."""

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.language.exact import normalise_all
 from medlink.language.lexicon.bulk import BulkReader, WordValues
 from medlink.language.lexicon.forms import Forms
-from medlink.language.lexicon.reading import FamilyReader, Word
+from medlink.language.lexicon.reading import Word, shared_reader
 from medlink.models.ngrams import hash_codes, meaning_code
 
 _SENSES = 2  # meanings of an ambiguous word that are features
@@ -25,7 +26,7 @@ class MeaningReader:
     """
 
     def __init__(self, forms: Forms) -> None:
-        self._forms, self._reader = forms, BulkReader(FamilyReader(forms))
+        self._forms, self._reader = forms, BulkReader(shared_reader(forms))
         self._codes = WordValues(lambda word: [(meaning_code(meant), 1.0) for meant in self._meant(word)])
 
     def hashes(self, texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
@@ -34,7 +35,16 @@ class MeaningReader:
         Returns:
             ``indptr (n + 1,)`` and ``hashes (total,)``: those of text i are ``hashes[indptr[i]:indptr[i + 1]]``.
         """
-        read = self._reader.read(texts)
+        indptr, codes = self.codes([form.split() for form in normalise_all(texts)])
+        return indptr, hash_codes(codes)
+
+    def codes(self, tokens: Sequence[Sequence[str]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """What names mean as :meth:`hashes` gives it, before it is hashed; of each name the words in their exact form.
+
+        Returns:
+            ``indptr (n + 1,)`` and ``codes (total,)``.
+        """
+        read = self._reader.read_tokens(tokens)
         place, code, _ = self._codes.of(read)
         more = [
             (name, meaning_code(self._forms.keys[meaning]))
@@ -48,8 +58,7 @@ class MeaningReader:
         # each meaning of a text where it comes first
         kinds, kind = np.unique(code, return_inverse=True)
         first = np.sort(np.unique(owner * max(len(kinds), 1) + kind, return_index=True)[1])
-        indptr = np.searchsorted(owner[first], np.arange(len(texts) + 1))
-        return indptr, hash_codes(code[first])
+        return np.searchsorted(owner[first], np.arange(len(tokens) + 1)), code[first]
 
     def _meant(self, word: Word) -> list[int | str]:
         """The keys of what a word means; the word itself where it is unknown and one that names were trained with.
