@@ -16,6 +16,7 @@ from medlink.errors import BundleError
 
 Array = NDArray[Any]
 _TOGETHER = 512  # rows that are multiplied at a time: they stay in the caches of a processor
+_BLANK = ord(" ")
 _WAITING = 1 << 14  # strings that are written at a time
 REBUILD = "build the index again with 'medlink index build'"
 """What helps where a file of an index is missing or damaged."""
@@ -162,6 +163,13 @@ class Strings:
         content = self._bytes
         starts, ends = self._ends[indices].tolist(), self._ends[indices + 1].tolist()
         return [str(content[start:end], "utf-8") for start, end in zip(starts, ends, strict=True)]
+
+    def sizes(self, indices: Array) -> tuple[Array, Array]:
+        """Characters and blanks ``(n,)`` of each string of an array of indices."""
+        which, content = Groups(self._ends, np.frombuffer(self._bytes, np.uint8)).many(indices)
+        # what goes on with a character of UTF-8 begins with the bits 10
+        letters = np.bincount(which[(content & 0xC0) != 0x80], minlength=len(indices))
+        return letters, np.bincount(which[content == _BLANK], minlength=len(indices))
 
 
 class StringsWriter:

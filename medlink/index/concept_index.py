@@ -8,7 +8,7 @@ both parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,17 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index.arrays import Array, row_products
+from medlink.index.arrays import Array
 from medlink.index.damage import damage_is_named
-from medlink.index.dictionary import Match
-from medlink.index.heard import Heard, Place
+from medlink.index.family_match import feature_columns
 from medlink.index.keys import Keys
+from medlink.index.name_scan import NamedSpan, NameScanner
 from medlink.index.names import Entries, Entry, Filter, Positions, Selection, Selections, tags_of
 from medlink.index.part import Part
 from medlink.index.said import Overlap
 from medlink.index.slots import Slots
 from medlink.language.lexicon.forms import Forms
-from medlink.language.lexicon.reading import FamilyReader
+from medlink.language.scan import Place, ScannedText
 from medlink.language.tags import wanted as is_wanted
 from medlink.language.text import Inflector, normalise
 from medlink.models import Encoder
@@ -61,6 +61,9 @@ class ConceptIndex:
         self._language_numbers = [np.array([numbers[tag] for tag in p.names.languages], int) for p in self.parts]
         self._first_address = np.cumsum([0, *(len(part.names.concept) for part in self.parts)])
         self._selections: dict[Filter, Selections] = {}
+        self._scanners: dict[tuple[int, str], NameScanner] = {}
+        self.inflector = lru_cache(Inflector)
+        """Gives the inflector of a language; it remembers words, and no text."""
 
     def __reduce__(self) -> tuple[type[ConceptIndex], tuple[Path, Path | None]]:
         # another process opens the files for itself and shares their pages
@@ -128,6 +131,10 @@ class ConceptIndex:
     def norms(self, names: Keys) -> list[str]:
         """Exact forms of names."""
         return list(self._collect(names, self.parts, "rows", lambda part, rows: part.names.norms.many(rows)))
+
+    def sizes(self, names: Keys) -> NDArray[np.int64]:
+        """Characters and blanks ``(n, 2)`` of the exact forms of names."""
+        return self._collect(names, self.parts, "rows", lambda part, at: np.stack(part.names.norms.sizes(at), axis=1))
 
     def numbered(self, names: Keys) -> NDArray[np.bool_]:
         """Which names may speak of numbers."""
@@ -263,65 +270,57 @@ class ConceptIndex:
                 return True
         return False
 
-    def find(self, text: str, language: str, inflector: Callable[[str], Inflector] = Inflector) -> list[Match]:
+    def find(self, text: ScannedText, language: str | None = None) -> list[NamedSpan]:
         """Every name in a running text.
 
-        A mention does not cross a punctuation mark, but for a comma before a word such as *type* or *Stadium*. Words
-        may be inflected, not derived (:func:`medlink.language.text.is_inflection`).
+        A name does not cross a punctuation mark, but for a comma before a word such as *type* or *Stadium*. Words may
+        be inflected, not derived (:func:`medlink.language.text.is_inflection`).
 
         Args:
-            text: running text.
-            language: BCP 47 tag whose names are looked for, by that language's rules: those of its regions as well,
-                and those without a language.
-            inflector: gives the inflector of a language; who looks through many texts keeps those it made.
+            text: a scanned text.
+            language: BCP 47 tag whose names are looked for, by that language's rules: those of its regions as well, and
+                those without a language; without it the names of all languages.
 
         Returns:
-            Matches in the order of their start, at each place the longest for each language as names state it; they
-            may overlap. ``rows`` are keys.
+            Spans with the keys of their names: at each word the longest of each part and language. They may overlap.
         """
-        longest: dict[tuple[int, str], Match] = {}
-        for part in self.parts:
-            for match in part.dictionary.find(text, language, inflector):
-                rows = {part.rows.key(int(row)): route for row, route in match.rows.items()}
-                other = longest.get((match.start, match.language))
-                if other is not None and other.end == match.end:
-                    for name, route in other.rows.items():
-                        _name(rows, name, route)
-                if other is None or other.end <= match.end:
-                    longest[match.start, match.language] = replace(match, rows=rows)
-        return sorted(longest.values(), key=lambda match: match.start)
+        return [
+            span
+            for number, part in enumerate(self.parts)
+            for tag in part.dictionary.tags(language)
+            for span in self._scanner(number, tag).find(text)
+        ]
 
-    def concept_cosines(
-        self, names: Keys, vectors: NDArray[np.float32], which: Positions, selection: Selections | None = None
-    ) -> NDArray[np.float32]:
-        """Cosines ``(p,)`` of unit vectors ``(n, dimension)`` with the concepts of names ``(p,)``.
+    def _scanner(self, part: int, tag: str) -> NameScanner:
+        if (part, tag) not in self._scanners:
+            self._scanners[part, tag] = NameScanner(self.parts[part], tag)
+        return self._scanners[part, tag]
 
-        ``which (p,)`` numbers the vector of each name. Of a name with several concepts, those of the selection, the
-        best one counts.
+    def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
+        """Mentions word by word."""
+        return self.parts[0].said.read(texts, languages)
+
+    def overlap(self, mentions: Slots, mention: Positions, names: Keys, name: Positions | None = None) -> Overlap:
+        """How much mentions and names have of each other, for pairs.
+
+        Args:
+            mentions: what the mentions say.
+            mention: ``(p,)`` number of the mention of each pair.
+            names: keys of names.
+            name: ``(p,)`` number of the name of each pair; the i-th pair has the i-th name when left out.
         """
-        entries = self.entries(names, selection)
-        concepts, concept = np.unique(entries.concept, return_inverse=True)
-        means = self.means(concepts).astype(np.float32)
-        cosines = row_products(means, concept, vectors, which[entries.position])
-        out = np.full(len(names), -1, dtype=np.float32)
-        np.maximum.at(out, entries.position, cosines)
-        return out
-
-    def read(self, texts: Sequence[str], languages: Sequence[str | None], reader: FamilyReader | None = None) -> Slots:
-        """What mentions say, word by word; ``reader`` is one of :attr:`forms` that met their words before."""
-        return self.parts[0].said.read(texts, languages, reader)
-
-    def overlap(self, asked: Slots, mention: Positions, names: Keys) -> Overlap:
-        """How much mentions and names say of each other, for pairs: number of the mention ``(p,)``, name ``(p,)``."""
-        columns = [np.zeros(len(names), dtype=kind) for kind in (*[np.float32] * 4, *[bool] * 3)]
-        left = np.arange(len(names))
+        name = np.arange(len(names)) if name is None else name
+        columns = [np.zeros(len(name), dtype=kind) for kind in (*[np.float32] * 4, *[bool] * 3)]
+        left = np.ones(len(names), dtype=bool)
         for part in self.parts:
-            rows = part.rows.numbers(names[left])
-            here = left[rows >= 0]
-            found = self.parts[0].said.overlap(asked, mention[here], part.said.of(rows[rows >= 0]))
+            rows = part.rows.numbers(names)
+            here = left & (rows >= 0)
+            number, pairs = np.cumsum(here) - 1, np.flatnonzero(here[name])
+            slots = part.said.of(rows[here])
+            found = self.parts[0].said.overlap(mentions, mention[pairs], slots, number[name[pairs]])
             for column, values in zip(columns, found, strict=True):
-                column[here] = values
-            left = left[rows < 0]
+                column[pairs] = values
+            left &= ~here
         return Overlap(*columns)
 
     def _attributes(self, part: Part, rows: Array) -> Array:
@@ -333,11 +332,14 @@ class ConceptIndex:
         """The forms of the lexicon by which names and texts are read."""
         return self.parts[0].said.forms
 
-    def places_of_names(self, heard: Heard, selection: Selections | None = None) -> set[Place]:
-        """Every place of a running text that says a name of the selection by its word families."""
-        found = set[Place]()
+    def match_families(self, texts: Sequence[ScannedText], selection: Selections | None = None) -> list[set[Place]]:
+        """The spans of each of n texts that are names of the selection by their word families."""
+        columns = feature_columns(texts, len(self.forms.names))
+        found: list[set[Place]] = [set() for _ in texts]
         for part, selected in self._with(selection):
-            found |= part.anchors.places_of_names(heard, None if selected is None else selected.rows)
+            matched = part.families.match(texts, columns, None if selected is None else selected.rows)
+            for spans, more in zip(found, matched, strict=True):
+                spans.update(more)
         return found
 
     def attributes(self, names: Keys) -> NDArray[np.bool_]:
@@ -345,12 +347,12 @@ class ConceptIndex:
         return self._collect(names, self.parts, "rows", self._attributes)
 
     def by_words(
-        self, asked: Slots, mentions: Positions, k: int, selection: Selections | None = None
+        self, mentions: Slots, wanted: Positions, k: int, selection: Selections | None = None
     ) -> tuple[Positions, Keys]:
-        """The k names of each part that share most words with mentions: ``position (m,)`` in ``mentions``, and name."""
+        """The k names of each part that share most words with mentions: ``position (m,)`` in ``wanted``, and name."""
         positions, names = [], []
         for part, selected in self._with(selection):
-            position, rows, _ = part.postings.search(asked, mentions, k, None if selected is None else selected.rows)
+            position, rows, _ = part.postings.search(mentions, wanted, k, None if selected is None else selected.rows)
             positions.append(position)
             names.append(part.rows.keys(rows))
         return np.concatenate(positions), np.concatenate(names)

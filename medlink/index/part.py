@@ -18,7 +18,7 @@ from medlink.files.parts import Checked, read_checked
 from medlink.index.arrays import REBUILD, open_array, save_array
 from medlink.index.dictionary import NameDictionary
 from medlink.index.embedded import SHARD, embedded, on_disk
-from medlink.index.heard import Anchors
+from medlink.index.family_match import FamilyMatcher
 from medlink.index.keys import Numbering, keys_among
 from medlink.index.means import save_means
 from medlink.index.names import NameTable
@@ -79,7 +79,8 @@ class Part:
         self.names = NameTable(folder)
         self.dictionary = NameDictionary(folder, self.names)
         self.said = SaidNames(folder)
-        self.postings, self.anchors = Postings(folder, self.said), Anchors(folder, self.said)
+        self.postings = Postings(folder, self.said)
+        self.families = FamilyMatcher(folder, self.said, len(self.names))
         self.vectors = vector_index(self.manifest["kind"]).load(folder)
         if not len(self.names) == len(self.vectors) == self.manifest["rows"]:
             raise BundleError(f"{len(self.names)} names but {len(self.vectors)} vectors", path=folder, remedy=REBUILD)
@@ -159,7 +160,7 @@ class Part:
             known_forms = said.forms if said else forms or shipped_forms()
             words = SaidNames.build(folder, table.norms, languages, known_forms, said)
             Postings.build(folder, words, len(table))
-            Anchors.build(folder, words, len(table))
+            FamilyMatcher.build(folder, words, len(table))
             while is_at_work(1.0):
                 if progress:
                     progress("names embedded", on_disk(waiting, encoder.dimension, made.embedding_type), len(table))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +14,14 @@ from medlink.index.arrays import Groups, open_array, save_array
 from medlink.index.said import SaidNames
 from medlink.index.slots import Slots
 
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
 MOST_NAMES = 3_000_000
 """Of more names none is found by words: the features of a mention have too many names to tell them apart by the few
 that can be read quickly, and embeddings find what they would (docs/scale.md)."""
 _BUDGET = 60_000  # postings read for one mention; the features that most names have are left out first
-_TOGETHER = 16_384  # postings that are added up at a time: they stay in the caches of a processor
+_TOGETHER = 1 << 20  # postings that are added up at a time
 _BUILT = 1 << 16  # names whose features are counted at a time
 _LEAST = 2  # features that always count, however common
 
@@ -64,15 +69,15 @@ class Postings:
         return cls(folder, said)
 
     def search(
-        self, asked: Slots, mentions: NDArray[np.int64], k: int, allowed: NDArray[np.bool_] | None = None
+        self, mentions: Slots, wanted: NDArray[np.int64], k: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
         """The k names that say most alike each of some mentions, of those that are ``allowed (rows,)``.
 
         Returns:
-            Places in ``mentions``, row numbers and cosines, each ``(m,)``: of each mention best first, ties by row;
+            Places in ``wanted``, row numbers and cosines, each ``(m,)``: of each mention best first, ties by row;
             fewer than k where fewer share a feature.
         """
-        place, feature, weight = self._weighed(asked, mentions)
+        place, feature, weight = self._weighed(mentions, wanted)
         lengths = self._ends[feature + 1] - self._ends[feature]
         order = np.lexsort((lengths, place))
         place, feature, weight, lengths = (column[order] for column in (place, feature, weight, lengths))
@@ -89,51 +94,59 @@ class Postings:
             stop = len(place) if beyond == len(place) else np.searchsorted(place, place[beyond])
             stop = max(stop, np.searchsorted(place, place[start], "right"))
             part = slice(start, stop)
-            found.append(self._best(place[part], feature[part], weight[part].astype(np.float32), k, allowed))
+            found.append(self._best(place[part], feature[part], weight[part], k, allowed))
             start = stop
         positions, rows, cosines = (np.concatenate(column) for column in zip(*found, strict=True))
         return positions, rows, cosines
 
     def _weighed(
-        self, asked: Slots, mentions: NDArray[np.int64]
+        self, mentions: Slots, wanted: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """The features of mentions, each once: place in ``mentions``, feature, and weight in a vector of length 1."""
-        owner = asked.owner[asked.slot]
-        place, at = Groups(np.searchsorted(owner, np.arange(mentions.max(initial=-1) + 2))).many(mentions)
-        both, which = np.unique(place * self._said.width + asked.feature[at], return_inverse=True)
-        weight = np.bincount(which, self._said.weights(asked)[at], len(both))
+        """The features of mentions, each once: place in ``wanted``, feature, and weight in a vector of length 1."""
+        owner = mentions.owner[mentions.slot]
+        place, at = Groups(np.searchsorted(owner, np.arange(wanted.max(initial=-1) + 2))).many(wanted)
+        both, which = np.unique(place * self._said.width + mentions.feature[at], return_inverse=True)
+        weight = np.bincount(which, self._said.weights(mentions)[at], len(both))
         place, feature = np.divmod(both, self._said.width)
-        lengths = np.sqrt(np.bincount(place, weight**2, len(mentions)))
+        lengths = np.sqrt(np.bincount(place, weight**2, len(wanted)))
         return place, feature, weight / np.maximum(lengths, 1e-9)[place]
 
+    @cached_property
+    def _matrix(self) -> csr_matrix:
+        """The cosine of each name with each feature alone ``(features, names)``: a view of the files."""
+        from scipy.sparse import csr_matrix
+
+        shape = len(self._ends) - 1, int(self._rows.max(initial=-1)) + 1
+        kind = np.int32 if self._ends[-1] <= np.iinfo(np.int32).max else np.int64
+        matrix = csr_matrix((self._weights, self._rows, self._ends.astype(kind)), shape)
+        matrix.check_format(full_check=True)  # SciPy would read beside the arrays of a damaged file
+        return matrix
+
     def _best(
-        self, place: NDArray[np.int64], features: NDArray[np.int64], weights: NDArray[np.float32], k: int,
+        self, place: NDArray[np.int64], features: NDArray[np.int64], weights: NDArray[np.float64], k: int,
         allowed: NDArray[np.bool_] | None,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:  # fmt: skip
         """The k best names of some mentions, by features that count up with their places."""
-        which, at = Groups(self._ends).many(features)
-        found, scored = self._rows[at].astype(np.int64), self._weights[at] * weights[which]
-        count, first = int(found.max(initial=0)) + 1, place[0]
-        keys = (place - first)[which] * count + found
+        from scipy.sparse import csr_matrix
+
+        first, count = place[0], int(place[-1] - place[0]) + 1
+        ends, matrix = np.searchsorted(place, np.arange(first, first + count + 1)), self._matrix
+        mentions = csr_matrix((weights.astype(np.float32), features, ends), (count, matrix.shape[0]))
+        products = mentions @ matrix
+        rows, cosines = products.indices, products.data
         if allowed is not None:
-            keys, scored = keys[allowed[found]], scored[allowed[found]]
-        # sorted with their numbers, as that is quicker than numbers by them, and equal ones stay in order
-        bits = len(keys).bit_length()
-        numbered = np.sort((keys << bits) | np.arange(len(keys)))
-        keys = numbered >> bits
-        new = np.diff(keys, prepend=-1) != 0
-        values = np.bincount(np.cumsum(new) - 1, scored[numbered & ((1 << bits) - 1)])
-        place, rows = np.divmod(keys[new], count)
-        ends = np.searchsorted(place, np.arange(place.max(initial=-1) + 2))
-        kept = np.ones(len(place), dtype=bool)
-        for start, stop in pairwise(ends.tolist()):
-            if stop - start > k:
-                # everything as good as the k-th stays until ties are broken by row
-                own = values[start:stop]
-                kept[start:stop] = own >= np.partition(own, -k)[-k]
-        place, rows, values = place[kept], rows[kept], values[kept]
-        best = np.lexsort((-values, place))  # equal ones stay in the order of their rows
-        place = place[best]
-        kept = np.arange(len(place)) - np.searchsorted(place, place) < k
-        best = best[kept]
-        return place[kept] + first, rows[best], np.minimum(values[best], 1).astype(np.float32)
+            # what may not come back ranks behind all others
+            cosines = np.where(allowed[rows], cosines, -1)
+        found = []
+        for start, stop in pairwise(products.indptr.tolist()):
+            own = cosines[start:stop]
+            # everything as good as the k-th stays until ties are broken by row
+            least = np.partition(own, -k)[-k] if len(own) > k else 0.0
+            found.append(np.flatnonzero(own >= max(least, 0.0)) + start)
+        at = np.concatenate(found)
+        position = np.repeat(np.arange(count), [len(part) for part in found])
+        order = np.lexsort((rows[at], -cosines[at], position))
+        at, position = at[order], position[order]
+        kept = np.arange(len(at)) - np.searchsorted(position, position) < k
+        at = at[kept]
+        return position[kept] + first, rows[at].astype(np.int64), np.minimum(cosines[at], 1)

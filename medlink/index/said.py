@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from medlink.index.arrays import Array, ArrayWriter, Groups, open_array, save_ar
 from medlink.index.slots import UNKNOWN, Slots, WordFeatures, weighed
 from medlink.language.lexicon.bulk import BulkReader
 from medlink.language.lexicon.forms import Forms
-from medlink.language.lexicon.reading import FamilyReader
+from medlink.language.lexicon.reading import FamilyReader, shared_reader
 
 _ARRAYS = {
     "slot_ends": np.int64,
@@ -32,6 +33,7 @@ _ARRAYS = {
 _READ = ("slot_ends", "said_ends", "said_feature", "said_share")
 """Those that need no weights."""
 _TOGETHER = 1 << 15  # names that are read at a time
+_WORDS = 1 << 15  # words of mentions that are remembered
 
 
 class Overlap(NamedTuple):
@@ -67,7 +69,7 @@ class _Told:
     def __init__(self, forms: Callable[[], Forms], arrays: Mapping[str, Array]) -> None:
         self._open = forms
         ends, feature_ends, self._weight, self._feature, self._share, self._weights = (arrays[n] for n in _ARRAYS)
-        self._ends, self._feature_ends = Groups(ends), Groups(feature_ends)
+        self._ends, self._feature_ends, self._lock = Groups(ends), Groups(feature_ends), Lock()
 
     @cached_property
     def forms(self) -> Forms:
@@ -110,10 +112,28 @@ class _Told:
     def _opposites(self) -> Groups:
         return _opposites(self.forms)
 
-    def read(self, texts: Sequence[str], languages: Sequence[str | None], reader: FamilyReader | None = None) -> Slots:
-        """What mentions say; ``reader`` is one of the same forms that met their words before."""
-        reader = reader or FamilyReader(self.forms)  # of these texts alone: it remembers words of notes
-        return WordFeatures(len(self.forms.names)).slots(BulkReader(reader).read(texts, languages), self._weights)
+    @cached_property
+    def _has_opposite(self) -> NDArray[np.bool_]:
+        """Which features have an opposite: few."""
+        return np.diff(self._opposites.ends) > 0
+
+    def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
+        """The slots of mentions."""
+        with self._lock:
+            read = self._bulk.read(texts, languages)
+            slots = self._table.slots(read, self._weights)
+            if len(read.words) > _WORDS:
+                del self._bulk, self._table
+        return slots
+
+    @cached_property
+    def _bulk(self) -> BulkReader:
+        """What reads mentions; it remembers their words, no more than :data:`_WORDS`."""
+        return BulkReader(shared_reader(self.forms))
+
+    @cached_property
+    def _table(self) -> WordFeatures:
+        return WordFeatures(len(self.forms.names))
 
     def of(self, rows: NDArray[np.int64]) -> Slots:
         """What names say, by their numbers."""
@@ -133,37 +153,77 @@ class _Told:
         """Numbers of features."""
         return len(self._weights)
 
-    def overlap(self, asked: Slots, mention: NDArray[np.int64], named: Slots) -> Overlap:
-        """How much mentions and names say of each other, for pairs: ``mention (p,)`` numbers them, ``named`` are the
-        slots of the name of each pair."""
-        pairs = len(mention)
-        # the slots of the mention of each pair, and their features
-        pair_of, slot = _grouped(asked.owner, mention.max(initial=-1) + 1).many(mention)
-        which, at = _grouped(asked.slot, len(asked.owner)).many(slot)
-        shared = _Shared(asked, mention, self.width)
-        own, of_name = shared.own(pair_of[which], at), named.owner[named.slot]
-        in_name, in_mention = shared.said(own, of_name, named.feature)
-        other, opposite = self._opposites.many(named.feature)
-        is_opposed, _ = shared.said(own, of_name[other], opposite)
-        covered = _covered(which, asked.share[at] * in_name, len(slot))
-        covers = _covered(named.slot, named.share * in_mention, len(named.owner))
-        weight = asked.weight[slot]
-        opposed = _marked(pair_of[which], is_opposed & ~in_name, pairs)
-        told, name_told, in_pair = asked.feature[at], named.feature, of_name
+    def overlap(
+        self, mentions: Slots, mention: NDArray[np.int64], names: Slots, name: NDArray[np.int64] | None = None
+    ) -> Overlap:
+        """How much mentions and names have of each other, for pairs.
+
+        Args:
+            mentions: what the mentions say.
+            mention: ``(p,)`` number of the mention of each pair.
+            names: what the names say.
+            name: ``(p,)`` number of the name of each pair; pair i has name i when left out.
+        """
+        name = np.arange(len(mention)) if name is None else name
+        own, other, pairs = _Expanded.of(mentions, mention), _Expanded.of(names, name), len(mention)
+        shared, feature = _Shared(mentions, mention, self.width), names.feature[other.feature]
+        place = shared.own(own.pair, own.feature)
+        in_name, in_mention = shared.said(place, other.pair, feature)
+        few = np.flatnonzero(self._has_opposite[feature])
+        which, opposite = self._opposites.many(feature[few])
+        is_opposed, _ = shared.said(place, other.pair[few][which], opposite)
+        covered, covers = own.covered(mentions, in_name), other.covered(names, in_mention)
+        share, fewer = own.weighed(mentions, mention, covered)
+        name_share, more = other.weighed(names, name, covers)
         # what a word means counts, not what its parts do
-        meant = (asked.share[at] == 1) | ~_marked(which, asked.share[at] == 1, len(slot))[which]
-        finds = _marked(pair_of[which], self._finds[told], pairs)
-        may_find = _marked(pair_of[which], meant & ~self._things[told], pairs)
-        name_finds, name_may_find = (_marked(in_pair, such[name_told], pairs) for such in (self._finds, self._may_find))
-        return Overlap(
-            _share(pair_of, weight, covered, pairs),
-            _share(named.owner, named.weight, covers, pairs),
-            _greatest(named.owner, named.weight * (1 - covers), pairs),
-            _greatest(pair_of, weight * (1 - covered), pairs),
-            opposed,
-            finds & ~name_may_find,
-            name_finds & ~may_find,
-        )
+        whole = mentions.share == 1
+        meant = whole | ~_marked(mentions.slot, whole, len(mentions.owner))[mentions.slot]
+        finds = _having(mentions, self._finds[mentions.feature], mention)
+        may_find = _having(mentions, meant & ~self._things[mentions.feature], mention)
+        name_finds = _having(names, self._finds[names.feature], name)
+        name_may_find = _having(names, self._may_find[names.feature], name)
+        opposed = _marked(own.pair, is_opposed & ~in_name, pairs)
+        return Overlap(share, name_share, more, fewer, opposed, finds & ~name_may_find, name_finds & ~may_find)
+
+
+class _Expanded(NamedTuple):
+    """The slots of one side of pairs, repeated for each pair, and their features.
+
+    Attributes:
+        owner: ``(s,)`` pair of each slot.
+        slot: ``(s,)`` number of each slot among those of the texts.
+        place: ``(f,)`` place of the slot of each feature among these slots.
+        feature: ``(f,)`` number of each feature among those of the texts.
+        pair: ``(f,)`` pair of each feature.
+    """
+
+    owner: NDArray[np.int64]
+    slot: NDArray[np.int64]
+    place: NDArray[np.int64]
+    feature: NDArray[np.int64]
+    pair: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, slots: Slots, text: NDArray[np.int64]) -> _Expanded:
+        """The slots of the text ``(p,)`` of each pair."""
+        owner, slot = _grouped(slots.owner, int(text.max(initial=-1)) + 1).many(text)
+        place, feature = _grouped(slots.slot, len(slots.owner)).many(slot)
+        return cls(owner, slot, place, feature, owner[place])
+
+    def covered(self, slots: Slots, shared: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """How much of each slot ``(s,)`` the features cover that the other side of the pair has."""
+        covered = np.bincount(self.place[shared], slots.share[self.feature[shared]], len(self.slot))
+        return np.asarray(np.minimum(covered, 1), dtype=np.float32)
+
+    def weighed(
+        self, slots: Slots, text: NDArray[np.int64], covered: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Share, by weight, of the text ``(p,)`` of each pair that is covered, and the greatest weight that is not."""
+        total = np.bincount(slots.owner, slots.weight, int(text.max(initial=-1)) + 1)[text]
+        weight, left = slots.weight[self.slot], np.zeros(len(text), dtype=np.float32)
+        share = np.bincount(self.owner, weight * covered, len(text)) / np.maximum(total, 1e-9)
+        np.maximum.at(left, self.owner, weight * (1 - covered))
+        return share.astype(np.float32), left
 
 
 class _Shared:
@@ -172,22 +232,24 @@ class _Shared:
     The features of all mentions are sorted once, and those of names are looked up among them.
 
     Args:
-        asked: what the mentions say.
+        mentions: what they say.
         mention: ``(p,)`` number of the mention of each pair.
         width: numbers of features.
     """
 
-    def __init__(self, asked: Slots, mention: NDArray[np.int64], width: int) -> None:
+    def __init__(self, mentions: Slots, mention: NDArray[np.int64], width: int) -> None:
         self._width, self._mention = width, mention
         # each feature of each mention once
-        self._keys, self._number = np.unique(asked.owner[asked.slot] * width + asked.feature, return_inverse=True)
+        self._keys, self._number = np.unique(
+            mentions.owner[mentions.slot] * width + mentions.feature, return_inverse=True
+        )
         firsts = np.searchsorted(self._keys, np.arange(mention.max(initial=-1) + 2) * width)
         counts = np.diff(firsts)[mention]
         # where the features of the mention of each pair lie, less their numbers
         self._begin = np.cumsum(counts) - counts - firsts[mention]
         self._count = int(counts.sum())
         self._known = np.zeros(width, dtype=bool)
-        self._known[asked.feature] = True
+        self._known[mentions.feature] = True
 
     def own(self, pair: NDArray[np.int64], at: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where features of mentions lie, which are given by their pairs and their places among all features."""
@@ -325,18 +387,7 @@ def _marked(pair: NDArray[np.int64], those: NDArray[np.bool_], count: int) -> ND
     return found
 
 
-def _covered(slot: NDArray[np.int64], share: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-    return np.asarray(np.minimum(np.bincount(slot, share, count), 1), dtype=np.float32)
-
-
-def _share(
-    pair: NDArray[np.int64], weight: NDArray[np.float32], covered: NDArray[np.float32], count: int
-) -> NDArray[np.float32]:
-    total = np.bincount(pair, weight, count)
-    return np.asarray(np.bincount(pair, weight * covered, count) / np.maximum(total, 1e-9), dtype=np.float32)
-
-
-def _greatest(pair: NDArray[np.int64], weight: NDArray[np.float32], count: int) -> NDArray[np.float32]:
-    greatest = np.zeros(count, dtype=np.float32)
-    np.maximum.at(greatest, pair, weight)
-    return greatest
+def _having(slots: Slots, those: NDArray[np.bool_], text: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which texts, given by number ``(p,)``, have one of those features."""
+    count = int(max(text.max(initial=-1), slots.owner.max(initial=-1))) + 1
+    return np.asarray(_marked(slots.owner[slots.slot], those, count)[text])

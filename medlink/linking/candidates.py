@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,7 @@ from medlink.index import ConceptIndex
 from medlink.index.keys import Keys
 from medlink.index.names import Selections
 from medlink.index.slots import Slots
-from medlink.language.lexicon.reading import FamilyReader
-from medlink.language.text import Inflector, normalise
+from medlink.language.exact import normalise_all
 from medlink.models import Encoder
 
 ROUTES = ("exact", "inflected", "words", "dense", "learned")
@@ -25,17 +25,28 @@ EXACT, INFLECTED, WORDS, DENSE, LEARNED = range(len(ROUTES))
 WIDTH = 24
 """Names that the words and the dense route bring each, at least."""
 
-Found = tuple[NDArray[np.int64], Keys, NDArray[np.int64]]
-"""Pairs of mention and name: number of the mention ``(p,)``, name ``(p,)``, route ``(p,)`` as a number in ROUTES."""
+
+class Pairs(NamedTuple):
+    """Pairs of mention and name.
+
+    Attributes:
+        mention: ``(p,)`` number of the mention.
+        name: ``(p,)`` key of the name.
+        route: ``(p,)`` number of the route in :data:`ROUTES`.
+    """
+
+    mention: NDArray[np.int64]
+    name: Keys
+    route: NDArray[np.int64]
 
 
 @dataclass(eq=False)
-class Asked:
-    """A batch of distinct mentions ``texts``, with all that the routes need to answer.
+class QueryBatch:
+    """A batch of distinct mentions ``texts``, with all that the routes need.
 
     ``languages`` are ``None`` where not known; ``selection`` are the names that may be candidates, of which the words
     and the dense route bring ``width`` each. ``found`` gives the names that a mention is, with their routes, where the
-    caller has them, ``reader`` is one of the index that met the words of the mentions before.
+    caller has them.
     """
 
     index: ConceptIndex
@@ -45,26 +56,26 @@ class Asked:
     selection: Selections | None = None
     width: int = WIDTH
     found: Sequence[Mapping[float, str] | None] | None = None
-    reader: FamilyReader | None = None
 
     @cached_property
     def norms(self) -> list[str]:
         """Exact forms of the mentions."""
-        return [normalise(text) for text in self.texts]
+        return normalise_all(self.texts)
 
     @cached_property
     def named(self) -> list[Mapping[float, str]]:
         """For each mention the names that it is, to the letter or in another inflection, with their routes."""
-        named: list[Mapping[float, str]] = []
-        inflector = lru_cache(Inflector)  # of this batch alone: they remember words of notes
-        for i, (text, language, norm) in enumerate(zip(self.texts, self.languages, self.norms, strict=True)):
-            known = None if self.found is None else self.found[i]
-            if known is None:
-                known = self.index.lookup(text, language, self.selection, norm=norm, inflector=inflector)
-            elif self.selection is not None:
-                known = {name: route for name, route in known.items() if self.index.selected(name, self.selection)}
-            named.append(known)
-        return named
+        return [self._named(at, text) for at, text in enumerate(self.texts)]
+
+    def _named(self, at: int, text: str) -> Mapping[float, str]:
+        found = None if self.found is None else self.found[at]
+        if found is None:
+            return self.index.lookup(
+                text, self.languages[at], self.selection, norm=self.norms[at], inflector=self.index.inflector
+            )
+        if self.selection is None:
+            return found
+        return {name: route for name, route in found.items() if self.index.selected(name, self.selection)}
 
     @cached_property
     def names(self) -> Keys:
@@ -80,9 +91,9 @@ class Asked:
         return np.flatnonzero(np.isnan(self.names))
 
     @cached_property
-    def said(self) -> Slots:
-        """What the mentions say, word by word."""
-        return self.index.read(self.texts, self.languages, self.reader)
+    def slots(self) -> Slots:
+        """The mentions word by word."""
+        return self.index.read(self.texts, self.languages)
 
     @cached_property
     def vectors(self) -> NDArray[np.float32]:
@@ -90,51 +101,53 @@ class Asked:
         vectors = np.empty((len(self.texts), self.encoder.dimension), dtype=np.float32)
         is_name = ~np.isnan(self.names)
         vectors[is_name] = self.index.vectors(self.names[is_name])
-        vectors[self.unnamed] = self.encoder.encode([self.texts[i] for i in self.unnamed.tolist()])
+        if len(self.unnamed):
+            vectors[self.unnamed] = self.encoder.encode([self.texts[i] for i in self.unnamed.tolist()])
         return vectors
 
-    @cached_property
-    def nearest(self) -> tuple[NDArray[np.int64], Keys]:
-        """The mentions that are no name and have an embedding, and the names nearest to each ``(m, width)``."""
+    def nearest(self) -> Pairs:
+        """The nearest names by embedding to each mention that is no name and has an embedding."""
         embedded = self.unnamed[self.vectors[self.unnamed].any(axis=1)]  # what has no letter has none
-        return embedded, self.index.search(self.vectors[embedded], self.width, self.selection)[0]
+        names = self.index.search(self.vectors[embedded], self.width, self.selection)[0]
+        position, column = np.nonzero(~np.isnan(names))
+        return _found(embedded[position], names[position, column], DENSE)
 
 
-def forms(asked: Asked) -> Found:
+def _found(mention: NDArray[np.int64], name: Keys, route: int) -> Pairs:
+    return Pairs(mention, name, np.full(len(name), route))
+
+
+def by_form(batch: QueryBatch) -> Pairs:
     """The names that a mention is, to the letter or in another inflection."""
-    pairs = [(i, name, ROUTES.index(route)) for i, found in enumerate(asked.named) for name, route in found.items()]
+    pairs = [(i, name, ROUTES.index(route)) for i, found in enumerate(batch.named) for name, route in found.items()]
     mention, name, route = zip(*pairs, strict=True) if pairs else ((), (), ())
-    return np.array(mention, np.int64), np.array(name, np.float64), np.array(route, np.int64)
+    return Pairs(np.array(mention, np.int64), np.array(name, np.float64), np.array(route, np.int64))
 
 
-def words(asked: Asked) -> Found:
+def by_words(batch: QueryBatch) -> Pairs:
     """The names that share most words by their families, for mentions that are no name."""
-    position, name = asked.index.by_words(asked.said, asked.unnamed, asked.width, asked.selection)
-    return asked.unnamed[position], name, np.full(len(name), WORDS)
+    position, name = batch.index.by_words(batch.slots, batch.unnamed, batch.width, batch.selection)
+    return _found(batch.unnamed[position], name, WORDS)
 
 
-def dense(asked: Asked) -> Found:
-    """The nearest names by embedding; of a mention that is a name those that the index keeps as nearest to it."""
-    embedded, found = asked.nearest
-    position, column = np.nonzero(~np.isnan(found))
-    named = np.flatnonzero(~np.isnan(asked.names))
-    place, near = asked.index.near(asked.names[named], asked.width // 3, asked.selection)
-    mention = np.concatenate([embedded[position], named[place]])
-    return mention, np.concatenate([found[position, column], near]), np.full(len(mention), DENSE)
+def near_names(batch: QueryBatch) -> Pairs:
+    """The names that the index keeps as nearest to the name that a mention is."""
+    named = np.flatnonzero(~np.isnan(batch.names))
+    place, near = batch.index.near(batch.names[named], batch.width // 3, batch.selection)
+    return _found(named[place], near, DENSE)
 
 
-def candidates(asked: Asked) -> Found:
+def candidates(batch: QueryBatch) -> Pairs:
     """What all routes bring, by mention and name; each pair once, by its first route."""
     with ThreadPoolExecutor(1) as beside:
-        _ = asked.vectors
+        _ = batch.vectors
         # Faiss needs no Python: meanwhile the words are read
-        searched = beside.submit(lambda: asked.nearest)
-        named, sharing = forms(asked), words(asked)
-        searched.result()
-    columns = zip(named, sharing, dense(asked), strict=True)
-    mention, name, route = (np.concatenate(column) for column in columns)
+        nearest = beside.submit(batch.nearest)
+        routes = [by_form(batch), by_words(batch), near_names(batch)]
+        routes.append(nearest.result())
+    mention, name, route = (np.concatenate(column) for column in zip(*routes, strict=True))
     order = np.lexsort((route, name, mention))
     mention, name, route = mention[order], name[order], route[order]
     first = np.ones(len(name), dtype=bool)
     first[1:] = (np.diff(mention) != 0) | (np.diff(name) != 0)
-    return mention[first], name[first], route[first]
+    return Pairs(mention[first], name[first], route[first])

@@ -157,9 +157,10 @@ class SharedNames:
 def _holders(candidates: Sequence[Ranked]) -> dict[float, bool]:
     """The concepts that have the best name, in the order of their ids, and whether they prefer it; none for one."""
     # who has one name has one rank, and most best names are the only ones of their rank
-    if len(candidates) < 2 or candidates[1].rank != candidates[0].rank:
+    first = candidates[:2]
+    if len(first) < 2 or first[1].rank != first[0].rank:
         return {}
-    holders = {c.concept: c.preferred for c in candidates if c.name == candidates[0].name}
+    holders = {c.concept: c.preferred for c in candidates if c.name == first[0].name}
     return holders if len(holders) > 1 else {}
 
 

@@ -14,9 +14,9 @@ from medlink.index import Bundle
 from medlink.index.keys import Keys
 from medlink.language.tags import base
 from medlink.linking.calibration import WIDEST, Curve, Curves
-from medlink.linking.candidates import Asked
+from medlink.linking.candidates import QueryBatch
 from medlink.linking.join import Join
-from medlink.linking.measures import FEATURES, gather
+from medlink.linking.measures import FEATURES, compute_features
 from medlink.linking.ranking import LinearJoin
 
 _BATCH = 256
@@ -59,7 +59,8 @@ def tabulate(bundle: Bundle, examples: Sequence[Example], weight: float = 1.0) -
     parts: list[Table] = []
     for start in range(0, len(examples), _BATCH):
         batch = examples[start : start + _BATCH]
-        found = gather(Asked(index, bundle.encoder, [e.text for e in batch], [e.language for e in batch]))
+        texts, languages = [e.text for e in batch], [e.language for e in batch]
+        found = compute_features(QueryBatch(index, bundle.encoder, texts, languages))
         entries = index.entries(found.name)
         ids = index.concept_ids(entries.concept)
         gold = np.zeros(len(found.name), dtype=bool)

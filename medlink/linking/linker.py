@@ -8,44 +8,41 @@ Candidates (:mod:`~medlink.linking.candidates`), measures (:mod:`~medlink.linkin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from cachetools import LRUCache
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
-from medlink.language.lexicon.reading import FamilyReader
 from medlink.linking.calibration import Calibration
-from medlink.linking.candidates import INFLECTED, LEARNED, ROUTES, WIDTH, Asked
+from medlink.linking.candidates import INFLECTED, LEARNED, ROUTES, WIDTH, QueryBatch
 from medlink.linking.decision import Decision, Holder, SharedNames, Shares
 from medlink.linking.join import Join, default_join
-from medlink.linking.lately import Lately
-from medlink.linking.measures import gather
+from medlink.linking.learned import LearnedConcepts
+from medlink.linking.measures import compute_features
 from medlink.linking.mention import Mention
 from medlink.linking.options import LinkOptions, known_tag
 from medlink.linking.rankers.protocol import Reranker
 from medlink.linking.ranking import Ranked, Ranker, best_names
-from medlink.linking.taught import TaughtConcepts
 from medlink.records import Candidate, Link, Status
 
-_BATCH = 1024
-_REMEMBERED = 8192  # distinct mentions whose concepts are kept for the next call
-_FIRSTS = 32_768  # distinct stretches of text whose first concept is kept, 1 KB each
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+_BATCH = 1024  # mentions that are ranked together
+_KEPT = 8192  # distinct mentions whose concepts are kept for the next call, 2 KB each
+_SHOWN = 65_536  # concepts whose id, preferred name and types are kept
 OF_ANOTHER_KIND = 0.25
 """The highest score of a name of a finding for a mention of none. No mention in training is such a pair; of 13 in notes
 and development sets that were linked, 2 were right (ECG was linked to an abnormal ECG)."""
-_SHOWN = 65_536  # concepts whose id, preferred name and types are kept, for each language
 
-# A mention as it is linked, the context where the ranker looks at it, and the concept that it is known to be.
-_Key = tuple[str, str | None, str | None, str | None]
-# A distinct list of candidates: number of the distinct mention, language, how concepts share the score, and what score
-# the text gives to the best.
-_Wanted = tuple[int, str | None, Shares, float | None]
-_ALONE = Holder(0.0, 1.0)  # what stands for a concept that shares no score
+Rankings = Sequence[Sequence[Ranked]]
+"""The concepts of each mention, best first."""
 
 
 class Best(NamedTuple):
@@ -56,8 +53,43 @@ class Best(NamedTuple):
     concept_id: str
 
 
-# Id, preferred name and semantic types of a concept.
-_Shown = tuple[str, str | None, tuple[str, ...]]
+class _Key(NamedTuple):
+    """What the ranking of a mention depends on; of its context only a hash, where the ranker looks at it.
+
+    ``width`` says how many names each route brings.
+    """
+
+    text: str
+    language: str | None
+    context: bytes | None
+    width: int
+
+
+class _List(NamedTuple):
+    """What the candidates of a mention depend on.
+
+    Attributes:
+        number: that of the distinct ranking.
+        language: in which concepts are shown.
+        shares: how concepts share the score of the best name.
+        likely: the score of the best candidate, where the text around the mention gives it.
+    """
+
+    number: int
+    language: str | None
+    shares: Shares
+    likely: float | None
+
+
+class _Shown(NamedTuple):
+    """How a concept is shown."""
+
+    concept_id: str
+    preferred_name: str | None
+    semantic_types: tuple[str, ...]
+
+
+_ALONE = Holder(0.0, 1.0)  # what stands for a concept that shares no score
 
 
 class Linker:
@@ -98,10 +130,12 @@ class Linker:
         self.kb, self.index = self.bundle.kb, self.bundle.index
         concepts = None if among is None else frozenset(among)
         self.selection = self.index.select(replace(self.options.filter, concepts=concepts))
-        self._taught = TaughtConcepts(self.bundle, self.selection)
-        self._remembered, self._reranked = Lately[Sequence[Ranked]](_REMEMBERED), Lately[Sequence[Ranked]](_REMEMBERED)
-        self._firsts = Lately[Ranked | None](_FIRSTS)
-        self._shown: dict[str | None, dict[float, _Shown]] = {}
+        self._learned = LearnedConcepts(self.bundle, self.selection)
+        self._rankings: LRUCache[_Key, Sequence[Ranked]] = LRUCache(_KEPT)
+        self._reranked: LRUCache[tuple[_Key, bool], Sequence[Ranked]] = LRUCache(_KEPT)
+        self._shown: LRUCache[tuple[float, str | None], _Shown] = LRUCache(_SHOWN)
+        self._described: LRUCache[int, tuple[str, str, str]] = LRUCache(_SHOWN)
+        self._lock = Lock()
         fitted = self.bundle.manifest["calibration"]
         join = Join.from_dict(fitted) if fitted else default_join()
         self.ranker: Ranker = join.ranker if ranker is None else ranker
@@ -113,7 +147,6 @@ class Linker:
         self.reranker = reranker
         own = None if reranker is None or calibration is not None else reranker.calibration
         self._last: Calibration = self.calibration if own is None else own
-        self._by_context = self.ranker.uses_context or (reranker is not None and reranker.uses_context)
         self.decision: Decision = SharedNames(self.bundle, self.options.prefer) if decision is None else decision
 
     def link(
@@ -121,6 +154,8 @@ class Linker:
         mentions: Sequence[str | Mention],
         contexts: Sequence[str] | None = None,
         k: int | None = None,
+        *,
+        rankings: Rankings | None = None,
     ) -> list[Link]:
         """Link mentions; each distinct one is embedded and searched once.
 
@@ -129,6 +164,8 @@ class Linker:
             contexts: n texts around them. A context decides between concepts that share the matched name; without
                 one they share the score.
             k: candidates wanted for each, 1 to 10,000; that of the options when left out.
+            rankings: what :meth:`rank` gave for these mentions, which are not ranked again. They do not count where
+                the ranker itself looks at contexts.
 
         Returns:
             n links, candidates best first, ties broken by ``concept_id``.
@@ -137,7 +174,6 @@ class Linker:
             ConfigError: k is out of range, a mention is no text, or there are not as many contexts as mentions.
         """
         options = self.options if k is None else self.options.replace(k=k)
-        k = options.k
         if contexts is not None and len(contexts) != len(mentions):
             message = f"{len(contexts)} contexts for {len(mentions)} mentions"
             raise ConfigError(message, remedy="give one context for each mention, or none at all")
@@ -147,89 +183,71 @@ class Linker:
             text = mention.text if isinstance(mention, Mention) else mention
             if not isinstance(text, str):
                 raise ConfigError(f"mentions[{at}] is of type {type(text).__name__}, a text or a Mention expected")
-        asked = [self._asked(mention) for mention in mentions]
-        around = contexts if contexts is not None and self._by_context else [None] * len(asked)
-        keys: list[_Key] = [(m.text, m.language, context, m.taught) for m, context in zip(asked, around, strict=True)]
-        distinct = dict(zip(keys, asked, strict=True))
-        numbers = {key: i for i, key in enumerate(distinct)}
-        ranked = self._ranked(distinct, self._width(options.k), again=True)
-        shares = self.decision.shares(asked, contexts, [ranked[numbers[key]] for key in keys])
-        # Mentions of one key differ in their candidates only where their contexts share out the score differently.
-        likely = [self._likely(mention, key, ranked[numbers[key]]) for mention, key in zip(mentions, keys, strict=True)]
-        columns = zip(keys, shares, likely, strict=True)
-        wanted: list[_Wanted] = [(numbers[key], key[1], share, judged) for key, share, judged in columns]
-        named = self._candidates({which: _ordered(ranked[which[0]], which[2], options.k) for which in wanted})
+        queries = [self._query(mention) for mention in mentions]
+        ranked = self._final(queries, contexts, options.k, rankings)
+        shares = self.decision.shares(queries, contexts, ranked)
+        # a ranking has one number, however many mentions have it; they differ where their contexts share out the score
+        # differently, and where it was judged
+        numbers = {id(one): number for number, one in enumerate(ranked)}
+        lists = [
+            _List(numbers[id(one)], query.language, share, self._likely(mention, query, one))
+            for mention, query, one, share in zip(mentions, queries, ranked, shares, strict=True)
+        ]
+        ordered = {one: _ordered(ranked[one.number], one.shares, options.k) for one in lists}
+        candidates = self._candidates(ordered)
         links = []
-        for given, which in zip(mentions, wanted, strict=True):
+        for given, one in zip(mentions, lists, strict=True):
             text, expanded = (given.text, given.expanded) if isinstance(given, Mention) else (given, None)
-            links.append(Link(text, *named[which], expanded))
+            links.append(Link(text, *candidates[one], expanded))
         return links
 
-    def best(self, mentions: Sequence[Mention], reader: FamilyReader | None = None) -> list[Best | None]:
+    def best(self, mentions: Sequence[Mention], *, rankings: Rankings | None = None) -> list[Best | None]:
         """For each mention the concept that ranks first and its score, before names of several concepts are told apart.
 
-        That is what a reader of notes needs to know of stretches of text of which few are mentions. What is found is
-        remembered for :meth:`link`. ``None`` where there is no candidate. ``reader`` is one of the index that met the
-        words of the notes before.
+        That is what a reader of notes needs to know of stretches of text of which few are mentions. ``None`` where
+        there is no candidate.
+
+        Args:
+            mentions: n mentions.
+            rankings: what :meth:`rank` gave for these mentions, which are not ranked again.
         """
-        asked = [self._asked(mention) for mention in mentions]
-        keys: list[_Key] = [(mention.text, mention.language, None, mention.taught) for mention in asked]
-        distinct = dict(zip(keys, asked, strict=True))
-        firsts = self._first(distinct, self._width(self.options.k), reader)
-        known = [one for one in firsts if one is not None]
-        languages = [key[1] for key, one in zip(distinct, firsts, strict=True) if one is not None]
-        ids = self.index.concept_ids(np.array([one.concept for one in known]))
-        scored = iter(zip(known, self._scores(known, languages, self.calibration), ids, strict=True))
-        found = {key: None if one is None else Best(*next(scored)) for key, one in zip(distinct, firsts, strict=True)}
-        return [found[key] for key in keys]
+        queries = [self._query(mention) for mention in mentions]
+        if rankings is None:
+            rankings = self._rank(queries, None, self.options.k)
+        ranked = self._with_learned(queries, rankings)
+        # mentions that have one ranking have one best concept
+        distinct = {id(one): (one, query.language) for one, query in zip(ranked, queries, strict=True) if len(one)}
+        firsts = [one[0] for one, _ in distinct.values()]
+        scores = self._scores(firsts, [language for _, language in distinct.values()], self.calibration)
+        ids = self.index.concept_ids(np.array([first.concept for first in firsts]))
+        found = dict(zip(distinct, map(Best, firsts, scores, ids), strict=True))
+        return [found.get(id(one)) for one in ranked]
 
-    def _first(self, distinct: dict[_Key, Mention], width: int, reader: FamilyReader | None) -> list[Ranked | None]:
-        """The concept that ranks first for each; those met lately are remembered."""
-        digests = _digests(distinct, width)
-        known = {digest: self._firsts[digest] for digest in dict.fromkeys(digests) if digest in self._firsts}
-        pairs = list(zip(digests, distinct, strict=True))
-        new = {key: distinct[key] for digest, key in pairs if digest not in known or key[3] is not None}
-        ranked = dict(zip(new, self._ranked(new, width, reader), strict=True))
-        firsts = []
-        for digest, key in pairs:
-            if key in ranked:
-                first = ranked[key][0] if ranked[key] else None
-                if key[3] is None:
-                    known[digest] = first
-            else:
-                first = known[digest]
-            firsts.append(first)
-        self._firsts.meet(known)
-        return firsts
+    def rank(self, mentions: Sequence[str | Mention]) -> list[Sequence[Ranked]]:
+        """The concepts of each of n mentions by the evidence alone, best first, as a re-ranker gets them.
 
-    def ranked(self, mentions: Sequence[Mention]) -> list[Sequence[Ranked]]:
-        """The concepts of each of n mentions by the evidence alone, best first, as a re-ranker gets them."""
-        asked = [self._asked(mention) for mention in mentions]
-        keys: list[_Key] = [(mention.text, mention.language, None, mention.taught) for mention in asked]
-        distinct = dict(zip(keys, asked, strict=True))
-        found = dict(zip(distinct, self._ranked(distinct, self._width(self.options.k)), strict=True))
-        return [found[key] for key in keys]
+        Distinct mentions are ranked together, each once, and remembered for the next call. What somebody taught for a
+        mention is not among its concepts, unless the evidence finds it.
+        """
+        return self._rank([self._query(mention) for mention in mentions], None, self.options.k)
 
     def ranker_said(self) -> list[str]:
         """Sentences on what did not go well with the re-ranker; none where there is none."""
         return [] if self.reranker is None else self.reranker.said()
 
-    @staticmethod
-    def _width(k: int) -> int:
-        return max(WIDTH, 2 * k)
-
     def _scores(
         self, ranked: Sequence[Ranked], languages: Sequence[str | None], calibration: Calibration
     ) -> list[float]:
         """Scores of concepts, as if no other one had their names."""
-        named = np.array([one.route <= INFLECTED for one in ranked], dtype=bool)
-        rank, margin = (np.array([getattr(one, kind) for one in ranked], dtype=float) for kind in ("rank", "margin"))
-        adds = np.array([one.adds for one in ranked], dtype=bool)
-        likeliest = np.where(adds, OF_ANOTHER_KIND, 1.0)
-        scores: list[float] = np.minimum(calibration.score(rank, margin, named, languages), likeliest).tolist()
+        columns = np.array([(one.rank, one.margin, one.route, one.adds) for one in ranked], dtype=float).reshape(-1, 4)
+        rank, margin, route, adds = columns.T
+        likeliest = np.where(adds > 0, OF_ANOTHER_KIND, 1.0)
+        scores: list[float] = np.minimum(
+            calibration.score(rank, margin, route <= INFLECTED, languages), likeliest
+        ).tolist()
         return scores
 
-    def _asked(self, mention: str | Mention) -> Mention:
+    def _query(self, mention: str | Mention) -> Mention:
         """A mention as it is linked: its long form where there is one, its language as the knowledge base writes it."""
         if isinstance(mention, str):
             return Mention(mention.strip(), self.options.language)
@@ -238,33 +256,87 @@ class Linker:
             return Mention(mention.expanded.strip(), language)
         return Mention(text, language, found=mention.found if text == mention.text else None, taught=mention.taught)
 
-    def _ranked(
-        self, distinct: dict[_Key, Mention], width: int, reader: FamilyReader | None = None, *, again: bool = False
-    ) -> list[Sequence[Ranked]]:
-        """Concepts of distinct mentions, those met lately remembered; ``again`` by the re-ranker if there is one."""
-        digests = _digests(distinct, width)
-        found: dict[bytes, Sequence[Ranked]]
-        found = {digest: self._remembered[digest] for digest in digests if digest in self._remembered}
-        new = [(digest, key) for digest, key in zip(digests, distinct, strict=True) if digest not in found]
+    def _rank(self, queries: Sequence[Mention], contexts: Sequence[str] | None, k: int) -> list[Sequence[Ranked]]:
+        """Concepts by the evidence alone; those of distinct mentions that were met lately are remembered."""
+        keys = _keys(queries, contexts, max(WIDTH, 2 * k))
+        places = {key: at for at, key in enumerate(keys)}
+        found = self._recall(self._rankings, places)
+        new = [key for key in places if key not in found]
         for start in range(0, len(new), _BATCH):
-            batch, keys = zip(*new[start : start + _BATCH], strict=True)
-            mentions = [distinct[key] for key in keys]
-            texts, languages, contexts, _ = map(list, zip(*keys, strict=True))
-            known = [None if mention.found is None else mention.found.rows for mention in mentions]
-            given = self.selection, width, known, reader
-            evidence = gather(Asked(self.index, self.bundle.encoder, texts, languages, *given))
-            rank = self.ranker.rank(mentions, None if None in contexts else contexts, evidence)
-            ranked = best_names(self.index, evidence, rank, languages, self.selection)
+            batch = new[start : start + _BATCH]
+            mentions = [queries[places[key]] for key in batch]
+            evidence = compute_features(
+                QueryBatch(
+                    self.index,
+                    self.bundle.encoder,
+                    [key.text for key in batch],
+                    [key.language for key in batch],
+                    self.selection,
+                    batch[0].width,
+                    [None if mention.found is None else mention.found.rows for mention in mentions],
+                )
+            )
+            around = None if contexts is None else [contexts[places[key]] for key in batch]
+            ranked = best_names(evidence, self.ranker.rank(mentions, around, evidence))
             found.update(zip(batch, ranked, strict=True))
-        self._remembered.meet(found)
-        if again and self.reranker is not None:
-            found = self._rerank(self.reranker, list(zip(digests, distinct.items(), strict=True)), found)
+        self._remember(self._rankings, {key: found[key] for key in new})
+        return [found[key] for key in keys]
+
+    def _final(
+        self, queries: Sequence[Mention], contexts: Sequence[str] | None, k: int, rankings: Rankings | None
+    ) -> list[Sequence[Ranked]]:
+        """Concepts by the re-ranker, if there is one; those that were taught come first in any case."""
+        if rankings is None or self.ranker.uses_context:
+            rankings = self._rank(queries, contexts if self.ranker.uses_context else None, k)
+        if self.reranker is not None:
+            rankings = self._rerank(self.reranker, queries, contexts, rankings, k)
+        return self._with_learned(queries, rankings)
+
+    def _rerank(
+        self,
+        reranker: Reranker,
+        queries: Sequence[Mention],
+        contexts: Sequence[str] | None,
+        rankings: Rankings,
+        k: int,
+    ) -> list[Sequence[Ranked]]:
+        """Concepts by the re-ranker; those of distinct mentions that were met lately are remembered.
+
+        It may leave mentions that are taught as they are. These are remembered apart, as they are no answer of its own.
+        """
+        around = contexts if reranker.uses_context or self.ranker.uses_context else None
+        keys = [
+            (key, query.taught is not None)
+            for key, query in zip(_keys(queries, around, max(WIDTH, 2 * k)), queries, strict=True)
+        ]
+        places = {key: at for at, key in enumerate(keys)}
+        found = self._recall(self._reranked, places)
+        new = [key for key in places if key not in found]
+        if new:
+            at = [places[key] for key in new]
+            texts = [contexts[i] for i in at] if contexts is not None and reranker.uses_context else None
+            answers = reranker.rerank([queries[i] for i in at], texts, [rankings[i] for i in at])
+            found.update(zip(new, answers, strict=True))
+            self._remember(self._reranked, {key: found[key] for key in new})
+        return [found[key] for key in keys]
+
+    def _recall(self, cache: LRUCache[_K, _V], keys: Iterable[_K]) -> dict[_K, _V]:
+        """What is kept for some keys."""
+        with self._lock:
+            return {key: cache[key] for key in keys if key in cache}
+
+    def _remember(self, cache: LRUCache[_K, _V], found: Mapping[_K, _V]) -> None:
+        with self._lock:
+            cache.update(found)
+
+    def _with_learned(self, queries: Sequence[Mention], rankings: Rankings) -> list[Sequence[Ranked]]:
+        """Rankings with what was taught for the mentions before all other concepts."""
         return [
-            found[digest] if taught is None else self._taught.first(found[digest], taught, language)
-            for digest, (_, language, _, taught) in zip(digests, distinct, strict=True)
+            ranking if query.taught is None else self._learned.first(ranking, query.taught, query.language)
+            for query, ranking in zip(queries, rankings, strict=True)
         ]
 
-    def _likely(self, mention: str | Mention, key: _Key, ranked: Sequence[Ranked]) -> float | None:
+    def _likely(self, mention: str | Mention, query: Mention, ranked: Sequence[Ranked]) -> float | None:
         """The score that the text gives to the best candidate; none where its concept is not allowed as a candidate.
 
         The finder judged the name that ranked first by the evidence. Where the re-ranker puts another name first, the
@@ -272,61 +344,31 @@ class Linker:
         """
         if isinstance(mention, str) or (mention.taught and not (ranked and ranked[0].route == LEARNED)):
             return None
-        if mention.likely is None or not (ranked and ranked[0].moved):
+        if mention.likely is None or self.reranker is None or not (ranked and ranked[0].moved):
             return mention.likely
-        return min(mention.likely, self._scores(ranked[:1], [key[1]], self._last)[0])
+        return min(mention.likely, self._scores(ranked[:1], [query.language], self._last)[0])
 
-    def _rerank(
-        self,
-        reranker: Reranker,
-        asked: Sequence[tuple[bytes, tuple[_Key, Mention]]],
-        ranked: dict[bytes, Sequence[Ranked]],
-    ) -> dict[bytes, Sequence[Ranked]]:
-        """Concepts by the re-ranker, under the same hashes.
-
-        It may leave mentions that are taught as they are. These are remembered apart, as they are no answer of its own.
-        """
-        found: dict[bytes, Sequence[Ranked]] = {}
-        for taught in (True, False):
-            mine = [(digest, *one) for digest, one in asked if (one[1].taught is not None) == taught]
-            keys = {digest: digest + bytes([taught]) for digest, *_ in mine}
-            known = {key: self._reranked[key] for key in keys.values() if key in self._reranked}
-            new = [one for one in mine if keys[one[0]] not in known]
-            if new:
-                contexts = [key[2] for _, key, _ in new]
-                texts = [text for text in contexts if text is not None]
-                around = texts if reranker.uses_context and len(texts) == len(new) else None
-                said = reranker.rerank([mention for *_, mention in new], around, [ranked[digest] for digest, *_ in new])
-                known.update((keys[digest], one) for (digest, *_), one in zip(new, said, strict=True))
-            self._reranked.meet(known)
-            # what is taught comes first in any case
-            found.update((digest, known[key]) for digest, key in keys.items())
-        return found
-
-    def _candidates(self, ordered: dict[_Wanted, list[Ranked]]) -> dict[_Wanted, tuple[tuple[Candidate, ...], Status]]:
-        """Candidates with their scores and names, and what is decided about them, of all wanted lists at once."""
+    def _candidates(self, ordered: dict[_List, list[Ranked]]) -> dict[_List, tuple[tuple[Candidate, ...], Status]]:
+        """Candidates with their scores and names, and what is decided about them, of all lists at once."""
         flat = [one for ranked in ordered.values() for one in ranked]
-        languages = [language for (_, language, *_), ranked in ordered.items() for _ in ranked]
-        scores = self._scores(flat, languages, self._last)
-        texts = self.index.describe(np.array([one.entry for one in flat], dtype=np.int64))
-        described = iter(zip(flat, scores, *texts, strict=True))
-        concepts: dict[str | None, set[float]] = {}
-        for (_, language, shares, _), ranked in ordered.items():
-            asked = concepts.setdefault(language, set())
-            asked.update([one.concept for one in ranked])
-            if shares:
-                asked.update(concept for holder in shares for concept in holder.same)
-        shown = {language: self._show(wanted, language) for language, wanted in concepts.items()}
-        out: dict[_Wanted, tuple[tuple[Candidate, ...], Status]] = {}
+        languages = [which.language for which, ranked in ordered.items() for _ in ranked]
+        scored = iter(self._scores(flat, languages, self._last))
+        names = self._names({one.entry for one in flat})
+        shown = self._show(
+            {(one.concept, which.language) for which, ranked in ordered.items() for one in ranked}
+            | {(c, which.language) for which in ordered for holder in which.shares for c in holder.same}
+        )
+        out: dict[_List, tuple[tuple[Candidate, ...], Status]] = {}
         for which, ranked in ordered.items():
-            held, show = {holder.concept: holder for holder in which[2]}, shown[which[1]]
+            held = {holder.concept: holder for holder in which.shares}
             candidates: list[Candidate] = []
             ceiling, best, factor = 1.0, 0.0, 1.0
-            for one, plain, text, language, source in islice(described, len(ranked)):
-                concept_id, preferred, types = show[one.concept]
+            for one, plain in zip(ranked, islice(scored, len(ranked)), strict=True):
+                concept_id, preferred, types = shown[one.concept, which.language]
+                text, language, source = names[one.entry]
                 _, share, same = held.get(one.concept, _ALONE) if held else _ALONE
-                if not candidates and which[3] is not None:
-                    factor = which[3] / max(plain, 1e-9)
+                if not candidates and which.likely is not None:
+                    factor = which.likely / max(plain, 1e-9)
                 score = plain * factor
                 best = best or score
                 if one.route == LEARNED:
@@ -334,37 +376,47 @@ class Linker:
                 # what ranks lower is never the likelier link, however many concepts share the best name
                 ceiling = min(score * share, ceiling)
                 label, route = text if preferred is None else preferred, ROUTES[one.route]
-                ids = tuple(show[concept][0] for concept in same) if same else ()
+                ids = tuple([shown[concept, which.language].concept_id for concept in same])
                 candidates.append(
                     Candidate(concept_id, label, round(ceiling, 6), text, language, route, source, types, ids)
                 )
-            decided = self.decision.status(candidates, round(best, 6), which[2], self.options.threshold)
+            decided = self.decision.status(candidates, round(best, 6), which.shares, self.options.threshold)
             out[which] = tuple(candidates), decided
         return out
 
-    def _show(self, concepts: set[float], language: str | None) -> dict[float, _Shown]:
-        """Id, preferred name and semantic types of concepts; those shown lately are remembered."""
-        remembered = self._shown.setdefault(language, {})
-        new = sorted(concepts - remembered.keys())
+    def _names(self, entries: set[int]) -> dict[int, tuple[str, str, str]]:
+        """Text, language and source of entries; those shown lately are remembered."""
+        known = self._recall(self._described, entries)
+        new = sorted(entries - known.keys())
         if new:
-            if len(remembered) + len(new) > _SHOWN:
-                remembered = {c: remembered[c] for c in concepts & remembered.keys()}
-                self._shown[language] = remembered
-            ids = self.index.concept_ids(np.array(new))
+            found = dict(zip(new, zip(*self.index.describe(np.array(new)), strict=True), strict=True))
+            self._remember(self._described, found)
+            known.update(found)
+        return known
+
+    def _show(self, concepts: set[tuple[float, str | None]]) -> dict[tuple[float, str | None], _Shown]:
+        """How concepts are shown in languages; those shown lately are remembered."""
+        known = self._recall(self._shown, concepts)
+        new: dict[str | None, list[float]] = {}
+        for concept, language in sorted(concepts - known.keys(), key=lambda one: one[0]):
+            new.setdefault(language, []).append(concept)
+        for language, keys in new.items():
+            ids, types = self.index.concept_ids(np.array(keys)), self.index.concept_types(np.array(keys))
             preferred = self.kb.preferred_names(ids, language)
-            for concept, concept_id, types in zip(new, ids, self.index.concept_types(np.array(new)), strict=True):
-                remembered[concept] = concept_id, preferred.get(concept_id), types
-        return remembered
+            shown = [_Shown(one, preferred.get(one), kinds) for one, kinds in zip(ids, types, strict=True)]
+            found = dict(zip([(key, language) for key in keys], shown, strict=True))
+            self._remember(self._shown, found)
+            known.update(found)
+        return known
 
 
-def _digests(distinct: Iterable[_Key], width: int) -> list[bytes]:
-    """Hashes under which what was ranked is kept: numbers of the index, no word of a note."""
-    return [
-        hashlib.blake2b(
-            f"{width} {language} {text}\0{context or ''}".encode("utf-8", "surrogatepass"), digest_size=16
-        ).digest()
-        for text, language, context, _ in distinct
-    ]
+def _keys(queries: Sequence[Mention], contexts: Sequence[str] | None, width: int) -> list[_Key]:
+    if contexts is None:
+        return [_Key(query.text, query.language, None, width) for query in queries]
+    # of a context, which may be much of a note, nothing is kept but a hash
+    hashes = [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in contexts]
+    pairs = zip(queries, hashes, strict=True)
+    return [_Key(query.text, query.language, context, width) for query, context in pairs]
 
 
 def _ordered(ranked: Sequence[Ranked], shares: Shares, k: int) -> list[Ranked]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Protocol, overload
+from typing import NamedTuple, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index import ConceptIndex
 from medlink.index.keys import Keys
-from medlink.index.names import Selections
 from medlink.language.tags import base
 from medlink.linking.calibration import WIDEST
 from medlink.linking.candidates import EXACT
@@ -68,8 +66,7 @@ class LinearJoin:
         return total
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(NamedTuple):
     """The best name of one concept for one mention: keys of both, and the address of the entry.
 
     ``margin`` is by how much the best other name of another concept ranks lower; ``adds`` says that the name is of a
@@ -91,24 +88,32 @@ class Ranked:
     moved: bool = False
 
 
+_ROW = np.dtype(
+    [
+        ("concept", "f8"), ("rank", "f8"), ("margin", "f8"), ("name", "f8"),
+        ("entry", "i8"), ("preferred", "?"), ("route", "i1"), ("adds", "?"),
+    ]
+)  # fmt: skip
+"""The fields of :class:`Ranked` up to ``adds``."""
+
+
 class Ranking(Sequence[Ranked]):
-    """The concepts of one mention, best first: rows of columns that many mentions share.
+    """The concepts of one mention, best first.
 
     Few of them are ever looked at, so that an object is made of one when it is.
 
     Args:
-        columns: a value of each candidate for each field of :class:`Ranked` up to ``adds``.
-        place: which candidates are those of the mention, one behind the other.
+        rows: a row of :data:`_ROW` for each concept.
         measures: of the first of them.
     """
 
-    __slots__ = ("_columns", "_measures", "_place")
+    __slots__ = ("_measures", "_rows")
 
-    def __init__(self, columns: Sequence[NDArray[Any]], place: range, measures: NDArray[np.float32]) -> None:
-        self._columns, self._place, self._measures = columns, place, measures
+    def __init__(self, rows: NDArray[np.void], measures: NDArray[np.float32]) -> None:
+        self._rows, self._measures = rows, measures
 
     def __len__(self) -> int:
-        return len(self._place)
+        return len(self._rows)
 
     @overload
     def __getitem__(self, at: int) -> Ranked: ...
@@ -118,61 +123,55 @@ class Ranking(Sequence[Ranked]):
 
     def __getitem__(self, at: int | slice) -> Ranked | list[Ranked]:
         if isinstance(at, slice):
-            return [self[one] for one in range(len(self._place))[at]]
-        place = self._place[at]
-        measures = tuple(self._measures.tolist()) if place == self._place[0] else None
-        values: list[Any] = [column.item(place) for column in self._columns]
-        return Ranked(*values, *([] if measures is None else [measures]))
+            rows = self._rows[at].tolist()
+            first = at.indices(len(self._rows))[0] == 0
+        else:
+            rows = [self._rows[at].item()]
+            first = at in (0, -len(self._rows))
+        found = [Ranked(*row) for row in rows]
+        if first and found:
+            found[0] = found[0]._replace(measures=tuple(self._measures.tolist()))
+        return found if isinstance(at, slice) else found[0]
 
     def __iter__(self) -> Iterator[Ranked]:
-        return (self[at] for at in range(len(self._place)))
+        return iter(self[:])
 
 
-def best_names(
-    index: ConceptIndex,
-    evidence: Evidence,
-    rank: NDArray[np.float64],
-    languages: Sequence[str | None],
-    selection: Selections | None,
-) -> list[Ranking]:
+def best_names(evidence: Evidence, rank: NDArray[np.float64]) -> list[Ranking]:
     """Concepts of each mention by their best name, best first.
 
     Of a concept's names the best counts; of equals one in the mention's language, then the preferred one. A name to
-    the letter stands before any other. ``rank (p,)`` are the rank scores of the candidate names, ``languages`` those of
-    the mentions, ``selection`` the entries that may be candidates.
+    the letter stands before any other. ``rank (p,)`` are the rank scores of the candidate names.
     """
-    rank = np.round(rank, 9)
-    entries = index.entries(evidence.name, selection)
-    position, concept, preferred = entries.position, entries.concept, entries.preferred
-    mention = evidence.mention[position]
-    exact = evidence.route[position] == EXACT
-    bases = [base(tag) for tag in index.languages]
-    same = np.array([[one == base(language or "") for one in bases] for language in languages], dtype=bool)
-    own = same[mention, entries.language]
+    rank, entries, batch = np.round(rank, 9), evidence.entries, evidence.batch
+    pair, entry = evidence.entry
+    mention, exact = evidence.mention[pair], evidence.route[pair] == EXACT
+    concept = entries.concept[entry]
+    languages = {tag: base(tag or "") for tag in {*batch.languages, *batch.index.languages}}
+    codes = {tag: code for code, tag in enumerate(dict.fromkeys(languages.values()))}
+    spoken, written = (
+        np.array([codes[languages[tag]] for tag in tags], np.int64) for tags in (batch.languages, batch.index.languages)
+    )
+    other = spoken[mention] != written[entries.language[entry]]
     # names go by their exact form, entries of one name by language and text: so they come
-    order = np.lexsort((2 * ~own + ~preferred, -rank[position], ~exact, concept, mention))
+    order = np.lexsort((2 * other + ~entries.preferred[entry], -rank[pair], ~exact, concept, mention))
     first = np.ones(len(order), dtype=bool)
     first[1:] = (np.diff(mention[order]) != 0) | (np.diff(concept[order]) != 0)
     best = order[first]
     # equal ranks in the order of concept ids, in which they are
-    best = best[np.lexsort((-rank[position[best]], 2 * mention[best] + ~exact[best]))]
-    at = position[best]
-    margin = margins(mention[best], rank[at], evidence.name[at])
-    columns = (
-        concept[best],
-        rank[at],
-        margin,
-        evidence.name[at],
-        entries.address[best],
-        preferred[best],
-        evidence.route[at],
-        (evidence.overlap.adds & ~evidence.named)[at],
-    )
-    ends = np.searchsorted(mention[best], np.arange(len(languages) + 1))
-    measures = np.zeros((len(languages), evidence.features.shape[1]), dtype=np.float32)
+    best = best[np.lexsort((-rank[pair[best]], 2 * mention[best] + ~exact[best]))]
+    at, mention = pair[best], mention[best]
+    rows = np.empty(len(best), _ROW)
+    rows["concept"], rows["rank"], rows["name"] = concept[best], rank[at], evidence.name[at]
+    rows["margin"] = margins(mention, rows["rank"], rows["name"])
+    rows["entry"], rows["preferred"] = entries.address[entry[best]], entries.preferred[entry[best]]
+    rows["route"], rows["adds"] = evidence.route[at], (evidence.overlap.adds & ~evidence.named)[at]
+    ends = np.searchsorted(mention, np.arange(len(batch.texts) + 1))
+    measures = np.zeros((len(batch.texts), evidence.features.shape[1]), dtype=np.float32)
     some = ends[1:] > ends[:-1]
     measures[some] = evidence.features[at[ends[:-1][some]]]
-    return [Ranking(columns, range(*place), measures[i]) for i, place in enumerate(pairwise(ends.tolist()))]
+    # copies: a ranking that is kept holds no others
+    return [Ranking(rows[slice(*place)].copy(), measures[i].copy()) for i, place in enumerate(pairwise(ends.tolist()))]
 
 
 def margins(mention: NDArray[np.int64], rank: NDArray[np.float64], name: Keys) -> NDArray[np.float64]:

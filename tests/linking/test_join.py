@@ -16,15 +16,14 @@ from medlink.index import Bundle
 from medlink.kb import Input
 from medlink.linking import Linker, Mention
 from medlink.linking.calibration import WIDEST
-from medlink.linking.candidates import ROUTES, Asked
+from medlink.linking.candidates import ROUTES, QueryBatch
 from medlink.linking.fit import Example, Table, _curve, fit, join_tables, tabulate
 from medlink.linking.join import Join, default_join
-from medlink.linking.measures import FEATURES, Evidence
-from medlink.linking.measures import gather as gather_asked
+from medlink.linking.measures import FEATURES, Evidence, compute_features
 
 
 def gather(bundle: Bundle, texts: list[str], languages: list[str | None]) -> Evidence:
-    return gather_asked(Asked(bundle.index, bundle.encoder, texts, languages))
+    return compute_features(QueryBatch(bundle.index, bundle.encoder, texts, languages))
 
 
 def test_measures_by_hand(demo: Bundle) -> None:

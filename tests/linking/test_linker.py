@@ -194,19 +194,15 @@ def test_each_distinct_mention_is_embedded_once(demo: Bundle, monkeypatch: pytes
     assert sorted(seen) == ["coughh", "feverr"]
 
 
-def test_what_is_remembered_is_no_word_of_a_note(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medlink.linking.linker._REMEMBERED", 3)
+def test_what_is_remembered_is_bounded_and_holds_no_batch(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_KEPT", 3)
     linker = Linker(demo)
     texts = ["Zebulon Quartermain", "fever", "cough", "Fieber", "fever"]
     first = linker.link(texts)
     assert linker.link(texts) == first
-    assert len(linker._remembered) == 3
-    assert all(isinstance(key, bytes) and b"Zebulon" not in key for key in linker._remembered)
-    assert "Zebulon" not in repr(linker._remembered)
-    linker.best([Mention(text, "en") for text in texts])
-    assert len(linker._firsts) == 4
-    assert all(isinstance(key, bytes) and b"Zebulon" not in key for key in linker._firsts)
-    assert "Zebulon" not in repr(linker._firsts)
+    assert len(linker._rankings) == 3
+    for ranking in linker._rankings.values():
+        assert ranking._rows.base is None  # type: ignore[attr-defined]  # no view of the rows of all mentions
 
 
 def test_a_knowledge_base_of_two_names(tmp_path: Path) -> None:
@@ -292,18 +288,29 @@ def test_candidates_are_chosen_before_the_first_are_taken(demo: Bundle) -> None:
 
 
 def test_what_ranks_first_is_remembered(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FIRSTS", 3)
     texts = ["fever", "chronic renal failure", "diabetes", "qwrtzuiop", "heart attack", "fever"]
     mentions = [Mention(text, "en") for text in texts] + [Mention("fever", "en", taught="DEMO:0016")]
     expected = [one for mention in mentions for one in Linker(demo).best([mention])]
     assert expected[-1] is not None
     assert expected[-1].concept_id == "DEMO:0016" != expected[0].concept_id  # type: ignore[union-attr]
     linker, asked = Linker(demo), list[int]()
-    ranked = Linker(demo)._ranked
-    monkeypatch.setattr(linker, "_ranked", lambda new, *rest: asked.append(len(new)) or ranked(new, *rest))
+    compute = module.compute_features
+    monkeypatch.setattr(module, "compute_features", lambda batch: asked.append(len(batch.texts)) or compute(batch))
     for _ in range(2):
         assert linker.best(mentions) == expected
-    assert linker.best(mentions[:2]) == expected[:2]
     assert linker.best(mentions[2:4]) == expected[2:4]
-    # of five distinct texts three are kept, of one call the new ones; what is taught is asked each time
-    assert asked == [6, 3, 0, 2]
+    assert asked == [5]
+
+
+def test_what_was_ranked_is_not_ranked_again(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["fever", "chronic renal failure", "diabetes", "qwrtzuiop", "heart attack", "fever"]
+    mentions = [Mention(text, "en") for text in texts] + [Mention("fever", "en", taught="DEMO:0016", likely=0.75)]
+    linker, contexts = module.Linker(demo), ["a note"] * len(mentions)
+    best, links = linker.best(mentions), linker.link(mentions, contexts)
+    rankings = linker.rank(mentions)
+    assert rankings[0] is rankings[5] is rankings[6]
+    alone = [linker.rank([Mention(text, "en")])[0] for text in [*texts, "fever"]]
+    assert [one[0] for one in rankings] == [one[0] for one in alone]
+    monkeypatch.setattr(linker, "_rank", None)
+    assert linker.best(mentions, rankings=rankings) == best
+    assert linker.link(mentions, contexts, rankings=rankings) == links

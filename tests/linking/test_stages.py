@@ -19,7 +19,7 @@ from medlink.linking import Linker, Mention
 from medlink.linking.decision import SharedNames, Shares
 from medlink.linking.demo import demo_notes
 from medlink.linking.measures import Evidence
-from medlink.linking.ranking import Ranking
+from medlink.linking.ranking import _ROW, Ranking
 from medlink.records import LINKED, Candidate, Status
 
 
@@ -111,11 +111,11 @@ def held(thing: object, depth: int = 4) -> str:
     return repr(thing) + "".join(held(one, depth - 1) for one in gc.get_referents(thing) if not callable(one))
 
 
-def test_no_cache_keeps_a_word_of_a_note(demo: Bundle) -> None:
+def test_no_cache_keeps_a_context(demo: Bundle) -> None:
+    """Mentions are kept, a bounded number of them; the notes around them are not."""
     marker = "Zebulonquartermain"
-    linker = Linker(demo)
-    linker.link([f"type 2 {marker}", marker, f"{marker} IV fever"], [f"{marker} 1", f"{marker} 2", f"{marker} 3"])
-    demo.index.find(f"type 2 {marker} fever", "en")
+    linker = Linker(demo, ranker=WordsAround())
+    linker.link(["type 2", "fever", "IV fever"], [f"{marker} 1", f"{marker} 2", f"{marker} 3"])
     caches = [
         (f"{module}.{name}", value)
         for module, content in list(sys.modules.items())
@@ -126,8 +126,8 @@ def test_no_cache_keeps_a_word_of_a_note(demo: Bundle) -> None:
     assert caches
     for name, cache in caches:
         assert marker.lower() not in "".join(held(one) for one in gc.get_referents(cache)).lower(), name
-    assert marker.lower() not in held(linker._remembered).lower()
-    assert marker.lower() not in held(linker._shown).lower()
+    for kept in (linker._rankings, linker._reranked, linker._shown, linker._described):
+        assert marker.lower() not in held(kept).lower()
 
 
 @pytest.mark.parametrize(("tag", "language"), [("de-AT", "de"), ("es-MX", "es"), ("", "de"), ("", "en")])
@@ -149,12 +149,12 @@ def test_regions_and_untagged_names_are_of_the_language(tag: str, language: str,
 
 
 def test_a_ranking_is_the_list_of_its_candidates() -> None:
-    columns = [np.arange(6.0), -np.arange(6.0), np.zeros(6), np.arange(6.0), np.arange(6), np.ones(6, bool)]
-    columns += [np.arange(6), np.zeros(6, bool)]
-    ranking = Ranking(columns, range(2, 5), np.array([0.5, 1.0], dtype=np.float32))
+    rows = np.array([(at, -at, 0, at, at, True, at, False) for at in range(2, 5)], dtype=_ROW)
+    ranking = Ranking(rows, np.array([0.5, 1.0], dtype=np.float32))
     every = list(ranking)
     assert [one.concept for one in every] == [2.0, 3.0, 4.0]
     assert [one.measures for one in every] == [(0.5, 1.0), None, None]
     assert [ranking[0], *ranking[1:9]] == every
+    assert [ranking[-3], *ranking[-2:]] == every
     assert (len(ranking), ranking[-1], ranking[:2]) == (3, every[-1], every[:2])
-    assert not Ranking(columns, range(3, 3), np.zeros(2, dtype=np.float32))
+    assert not Ranking(rows[:0], np.zeros(2, dtype=np.float32))

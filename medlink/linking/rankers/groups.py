@@ -62,7 +62,7 @@ def gather_groups(
     for start in range(0, len(known), _BATCH):
         batch = known[start : start + _BATCH]
         mentions = [Mention(one.text, one.language or None) for one in batch]
-        ranked = [some[:candidates] for some in linker.ranked(mentions)]
+        ranked = [some[:candidates] for some in linker.rank(mentions)]
         languages = [mention.language for mention in mentions]
         told = shown(linker.bundle, ranked, languages, definitions=definitions)
         for one, some, texts in zip(batch, ranked, told, strict=True):

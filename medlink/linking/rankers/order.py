@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +62,6 @@ def _in_order(
     ranked: Sequence[Ranked], order: Sequence[int], rank: list[float], margin: list[float], weight: list[float]
 ) -> list[Ranked]:
     top = ranked[0]
-    found = [replace(ranked[at], rank=rank[at], margin=margin[at], weight=weight[at], measures=None) for at in order]
-    found[0] = replace(found[0], moved=found[0].name != top.name, measures=top.measures)
+    found = [ranked[at]._replace(rank=rank[at], margin=margin[at], weight=weight[at], measures=None) for at in order]
+    found[0] = found[0]._replace(moved=found[0].name != top.name, measures=top.measures)
     return found

@@ -96,7 +96,7 @@ def test_what_is_taught_stays_first(demo: Bundle) -> None:
 def test_definitions_are_shown_in_the_language_of_the_mention(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
     told = [("A  sign.", "en"), ("Ein Zeichen.", "de")]
     monkeypatch.setattr(type(demo.kb), "definitions", lambda _, one: [Definition(one, *each) for each in told])
-    some = Linker(demo).ranked([Mention(TEXT, "en"), Mention(TEXT, "de"), Mention(TEXT)])
+    some = Linker(demo).rank([Mention(TEXT, "en"), Mention(TEXT, "de"), Mention(TEXT)])
     one, other, none = (
         [each.definition for each in mine]
         for mine in shown(demo, [mine[:2] for mine in some], ["en", "de-at", None], definitions=True)

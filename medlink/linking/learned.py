@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from medlink.linking.ranking import Ranked
 from medlink.records import FSN
 
 
-class TaughtConcepts:
+class LearnedConcepts:
     """Concepts of a bundle as candidates; what is remembered are numbers of the index.
 
     Args:
@@ -30,14 +29,14 @@ class TaughtConcepts:
         self._known: dict[tuple[str, str | None], Ranked | None] = {}
 
     def first(self, ranked: Sequence[Ranked], concept_id: str, language: str | None) -> list[Ranked]:
-        """The candidates of a mention with the concept before all others; as they are where it may be none."""
+        """The candidates of a mention with the concept before all others; as they are where it may be no candidate."""
         if (concept_id, language) not in self._known:
             self._known[concept_id, language] = self._candidate(concept_id, language)
         taught = self._known[concept_id, language]
         if taught is None:
             return list(ranked)
         if ranked:
-            taught = replace(taught, rank=ranked[0].rank + WIDEST, measures=ranked[0].measures)
+            taught = taught._replace(rank=ranked[0].rank + WIDEST, measures=ranked[0].measures)
         return [taught, *(one for one in ranked if one.concept != taught.concept)]
 
     def _candidate(self, concept_id: str, language: str | None) -> Ranked | None:
