@@ -2,89 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from itertools import pairwise
-from typing import NamedTuple
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 
-from medlink.language.cues.matcher import Word
+from medlink.language.cues.matcher import RULE, Text, Word, is_number
 from medlink.language.cues.tables import ScopeRules
 
 PARAGRAPH = 2
 """What lies before the first word of a paragraph (:attr:`Layout.lines`)."""
 _VOWELS = frozenset("aeiouyäöüáéíóúàèìòùâêîôû")
 _BULLETS = frozenset("-–—•*·→>#+[]()")
+_FINAL = frozenset(".;!?")
 _LONG = 50  # characters of a line that may be wrapped
 _WIDTH = 130  # characters of the longest line of a note whose lines are wrapped
 _RAGGED = 8  # characters by which wrapped lines differ
 _WHOLE = 4  # letters of a word that a dot without a blank parts from the next
 _ITEM = 4  # words before a colon that make a new item of a list in a line
+_NUMBER = re.compile(r"[0-9]{1,2}(?:\.[0-9]{1,2})?|[^\W\d_]")  # or letter of an item of a list
 
 
-class Layout(NamedTuple):
-    """The words of a note, and what stands between them.
+class Layout(Text):
+    """The words of a note, and what lies between them.
 
-    ``lines`` says for each word what lies before it: 0 for nothing, 1 for the end of a line, 2 for an empty line. At
-    the places ``dots`` are dots of cues, which end nothing; at ``opens`` are words behind cues that speak of them.
+    ``lines`` says for each word what lies before it: 0 for nothing, 1 for the end of a line, 2 for an empty line; the
+    first word begins a paragraph. ``breaks`` are the first words of lines. ``starts`` are the words by their
+    characters, and ``counted`` is the number of words other than marks before each place. At the places ``dots`` are
+    dots of cues, which end nothing; at ``opens`` are words behind cues that speak of them.
     """
 
-    words: Sequence[Word]
-    lines: Sequence[int]
-    dots: Collection[int]
-    opens: Collection[int]
-    rules: ScopeRules
+    def __init__(self, text: str, words: Sequence[Word], rules: ScopeRules) -> None:
+        super().__init__(words)
+        self.rules, self.dots, self.opens = rules, set[int](), set[int]()
+        self.starts = [word.start for word in words]
+        self.plain = bytearray(b"\1") * len(words)
+        for low, places in self.places.items():
+            if not low[:1].isalnum():
+                for place in places:
+                    self.plain[place] = 0
+        self.counted = [0, *accumulate(self.plain)]
+        self.lines = bytearray(len(words))
+        self.breaks = [0] if words else []
+        place, newline = 0, text.find("\n")
+        while newline >= 0:
+            place = bisect_right(self.starts, newline, place)
+            if place == len(words):
+                break
+            if place > self.breaks[-1]:
+                self.breaks.append(place)
+            self.lines[place] = min(self.lines[place] + 1, PARAGRAPH)
+            newline = text.find("\n", newline + 1 if self.lines[place] < PARAGRAPH else self.starts[place])
+        self.lines[:1] = bytes([PARAGRAPH] * len(words[:1]))
 
-
-def line_starts(text: str, words: Sequence[Word]) -> list[int]:
-    """The ``lines`` of a text for its layout; the first word begins a paragraph."""
-    found, end = [], 0
-    for word in words:
-        found.append(min(text.count("\n", end, word.start), PARAGRAPH))
-        end = word.end
-    return [PARAGRAPH, *found[1:]] if found else []
+    def begins_line(self, place: int) -> bool:
+        """Whether a word stands at a place and begins a line."""
+        return place < len(self.lines) and self.lines[place] > 0
 
 
 def item_start(layout: Layout, place: int) -> int:
     """The first word of the line that begins at a place behind the marks of a list: bullets, numbers, letters."""
     words, lines, first = layout.words, layout.lines, place
     while place < len(words) and (place == first or not lines[place]):
-        low, behind = words[place].low, words[place + 1].low if place + 1 < len(words) else ""
-        if low in _BULLETS:
+        low = words[place].low
+        if low[:1] in _BULLETS:
             place += 1
-        elif ((low.isdigit() and len(low) <= 2) or (low.isalpha() and len(low) == 1)) and behind in (".", ")"):
+        elif place + 1 < len(words) and words[place + 1].low in (".", ")") and _NUMBER.fullmatch(low):
             place += 2
         else:
             return place
     return first
 
 
-def stops(layout: Layout) -> list[bool]:
+def stops(layout: Layout) -> bytearray:
     """For each word whether a scope ends before it."""
     words, lines = layout.words, layout.lines
-    found = [False] * len(words)
-    firsts = [place for place, line in enumerate(lines) if line]
-    width = max((words[end - 1].end - words[start].start for start, end in pairwise([*firsts, len(words)])), default=0)
-    line = 0  # where the line began
-    following = ""  # the number that the next item of a list in the line has
-    for place in range(len(words)):
-        number = words[place].low
-        if number in ("1", following) and place + 1 < len(words) and words[place + 1].low in (".", ")"):
-            found[place], following = number != "1", str(int(number) + 1)
-        if lines[place]:
-            found[place] |= lines[place] == PARAGRAPH or _ends_line(layout, line, place, width)
-            line = place
-        elif words[place - 1].low in ";!":
-            found[place] = True
-        elif words[place - 1].low in ".?":
-            found[place] |= place - 1 not in layout.dots and _ends(words, place - 1, layout.rules)
-        elif words[place - 1].low == ",":
-            found[place] |= begins_item(layout, place)
+    found = bytearray(len(words) + 1)
+    spans = list(pairwise([*layout.breaks, len(words)]))
+    width = max((words[end - 1].end - words[start].start for start, end in spans), default=0)
+    for first, place in spans[:-1]:
+        found[place] = lines[place] == PARAGRAPH or _ends_line(layout, first, place, width)
+    found[0] = 1
+    for place in layout.places_of(_FINAL | {","}):
+        if place + 1 < len(words) and not lines[place + 1] and _ends(layout, place):
+            found[place + 1] = 1
+    for place in _numbered(layout):
+        found[place] = 1
+    for low, places in layout.places.items():
+        if len(low) >= RULE and not low[:1].isalnum():
+            for place in places:
+                found[place] |= lines[place] > 0
+                found[place + 1] |= lines[place] > 0 or low[:1] in _FINAL
+    del found[len(words) :]
     return found
+
+
+def _numbered(layout: Layout) -> Iterator[int]:
+    """Find the items of lists within lines: 2. behind 1., and so on."""
+    following = ""
+    for mark in layout.places_of((".", ")")):
+        number = layout.words[mark - 1].low if mark else ""
+        if mark and number in ("1", following):
+            if number != "1":
+                yield mark - 1
+            following = str(int(number) + 1)
+
+
+def _ends(layout: Layout, mark: int) -> bool:
+    """Whether a mark with a word behind it in its line ends a clause."""
+    low = layout.words[mark].low
+    if low == ",":
+        return begins_item(layout, mark + 1)
+    return low in (";", "!") or (mark not in layout.dots and _ends_sentence(layout.words, mark, layout.rules))
 
 
 def _ends_line(layout: Layout, first: int, place: int, width: int) -> bool:
     """Whether a line, by its first word and the one behind it, ends what it says, or is wrapped there."""
     last, word = layout.words[place - 1], layout.words[place]
-    if last.low in ".;!?" or item_start(layout, place) > place or begins_item(layout, place):
+    if last.low in _FINAL or item_start(layout, place) > place or begins_item(layout, place):
         return True
     if last.low in ("-", ",") or last.low in layout.rules.joins or opens_line(layout, place):
         return False
@@ -103,12 +138,12 @@ def begins_item(layout: Layout, place: int) -> bool:
     for behind in range(place, min(place + _ITEM, len(layout.words))):
         if layout.words[behind].low == ":":
             return behind > place
-        if (behind > place and layout.lines[behind]) or layout.words[behind].is_mark:
+        if (behind > place and layout.lines[behind]) or not layout.plain[behind]:
             return False
     return False
 
 
-def _ends(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
+def _ends_sentence(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
     """Whether a dot or question mark, with a word before and behind it in its line, ends a sentence."""
     before, mark, behind = words[max(dot - 1, 0)], words[dot], words[dot + 1]
     spaced = behind.start > mark.end
@@ -120,17 +155,18 @@ def _ends(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
         return behind.low == "," or (whole and before.low.isalpha() and behind.low.isalpha())
     if before.is_mark or before.end < mark.start or _has_no_dot(words, dot, rules):
         return True
-    if before.low.isdigit():
-        return not (rules.ordinals and len(before.low) <= 2 and before.low != "0")
+    if is_number(before.low):
+        last = before.low.rpartition(".")[2]  # of a date: "am 5.11. entlassen"
+        return not (rules.ordinals and len(last) <= 2 and last != "0")
     short = before.low in rules.abbreviated or len(before.low) == 1
-    if behind.text[0].islower():
+    if behind.text[:1].islower():
         return not short and len(before.low) > rules.cut_to
     return not short and (before.text.isupper() or not _VOWELS.isdisjoint(before.low))
 
 
 def _has_no_dot(words: Sequence[Word], dot: int, rules: ScopeRules) -> bool:
     """Whether a dot is of no abbreviation, as one behind a unit or behind "d/c" ("7 kg. Keine Dyspnoe")."""
-    if dot < 2 or words[dot - 1].low in rules.abbreviated or not words[dot + 1].text[0].isupper():
+    if dot < 2 or words[dot - 1].low in rules.abbreviated or not words[dot + 1].text[:1].isupper():
         return False
     before, last = words[dot - 2], words[dot - 1]
-    return before.low[-1].isdecimal() or (before.low == "/" and before.end == last.start)
+    return before.low[-1:].isdecimal() or (before.low == "/" and before.end == last.start)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
-from medlink.language.cues.matcher import Phrases, Word
+from medlink.language.cues.matcher import Phrases, Word, is_number
 from medlink.language.cues.tables import SYSTEM, effects
 from medlink.reading.clauses import PARAGRAPH, Layout, begins_item, item_start, opens_line
 
@@ -14,6 +15,7 @@ _MOST = 6  # words of a heading that no table has
 _EMPTY = 7  # words and marks in the line of a heading that says that its section is empty
 _DATE = 12  # words of the date of a heading
 _FEW = 3  # words and marks of a line that goes on with the line of its heading
+_NO_HEADING = frozenset(".,;?!")
 _REVIEW, _EXAMINATION = "review", "examination"
 
 
@@ -34,17 +36,24 @@ class Sections:
     next label with a colon: each line or label that goes on with them names them.
     """
 
-    def __init__(self, layout: Layout, stops: Sequence[bool], table: Phrases[str]) -> None:
+    def __init__(self, layout: Layout, stops: bytearray, table: Phrases[str]) -> None:
         self.headings: list[Heading] = []
-        behind = 0
-        for place in range(len(stops)):
-            after_comma = place > 0 and layout.words[place - 1].low == ","
-            if place >= behind and (stops[place] or after_comma):
-                heading = _heading(layout, place, table, loud=not stops[place])
-                if heading is not None:
-                    self.headings.append(heading)
-                    behind = heading.end
-        self._starts, self._kinds = _spans(self.headings, layout, stops)
+        self._firsts, self._starts, self._kinds = list[int](), list[int](), list[str]()
+        behind, last = 0, len(layout.words) - 1
+        items = (comma + 1 for comma in layout.places.get(",", ()) if comma < last)
+        for place in sorted({*compress(range(len(stops)), stops), *items}):
+            heading = _heading(layout, place, table, loud=not stops[place]) if place >= behind else None
+            if heading is not None:
+                self.headings.append(heading)
+                self._firsts.append(heading.first)
+                behind = heading.end
+        kind = ""
+        ends = [*self._firsts, last + 1][1:]
+        for heading, following in zip(self.headings, ends, strict=True):
+            kind = (_REVIEW if kind == _REVIEW else _EXAMINATION) if heading.kind == SYSTEM else heading.kind
+            end = _end(heading, kind, following, layout, stops)
+            self._starts += [heading.first, end]
+            self._kinds += [kind, ""]
 
     def kind(self, place: int) -> str:
         """The kind of the section that a word is in, empty in none."""
@@ -53,7 +62,7 @@ class Sections:
 
     def in_heading(self, first: int, end: int) -> bool:
         """Whether a stretch of words lies inside a heading."""
-        at = bisect_right(self.headings, first, key=lambda heading: heading.first) - 1
+        at = bisect_right(self._firsts, first) - 1
         return at >= 0 and end <= self.headings[at].end
 
 
@@ -61,14 +70,14 @@ def _heading(layout: Layout, place: int, table: Phrases[str], *, loud: bool) -> 
     """The heading that begins at a word, behind the marks of a list; a ``loud`` one counts in capitals alone."""
     words, lines = layout.words, layout.lines
     first = item_start(layout, place) if lines[place] else place
-    if not (lines[place] or words[first].text[0].isupper()):
+    if not (lines[place] or words[first].text[:1].isupper()):
         return None
-    found = None
+    found, fills = None, lines[place] > 0
     for end, kinds in table.at(words, first):
         if not any(lines[first + 1 : end]) and (not loud or _shouted(words[first:end])):
-            closed = _closed(layout, end, fills=lines[place] > 0)
+            closed = _closed(layout, end, fills=fills)
             found = Heading(first, closed, kinds[0]) if closed else found
-    return found or _unknown(layout, first, fills=lines[place] > 0)
+    return found or _unknown(layout, first, fills=fills)
 
 
 def _closed(layout: Layout, end: int, *, fills: bool) -> int:
@@ -80,11 +89,12 @@ def _closed(layout: Layout, end: int, *, fills: bool) -> int:
     for behind in range(end, min(end + _DATE, len(words) + 1) if fills else end):
         if behind == len(words) or lines[behind]:
             return behind if behind == end or dated or (behind == end + 1 and words[end].low == ".") else 0
-        word = words[behind]
-        if word.low == ":" and dated:
+        low = words[behind].low
+        if low == ":" and dated:
             return behind + 1
-        dated = dated or word.low.isdigit()
-        if not (word.low.isdigit() or word.is_mark or word.low in layout.rules.dated):
+        number = is_number(low)
+        dated = dated or number
+        if not (number or not layout.plain[behind] or low in layout.rules.dated):
             return 0
     return 0
 
@@ -92,56 +102,46 @@ def _closed(layout: Layout, end: int, *, fills: bool) -> int:
 def _unknown(layout: Layout, first: int, *, fills: bool) -> Heading | None:
     """A heading that no table has: some words and a colon that fill their line, or that are in capitals."""
     words, lines = layout.words, layout.lines
-    for behind in range(first, min(first + _MOST + 1, len(words))):
-        low = words[behind].low
-        if low in ".,;?!" or (behind > first and lines[behind]):
-            return None
-        if low == ":":
-            alone = fills and (behind + 1 == len(words) or lines[behind + 1] > 0) and words[first].text[0].isupper()
-            shouted = behind - first > 1 and _shouted(words[first:behind])
-            says = opens_line(layout, behind + 1)
-            return Heading(first, behind + 1, "") if (alone or shouted) and behind > first and not says else None
-    return None
+    colons = layout.places.get(":", [])
+    at = bisect_left(colons, first)
+    if at == len(colons) or not first < colons[at] <= first + _MOST:
+        return None
+    colon = colons[at]
+    if any(lines[first + 1 : colon + 1]) or any(word.low[:1] in _NO_HEADING for word in words[first:colon]):
+        return None
+    alone = fills and (colon + 1 == len(words) or layout.begins_line(colon + 1)) and words[first].text[:1].isupper()
+    shouted = colon - first > 1 and _shouted(words[first:colon])
+    return Heading(first, colon + 1, "") if (alone or shouted) and not opens_line(layout, colon + 1) else None
 
 
-def _goes_on(layout: Layout, stops: Sequence[bool], place: int) -> bool:
-    """Whether a note goes on to something else at a word: in a line of more than a few words, or at a label."""
-    if not stops[place]:
-        return False
-    if layout.lines[place]:
-        rest = layout.lines[place + 1 : place + 1 + _FEW]
+def _end(heading: Heading, kind: str, following: int, layout: Layout, stops: bytearray) -> int:
+    """Where the section of a heading ends, at the latest before the next heading."""
+    lines, breaks, start = layout.lines, layout.breaks, heading.end
+    if not kind or not any(effects()[kind]) or start == following or lines[start]:
+        return following
+    at = bisect_left(breaks, start)
+    line = min(breaks[at], following) if at < len(breaks) else following
+    inside = {word.low for word in layout.words[start:line]}
+    least = 1 if len(inside) <= _EMPTY and not inside.isdisjoint(layout.rules.nothing) else PARAGRAPH
+    ends = (breaks[number] for number in range(at, len(breaks)))
+    end = min(next((place for place in ends if place >= following or lines[place] >= least), following), following)
+    if effects()[kind].experiencer == "family":
+        stop = stops.find(1, start + 1, end)
+        while stop >= 0:
+            if _goes_on(layout, stop):
+                return stop
+            stop = stops.find(1, stop + 1, end)
+    return end
+
+
+def _goes_on(layout: Layout, stop: int) -> bool:
+    """Whether a note goes on to something else at a stop: in a line of more than a few words, or at a label."""
+    if layout.lines[stop]:
+        rest = layout.lines[stop + 1 : stop + 1 + _FEW]
         return len(rest) == _FEW and not any(rest)
-    return layout.words[place].text[0].isupper() and begins_item(layout, place)
+    return layout.words[stop].text[:1].isupper() and begins_item(layout, stop)
 
 
 def _shouted(words: Sequence[Word]) -> bool:
     """Whether words are in capitals."""
     return all(word.is_mark or word.text.isupper() for word in words)
-
-
-def _spans(headings: list[Heading], layout: Layout, stops: Sequence[bool]) -> tuple[list[int], list[str]]:
-    """Where sections start, with their kinds."""
-    words, lines, nothing = layout.words, layout.lines, layout.rules.nothing
-    starts, kinds, kind = list[int](), list[str](), ""
-    ends = [one.first for one in headings[1:]] + [len(lines)]
-    for heading, following in zip(headings, ends, strict=False):
-        kind = (_REVIEW if kind == _REVIEW else _EXAMINATION) if heading.kind == SYSTEM else heading.kind
-        starts.append(heading.first)
-        kinds.append(kind)
-        if kind and any(effects()[kind]) and heading.end < following and not lines[heading.end]:
-            line = next((place for place in range(heading.end, following) if lines[place]), following)
-            said = {word.low for word in words[heading.end : line]}
-            least = 1 if len(said) <= _EMPTY and not said.isdisjoint(nothing) else PARAGRAPH
-            of_family = effects()[kind].experiencer == "family"
-            end = next(
-                (
-                    place
-                    for place in range(heading.end, following)
-                    if lines[place] >= least or (of_family and place > heading.end and _goes_on(layout, stops, place))
-                ),
-                None,
-            )
-            if end is not None:
-                starts.append(end)
-                kinds.append("")
-    return starts, kinds

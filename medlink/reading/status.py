@@ -12,30 +12,25 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
-from typing import Any, TypeVar
+from functools import lru_cache
+from typing import Any
 
 from medlink.errors import ConfigError
 from medlink.language.cues import tables
 from medlink.language.cues.absences import absences
-from medlink.language.cues.matcher import Word, words
-from medlink.language.cues.tables import Cue, Frame, ScopeRules
+from medlink.language.cues.matcher import Found, Word, words
+from medlink.language.cues.tables import Cue, Frame
 from medlink.reading import clauses
-from medlink.reading.scopes import Marked, Match, Place, Said, said_of
+from medlink.reading.scopes import Decision, Marked, Match, Place, decide, reading
 from medlink.reading.sections import Sections
 from medlink.records import Qualifiers
 
 _GAP = 25  # words between the halves of a frame
-_CENTURIES = ("19", "20")
-_YEAR = re.compile("[0-9]{4}")
+_YEAR = re.compile(r"(?:(?P<month>[0-9]{1,2})\.)?(?P<year>(?:19|20)[0-9]{2})")
 _UNITS = frozenset(("ml", "mg", "g", "kg", "mm", "e", "ie", "iu", "ui", "kcal", "h", "hours", "uhr", "horas"))
-_DATE = 7  # words before a year in which a word may say that something lasts since then
+_DATE = 6  # words before a year in which a word may say that something lasts since then
 _PASSED = Cue("past", "both", 2, "year")
 _TURNED = {"present": "absent", "absent": "present"}  # what cues say of a word that says that a finding is absent
-_UNSAID = (1, 0, "", "")
-_V = TypeVar("_V")
-_Found = list[tuple[int, int, list[_V]]]
-"""First word, word behind the last, and values of the phrases in a text."""
 
 
 class StatusReader:
@@ -50,9 +45,9 @@ class StatusReader:
         self.cues, self.headings = tables.cues(language), tables.headings(language)
         self.scopes, self.absences = tables.scopes(language), absences(language)
 
-    def read(self, text: str) -> ReadNote:
-        """A note with its clauses, cues and sections."""
-        return ReadNote(text, self)
+    def read(self, text: str, words: Sequence[Word] | None = None) -> ReadNote:
+        """A note with its clauses, cues and sections; ``words`` are those of the text where they are known already."""
+        return ReadNote(text, self, words)
 
 
 def status_reader(language: str, *, present_only: bool = False) -> StatusReader | None:
@@ -79,200 +74,213 @@ def is_kept(qualifiers: Qualifiers | None, *, present_only: bool) -> bool:
 class ReadNote:
     """A note, ready to say of any mention what its cues and sections say of it."""
 
-    def __init__(self, text: str, reader: StatusReader) -> None:
-        self._words, self._passes = words(text), reader.scopes.passes
-        self._starts = [word.start for word in self._words]
-        lines = clauses.line_starts(text, self._words)
-        whole = [*reader.cues.whole.found(self._words), *_years(self._words, reader.scopes)]
-        firsts = reader.cues.firsts.found(self._words)
-        seconds = reader.cues.seconds.found(self._words)
-        layout = clauses.Layout(self._words, lines, *_dots(self._words, whole, firsts), reader.scopes)
+    def __init__(self, text: str, reader: StatusReader, found: Sequence[Word] | None = None) -> None:
+        self._words = words(text) if found is None else found
+        layout = self._layout = clauses.Layout(text, self._words, reader.scopes)
+        cues = [*_ends_of_rows(reader.cues.whole.found(layout)), *_years(layout)]
+        firsts, seconds = reader.cues.firsts.found(layout), reader.cues.seconds.found(layout)
+        _open(layout, cues, firsts)
         stops = clauses.stops(layout)
         self._sections = Sections(layout, stops, reader.headings)
         for heading in self._sections.headings:
-            stops[heading.first] = True
-            if heading.end < len(lines) and lines[heading.end] and not clauses.opens_line(layout, heading.end):
-                stops[heading.end] = True
-        matches = [Match(found, ((start, end),)) for start, end, found in _beside(whole, stops, self._words)]
-        chosen = self._chosen([*matches, *self._frames(firsts, seconds)], stops)
-        self._marked = Marked(self._words, stops, chosen, reader.scopes)
+            stops[heading.first] = 1
+            if layout.begins_line(heading.end) and not clauses.opens_line(layout, heading.end):
+                stops[heading.end] = 1
+        chosen = _chosen([*_beside(cues, stops, layout), *_frames(layout, firsts, seconds)], stops)
+        self._marked = Marked(layout, stops, chosen)
         # the longest of those with one start comes last
-        self._absent = {start: (end, found[0]) for start, end, found in reader.absences.phrases.found(self._words)}
-        denials = {part for match in chosen if any(cue.reads == "absent" for cue in match.cues) for part in match.parts}
-        self._denials = sorted(denials | {(start, end) for start, (end, _) in self._absent.items()})
+        self._absent = {one.start: one for one in reader.absences.phrases.found(layout)}
+        denials = {part for match in reading(chosen).get("absent", ()) for part in match.parts}
+        self._denials = sorted(denials | {Place(start, end) for start, end, _ in self._absent.values()})
 
     @property
     def headings(self) -> list[tuple[int, int, str]]:
         """The headings of the note by their characters, with the kind of their section, empty for an unknown one."""
-        found = self._sections.headings if self._words else []
-        ends = [self._words[one.end - 1].end for one in found]
-        return [(self._starts[h.first], end, self._sections.kind(h.first)) for h, end in zip(found, ends, strict=True)]
+        words = self._words
+        return [
+            (words[one.first].start, words[one.end - 1].end, self._sections.kind(one.first))
+            for one in self._sections.headings
+        ]
 
-    def said_of(
+    def qualify(
         self, mentions: Sequence[tuple[int, int]], loose: Collection[tuple[int, int]] = ()
     ) -> list[Qualifiers | None]:
-        """What the note says of each mention, as :meth:`qualifiers`; ``None`` for one that lies inside a heading."""
-        said = zip(mentions, self.qualifiers(mentions, loose), strict=True)
-        return [None if self._words and self._sections.in_heading(*self._place(*at)) else q for at, q in said]
+        """Qualify mentions as :meth:`qualifiers` does; ``None`` for one that lies inside a heading."""
+        return [
+            None if self._sections.in_heading(*self._place(*mention)) else found
+            for mention, found in zip(mentions, self.qualifiers(mentions, loose), strict=True)
+        ]
+
+    said_of = qualify  # the name that callers know
 
     def qualifiers(
         self, mentions: Sequence[tuple[int, int]], loose: Collection[tuple[int, int]] = ()
     ) -> list[Qualifiers]:
-        """What the note says of each mention, which is given by its characters, headings as everything else.
+        """Qualify mentions, which are given by their characters, those in headings as all others.
 
         Mentions that are ``loose`` too say their finding by their words in any order: a denial among these, as in
         *Milz nicht vergrößert*, is the note's and no part of a name, as in *Migraine without aura*.
         """
-        if not self._words:
-            return [Qualifiers() for _ in mentions]
         places = [self._place(*mention) for mention in mentions]
-        said = self._said(places)
-        denied = {self._place(*mention) for mention in loose}
-        denied = {place for place in denied if self._denies_itself(place)}
-        read = [self._qualified(place, said[place]) for place in places]
-        return [
-            replace(one, presence="absent") if place in denied else one for place, one in zip(places, read, strict=True)
-        ]
+        denied = {place for place in (self._place(*mention) for mention in loose) if self._denies_itself(place)}
+        found = {place: self._qualified(place, decided) for place, decided in self._decided(places).items()}
+        return [replace(found[one], presence="absent") if one in denied else found[one] for one in places]
 
     def sections(self, mentions: Sequence[tuple[int, int]]) -> list[str]:
         """The kind of the section that each mention stands in, empty in none."""
-        return [self._sections.kind(self._place(*mention)[0]) if self._words else "" for mention in mentions]
+        return [self._sections.kind(self._place(*mention).start) for mention in mentions]
 
     def cues(self, mentions: Sequence[tuple[int, int]]) -> list[dict[str, str]]:
         """The cue, as its table writes it, that decides each field of each mention; fields that no cue decides lack."""
-        places = [self._place(*mention) for mention in mentions] if self._words else []
-        said = self._said(places)
-        return [{field: one[3] for field, one in said[place].items()} for place in places]
+        places = [self._place(*mention) for mention in mentions]
+        decided = self._decided(places)
+        return [{field: one.cue for field, one in decided[place].items()} for place in places]
 
-    def _said(self, places: list[Place]) -> dict[Place, Said]:
+    def _decided(self, places: Sequence[Place]) -> dict[Place, dict[str, Decision]]:
         ordered = sorted(set(places))
-        return dict(zip(ordered, said_of(ordered, self._marked), strict=True))
+        return dict(zip(ordered, decide(ordered, self._marked), strict=True))
 
-    def _qualified(self, place: Place, said: Said) -> Qualifiers:
-        section = self._sections.kind(place[0])
+    def _qualified(self, place: Place, decided: dict[str, Decision]) -> Qualifiers:
+        section = self._sections.kind(place.start)
         effect = tables.effects()[section]._asdict() if section else {}
         values: dict[str, Any] = {field: value for field, value in effect.items() if value}
-        values.update({field: value for field, (_, _, value, _) in said.items()})
+        values.update({field: one.reads for field, one in decided.items()})
         if self._is_absence(place):
             # it is no member of a list: "Keine Ödeme, afebril"
-            distance, _, presence, _ = said.get("presence", _UNSAID)
-            values["presence"] = "absent" if distance else _TURNED.get(presence, presence)
-        if values.get("temporality") in ("past", "historical") and not self._is_over(place, values):
-            del values["temporality"]
-        elif values.get("temporality") == "past":
-            values["temporality"] = "historical"
+            cue = decided.get("presence")
+            values["presence"] = _TURNED.get(cue.reads, cue.reads) if cue and not cue.distance else "absent"
+        if values.get("temporality") in ("past", "historical"):
+            if self._is_over(place, values):
+                values["temporality"] = "historical"
+            else:
+                del values["temporality"]
         return Qualifiers(**values, section=section)
 
     def _denies_itself(self, place: Place) -> bool:
         """Whether a denial, or a word that says that something is absent, stands among other words of a mention."""
-        inside = self._denials[bisect_left(self._denials, (place[0], 0)) : bisect_left(self._denials, (place[1], 0))]
-        return any(end <= place[1] and (start, end) != place for start, end in inside)
+        first, last = (bisect_left(self._denials, (at, 0)) for at in place)
+        return any(one.end <= place.end and one != place for one in self._denials[first:last])
 
     def _is_absence(self, place: Place) -> bool:
         """Whether a mention is a word that says that something is absent, with or without the place where it is so."""
-        end, found = self._absent.get(place[0], (0, None))
-        return found is not None and (end == place[1] or (end < place[1] and found.of_place))
+        found = self._absent.get(place.start)
+        return found is not None and (found.end == place.end or (found.end < place.end and found.values[0].of_place))
 
     def _is_over(self, place: Place, values: dict[str, str]) -> bool:
         """Whether a finding of the past is over: one that is absent never was, and what lasts is still there."""
         if values.get("presence") == "absent":
             return False
-        said = " ".join(word.low for word in self._words[slice(*place)])
-        return values["temporality"] == "historical" or self._passes.match(said) is not None
+        mention = " ".join(word.low for word in self._words[place.start : place.end])
+        passes = self._layout.rules.passes
+        return values["temporality"] == "historical" or passes.match(mention) is not None
 
     def _place(self, start: int, end: int) -> Place:
         """The words of a stretch of characters."""
-        first = max(bisect_right(self._starts, start) - 1, 0)
-        if self._words[first].end <= start and first + 1 < len(self._words):
+        starts = self._layout.starts
+        first = max(bisect_right(starts, start) - 1, 0)
+        if first + 1 < len(starts) and self._words[first].end <= start:
             first += 1
-        return first, max(bisect_left(self._starts, end), first + 1)
-
-    def _frames(self, firsts: _Found[Frame], seconds: _Found[int]) -> Iterator[Match]:
-        """Frames: a first half and the nearest second one of the same row behind it."""
-        counted = [0, *accumulate(not word.is_mark for word in self._words)]
-        behind: dict[int, list[Place]] = {}
-        for start, end, numbers in seconds:
-            for number in numbers:
-                behind.setdefault(number, []).append((start, end))
-        for start, end, frames in firsts:
-            for frame in frames:
-                halves = behind.get(frame.number, [])
-                at = bisect_left(halves, (end, end))
-                if at < len(halves) and counted[halves[at][0]] - counted[end] <= _GAP:
-                    yield Match([frame.cue], ((start, end), halves[at]))
-
-    def _chosen(self, matches: list[Match], stops: list[bool]) -> list[Match]:
-        """The longest matches of all, without overlap and each in one clause; of equals the closest, then the first."""
-        clause = list(accumulate(stops))
-        taken, chosen = bytearray(len(self._words)), []
-        for match in sorted(matches, key=lambda one: (-one.size, one.end - one.start, len(one.parts), one.parts)):
-            inside = clause[match.start] == clause[match.end - 1]
-            if inside and not any(taken[place] for part in match.parts for place in range(*part)):
-                chosen.append(match)
-                for start, end in match.parts:
-                    taken[start:end] = b"\1" * (end - start)
-        return sorted(chosen, key=lambda one: one.parts)
+        return Place(first, max(bisect_left(starts, end), first + 1))
 
 
-def _years(text: list[Word], rules: ScopeRules) -> Iterator[tuple[int, int, list[Cue]]]:
+def _frames(layout: clauses.Layout, firsts: Sequence[Found[Frame]], seconds: Sequence[Found[int]]) -> Iterator[Match]:
+    """Frames: a first half and the nearest second one of the same row behind it."""
+    behind: dict[int, list[Place]] = {}
+    for start, end, numbers in seconds:
+        for number in numbers:
+            behind.setdefault(number, []).append(Place(start, end))
+    for start, end, frames in firsts:
+        for frame in frames:
+            halves = behind.get(frame.number, [])
+            at = bisect_left(halves, (end, end))
+            if at < len(halves) and layout.counted[halves[at].start] - layout.counted[end] <= _GAP:
+                yield Match(start, halves[at].end, (Place(start, end), halves[at]), [frame.cue])
+
+
+def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
+    """The longest matches of all, without overlap and each in one clause; of equals the closest, then the first."""
+    taken, chosen = bytearray(len(stops)), list[Match]()
+    for match in sorted(matches, key=_preference):
+        inside = stops.find(1, match.start + 1, match.end) < 0
+        if inside and all(taken.find(1, start, end) < 0 for start, end in match.parts):
+            chosen.append(match)
+            for start, end in match.parts:
+                taken[start:end] = b"\1" * (end - start)
+    return sorted(chosen, key=lambda one: one.parts)
+
+
+def _preference(match: Match) -> tuple[int, int, int, tuple[Place, ...]]:
+    size = sum(end - start for start, end in match.parts)
+    return -size, match.end - match.start, len(match.parts), match.parts
+
+
+def _years(layout: clauses.Layout) -> Iterator[Found[Cue]]:
     """Years two or more before the latest date of the note, but those since which something lasts."""
-    years = {
-        at: int(word.low)
-        for at, word in enumerate(text)
-        if word.low[:2] in _CENTURIES
-        and _YEAR.fullmatch(word.low)
-        and not (at + 1 < len(text) and text[at + 1].low in _UNITS)
-    }
-    dated = (
-        year for at, year in years.items() if at > 1 and text[at - 1].low in "./-" and text[at - 2].low.isdecimal()
-    )
-    latest = max(dated, default=0)
-    for at, year in years.items():
-        if year < latest - 1 and not _lasts(text, at, rules):
-            yield at, at + 1, [_PASSED]
+    words, years, latest = layout.words, dict[int, int](), 0
+    for low in layout.places:
+        if low[:1].isdecimal() and (found := _YEAR.fullmatch(low)):
+            for at in layout.places[low]:
+                if at + 1 == len(words) or words[at + 1].low not in _UNITS:
+                    years[at] = int(found["year"])
+                    if found["month"] or (at > 1 and words[at - 1].low in "./-" and words[at - 2].low.isdecimal()):
+                        latest = max(latest, years[at])
+    for at, year in sorted(years.items()):
+        if year < latest - 1 and not _lasts(layout, at):
+            yield Found(at, at + 1, [_PASSED])
 
 
-def _lasts(text: list[Word], at: int, rules: ScopeRules) -> bool:
+def _lasts(layout: clauses.Layout, at: int) -> bool:
     """Whether a word before a date says that something lasts since then, or is no date but a beginning."""
-    for place in range(at - 1, max(at - _DATE, -1), -1):
-        if text[place].low in rules.since:
+    for word in reversed(layout.words[max(at - _DATE, 0) : at]):
+        if word.low in layout.rules.since:
             return True
-        if text[place].low == ",":
+        if word.low == ",":
             return False
     return False
 
 
-def _beside(found: _Found[Cue], stops: Sequence[bool], text: list[Word]) -> Iterator[tuple[int, int, list[Cue]]]:
+def _beside(found: Sequence[Found[Cue]], stops: bytearray, layout: clauses.Layout) -> Iterator[Match]:
     """Cues in a text where those that stand beside mentions stand before or behind them, as the first of a clause does.
 
     The first one of a clause stands before its mention where nothing, or a colon, is before it.
     """
-    clause = -1
+    begin, behind, clause = 0, 0, -1
     side: tables.Side = ""
-    begin = list(accumulate((at * stop for at, stop in enumerate(stops)), max))
-    for start, end, cues in sorted(found, key=lambda one: one[:2]):
-        if any(cue.side == "beside" for cue in cues):
-            if begin[start] != clause:
-                opens = begin[start] == start or text[start - 1].low == ":"
-                clause, side = begin[start], "before" if opens else "after"
-            yield start, end, [cue._replace(side=side) if cue.side == "beside" else cue for cue in cues]
-        else:
-            yield start, end, cues
+    for start, end, values in found:
+        cues = values
+        if any(cue.side == "beside" for cue in values):
+            begin, behind = max(stops.rfind(1, behind, start + 1), begin), start
+            if begin != clause:
+                opens = begin == start or layout.words[start - 1].low == ":"
+                clause, side = begin, "before" if opens else "after"
+            cues = [_on_side(cue, side) if cue.side == "beside" else cue for cue in values]
+        yield Match(start, end, (Place(start, end),), cues)
 
 
-def _dots(text: list[Word], whole: _Found[Cue], firsts: _Found[Frame]) -> tuple[set[int], set[int]]:
-    """Dots that are of a cue and end no sentence, and the ends of cues that speak of what follows.
+@lru_cache(maxsize=256)
+def _on_side(cue: Cue, side: tables.Side) -> Cue:
+    return cue._replace(side=side)
+
+
+def _ends_of_rows(found: Sequence[Found[Cue]]) -> Iterator[Found[Cue]]:
+    """Leave out the cues between two equal ones, as in "? ? ? ?", whose first and last act on all that they reach."""
+    for number, one in enumerate(found):
+        before, behind = found[max(number - 1, 0)], found[min(number + 1, len(found) - 1)]
+        is_between = before.end == one.start and one.end == behind.start
+        if not (is_between and before.values is one.values is behind.values):
+            yield one
+
+
+def _open(layout: clauses.Layout, found: Sequence[Found[Cue]], firsts: Sequence[Found[Frame]]) -> None:
+    """Note the dots that are of a cue and end no sentence, and the ends of cues that speak of what follows.
 
     The dots are those inside a cue, and the last of one that speaks of what follows. A cue behind a colon speaks of
     what is before it ("Fever: no").
     """
-    dots, ends = set[int](), set[int]()
-    for start, end, cues in whole:
+    inside = [(start, end) for start, end, _ in firsts]
+    for start, end, cues in found:
         opens = any(cue.side == "before" for cue in cues)
-        if opens and (start == 0 or text[start - 1].low != ":"):
-            ends.add(end)
-        last = end if opens or any(cue.reads == "pseudo" for cue in cues) else end - 1
-        dots.update(place for place in range(start, last) if text[place].low in ".?")
-    for start, end, _ in firsts:
-        dots.update(place for place in range(start, end) if text[place].low in ".?")
-    return dots, ends
+        if opens and (start == 0 or layout.words[start - 1].low != ":"):
+            layout.opens.add(end)
+        inside.append((start, end if opens or any(cue.reads == "pseudo" for cue in cues) else end - 1))
+    layout.dots.update(at for start, end in inside for at in range(start, end) if layout.words[at].low in (".", "?"))

@@ -10,7 +10,7 @@ import pytest
 
 from medlink.errors import InputError
 from medlink.language.cues.absences import absences
-from medlink.language.cues.matcher import Phrases, variants, words
+from medlink.language.cues.matcher import Phrases, Text, variants, words
 from medlink.language.cues.tables import cue_rows, cues, effects, has_cues, headings, scopes
 from medlink.language.languages import VARIABLE, language_data
 
@@ -50,6 +50,35 @@ def test_words_keep_their_offsets() -> None:
     text = "V.a. Sepsis (?), ha\u0308tte_x"
     assert "".join(text[word.start : word.end] for word in words(text)) == text.replace(" ", "")
     assert [word.is_mark for word in words("a, 1.")] == [False, True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("7,9 1.5mg -2.5", ["7,9", "1.5", "mg", "-", "2.5"]),
+        ("12.03.2010, 5.11. 1.500,0", ["12", ".", "03", ".", "2010", ",", "5.11", ".", "1", ".", "500", ",", "0"]),
+        ("a1.5 1,x .5", ["a1", ".", "5", "1", ",", "x", ".", "5"]),
+        ("-" * 7, ["-"] * 7),
+        ("-" * 8 + "." * 9 + "!", ["-" * 8, "." * 9, "!"]),
+        ("a" + "_" * 8 + "b…", ["a", "_" * 8, "b", "…"]),
+        ("don´t \u00ad", ["don't", "\u00ad"]),
+        ("-.-.-.-.", list("-.-.-.-.")),
+    ],
+)
+def test_words(text: str, expected: list[str]) -> None:
+    assert [word.text for word in words(text)] == expected
+
+
+def test_phrases_may_be_added_after_a_search() -> None:
+    phrases: Phrases[int] = Phrases()
+    text = Text(words("No known fever, no V.a."))
+    assert phrases.found(text) == []
+    phrases.add("no known", 1)
+    assert phrases.found(text) == [(0, 2, [1])]
+    phrases.add("no", 2)
+    phrases.add("V.a.", 3)
+    assert phrases.found(text) == [(0, 1, [2]), (0, 2, [1]), (4, 5, [2]), (5, 9, [3])]
+    assert text.places_of(["no", "fever", "cough"]) == [0, 2, 4]
 
 
 def test_phrases_of_one_text_are_all_found() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from medlink.errors import InputError
-from medlink.language.cues.matcher import Phrases, words
+from medlink.language.cues.matcher import Phrases, Text, words
 from medlink.language.cues.tables import alternatives, rows
 from medlink.language.languages import language_data
 
@@ -25,7 +25,7 @@ class Absences:
     def __init__(self, phrases: Phrases[Absent]) -> None:
         self.phrases = phrases
 
-    def find(self, text: str) -> list[tuple[int, int, str]]:
+    def find(self, text: str | Text) -> list[tuple[int, int, str]]:
         """Start and end of such words in a text, by characters, with a term of what is absent, in order.
 
         What denies several findings is given once for each of them.
@@ -33,11 +33,11 @@ class Absences:
         >>> absences("en").find("Afebrile, abdomen nontender.")
         [(0, 8, 'fever'), (18, 27, 'tenderness')]
         """
-        read = words(text)
+        read = Text(words(text)) if isinstance(text, str) else text
         found = self.phrases.found(read)
         longest = {start: end for start, end, _ in found}  # the ends of one start come in order
         return [
-            (read[start].start, read[end - 1].end, term)
+            (read.words[start].start, read.words[end - 1].end, term)
             for start, end, values in found
             if longest[start] == end
             for term in values[0].terms

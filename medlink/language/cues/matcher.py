@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
 
-_LETTERS = "(?:[^\\W_][\u0300-\u036f\u00ad]*)+"
-_WORD = re.compile(rf"{_LETTERS}(?:['’]{_LETTERS})*|[^\w\s]|_")
+from medlink.language.text import APOSTROPHE, INVISIBLE
+
+RULE = 8
+"""Characters from which a run of one mark is a single word, as in ``--------``."""
+LETTERS = rf"[^\W_]+(?:[\u0300-\u036f{INVISIBLE}]+[^\W_]*)*"
+DECIMAL = r"(?<!\d[.,])\d++[.,]\d++(?![.,]\d)"  # no part of a date such as 12.03.2010
+_WORD = re.compile(rf"{DECIMAL}|{LETTERS}(?:[{APOSTROPHE}]{LETTERS})*|[^\w\s]{{{RULE},}}|_{{{RULE},}}|[^\w\s]|_")
+_APOSTROPHE, _INVISIBLE = re.compile(f"[{APOSTROPHE}]"), re.compile(f"[{INVISIBLE}]")
+_RUN = re.compile(rf"(.)\1{{{RULE - 1},}}|.", re.DOTALL)
 _SEGMENT = re.compile(r"(?:\[[^\]]*\]|[^\s\[])+")
 _CHOICE = re.compile(r"\[([^\]]*)\]")
 
@@ -26,23 +35,81 @@ class Word(NamedTuple):
     @property
     def is_mark(self) -> bool:
         """Whether it has neither letters nor digits."""
-        return not self.low[0].isalnum()
+        return not self.low[:1].isalnum()
 
 
 def words(text: str) -> list[Word]:
     """Words and marks of a text: hyphens, slashes and dots part words, an apostrophe inside one does not.
 
-    >>> [word.low for word in words("V.a. Sepsis, doesn’t help")]
-    ['v', '.', 'a', '.', 'sepsis', ',', "doesn't", 'help']
+    A number with one decimal comma or dot is a word, and so is a run of at least :data:`RULE` equal marks.
+
+    >>> [word.low for word in words("V.a. Sepsis, doesn’t help 7,5 mg am 1.2.2010 ----------")]
+    ['v', '.', 'a', '.', 'sepsis', ',', "doesn't", 'help', '7,5', 'mg', 'am', '1', '.', '2', '.', '2010', '----------']
     """
-    found, seen = [], dict[str, tuple[str, str]]()
-    for match in _WORD.finditer(text):
-        word = match[0]
-        if word not in seen:
-            plain = unicodedata.normalize("NFC", word.replace("’", "'").replace("\u00ad", ""))
-            seen[word] = plain, plain.lower()
-        found.append(Word(match.start(), match.end(), *seen[word]))
+    parts = _WORD.findall(text)
+    distinct = set(parts)
+    if any(len(part) >= RULE and not part[0].isalnum() for part in distinct):
+        parts = [piece for part in parts for piece in _pieces(part)]
+        distinct = set(parts)
+    known = {part: (part if part.isascii() else spelling(part)) for part in distinct}
+    lower = {part: plain.lower() for part, plain in known.items()}
+    found, end, new = list[Word](), 0, tuple.__new__  # what NamedTuple calls as well, by way of a function
+    for part in parts:
+        start = text.find(part, end)  # only blanks lie between two parts
+        end = start + len(part)
+        found.append(new(Word, (start, end, known[part], lower[part])))
     return found
+
+
+def _pieces(part: str) -> list[str]:
+    """Return a word as it is, and parse many marks into runs of one mark and single marks."""
+    return [part] if part[0].isalnum() or len(part) < RULE else [run[0] for run in _RUN.finditer(part)]
+
+
+def spelling(token: str) -> str:
+    """How a token is compared: composed, with straight apostrophes and without invisible characters.
+
+    >>> spelling("doesn’t"), spelling("mög\u00adlich")
+    ("doesn't", 'möglich')
+    """
+    return unicodedata.normalize("NFC", _INVISIBLE.sub("", _APOSTROPHE.sub("'", token))) or token
+
+
+def is_number(low: str) -> bool:
+    """Whether a word is a whole or decimal number without letters.
+
+    >>> is_number("7"), is_number("7,5"), is_number("7h")
+    (True, True, False)
+    """
+    return low[:1].isdecimal() and (low.isdecimal() or low.replace(",", "").replace(".", "").isdecimal())
+
+
+class Text:
+    """The words of a text, and the places at which each of them stands, by its lower case.
+
+    >>> text = Text(words("No fever, no cough"))
+    >>> text.places["no"], text.places_of(["cough", "fever"])
+    ([0, 3], [1, 4])
+    """
+
+    def __init__(self, found: Sequence[Word]) -> None:
+        self.words = found
+        self.places = dict[str, list[int]]()
+        for at, word in enumerate(found):
+            if word.low in self.places:
+                self.places[word.low].append(at)
+            else:
+                self.places[word.low] = [at]
+
+    def places_of(self, lows: Collection[str]) -> list[int]:
+        """Return the places of all these words, in order."""
+        return sorted([at for low in self.places.keys() & lows for at in self.places[low]])
+
+
+def any_within(places: Sequence[int], start: int, end: int) -> bool:
+    """Whether one of some places, which are in order, lies from ``start`` to before ``end``."""
+    at = bisect_left(places, start)
+    return at < len(places) and places[at] < end
 
 
 def variants(text: str) -> list[str]:
@@ -55,6 +122,14 @@ def variants(text: str) -> list[str]:
     for number, part in enumerate(_CHOICE.split(text)):
         found = [one + choice for one in found for choice in (part.split("|") if number % 2 else (part,))]
     return found
+
+
+class Found(NamedTuple, Generic[_V]):
+    """A phrase in a text: its first word, the one behind its last, and its values."""
+
+    start: int
+    end: int
+    values: list[_V]
 
 
 class Phrases(Generic[_V]):
@@ -85,21 +160,38 @@ class Phrases(Generic[_V]):
             nodes = list(reached.values())
         for node in nodes:
             node.setdefault("", []).append(value)
+        self.__dict__.pop("_followers", None)
 
-    def found(self, text: Sequence[Word]) -> list[tuple[int, int, list[_V]]]:
-        """First word, word behind the last, and values of all phrases in a text."""
-        root = self._root
-        begins = (at for at, word in enumerate(text) if word.low in root or word.text in root)
-        return [(start, end, values) for start in begins for end, values in self.at(text, start)]
+    def found(self, text: Text) -> list[Found[_V]]:
+        """Find all phrases in a text, in the order of their first words; of one first word the shortest comes first."""
+        words, starts, last = text.words, list[int](), len(text.words) - 1
+        for low in text.places.keys() & self._followers.keys():
+            follow = self._followers[low]
+            starts += [at for at in text.places[low] if "" in follow or (at < last and words[at + 1].low in follow)]
+        return [Found(start, end, values) for start in sorted(starts) for end, values in self.at(words, start)]
 
-    def at(self, text: Sequence[Word], start: int) -> Iterator[tuple[int, list[_V]]]:
-        """Where phrases that begin at a word end, with their values."""
-        nodes, place = [self._root], start
-        while nodes and place < len(text):
-            word = text[place]
-            keys = (word.low,) if word.text == word.low else (word.low, word.text)
-            nodes = [node[key] for node in nodes for key in keys if key in node]
-            place += 1
+    @cached_property
+    def _followers(self) -> dict[str, set[str]]:
+        """What follows each first word, all in lower case; empty text stands for the end of a phrase."""
+        followers = dict[str, set[str]]()
+        for first, node in self._root.items():
+            followers.setdefault(first.lower(), set()).update(map(str.lower, node))
+        return followers
+
+    def at(self, words: Sequence[Word], start: int) -> Iterator[tuple[int, list[_V]]]:
+        """Find where phrases that begin at a word end, with their values."""
+        nodes = [self._root]
+        for place in range(start, len(words)):
+            _, _, text, low = words[place]
+            reached = []
             for node in nodes:
+                if low in node:
+                    reached.append(node[low])
+                if text != low and text in node:
+                    reached.append(node[text])
+            for node in reached:
                 if "" in node:
-                    yield place, node[""]
+                    yield place + 1, node[""]
+            if not reached:
+                return
+            nodes = reached

@@ -9,7 +9,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from medlink.errors import InputError
-from medlink.language.cues.matcher import Phrases, words
+from medlink.language.cues.matcher import Phrases, Text, words
 from medlink.language.cues.tables import alternatives, rows
 from medlink.language.languages import language_data
 
@@ -20,16 +20,17 @@ class NoMentions:
     def __init__(self, phrases: Phrases[None]) -> None:
         self._phrases = phrases
 
-    def find(self, text: str) -> list[tuple[int, int]]:
+    def find(self, text: str | Text) -> list[tuple[int, int]]:
         """Start and end of the phrases in a text, by characters, in order; they may overlap.
 
         >>> no_mentions("en").find("The joint was flushed with saline.")
         [(14, 26)]
         """
-        read = words(text)
-        return sorted({(read[start].start, read[end - 1].end) for start, end, _ in self._phrases.found(read)})
+        read = Text(words(text)) if isinstance(text, str) else text
+        spans = {(read.words[start].start, read.words[end - 1].end) for start, end, _ in self._phrases.found(read)}
+        return sorted(spans)
 
-    def inside(self, text: str) -> Callable[[int, int], bool]:
+    def inside(self, text: str | Text) -> Callable[[int, int], bool]:
         """What says whether some characters of a text, from start to end, lie in such a phrase."""
         found = self.find(text)
         starts = [start for start, _ in found]
