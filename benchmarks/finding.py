@@ -35,7 +35,7 @@ from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.notes.pipeline import LinkedNote, NotePipeline
 from medlink.notes.reading import Note
-from medlink.reading.choice import Choice
+from medlink.reading.classifier import SpanClassifier
 from medlink.reading.status import StatusReader
 
 THRESHOLDS = (0.5, 0.35)
@@ -83,20 +83,22 @@ def linked(pipeline: NotePipeline, texts: Sequence[GoldText]) -> list[tuple[Gold
 
 
 def notes_read(
-    bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[Choice | None], **options: Any
+    bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[SpanClassifier | None], **options: Any
 ) -> Iterator[tuple[list[tuple[GoldText, LinkedNote]], float]]:
     """What medlink reads in texts, each by the choice of its fold: batches, with their processor time."""
     for batch in in_batches(texts):
         for number, choice in enumerate(choices):
             own = [text for text in batch if choice is None or fold_of(text) == number]
             if own:
-                pipeline = NotePipeline(bundle, choice=choice, language=batch[0].language, **options)
+                pipeline = NotePipeline(bundle, classifier=choice, language=batch[0].language, **options)
                 start = time.process_time()
                 notes = linked(pipeline, own)
                 yield notes, time.process_time() - start
 
 
-def medlink(bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[Choice | None], **options: Any) -> Result:
+def medlink(
+    bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[SpanClassifier | None], **options: Any
+) -> Result:
     """What medlink finds, each text by the choice of its fold."""
     result = Result()
     for batch, seconds in notes_read(bundle, texts, choices, **options):
@@ -106,7 +108,7 @@ def medlink(bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[Choice 
     return result
 
 
-def spans(bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[Choice]) -> list[str]:
+def spans(bundle: Bundle, texts: Sequence[GoldText], choices: Sequence[SpanClassifier]) -> list[str]:
     """Shares of the annotated mentions: touched and found to the letter, by all spans and by those with a link."""
     counts: Counter[str] = Counter()
     for batch, _ in notes_read(bundle, texts, choices):
@@ -211,7 +213,7 @@ def main(work: Path, peers: Path | None, only: tuple[str, ...]) -> None:
     """Print the table."""
     bundle = hpo_bundle(work)
     sets = {title: list(read()) for title, read in SETS.items()}
-    choices = cross_fitted(examples(work, sets))
+    choices = cross_fitted(*examples(work, sets))
     race = Race(peers or work / "peers", write_names(work / "names.tsv"))
     rows, seconds = [], {}
     for title, texts in sets.items():

@@ -1,12 +1,13 @@
-"""Fit the weights by which the finder chooses mentions, which ship with medlink.
+"""Fit the weights by which candidate spans are filtered and classified, which ship with medlink.
 
-    python benchmarks/fit_choice.py --work FOLDER -o medlink/resources/notes/choice.json
+    python benchmarks/fit_choice.py --work FOLDER -o medlink/resources/notes
 
-Stretches of the annotated texts (``annotated.py``) are linked to HPO with the bundle in the folder, which is built
-where it is missing. A stretch is right where its likeliest concept is one that was annotated there; where a text has
-concepts without places, where it is one of the text. A logistic regression (scikit-learn) tells right ones from others.
-These are development texts: what stands in the documents is measured with weights fitted on other texts
-(``finding.py``).
+Candidate spans of the annotated texts (``annotated.py``) are linked to HPO with the bundle in the folder, which is
+built where it is missing. First the filter is fitted: a span is worth ranking where the classifier that ships selects
+it. Then
+the classifier: a span is right where its likeliest concept is one that was annotated there; where a text has concepts
+without places, where it is one of the text. Both are logistic regressions (scikit-learn). These are development texts:
+what stands in the documents is measured with weights fitted on other texts (``finding.py``).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import numpy as np
@@ -24,24 +26,32 @@ from numpy.typing import NDArray
 from open_data import hpo_dictionary, write_dictionary
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
-from spacy.tokens import Doc
 
 from medlink.evaluation.findings import GoldText, is_right
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
-from medlink.notes.language import blank
-from medlink.reading.abbreviations import detector
-from medlink.reading.choice import COLUMNS, Choice, Judged, rows, without_longer
-from medlink.reading.finder import MentionFinder
+from medlink.language.scan import ScannedText
+from medlink.reading.abbreviations import LongForms, detector
+from medlink.reading.classifier import SpanClassifier, shipped_classifier, without_longer
+from medlink.reading.features import ALONE, COLUMNS, feature_rows, rival_pairs, rival_rows
+from medlink.reading.finder import BuiltinFinder
+from medlink.reading.logistic import LogisticModel
+from medlink.reading.prefilter import COLUMNS as FILTERED
+from medlink.reading.prefilter import shipped_filter
 from medlink.reading.status import StatusReader
 
 FOLDS = 5
 PARTS = {1: 1.0, 10: 0.3, 100: 0.3}
-"""How much the stretches count that are linked to one concept of HPO in so many."""
+"""How much the spans count that are linked to one concept of HPO in so many."""
 LEAST = 0.35
 """Probability that a mention needs; what is linked is decided by the threshold of the linker."""
-_INVERSE_DECAY = 0.1
-_ENDS = 0.005  # share of the rows at either end of a column that is cut to the next one
+THRESHOLD = 0.5
+"""Score from which on a mention is linked."""
+FILTER_LEAST = 0.07
+"""Probability of being selected that a candidate needs to be ranked: of what is linked one in a hundred is lost."""
+_LINKED = 3.0
+_INVERSE_DECAY, _FILTER_DECAY = 0.1, 0.3
+_ENDS, _FILTER_ENDS = 0.005, 0.002  # share of the rows at either end of a column that is cut to the next one
 # How much a stretch of a set counts: the gold is annotated in full, DisTEMIST is of diseases alone, the written texts
 # are many, the others are many and of one language, and of the case reports not every finding is there.
 WEIGHTS = {
@@ -58,9 +68,21 @@ WEIGHTS = {
 _BATCH = 32
 
 
+class _Batch(NamedTuple):
+    title: str
+    texts: list[GoldText]
+    finder: BuiltinFinder
+    scanned: list[ScannedText]
+    explained: list[LongForms]
+
+
+Pairs = list[tuple[int, int, int]]
+"""Rows, each with a row whose span overlaps its span, and how (:func:`medlink.reading.features.rival_pairs`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Stretches of many texts: columns ``(n, c)``, whether each is right, its weight, and the fold of its text."""
+    """Spans of many texts: columns ``(n, c)``, whether each is right, its weight (0: not known), its fold."""
 
     columns: NDArray[np.float64]
     right: NDArray[np.bool_]
@@ -95,79 +117,136 @@ def in_batches(texts: Sequence[GoldText]) -> Iterator[list[GoldText]]:
         yield from (own[start : start + _BATCH] for start in range(0, len(own), _BATCH))
 
 
-def examples(work: Path, sets: Mapping[str, Sequence[GoldText]]) -> Rows:
-    """The stretches of annotated texts of which it is known whether they are right, by all of HPO and by parts of it.
+def examples(work: Path, sets: Mapping[str, Sequence[GoldText]]) -> tuple[Rows, Pairs]:
+    """The spans of annotated texts, by all of HPO and by parts of it, and those that overlap each.
 
-    In a small terminology nothing else is alike, and the best concept of most stretches is wrong.
+    In a small terminology nothing else is alike, and the best concept of most spans is wrong.
     """
-    parts = [(_examples(hpo_bundle(work, part), sets), weight) for part, weight in PARTS.items()]
-    columns = ((table.columns, table.right, table.weight * weight, table.fold) for table, weight in parts)
-    return Rows(*map(np.concatenate, zip(*columns, strict=True)))
+    tables, pairs, start = list[Rows](), Pairs(), 0
+    for part, weight in PARTS.items():
+        table, own = _examples(hpo_bundle(work, part), sets)
+        tables.append(Rows(table.columns, table.right, table.weight * weight, table.fold))
+        pairs += [(one + start, other + start, kind) for one, other, kind in own]
+        start += len(table.right)
+    columns = ((table.columns, table.right, table.weight, table.fold) for table in tables)
+    return Rows(*map(np.concatenate, zip(*columns, strict=True))), pairs
 
 
-def _examples(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Rows:
-    found: list[tuple[tuple[float, ...], bool, float, int]] = []
-    finders: dict[str, MentionFinder] = {}
+def _read(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Iterator[_Batch]:
+    """Batches of texts, each with its finder, its texts scanned and the long forms that they explain."""
+    finders: dict[str, BuiltinFinder] = {}
     for title, texts in sets.items():
         for batch in in_batches(texts):
             language = batch[0].language
-            finder = finders.setdefault(language, MentionFinder(bundle, language))
-            nlp, status = blank(language), StatusReader(language)
-            docs = [nlp.tokenizer(text.text) for text in batch]
-            explained = detector("builtin", nlp.vocab)
-            assert explained is not None
-            judged = finder.judged([finder.note(doc, explained(doc)) for doc in docs])
-            for text, doc, stretches in zip(batch, docs, judged, strict=True):
-                left = without_longer(stretches)
-                denied = _denied(status, text, doc, left)
-                for one, columns in zip(left, rows(left), strict=True):
-                    first, stop = one.stretch.place
-                    concept = retired().get(one.best.concept_id, one.best.concept_id)
-                    start, end = doc[first:stop].start_char, doc[first:stop].end_char
-                    right = is_right(text, start, end, concept, denied=(start, end) in denied)
-                    if right is not None and concept in phenotypes():
-                        found.append((columns, right, WEIGHTS[title], fold_of(text)))
+            finder = finders.setdefault(language, BuiltinFinder(bundle, language))
+            find = detector("builtin", language)
+            assert find is not None
+            yield _Batch(title, batch, finder, finder.scan([t.text for t in batch]), [find(t.text) for t in batch])
+
+
+def _examples(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> tuple[Rows, Pairs]:
+    found, pairs = list[tuple[tuple[float, ...], bool, float, int]](), Pairs()
+    for title, batch, finder, scanned, explained in _read(bundle, sets):
+        scored, _ = finder.scored(scanned, finder.candidates(scanned, explained))
+        status = StatusReader(batch[0].language)
+        for text, read, spans in zip(batch, scanned, scored, strict=True):
+            left = without_longer(spans)
+            pairs += [(one + len(found), other + len(found), kind) for one, other, kind in rival_pairs(left)]
+            denied = _denied(status, text, [read.span(one.candidate.place) for one in left])
+            for one, columns in zip(left, feature_rows(left), strict=True):
+                concept = retired().get(one.best.concept_id, one.best.concept_id)
+                start, end = read.span(one.candidate.place)
+                right = is_right(text, start, end, concept, denied=(start, end) in denied)
+                known = right is not None and concept in phenotypes()
+                found.append((columns, bool(right), WEIGHTS[title] if known else 0.0, fold_of(text)))
+    columns, right, weight, fold = zip(*found, strict=True)
+    return Rows(np.array(columns, dtype=np.float64), np.array(right), np.array(weight), np.array(fold)), pairs
+
+
+def _denied(status: StatusReader, text: GoldText, spans: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Which spans a text denies or doubts, by their characters."""
+    ordered = sorted(set(spans))
+    qualified = zip(ordered, status.read(text.text).said_of(ordered), strict=True)
+    return {span for span, found in qualified if found is not None and found.presence != "present"}
+
+
+def filter_rows(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Rows:
+    """The candidates of texts that are no names, and whether the classifier that ships selects each."""
+    found: list[tuple[tuple[float, ...], bool, float, int]] = []
+    for _, batch, finder, scanned, explained in _read(bundle, sets):
+        candidates = finder.all_candidates(scanned, explained)
+        selected = shipped_classifier().select(finder.scored(scanned, candidates)[0])
+        for text, spans, kept in zip(batch, candidates, selected, strict=True):
+            scores = {id(one.candidate): one.score or 0.0 for one in kept}
+            for one in spans:
+                if one.cheap is not None:
+                    # what is linked is worth more than what is only shown
+                    weight = _LINKED if scores.get(id(one), 0.0) >= THRESHOLD else 1.0
+                    found.append((one.cheap, id(one) in scores, weight, fold_of(text)))
     columns, right, weight, fold = zip(*found, strict=True)
     return Rows(np.array(columns, dtype=np.float64), np.array(right), np.array(weight), np.array(fold))
 
 
-def _denied(status: StatusReader, text: GoldText, doc: Doc, stretches: Sequence[Judged]) -> set[tuple[int, int]]:
-    """Which stretches a text denies or doubts, by their characters."""
-    spans = [doc[slice(*one.stretch.place)] for one in stretches]
-    places = sorted({(span.start_char, span.end_char) for span in spans})
-    said = zip(places, status.read(text.text).said_of(places), strict=True)
-    return {place for place, found in said if found is not None and found.presence != "present"}
-
-
-def fit(table: Rows) -> Choice:
-    """A choice fitted on some rows."""
-    lowest, highest = (np.quantile(table.columns, end, axis=0) for end in (_ENDS, 1 - _ENDS))
+def fit_model(table: Rows, ends: float, inverse_decay: float) -> LogisticModel:
+    """A logistic regression fitted on some rows, whose columns are cut at both ``ends``."""
+    lowest, highest = (np.quantile(table.columns, end, axis=0) for end in (ends, 1 - ends))
     scaler = StandardScaler()
     x = scaler.fit_transform(np.clip(table.columns, lowest, highest))
-    model = LogisticRegression(C=_INVERSE_DECAY, max_iter=1000).fit(x, table.right, sample_weight=table.weight)
+    model = LogisticRegression(C=inverse_decay, max_iter=3000).fit(x, table.right, sample_weight=table.weight)
     weights = model.coef_[0] / scaler.scale_
     offset = float(model.intercept_[0] - weights @ scaler.mean_)
     exact = [tuple(round(float(value), 6) for value in column) for column in (weights, lowest, highest)]
-    return Choice(exact[0], round(offset, 6), exact[1], exact[2], LEAST)
+    return LogisticModel(exact[0], round(offset, 6), exact[1], exact[2])
 
 
-def cross_fitted(table: Rows) -> list[Choice]:
-    """For each fold a choice fitted on the others."""
-    return [fit(table[table.fold != fold]) for fold in range(FOLDS)]
+def with_rivals(table: Rows, pairs: Pairs) -> Rows:
+    """Rows with the columns of their rivals, which models judge that were fitted on other texts."""
+    alone = np.zeros(len(table.right))
+    for fold in range(FOLDS):
+        own = table.fold == fold
+        alone[own] = fit_model(table[~own], _ENDS, _INVERSE_DECAY).probabilities(table.columns[own].tolist())
+    rivals = np.array(rival_rows(alone.tolist(), pairs))
+    return Rows(np.hstack([table.columns, rivals]), table.right, table.weight, table.fold)
+
+
+def fit(table: Rows, rivals: Rows) -> SpanClassifier:
+    """A classifier fitted on some rows without and with the columns of their rivals."""
+    models = (fit_model(rows, _ENDS, _INVERSE_DECAY) for rows in (table, rivals))
+    return SpanClassifier(*models, LEAST)
+
+
+def cross_fitted(table: Rows, pairs: Pairs) -> list[SpanClassifier]:
+    """For each fold a classifier fitted on the others."""
+    rivals = with_rivals(table, pairs)
+    return [fit(table[table.fold != fold], rivals[table.fold != fold]) for fold in range(FOLDS)]
+
+
+def plain(model: LogisticModel, names: Sequence[str]) -> str:
+    """A model as the package reads it."""
+    columns = zip(model.weights, model.lowest, model.highest, strict=True)
+    lines = ",\n".join(f"  {json.dumps(name)}: {list(values)}" for name, values in zip(names, columns, strict=True))
+    return f'"offset": {model.offset},\n "columns": {{\n{lines}\n }}'
 
 
 @click.command()
 @click.option("--work", required=True, type=click.Path(path_type=Path), help="Folder for the bundle.")
-@click.option("-o", "--out", required=True, type=click.Path(path_type=Path))
-def main(work: Path, out: Path) -> None:
-    """Gather the stretches, fit, write."""
-    table = examples(work, {title: list(read()) for title, read in SETS.items()})
-    choice = fit(table)
-    columns = zip(choice.weights, choice.lowest, choice.highest, strict=True)
-    lines = ",\n".join(f"  {json.dumps(name)}: {list(values)}" for name, values in zip(COLUMNS, columns, strict=True))
-    head = f'"offset": {choice.offset},\n "least": {choice.least}'
-    out.write_text(f'{{\n {head},\n "columns": {{\n{lines}\n }}\n}}\n', "utf-8")
-    click.echo(f"{len(table.right)} stretches, {table.right.mean():.3f} of them right: {out}")
+@click.option("-o", "--out", required=True, type=click.Path(path_type=Path), help="Folder of the two files.")
+@click.option("--part", type=click.Choice(("filter", "classifier")), multiple=True, default=("filter", "classifier"))
+def main(work: Path, out: Path, part: tuple[str, ...]) -> None:
+    """Gather the spans, fit, write."""
+    sets = {title: list(read()) for title, read in SETS.items()}
+    if "filter" in part:
+        table = filter_rows(hpo_bundle(work), sets)
+        model = plain(fit_model(table, _FILTER_ENDS, _FILTER_DECAY), FILTERED)
+        (out / "prefilter.json").write_text(f'{{\n "least": {FILTER_LEAST},\n {model}\n}}\n', "utf-8")
+        click.echo(f"{len(table.right)} candidates that are no names, {table.right.mean():.3f} of them selected")
+    if "classifier" in part:
+        shipped_filter.cache_clear()
+        table, pairs = examples(work, sets)
+        found = fit(table, with_rivals(table, pairs))
+        models = f'"alone": {{\n {plain(found.alone, ALONE)}\n }},\n "model": {{\n {plain(found.model, COLUMNS)}\n }}'
+        (out / "choice.json").write_text(f'{{\n "least": {LEAST},\n {models}\n}}\n', "utf-8")
+        click.echo(f"{len(table.right)} spans, {table.right.mean():.3f} of them right")
 
 
 if __name__ == "__main__":

@@ -36,15 +36,15 @@ if wanted load && ! command -v sqlite3 >/dev/null; then
   exit 1
 fi
 report load load.py --work "$work/load" --concepts 200000 --concepts 3400000 --runs 1
-report batch batch.py --work "$work/batch" --notes 1000 --notes 100000
 report install install_cost.py --work "$work/install"
 report status status.py
 # The rivals, with what they built and found. Their folder may be one that other copies of the repository share.
 export MEDLINK_PEERS="${MEDLINK_PEERS:-$work/peers}"
-if wanted finding; then
+if wanted finding notes; then
   sh benchmarks/peers/install.sh "$MEDLINK_PEERS" || echo "not every rival could be installed" >&2
 fi
 report finding finding.py --work "$work/finding"
+report notes notes.py --work "$work/notes"
 report learned learned.py --work "$work/learned"
 report faults faults.py --points "${POINTS:-full}"
 

@@ -13,21 +13,35 @@ Needs the data folder, Java, and what ``medlink[spark]`` installs.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
 import subprocess
 import sys
 import time
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import click
-from batch import write_notes
-from open_data import hpo_dictionary
+from open_data import DATA, hpo_dictionary
 from speed import build_medlink
 
 _PARTITIONS = (1, 2, 4)
+
+
+def write_notes(path: Path, number: int) -> None:
+    """Write a table of so many notes."""
+    notes = [
+        (language, file.read_text("utf-8-sig"))
+        for language in ("de", "en", "es")
+        for file in sorted((DATA / "notes" / language).glob("*.txt"))
+    ]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(("id", "language", "text"))
+        table.writerows((at, *note) for at, note in enumerate(islice(cycle(notes), number)))
 
 
 def run_alone(work: Path, notes: Path, processes: int) -> dict[str, Any]:

@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from medlink.clustering import TermClusterer
     from medlink.index import Bundle, ConceptIndex, Filter, build_bundle, extend_bundle
     from medlink.kb import Input, KnowledgeBase, build_kb
-    from medlink.linking import Linker, LinkOptions, Mention, load
+    from medlink.linking import LinkOptions, Mention
     from medlink.models import Encoder, load_encoder
     from medlink.notes.link import Report, link_notes
     from medlink.notes.pipeline import LinkedNote, NotePipeline
     from medlink.notes.reading import Note
+    from medlink.reading.linker import Linker, load
     from medlink.training import (
         BioLordTrainer,
         CoderPlusPlusTrainer,
@@ -32,11 +33,12 @@ _MODULES = {
     "clustering": "TermClusterer",
     "index": "Bundle ConceptIndex Filter build_bundle extend_bundle",
     "kb": "Input KnowledgeBase build_kb",
-    "linking": "LinkOptions Linker Mention load",
+    "linking": "LinkOptions Mention",
     "models": "Encoder load_encoder",
     "notes.link": "Report link_notes",
     "notes.pipeline": "LinkedNote NotePipeline",
     "notes.reading": "Note",
+    "reading.linker": "Linker load",
     "training": "BioLordTrainer CoderPlusPlusTrainer ConceptualGroundingTrainer MlteRegressor MlteTrainer",
 }
 __all__ = [

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The rivals of benchmarks/finding.py, each in an environment of its own: sh benchmarks/peers/install.sh FOLDER
+# The rivals of benchmarks/finding.py and notes.py, each in an environment of its own:
+#   sh benchmarks/peers/install.sh FOLDER
 # What is there stays. PEER_PYTHON is Python 3.11: QuickUMLS cannot be installed on newer ones, and needs a compiler.
 set -eu
 : "${PEER_PYTHON:=python3.11}"

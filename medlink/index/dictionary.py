@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,16 +15,11 @@ from medlink.files.folders import remove
 from medlink.index.arrays import REBUILD, Groups, Strings, StringsWriter, save_array
 from medlink.index.names import NameTable
 from medlink.language.tags import base
-from medlink.language.text import Inflector, Token, is_inflection, normalise
+from medlink.language.text import Inflector, is_inflection, normalise
 
 _TRIE = "forms.marisa"
 _WAITING = "forms"  # folder of the forms that wait for the trie
 _EXACT = "=:"  # begins the key of an exact form, which has no language
-_LONGEST = 16  # words of the longest name that is looked for in running text
-# What may stand between two words of one mention: a blank, one line end, hyphens, slashes, apostrophes.
-_INSIDE = re.compile(r"(?:[^\S\n]|-|–|/|')*\n?(?:[^\S\n]|-|–|/|')*")
-_WIDEST = 20  # characters between two words of one mention
-_COMMA = re.compile(r"\s*,\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,33 +102,22 @@ class NameDictionary:
     def _is_inflected(self, text: str, row: int, tag: str) -> bool:
         return any(is_inflection(text, name, tag) for name in self._names.spellings(row, tag))
 
-    def find(self, text: str, language: str, inflector: Callable[[str], Inflector] = Inflector) -> list[Match]:
-        """See :meth:`medlink.index.ConceptIndex.find`; those of one language come after those of another."""
-        return [match for tag in self.tags(language) for match in self._find(text, tag, inflector(tag))]
+    def begins(self, tag: str, forms: Sequence[str]) -> bool:
+        """Whether a name of a language begins with some words in their inflected form."""
+        return next(self._trie.iterkeys(f"{tag}:{' '.join(forms)} "), None) is not None
 
-    def _find(self, text: str, tag: str, inflector: Inflector) -> list[Match]:
-        tokens = inflector.tokens(text)
-        found: list[Match] = []
-        begins: dict[str, bool] = {}  # whether names begin with a word: most words begin none
-        for i, token in enumerate(tokens):
-            known = begins.get(token.text)
-            if known is None:
-                known = begins[token.text] = next(self._trie.iterkeys(f"{tag}:{token.text} "), None) is not None
-            # the inside of one word ("t 2" of T2) starts no name
-            if not known or (i and tokens[i - 1].start == token.start):
-                continue
-            window = tokens[i : _run(text, tokens, i, inflector)]
-            prefixes = self._trie.prefixes(f"{tag}:" + "".join([f"{part.text} " for part in window]))
-            for key in reversed(prefixes):
-                count = key.count(" ")
-                last = window[count - 1]
-                if i + count < len(tokens) and tokens[i + count].start == last.start:
-                    continue  # ends inside a word
-                rows = self._named(text[token.start : last.end], self._rows_of(key), tag)
-                if rows:
-                    found.append(Match(token.start, last.end, tag, count, rows))
-                    break
-        return found
+    def has(self, tag: str, form: str) -> bool:
+        """Whether a name of a language has an inflected form."""
+        return f"{tag}:{form} " in self._trie
+
+    def lengths(self, tag: str, forms: Sequence[str]) -> list[int]:
+        """How many of some words, in their inflected form, are the form of a name: all that are, the most first."""
+        prefixes = self._trie.prefixes(f"{tag}:" + "".join([f"{form} " for form in forms]))
+        return [key.count(" ") for key in reversed(prefixes)]
+
+    def named(self, tag: str, form: str, text: str) -> dict[float, str]:
+        """The rows, with their routes, that a text with an inflected form names, to the letter or inflected."""
+        return self._named(text, self._rows_of(f"{tag}:{form} "), tag)
 
     def _named(self, text: str, rows: Sequence[int], tag: str) -> dict[float, str]:
         """What of the rows of a form a text names; with them the name to the letter, in whatever language it is."""
@@ -143,22 +126,6 @@ class NameDictionary:
             row: "inflected" for row in rows if row not in exact and self._is_inflected(text, row, tag)
         }
         return {**exact, **named} if named or not exact.keys().isdisjoint(rows) else {}
-
-
-def _run(text: str, tokens: list[Token], first: int, inflector: Inflector) -> int:
-    """The end of the run of words, from one on, that one mention may hold."""
-    end, most = first + 1, min(first + _LONGEST, len(tokens))
-    while end < most:
-        one, other = tokens[end - 1], tokens[end]
-        if one.start != other.start:
-            between = inflector.gap(text, one, other)
-            joined = between in (" ", "-") or (len(between) <= _WIDEST and _INSIDE.fullmatch(between) is not None)
-            if not joined and _COMMA.fullmatch(between):
-                joined = normalise(text[other.start : other.end]) in inflector.numeral_cues
-            if not joined:
-                break
-        end += 1
-    return end
 
 
 def _forms(names: NameTable) -> Iterator[tuple[int, str]]:

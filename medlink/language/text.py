@@ -144,7 +144,7 @@ def _words(text: str, elided: re.Pattern[str] | None) -> list[tuple[int, int, st
 
 
 @lru_cache(maxsize=64)
-def _elided(data: Language) -> re.Pattern[str] | None:
+def elision(data: Language) -> re.Pattern[str] | None:
     """What an apostrophe cuts off before a word; ``None`` where a language has no elision."""
     if not data.articles.elision:
         return None
@@ -177,7 +177,7 @@ def exact_words(text: str, language: str) -> list[Token]:
     >>> [tuple(token) for token in exact_words("Crohn's Typ-2, Ödem", "de")]
     [(0, 7, 'crohn'), (8, 11, 'typ'), (12, 13, '2'), (15, 19, 'odem')]
     """
-    found = _words(text, _elided(language_data(language)))
+    found = _words(text, elision(language_data(language)))
     return [Token(start, end, part) for start, end, word in found for part in normalise(word).split()]
 
 
@@ -228,7 +228,7 @@ class Inflector:
     def __init__(self, language: str) -> None:
         data = language_data(language)
         self.numeral_cues = data.forms.numeral_cues
-        self._elided = _elided(data)
+        self._elided = elision(data)
         self._stem = _spelling(data).stem
         self._known: dict[str, tuple[tuple[str, str, str | None], ...]] = {}
         self._last: tuple[str, list[Token]] = "", []
@@ -254,14 +254,19 @@ class Inflector:
         """Offsets and inflected form of each word; those of one word once for each of its parts."""
         known, cues, previous = self._known, self.numeral_cues, ""
         for start, end, word in _words(text, self._elided):
-            formed = known.get(word)
-            if formed is None:
-                if len(known) >= _MOST:
-                    known.clear()
-                formed = known[word] = tuple([self._formed(part) for part in _parts(word)])
+            formed = known.get(word) or self.formed(word)
             for part, form, numeral in formed:
                 yield start, end, form if numeral is None or previous not in cues else numeral
                 previous = part
+
+    def formed(self, word: str) -> tuple[tuple[str, str, str | None], ...]:
+        """The parts of a word, each with its form, and its form behind a cue of numerals if that differs."""
+        formed = self._known.get(word)
+        if formed is None:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            formed = self._known[word] = tuple([self._formed(part) for part in _parts(word)])
+        return formed
 
     def _formed(self, part: str) -> tuple[str, str, str | None]:
         """A part of a word with its form, and the one that it has behind a cue of numerals where that is another."""
@@ -292,10 +297,9 @@ class Inflector:
             return self.form(word)
         return ROMAN[word] if len(word) > 1 and word in ROMAN else self._stem(word)
 
-    def gap(self, text: str, one: Token, other: Token) -> str:
+    def gap(self, between: str) -> str:
         """What stands between two words of a text, without what elision left there."""
-        found = text[one.end : other.start]
-        return found if self._elided is None else self._elided.sub("", found)
+        return between if self._elided is None else self._elided.sub("", between)
 
 
 def variants(text: str, language: str | None = None) -> list[str]:
@@ -322,7 +326,7 @@ def is_inflection(one: str, other: str, language: str) -> bool:
     (True, True)
     """
     data = language_data(language)
-    endings, spelling, elided = data.forms.inflections, _spelling(data), _elided(data)
+    endings, spelling, elided = data.forms.inflections, _spelling(data), elision(data)
     words_one, words_other = ([p for _, _, word in _words(text, elided) for p in _parts(word)] for text in (one, other))
     if len(words_one) != len(words_other):
         return False
@@ -364,7 +368,7 @@ def numerals(text: str, language: str = "") -> frozenset[str]:
     """
     data = language_data(language or "en")
     found, cues, previous = set[str](), data.forms.numeral_cues, ""
-    for _, _, word in _words(text, _elided(data)):
+    for _, _, word in _words(text, elision(data)):
         for part in _parts(word):
             number = ROMAN.get(part) if len(part) > 1 or previous in cues else None
             if number is not None or _NUMBER.fullmatch(part):

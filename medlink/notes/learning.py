@@ -24,7 +24,8 @@ from medlink.notes.learned import is_learned, read_learned, write_learned
 from medlink.notes.options import LearnOptions
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note, ending
-from medlink.reading.learned import NO_CONCEPT, NO_MENTION, Entries, Entry, Forms, Head, decided, key
+from medlink.reading.candidates import NO_CONCEPT, NO_MENTION
+from medlink.reading.learned import Entries, Entry, Forms, Head, decided, key
 from medlink.reading.status import StatusReader, status_reader
 
 CONCEPT, UNDECIDED = "concept", "undecided"

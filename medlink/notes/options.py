@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from medlink.linking.options import LinkOptions, known_tag, named_day
+from medlink.linking.options import LinkOptions, known_tag, named_day, named_place
 from medlink.reading.options import FinderOptions
 from medlink.settings import Settings
 
@@ -23,6 +23,14 @@ class NoteOptions(LinkOptions, FinderOptions):
         None
     )
 
+    finder: Annotated[
+        str | None,
+        AfterValidator(lambda given: named_place("finder", given)),
+        Field(
+            description="spaCy pipeline, a package or a folder, whose entities are judged, linked and qualified in "
+            "place of what medlink finds  [default: medlink finds mentions]"
+        ),
+    ] = None
     map: Annotated[
         tuple[str, ...],
         Field(

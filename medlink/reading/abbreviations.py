@@ -6,17 +6,16 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
-
-from spacy.tokens import Doc
-from spacy.vocab import Vocab
+from typing import TYPE_CHECKING, Any
 
 from medlink.errors import needs_extra
 from medlink.language.text import normalise
 
-Place = tuple[int, int]  # token offsets
-LongForms = dict[Place, str]
-"""Long forms by the places of their short forms."""
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+LongForms = dict[tuple[int, int], str]
+"""Long forms by the characters of their short forms."""
 
 _BRACKETS = re.compile(r"\(([^()]{2,80})\)")
 _LONGEST = 12  # tokens between the brackets
@@ -29,41 +28,36 @@ _SHAPE = re.compile(r"(?!I+$)[^\W_](?:[^\W_]|[-–&/.+]){1,9}")
 _REACH = 400  # characters before a bracket in which its long form stands
 
 
-def detector(choice: str, vocab: Vocab) -> Callable[[Doc], LongForms] | None:
-    """What finds abbreviations, unless a pipeline's own ``abbreviation_detector`` has found them: see the options.
+def detector(choice: str, language: str) -> Callable[[str], LongForms] | None:
+    """What finds the abbreviations that a text explains: see the options.
 
     Raises:
         ConfigError: scispaCy is asked for and not installed.
     """
     if choice == "none":
         return None
-    find = long_forms if choice == "builtin" else _scispacy(vocab)
-
-    return lambda doc: _upstream(doc) if Doc.has_extension("abbreviations") and doc._.abbreviations else find(doc)
+    return long_forms if choice == "builtin" else _scispacy(language)
 
 
-def long_forms(doc: Doc) -> LongForms:
+def long_forms(text: str) -> LongForms:
     """Abbreviations by the algorithm of Schwartz and Hearst (2003), section 2.
 
     Where we differ: a short form is one word and not II or III, letters are compared without accents, what follows a
     comma in the brackets is left out, a long form does not reach across the end of a sentence or paragraph, and
     :func:`plausible` has the last word.
 
-    >>> import spacy
-    >>> doc = spacy.blank("de")("Chronische Herzinsuffizienz (CHI). CHI stabil. PEG (perkutane Gastrostomie).")
-    >>> {doc[start:end].text: long for (start, end), long in long_forms(doc).items()}
+    >>> text = "Chronische Herzinsuffizienz (CHI). CHI stabil. PEG (perkutane Gastrostomie)."
+    >>> {text[start:end]: long for (start, end), long in long_forms(text).items()}
     {'CHI': 'Chronische Herzinsuffizienz', 'PEG': 'perkutane Gastrostomie'}
     """
-    text = doc.text
     pairs: dict[str, str] = {}
-    for short, long in _pairs(text):
+    for short, long in _pairs(text) if "(" in text else ():
         pairs.setdefault(short, long)
-    found: LongForms = {}
-    for short, long in pairs.items():
-        for place in re.finditer(rf"(?<!\w){re.escape(short)}(?!\w)", text):
-            if (span := doc.char_span(*place.span())) is not None:
-                found[span.start, span.end] = long
-    return found
+    return {
+        place.span(): long
+        for short, long in pairs.items()
+        for place in re.finditer(rf"(?<!\w){re.escape(short)}(?!\w)", text)
+    }
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
@@ -124,17 +118,17 @@ def plausible(short: str, long: str) -> bool:
     return len(long.split()) <= 2 * sum(map(str.isalpha, short)) + 1 and first != "" and normalise(short)[:1] == first
 
 
-def _upstream(doc: Doc) -> LongForms:
+def of_doc(doc: Doc) -> LongForms:
     """What an ``abbreviation_detector`` wrote into a document, as spans or, made serializable, as plain data."""
     found: LongForms = {}
-    for short in doc._.abbreviations:
+    for short in doc._.abbreviations if doc.has_extension("abbreviations") else ():
         if isinstance(short, dict):
-            place, text, long = (short["short_start"], short["short_end"]), short["short_text"], short["long_text"]
+            span, text, long = doc[short["short_start"] : short["short_end"]], short["short_text"], short["long_text"]
         else:
             form: Any = short._.long_form
-            place, text, long = (short.start, short.end), short.text, getattr(form, "text", form)
+            span, text, long = short, short.text, getattr(form, "text", form)
         if plausible(text, long):
-            found[place] = long
+            found[span.start_char, span.end_char] = long
     return found
 
 
@@ -150,10 +144,13 @@ def _scispacy_detector() -> Any:
     return AbbreviationDetector
 
 
-def _scispacy(vocab: Vocab) -> Callable[[Doc], LongForms]:
+def _scispacy(language: str) -> Callable[[str], LongForms]:
     """scispaCy's ``AbbreviationDetector``."""
+    import spacy  # a program that reads notes need not have it open
+
+    nlp = spacy.blank(language)
     # the detector needs nothing of a pipeline but its vocabulary
-    scispacy = _scispacy_detector()(SimpleNamespace(vocab=vocab), make_serializable=True)
+    scispacy = _scispacy_detector()(SimpleNamespace(vocab=nlp.vocab), make_serializable=True)
     # As it comes the pattern pairs every '(' of a note with every later ')': quadratic in a long note.
     scispacy.matcher.remove("parenthesis")
     inside = {"ORTH": {"NOT_IN": ["(", ")"]}, "OP": f"{{1,{_LONGEST}}}"}
@@ -161,4 +158,4 @@ def _scispacy(vocab: Vocab) -> Callable[[Doc], LongForms]:
     # spaCy warns of a matcher without patterns, which this one is in every note without an abbreviation; no token
     # is two words.
     scispacy.global_matcher.add("no token", [[{"ORTH": "no token"}]])
-    return lambda doc: _upstream(scispacy(doc))
+    return lambda text: of_doc(scispacy(nlp.make_doc(text)))

@@ -18,18 +18,18 @@ from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
-from spacy.tokens import Doc
 
 from medlink.files.json import parse_json
 from medlink.index import Bundle
-from medlink.index.heard import Heard, HeardWord, Place
 from medlink.language.cues.tables import scopes
 from medlink.language.languages import Rules, any_of, language_data
+from medlink.language.scan import Place, ScannedText, ScannedWord
 from medlink.language.text import ROMAN
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import WORDS
 from medlink.linking.linker import Best
-from medlink.reading.choice import Chosen, Judged
+from medlink.reading.classifier import SelectedSpan
+from medlink.reading.features import ScoredSpan
 from medlink.records import Attribute, AttributeKind
 
 _KINDS: tuple[AttributeKind, ...] = ("laterality", "severity", "course")
@@ -132,31 +132,25 @@ class AttributeReader:
         self._scopes = scopes(language)
 
     def read(
-        self, doc: Doc, text: str, heard: Heard, chosen: Iterable[Chosen], told: Iterable[Judged]
+        self, text: ScannedText, mentions: Sequence[SelectedSpan], attributes: Iterable[ScoredSpan]
     ) -> list[list[Attribute]]:
-        """The attributes of each mention of a note.
+        """The attributes of each mention of a text.
 
         Args:
-            doc: the note, tokenised.
-            text: its text.
-            heard: its words.
-            chosen: its mentions, in order and without overlap.
-            told: stretches whose likeliest concept says no thing.
+            text: a scanned text.
+            mentions: its mentions, in order and without overlap.
+            attributes: spans whose likeliest concept is no thing.
         """
-
-        def words(place: tuple[int, int]) -> Place:
-            """The words of some tokens."""
-            last = doc[place[1] - 1]
-            return heard.place(doc[place[0]].idx, last.idx + len(last))
-
-        sure = ((words(one.stretch.place), one) for one in told if self.says_one(one.best))
+        if not mentions:
+            return []
+        sure = ((one.candidate.place, one) for one in attributes if self.says_one(one.best))
         # of what is no name as it stands one word is enough: "left" of "left lower"
-        stretches = [
+        spans = [
             (place, one.best)
             for place, one in sure
             if one.is_name or (one.best.ranked.route == WORDS and place[1] - place[0] == 1)
         ]
-        return _Note(self, text, heard, [words(one.place) for one in chosen], stretches).attached()
+        return _Note(self, text, [one.place for one in mentions], spans).attached()
 
     def concept(self, concept_id: str) -> _Concept:
         """What is known of a concept; ``kind`` is ``None`` where hierarchy and types of the terminology do not tell."""
@@ -170,13 +164,16 @@ class AttributeReader:
             self._concepts[concept_id] = _Concept(kind, self._kb.preferred_name(concept_id, self._language))
         return self._concepts[concept_id]
 
-    def family(self, text: str, word: HeardWord) -> str | None:
+    def family(self, word: ScannedWord) -> str | None:
         """The family of the table that a word has as a whole, not as a part of a compound."""
-        found = next((self._families[meaning] for meaning in word.meanings if meaning in self._families), None)
-        if found is not None:
-            return found
-        low = text.casefold()
-        return next((family for family, pattern in self._more.items() if pattern.fullmatch(low)), None)
+        memo = word.entry.memo
+        if "family" not in memo:
+            found = next((self._families[meaning] for meaning in word.meanings if meaning in self._families), None)
+            low = word.entry.written.casefold()
+            more = (family for family, pattern in self._more.items() if pattern.fullmatch(low))
+            memo["family"] = next(more, None) if found is None else found
+        family: str | None = memo["family"]
+        return family
 
     def kind(self, family: str) -> AttributeKind:
         """What the words of a family of the table say."""
@@ -231,13 +228,16 @@ class _Note:
     """A note with its mentions and attributes."""
 
     def __init__(
-        self, rules: AttributeReader, text: str, heard: Heard, mentions: Sequence[Place],
-        stretches: Sequence[tuple[Place, Best]],
-    ) -> None:  # fmt: skip
-        self._rules, self._text, self._words, self._mentions = rules, text, heard.words, mentions
+        self,
+        rules: AttributeReader,
+        text: ScannedText,
+        mentions: Sequence[Place],
+        spans: Sequence[tuple[Place, Best]],
+    ) -> None:
+        self._rules, self._text, self._words, self._mentions = rules, text.text, text.words, mentions
         self._owner = {at: number for number, place in enumerate(mentions) for at in range(*place)}
-        families = [rules.family(self._said(at, at + 1), word) for at, word in enumerate(self._words)]
-        self._attributes = self._found(stretches, families)
+        families = [rules.family(word) for word in self._words]
+        self._attributes = self._found(spans, families)
         self._taken = {at for one in self._attributes for at in range(*one.place)}
         self._sides = {at for one in self._attributes if one.kind == "laterality" for at in range(*one.place)}
 
@@ -262,10 +262,10 @@ class _Note:
     def _characters(self, place: Place) -> tuple[int, int]:
         return self._words[place[0]].start, self._words[place[1] - 1].end
 
-    def _found(self, stretches: Sequence[tuple[Place, Best]], families: Sequence[str | None]) -> list[_Word]:
+    def _found(self, spans: Sequence[tuple[Place, Best]], families: Sequence[str | None]) -> list[_Word]:
         """Attributes in order and without overlap: those with a concept first, of these the longest."""
         taken, found = set[int](), list[_Word]()
-        for place, best in sorted(stretches, key=lambda one: (one[0][0] - one[0][1], one[0], -one[1].score)):
+        for place, best in sorted(spans, key=lambda one: (one[0][0] - one[0][1], one[0], -one[1].score)):
             words = [self._words[at] for at in range(*place)]
             family = next(filter(None, families[slice(*place)]), None)
             kind, own = self._rules.concept(best.concept_id).kind, None if family is None else self._rules.kind(family)

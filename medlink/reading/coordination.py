@@ -6,22 +6,21 @@ Each member that lacks the word is read with it. Only what then says a name of t
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from cachetools import LRUCache
+
 from medlink.index import ConceptIndex
-from medlink.index.heard import Heard, HeardWord, Place, hear
+from medlink.index.family_match import entry_features
 from medlink.index.names import Selections
-from medlink.language.lexicon.reading import FamilyReader
-from medlink.language.text import normalise
+from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
 
 _HEAD = 5  # letters of the shortest last part of a compound that members share
 _BEFORE = 4  # words of a member before the one that joins
 _BEHIND = 4  # words behind it
 _CHAIN = 6  # words of a list whose members end with a hyphen
-_APART = " | "
+_KEPT = 1 << 14  # readings of members of which is kept whether they are a name
 
 
 class Member(NamedTuple):
@@ -31,85 +30,130 @@ class Member(NamedTuple):
     says: str
 
 
-def members(
-    text: str,
-    heard: Heard,
+class ListReader:
+    """Reads the members of lists that lack a word, for texts of one language.
+
+    Args:
+        joins: words that join members of a list.
+        scanner: of the texts.
+        index: whose names members have to be.
+        selection: the names that count.
+    """
+
+    def __init__(
+        self,
+        joins: Collection[str],
+        scanner: Scanner,
+        index: ConceptIndex,
+        selection: Selections | None,
+    ) -> None:
+        self._joins, self._scanner = joins, scanner
+        self._index, self._selection = index, selection
+        self._known: LRUCache[str, tuple[int, ...] | None] = LRUCache(_KEPT)
+
+    def read(self, texts: Sequence[ScannedText]) -> list[list[Member]]:
+        """The members of lists in n texts that lack a word and are a name of the index with it."""
+        found = [
+            list(
+                dict.fromkeys(
+                    [
+                        *_hyphened(text, self._joins, self._tails),
+                        *_joined(text, self._joins),
+                    ]
+                )
+            )
+            for text in texts
+        ]
+        self._learn({one.says for members in found for one in members})
+        return [self._kept(members) for members in found]
+
+    def _learn(self, readings: set[str]) -> None:
+        """Find out which readings are a name in whole, and what features they have; ``None`` for no name."""
+        new = sorted(readings - self._known.keys())
+        scanned = self._scanner.scan_all(new)
+        unknown = len(self._index.forms.names)
+        for reading, text, whole in zip(
+            new,
+            scanned,
+            self._index.match_families(scanned, self._selection),
+            strict=True,
+        ):
+            content = [at for at, word in enumerate(text.words) if not word.function]
+            is_name = bool(content) and (content[0], content[-1] + 1) in whole
+            features = (feature for at in content for feature in entry_features(text.words[at].entry, unknown))
+            self._known[reading] = tuple(features) if is_name else None
+
+    def _kept(self, members: Sequence[Member]) -> list[Member]:
+        kept: dict[tuple[Place, tuple[int, ...]], Member] = {}
+        for one in members:
+            features = self._known.get(one.says)
+            if features is not None:
+                # the longest has the words of the grammar too
+                key = one.place, features
+                kept[key] = max(kept.get(key, one), one, key=lambda member: len(member.says))
+        return list(kept.values())
+
+    def _tails(self, text: ScannedText, word: ScannedWord) -> Iterator[str]:
+        """The last parts of a compound, as it is written."""
+        written, read = _written(text, word), word.entry.word
+        length = 0
+        for piece in read.pieces[:0:-1] if len(read.text) == len(written) else ():
+            length += len(piece)
+            if length >= _HEAD:
+                yield written[-length:]
+
+
+def _hyphened(
+    text: ScannedText,
     joins: Collection[str],
-    language: str,
-    reader: FamilyReader,
-    index: ConceptIndex,
-    selection: Selections | None,
-) -> list[Member]:
-    """The members of lists that lack a word and say a name of the index with it."""
-    found = list(dict.fromkeys([*_hyphened(text, heard, joins, language, reader), *_joined(text, heard, joins)]))
-    if not found:
-        return []
-    said = hear(_APART.join(one.says for one in found), language, reader)
-    whole = index.places_of_names(said, selection)
-    ends = [0]
-    for one in found:
-        ends.append(ends[-1] + len(one.says) + len(_APART))
-    kept: dict[tuple[Place, tuple[int, ...]], Member] = {}
-    for one, (start, end) in zip(found, pairwise(ends), strict=True):
-        own = range(bisect_left(said.starts, start), bisect_left(said.starts, end))
-        content = [n for n in own if not said.words[n].function]
-        if content and (content[0], content[-1] + 1) in whole:
-            meant = tuple(feature for n in content for feature in said.words[n].features)
-            # the longest has the words of the grammar too
-            kept[one.place, meant] = max(kept.get((one.place, meant), one), one, key=lambda member: len(member.says))
-    return list(kept.values())
-
-
-def _hyphened(text: str, heard: Heard, joins: Collection[str], language: str, reader: FamilyReader) -> Iterator[Member]:
+    tails: Callable[[ScannedText, ScannedWord], Iterator[str]],
+) -> Iterator[Member]:
     """Members that end with a hyphen, or begin with one: *Leber- und Niereninsuffizienz*, *Herzfehler und -rasen*."""
-    words = heard.words
+    words, letters = text.words, text.text
+    if "-" not in letters:
+        return
     for at, word in enumerate(words):
-        if text[word.end : word.end + 1] == "-" and not text[word.end + 1 : word.end + 2].isalnum():
+        if letters[word.end : word.end + 1] == "-" and not letters[word.end + 1 : word.end + 2].isalnum():
             for other in words[at + 1 : at + _CHAIN]:
-                if text[other.end : other.end + 1] == "-" or _written(text, other) in joins:
+                if letters[other.end : other.end + 1] == "-" or _written(text, other) in joins:
                     continue
                 own = _written(text, word)
-                for tail in _tails(text, other, language, reader):
+                for tail in tails(text, other):
                     yield Member((at, at + 1), f"{own}-{tail}" if own.isupper() else own + tail)
                 break
-        elif at > 1 and text[word.start - 1] == "-" and not text[word.start - 2].isalnum():
-            if _written(text, words[at - 1]) not in joins:
-                continue
-            before = words[at - 2]
-            for tail in _tails(text, before, language, reader):
-                stem = _written(text, before)[: -len(tail)]
+        elif _is_tail(text, at) and _written(text, words[at - 1]) in joins:
+            for tail in tails(text, words[at - 2]):
+                stem = _written(text, words[at - 2])[: -len(tail)]
                 yield Member((at, at + 1), stem + _written(text, word))
 
 
-def _tails(text: str, word: HeardWord, language: str, reader: FamilyReader) -> Iterator[str]:
-    """The last parts of a compound, as it is written."""
-    written = _written(text, word)
-    (exact,) = reader.read_words([normalise(written)], language).words or (None,)
-    length = 0
-    for piece in exact.pieces[:0:-1] if exact is not None and len(exact.text) == len(written) else ():
-        length += len(piece)
-        if length >= _HEAD:
-            yield written[-length:]
+def _is_tail(text: ScannedText, at: int) -> bool:
+    """Whether a hyphen stands before a word, and no letter before the hyphen."""
+    start = text.words[at].start
+    return at > 1 and text.text[start - 1] == "-" and not text.text[start - 2].isalnum()
 
 
-def _joined(text: str, heard: Heard, joins: Collection[str]) -> Iterator[Member]:
+def _joined(text: ScannedText, joins: Collection[str]) -> Iterator[Member]:
     """Members that share a word before or behind them: *renal and hepatic failure*, *Schmerzen in Arm und Bein*."""
-    for end, start in _gaps(text, heard.words, joins):
-        if end and start < len(heard.words) and heard.words[end - 1].clause == heard.words[start].clause:
-            yield from _first(text, heard.words, end, start)
-            yield from _second(text, heard.words, end, start)
+    words = text.words
+    for end, start in _gaps(text, joins):
+        if end and start < len(words) and words[end - 1].clause == words[start].clause:
+            yield from _first(text.text, words, end, start)
+            yield from _second(text.text, words, end, start)
 
 
-def _gaps(text: str, words: Sequence[HeardWord], joins: Collection[str]) -> Iterator[Place]:
-    """Where two members meet: behind the last word of the one, and the first of the other."""
+def _gaps(text: ScannedText, joins: Collection[str]) -> Iterator[Place]:
+    """Where two members meet: behind the last word of the first, and at the first word of the second."""
+    words, letters = text.words, text.text
+    slashed = "/" in letters
     for at, word in enumerate(words):
         if word.function and _written(text, word).casefold() in joins:
             yield at, at + 1
-        elif at and text[words[at - 1].end : word.start] == "/":
+        elif slashed and at and letters[words[at - 1].end : word.start] == "/":
             yield at, at
 
 
-def _first(text: str, words: Sequence[HeardWord], end: int, start: int) -> Iterator[Member]:
+def _first(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Iterator[Member]:
     """Readings of the first member with the last words of the second one."""
     stop = _stop(words, start, _BEHIND)
     for first in () if words[end - 1].finds or words[start].function else _firsts(words, end):
@@ -122,10 +166,13 @@ def _first(text: str, words: Sequence[HeardWord], end: int, start: int) -> Itera
             shared = words[tail:stop] if finds else words[tail : 1 + _last_find(words, tail, stop)]
             # "Parese der oberen" lacks "Extremitäten", "renal" lacks "failure"
             if shared and not shared[0].function and finds != any(word.finds for word in shared):
-                yield Member((first, end), f"{_between(text, words[first:end])} {_between(text, shared)}")
+                yield Member(
+                    (first, end),
+                    f"{_between(text, words[first:end])} {_between(text, shared)}",
+                )
 
 
-def _second(text: str, words: Sequence[HeardWord], end: int, start: int) -> Iterator[Member]:
+def _second(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Iterator[Member]:
     """Readings of the second member with the first words of the first one."""
     stop = _stop(words, start, _BEHIND)
     own = next((at for at in range(start, stop) if not words[at].function), stop)
@@ -139,7 +186,7 @@ def _second(text: str, words: Sequence[HeardWord], end: int, start: int) -> Iter
                     yield Member((own, stop), says)
 
 
-def _firsts(words: Sequence[HeardWord], end: int) -> range:
+def _firsts(words: Sequence[ScannedWord], end: int) -> range:
     """Where a member may begin that ends there."""
     first = end - 1
     while first > 0 and end - first < _BEFORE and words[first - 1].clause == words[end - 1].clause:
@@ -147,7 +194,7 @@ def _firsts(words: Sequence[HeardWord], end: int) -> range:
     return range(first, end)
 
 
-def _stop(words: Sequence[HeardWord], start: int, most: int) -> int:
+def _stop(words: Sequence[ScannedWord], start: int, most: int) -> int:
     """Where the words of content end that begin there, behind words of the grammar."""
     stop = start
     while stop < len(words) and stop - start < most and words[stop].clause == words[start].clause:
@@ -157,14 +204,14 @@ def _stop(words: Sequence[HeardWord], start: int, most: int) -> int:
     return stop
 
 
-def _last_find(words: Sequence[HeardWord], start: int, stop: int) -> int:
+def _last_find(words: Sequence[ScannedWord], start: int, stop: int) -> int:
     """The last word of a finding in some words; none is before them."""
     return max((at for at in range(start, stop) if words[at].finds), default=start - 1)
 
 
-def _written(text: str, word: HeardWord) -> str:
-    return text[word.start : word.end]
+def _written(text: ScannedText, word: ScannedWord) -> str:
+    return text.text[word.start : word.end]
 
 
-def _between(text: str, words: Sequence[HeardWord]) -> str:
+def _between(text: str, words: Sequence[ScannedWord]) -> str:
     return " ".join(text[words[0].start : words[-1].end].split())

@@ -10,21 +10,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
-
-from spacy.tokens import Doc
 
 from medlink.errors import InputError
 from medlink.files.problems import counted
 from medlink.index import Bundle
-from medlink.index.dictionary import Match
-from medlink.language.text import Token, exact_words
-from medlink.reading.abbreviations import Place
-from medlink.reading.choice import Found
+from medlink.language.scan import Place, ScannedText
+from medlink.language.text import Token
+from medlink.reading.candidates import NO_CONCEPT, NO_MENTION, LearnedSpan
+from medlink.reading.qualify import read_note
 from medlink.reading.status import status_reader
 
-NO_CONCEPT, NO_MENTION = "no concept", "no mention"
-"""What a mention may have been beside a concept; no id has a blank."""
 _SILENT = 0.7  # share from which on what was no mention is none: who annotates may overlook some
 _CAPITALS = 6  # characters of words whose capitals count: "RA" is no "Ra"
 
@@ -65,34 +60,19 @@ Entries = dict[tuple[str, str], Entry]
 """Entries by mention and language."""
 
 
-class Taught(NamedTuple):
-    """What a stretch of a note was most often, and the share of that, smoothed."""
-
-    what: str
-    share: float
-
-    def found(self, match: Match | None) -> Found | None:
-        """What is known of the stretch, ``None`` for no mention; ``match`` are the names that it is."""
-        if self.what == NO_MENTION:
-            return None
-        if self.what == NO_CONCEPT:
-            return Found(match, likely=0.0, taught="")
-        return Found(match, likely=self.share, taught=self.what)
-
-
-def decided(seen: Seen, least: float) -> Taught | None:
+def decided(seen: Seen, least: float) -> LearnedSpan | None:
     """What something is by what it was most often, ``None`` where that has less than a share.
 
     One is added to right and to wrong (Laplace): what was seen twice and always right is right in three of four.
 
     >>> decided(Counter({"X:1": 3, NO_MENTION: 1}), 0.5), decided(Counter({"X:1": 1, "X:2": 1}), 0.5)
-    (Taught(what='X:1', share=0.6666666666666666), None)
+    (LearnedSpan(what='X:1', share=0.6666666666666666), None)
     """
     (what, most), (_, second) = (seen + Counter()).most_common(2) if len(seen) > 1 else [*seen.items(), ("", 0)]
     share = (most + 1) / (seen.total() + 2)
     if what == NO_MENTION:
         least = max(least, _SILENT)
-    return Taught(what, share) if share >= least and most > second else None
+    return LearnedSpan(what, share) if share >= least and most > second else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,22 +130,22 @@ class Learned:
                 path=path,
                 remedy="learn from the notes again, with this bundle",
             )
-        self._taught: dict[str, dict[tuple[str, str | None], Taught]] = {}
+        self._learned: dict[str, dict[tuple[str, str | None], LearnedSpan]] = {}
         self._left_out = set[tuple[str, str]]()
         for (mention, language), entry in entries.items():
             self._add(mention, language, entry)
-        self._forms = {la: Forms({mention for mention, _ in taught}) for la, taught in self._taught.items()}
+        self._forms = {la: Forms({mention for mention, _ in learned}) for la, learned in self._learned.items()}
 
     def _add(self, mention: str, language: str, entry: Entry) -> None:
         ways: list[tuple[str | None, Seen]] = [(None, entry.everywhere), *entry.seen.items()]
         for section, seen in ways:
-            taught = decided(seen, self._head.least_share)
-            if taught is None or (section is not None and seen.total() < self._head.least_seen):
+            learned = decided(seen, self._head.least_share)
+            if learned is None or (section is not None and seen.total() < self._head.least_seen):
                 continue
-            if taught.what in self._unknown:
+            if learned.what in self._unknown:
                 self._left_out.add((mention, language))
             else:
-                self._taught.setdefault(language, {})[mention, section] = taught
+                self._learned.setdefault(language, {})[mention, section] = learned
 
     def gaps(self) -> Iterator[str]:
         """What of the file does not count, a sentence each."""
@@ -176,30 +156,23 @@ class Learned:
                 f"does not have; learned with {sources or 'another bundle'}"
             )
 
-    def places(self, doc: Doc, text: str, language: str) -> dict[Place, Taught]:
-        """What the stretches of a note were, by their tokens; of those that lie in each other the longest."""
-        taught, forms = self._taught.get(language), self._forms.get(language)
-        if taught is None or forms is None:
+    def places(self, text: ScannedText, language: str) -> dict[Place, LearnedSpan]:
+        """What the spans of a text were, by their words; of those that lie in each other the longest."""
+        learned, forms = self._learned.get(language), self._forms.get(language)
+        if learned is None or forms is None:
             return {}
-        found = list(forms.places(text, exact_words(text, language)))
-        reader = status_reader(language) if found and any(section for _, section in taught) else None
+        words = [Token(word.start, word.end, word.entry.exact) for word in text.words]
+        found = list(forms.places(text.text, words))
         sections = [""] * len(found)
-        if reader is not None:
-            sections = reader.read(text).sections([(start, end) for _, start, end in found])
-        places: dict[Place, Taught] = {}
+        if found and any(section for _, section in learned) and (reader := status_reader(language)) is not None:
+            sections = read_note(reader, text).sections([(start, end) for _, start, end in found])
+        places: dict[Place, LearnedSpan] = {}
         reach = 0
         # the longest of those with one start first
-        for (mention, start, end), section in sorted(
-            zip(found, sections, strict=True), key=lambda one: (one[0][1], -one[0][2])
-        ):
-            span = doc.char_span(start, end, alignment_mode="expand")
-            what = taught.get((mention, section)) or taught.get((mention, None))
-            if what is None or end <= reach or span is None or _letters(span.text) != _letters(text[start:end]):
-                continue
-            reach = end
-            places[span.start, span.end] = what
+        ordered = sorted(zip(found, sections, strict=True), key=lambda one: (one[0][1], -one[0][2]))
+        for (mention, start, end), section in ordered:
+            what = learned.get((mention, section)) or learned.get((mention, None))
+            if what is not None and end > reach:
+                reach = end
+                places[text.place(start, end)] = what
         return places
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text))

@@ -1,38 +1,33 @@
-"""``NameFinder``: where a text has the names of an index, to the letter or inflected."""
+"""Find where scanned text has the names of an index, to the letter or inflected."""
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Callable, Collection
-from dataclasses import replace
+from collections.abc import Collection, Mapping
 
-from spacy.tokens import Doc
+from cachetools import LRUCache
 
 from medlink.index import ConceptIndex, Filter
 from medlink.index.dictionary import Match
+from medlink.language.scan import Place, ScannedText
 from medlink.language.tags import base
-from medlink.language.text import Inflector, same_letters, spelling
-from medlink.reading.abbreviations import Place
+from medlink.language.text import same_letters, spelling
 from medlink.reading.options import FinderOptions
-from medlink.reading.persons import PersonNames
 
 Names = dict[Place, Match | None]
-"""Places by their token offsets, with the names of the index they are; ``None`` where these are to be looked up."""
+"""Spans by their words, with the names of the index they are; ``None`` where these are to be looked up."""
 SHORT = 3
 """Letters of a name that counts in upper case alone: as a rule it is an abbreviation."""
 _CAPITALS = 4  # letters of what is as a rule an abbreviation where it is in capitals
 _FOREIGN = 6  # letters of a single word of another language's names: shorter ones mean other things elsewhere
-# A plus behind a word is meaning in a name ("CD4+"); in a note it may say that a finding is there ("Fieber+"). Formulas
-# are short, or in capitals.
-_SIGN = re.compile(r"(?<![^\W_])((?:[^\W\d_][\u0300-\u036f]*){4,})\+(?![^\W_])")
-_FORMULA = 5  # letters of the longest word in capitals that may be a formula ("NADPH+")
+_KEPT = 1 << 15  # spans of which is kept whether they stand for what they name
 
-_Matches = dict[str, Match]  # all matches at one stretch of text, by language
+_ByTag = dict[str, Mapping[float, str]]
+"""The names of a span with their routes, by the language that states them."""
 
 
 class NameFinder:
-    """Find the names of an index in a tokenised text, inflected forms included.
+    """Find the names of an index in scanned text, inflected forms included.
 
     Args:
         index: names to look for.
@@ -50,63 +45,58 @@ class NameFinder:
     ) -> None:
         options = options or FinderOptions()
         self._index, self._language, self._stop_words = index, language, stop_words
-        tags = index.languages
-        self.own = {tag for tag in tags if not tag or base(tag) == base(language)}
-        others = sorted({base(tag) for tag in tags if tag not in self.own}) if options.other_languages else []
-        self._languages = [language, *others]
-        self._persons = PersonNames(language)
+        self.own = {tag for tag in index.languages if not tag or base(tag) == base(language)}
+        self._of_language = None if options.other_languages else language
         self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
+        self._known: LRUCache[tuple[str, ...], bool] = LRUCache(_KEPT)
 
-    def find(
-        self, doc: Doc, text: str, long_forms: Collection[Place] = (), inflector: Callable[[str], Inflector] = Inflector
-    ) -> Names:
-        """Names in a tokenised text, which may overlap: at each start the longest of each language.
-
-        ``text`` is that of the ``doc``, which spaCy makes anew whenever it is asked for. Places of ``long_forms`` are
-        names too; ``inflector`` gives the inflector of a language.
-        """
-        places: dict[tuple[int, int], _Matches] = defaultdict(dict)
-        longest: dict[int, int] = {}  # for each start the end of the longest name in the text's own language
-        for reading in dict.fromkeys((text, _SIGN.sub(_without_sign, text))):
-            for language in self._languages:
-                for match in self._index.find(reading, language, inflector):
-                    places[match.start, match.end][match.language] = match
-                    if match.language in self.own:
-                        longest[match.start] = max(match.end, longest.get(match.start, 0))
-        found: Names = dict.fromkeys(long_forms)
-        for (start, end), matches in places.items():
-            span = doc.char_span(start, end, alignment_mode="expand") if self._is_mention(text, matches) else None
-            if span is not None:
-                known = (span.start_char, span.end_char) == (start, end) and longest.get(start, 0) <= end
-                found.setdefault((span.start, span.end), self._match(matches) if known else None)
+    def find(self, text: ScannedText, explained: Collection[Place] = ()) -> Names:
+        """Names in a text, which may overlap: at each word the longest of each language; ``explained`` spans too."""
+        places: dict[Place, _ByTag] = defaultdict(dict)
+        longest: dict[int, int] = {}  # for each word the end of the longest name in the text's own language
+        for place, tag, names in self._index.find(text, self._of_language):
+            known = places[place].get(tag)
+            places[place][tag] = {**names, **known} if known else names
+            if tag in self.own:
+                longest[place[0]] = max(place[1], longest.get(place[0], 0))
+        found: Names = dict.fromkeys(explained)
+        for place, by_tag in places.items():
+            if self._is_mention(text.written(place), by_tag, one_word=place[1] - place[0] == 1):
+                known_whole = longest.get(place[0], 0) <= place[1]
+                found.setdefault(place, self._match(text.span(place), by_tag) if known_whole else None)
         return found
 
-    def _match(self, matches: _Matches) -> Match:
+    def _match(self, span: tuple[int, int], by_tag: _ByTag) -> Match:
         """What a look-up of the mention gives: the names to the letter, and inflected ones of its own language."""
         rows = {
             row: route
-            for tag, match in matches.items()
-            for row, route in match.rows.items()
+            for tag, names in by_tag.items()
+            for row, route in names.items()
             if route == "exact" or tag in self.own
         }
-        return replace(next(iter(matches.values())), language=self._language, rows=rows)
+        return Match(*span, self._language, 1, rows)
 
-    def _is_mention(self, text: str, matches: _Matches) -> bool:
-        """Whether a stretch of text stands for what it names."""
-        first = next(iter(matches.values()))
-        mention, one_word = text[first.start : first.end], first.words == 1
-        letters, upper = sum(map(str.isalpha, mention)), mention.isupper()
-        if not letters or len(mention) == 1 or (one_word and not upper and letters <= SHORT):
+    def _is_mention(self, written: str, by_tag: _ByTag, *, one_word: bool) -> bool:
+        """Whether a span stands for what it names."""
+        key = (written, *by_tag)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._stands_for(written, by_tag, one_word=one_word)
+        return known
+
+    def _stands_for(self, written: str, by_tag: _ByTag, *, one_word: bool) -> bool:
+        letters, upper = sum(map(str.isalpha, written)), written.isupper()
+        if not letters or len(written) == 1 or (one_word and not upper and letters <= SHORT):
             return False
-        if one_word and mention.casefold() in self._stop_words and not (upper and letters > 1):
+        if one_word and written.casefold() in self._stop_words and not (upper and letters > 1):
             return False
         return any(
             (letters >= _FOREIGN or not one_word or tag in self.own)
-            and any(self._spelt_so(row, mention, tag) for row in match.rows)
-            for tag, match in matches.items()
+            and any(self._spelt_alike(row, written, tag) for row in names)
+            for tag, names in by_tag.items()
         )
 
-    def _spelt_so(self, row: float, text: str, language: str) -> bool:
+    def _spelt_alike(self, row: float, text: str, language: str) -> bool:
         """Whether a row has a name that ``text`` may stand for.
 
         An upper-case name stands for upper-case text only, and a few capitals have no inflection: *GOT* is not *Gota*.
@@ -116,13 +106,3 @@ class NameFinder:
         if upper and len(text) <= _CAPITALS:
             return any(spelling(text) == spelling(one.text) for one in entries)
         return any((upper or not one.text.isupper()) and same_letters(text, one.text, language) for one in entries)
-
-    def names_a_person(self, text: str, start: int, end: int) -> bool:
-        """Whether one capitalised word is a title, or the name of a person by what stands before or behind it."""
-        return self._persons.are_at(text, start, end)
-
-
-def _without_sign(found: re.Match[str]) -> str:
-    """A word with a mark that is of no word in place of its plus, unless it may be a formula."""
-    word = found[1]
-    return found[0] if word.isupper() and len(word) <= _FORMULA else f"{word}|"

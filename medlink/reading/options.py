@@ -29,7 +29,7 @@ Qualify = Annotated[
 
 
 class FinderOptions(Settings):
-    """What :class:`medlink.reading.finder.MentionFinder` can be told.
+    """What :class:`medlink.reading.reader.TextReader` can be told.
 
     >>> FinderOptions(abbreviations=True).abbreviations, FinderOptions(abbreviations=False).abbreviations
     ('builtin', 'none')

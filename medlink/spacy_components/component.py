@@ -6,43 +6,23 @@ import json
 import logging
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
-from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from medlink.errors import BundleError
 from medlink.index import Bundle
 from medlink.language.tags import language_tag
 from medlink.linking.demo import BUNDLE_VARIABLE, demo_bundle
-from medlink.reading.abbreviations import LongForms
-from medlink.reading.finder import Mentions
-from medlink.reading.status import ReadNote
 from medlink.spacy_components.options import LinkerOptions, MentionsOptions
 
 logger = logging.getLogger("medlink")
 _FILE = "medlink.json"
 _OPENED: WeakValueDictionary[tuple[str, int, int], Bundle] = WeakValueDictionary()
 """Bundles that a component has open, by folder and by inode and time of the manifest: both components share one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Handed:
-    """What the finder knows of a document, for the linker behind it: nothing is looked up or looked for twice."""
-
-    bundle: Bundle
-    language: str
-    found: Mentions
-    long_forms: LongForms | None
-    note: ReadNote | None
-
-
-HANDED: WeakKeyDictionary[Doc, Handed] = WeakKeyDictionary()
-"""As long as the documents live; it does not travel with them, as it holds numbers of one bundle."""
 
 
 def open_bundle(name: str, bundle: str | None) -> Bundle:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -14,15 +15,17 @@ from medlink.errors import ConfigError
 from medlink.linking import Linker
 from medlink.notes.options import for_linker
 from medlink.notes.writers.protocol import LinkedMention
-from medlink.reading.abbreviations import LongForms, Place, detector
-from medlink.reading.choice import Found
-from medlink.reading.finder import Described, Mentions, describe
-from medlink.reading.status import ReadNote, status_reader
-from medlink.reading.values import as_measured
-from medlink.records import Attribute, Qualifiers, attributed, qualified, valued
-from medlink.spacy_components.component import HANDED, Component
+from medlink.reading.abbreviations import of_doc
+from medlink.reading.options import FinderOptions
+from medlink.reading.protocols import Span as Characters
+from medlink.reading.reader import ReadMention, TextReader
+from medlink.records import Link, attributed, qualified, valued
+from medlink.spacy_components.component import Component
+from medlink.spacy_components.handover import take_over
 from medlink.spacy_components.options import SPANS_KEY, LinkerOptions
 
+Place = tuple[int, int]
+"""The first token of a span and the one behind its last."""
 NIL = "NIL"
 """``kb_id_`` of a mention that no concept fits, as in spaCy's own entity linker."""
 
@@ -76,8 +79,8 @@ class BiolordLinker(Component):
         self.options = LinkerOptions(**options)
         super().__init__(vocab, name, self.options)
         self.linker = Linker(self.bundle, **for_linker(self.options, self.language))
-        self._long_forms = detector(self.options.abbreviations, vocab)
-        self._status = status_reader(self.language) if self.options.qualifiers else None
+        of_reader = FinderOptions(abbreviations=self.options.abbreviations, qualifiers=self.options.qualifiers)
+        self._reader = TextReader(self.bundle, self.language, of_reader, linker=self.linker)
         _extend("kb_ents", _pairs)
         _extend("medlink", _plain)
 
@@ -92,54 +95,33 @@ class BiolordLinker(Component):
             self.set_annotations(batch, self.predict(batch))
             yield from batch
 
-    def predict(self, docs: Iterable[Doc]) -> list[dict[Place, LinkedMention]]:
-        """Links of each document by the token offsets of their mentions; the documents stay as they are."""
-        described: list[dict[Place, Described]] = []
-        qualifiers: list[Qualifiers | None] = []
-        attributes: list[tuple[Attribute, ...] | None] = []
-        for doc in docs:
-            text = doc.text  # made anew by spaCy at every call
-            known, long_forms, note = self._known(doc, text)
-            places = sorted({(span.start, span.end) for span in self._spans(doc)})
-            found = {
-                at: describe(doc, text, at, self.language, known.get(at) or Found(expanded=long_forms.get(at)))
-                for at in places
-            }
-            at_characters = [(one.start, one.end) for one in found.values()]
-            loose = [(one.start, one.end) for at, one in found.items() if at in known and known[at].loose]
-            said: Sequence[Qualifiers | None] = (
-                [None] * len(found) if note is None else note.qualifiers(at_characters, loose)
-            )
-            qualifiers += as_measured(said, (one.value for one in found.values()))
-            attributes += [known[at].attributes if at in known else None for at in found]
-            described.append(found)
-        mentions = [one for found in described for one in found.values()]
-        links = self.linker.link([m.mention for m in mentions], [m.context for m in mentions])
-        linked = zip(links, qualifiers, attributes, strict=True)
-        return [
-            {at: LinkedMention(m.start, m.end, *next(linked), m.value) for at, m in found.items()}
-            for found in described
-        ]
+    def predict(self, docs: Sequence[Doc]) -> list[dict[Place, LinkedMention]]:
+        """Links of each document by the token offsets of their mentions; the documents stay as they are.
 
-    def _known(self, doc: Doc, text: str) -> tuple[Mentions, LongForms, ReadNote | None]:
-        """What mentions name, the long forms of abbreviations, and the note: what the finder handed on, else read."""
-        handed = HANDED.pop(doc, None)
-        of_mine = handed is not None and (handed.bundle, handed.language) == (self.bundle, self.language)
-        found = handed.found if handed and of_mine else {}
-        note = None
-        if self._status is not None:
-            note = handed.note if handed and handed.note and of_mine else self._status.read(text)
-        if self._long_forms is None:
-            # what was judged by its long form is not what is linked
-            plain = {
-                at: Found(one.match, attributes=one.attributes, loose=one.loose)
-                if one.expanded and one.value is None
-                else one
-                for at, one in found.items()
-            }
-            return plain, {}, note
-        long_forms = handed.long_forms if handed else None
-        return found, self._long_forms(doc) if long_forms is None else long_forms, note
+        What ``medlink_mentions`` found is linked as it was judged there; other spans are judged by their text.
+        """
+        places = [{(span.start, span.end): (span.start_char, span.end_char) for span in self._spans(d)} for d in docs]
+        known = [self._handed_over(doc) for doc in docs]
+        new = [at for at, held in enumerate(places) if not set(held.values()) <= known[at].keys()]
+        texts, spans = [docs[at].text for at in new], [sorted(set(places[at].values())) for at in new]
+        judged = self._reader.judge(texts, spans, [of_doc(docs[at]) for at in new])
+        for at, own, read in zip(new, spans, judged, strict=True):
+            known[at] = dict(zip(own, read, strict=True)) | known[at]
+        ordered = [
+            [(place, read[span]) for place, span in sorted(of.items())] for of, read in zip(places, known, strict=True)
+        ]
+        found = [one.found for of in ordered for _, one in of]
+        links = iter(self.linker.link([one.mention for one in found], [one.context for one in found]))
+        return [{at: _linked_mention(one, next(links)) for at, one in of} for of in ordered]
+
+    def _handed_over(self, doc: Doc) -> dict[Characters, ReadMention]:
+        """What ``medlink_mentions`` found, as far as it was judged with the options of this component."""
+        known = take_over(doc, self.bundle.manifest["hash"], self.language)
+        if self.options.abbreviations == "none":
+            known = {at: one for at, one in known.items() if one.found.mention.expanded is None or one.found.value}
+        if not self.options.qualifiers:
+            known = {at: replace(one, qualifiers=None) for at, one in known.items()}
+        return known
 
     def set_annotations(self, docs: Iterable[Doc], links: list[dict[Place, LinkedMention]]) -> None:
         """Write the links of :meth:`predict`."""
@@ -175,3 +157,8 @@ class BiolordLinker(Component):
             link.to_dict() | qualified(mention.qualifiers) | attributed(mention.attributes) | valued(mention.value)
         )
         return out
+
+
+def _linked_mention(one: ReadMention, link: Link) -> LinkedMention:
+    found = one.found
+    return LinkedMention(found.start, found.end, link, one.qualifiers, found.attributes, found.value)

@@ -11,6 +11,10 @@ import pytest
 
 from medlink.errors import BundleError, ConfigError
 from medlink.index import ConceptIndex, Filter
+from medlink.language.lexicon.reading import shared_reader
+from medlink.language.scan import Scanner
+from medlink.linking.candidates import QueryBatch
+from medlink.linking.measures import FEATURES, compute_features
 from medlink.models import load_encoder
 from medlink.records import Name, SemanticType
 
@@ -87,11 +91,12 @@ def test_lookup_exact_and_inflected(index: ConceptIndex) -> None:
 
 def test_longest_match_in_running_text(index: ConceptIndex) -> None:
     text = "Bek. Diabetes mellitus, Typ II; Mitralklappenstenose. Diabetes\n\nmellitus Typ 2"
-    found = [text[m.start : m.end] for m in index.find(text, "de")]
+    scanned = Scanner("de", shared_reader(index.forms)).scan(text)
+    found = [scanned.written(span.place) for span in index.find(scanned, "de")]
     assert found == ["Diabetes mellitus, Typ II", "Mitralklappenstenose"]
-    wrapped = index.find("type 2\ndiabetes mellitus and T2DM, T2DMX", "en")
-    assert [(m.start, m.end, m.words) for m in wrapped] == [(0, 24, 4), (29, 33, 3)]
-    assert index.find("Typ 2", "fr") == []
+    wrapped = Scanner("en", shared_reader(index.forms)).scan("type 2\ndiabetes mellitus and T2DM, T2DMX")
+    assert [wrapped.span(span.place) for span in index.find(wrapped, "en")] == [(0, 24), (29, 33)]
+    assert index.find(wrapped, "fr") == []
 
 
 def test_filters_act_inside_the_search(index: ConceptIndex) -> None:
@@ -140,11 +145,10 @@ def test_concept_cosines_are_those_of_the_mean_name(index: ConceptIndex) -> None
         query[0] @ mean("multiple sclerosis", "MS"),
         query[0] @ mean("mitral stenosis", "MS", "Mitralklappenstenosen"),
     ]
-    got = index.concept_cosines(np.array([name]), query, np.zeros(1, np.int64))
-    assert float(got[0]) == pytest.approx(max(both), abs=2e-3)
-    selection = index.select(Filter(sources=("OTHER",)))
-    other = index.concept_cosines(np.array([name]), query, np.zeros(1, np.int64), selection)
-    assert float(other[0]) == pytest.approx(both[1], abs=2e-3)
+    for wanted, cosine in ((Filter(), max(both)), (Filter(sources=("OTHER",)), both[1])):
+        found = compute_features(QueryBatch(index, encoder, ["sclerosis"], ["en"], index.select(wanted)))
+        row = found.name.tolist().index(name)
+        assert float(found.features[row, FEATURES.index("concept_cosine")]) == pytest.approx(cosine, abs=2e-3)
 
 
 def test_same_input_same_files(tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ from medlink.errors import BundleError, MedlinkError
 from medlink.files import parts as store
 from medlink.index import Bundle, ConceptIndex, build_bundle, extend_bundle
 from medlink.kb import Input, KnowledgeBase
+from medlink.language.lexicon.forms import shipped_forms
+from medlink.language.lexicon.reading import shared_reader
+from medlink.language.scan import Scanner
 from medlink.linking import Linker
 from medlink.records import Link
 from tests.index.test_bundle import part, small_kb
@@ -41,7 +44,9 @@ def bundle(made: Path, tmp_path: Path) -> Path:
 
 def links(bundle: Path) -> list[Link]:
     linker = Linker(bundle)
-    linker.index.find("He has fever and pain.", "en")
+    text = Scanner("en", shared_reader(shipped_forms())).scan("He has fever and pain.")
+    linker.index.find(text, "en")
+    linker.index.match_families([text])
     return linker.link(["fever", "fevers", "pian", "Schmerz", "cough"])
 
 

@@ -21,6 +21,8 @@ import pytest
 from medlink.errors import BundleError, ConfigError, InputError
 from medlink.index import Bundle, ConceptIndex, Filter, build_bundle, extend_bundle
 from medlink.kb import Input, KnowledgeBase, build_kb
+from medlink.language.lexicon.reading import shared_reader
+from medlink.language.scan import Scanner
 from medlink.linking import Linker, Mention
 from medlink.linking.demo import demo_folder, demo_notes
 from medlink.linking.join import default_join
@@ -286,8 +288,8 @@ def test_a_process_that_has_it_open_goes_on(bundle: Path) -> None:
     before = opened.link(asked)
     for number in range(3):
         extend_bundle(bundle, more(bundle.parent, f"Y:{number}\tpain {number}\ten"))
-        opened._remembered.clear()
-        opened._shown.clear()
+        for kept in (opened._rankings, opened._shown, opened._described):
+            kept.clear()
         assert opened.link(asked) == before
     found: list[list[Link]] = []
     thread = threading.Thread(target=lambda linker: found.append(linker.link(asked)), args=[opened])
@@ -332,7 +334,8 @@ def test_only_further_entries_of_known_names(bundle: Path) -> None:
     assert index.manifest["added"]["rows"] == 0
     (link,) = Linker(bundle).link(["fever"])
     assert [(c.concept_id, c.same_as) for c in link.candidates] == [("X:1", ("X:5",)), ("X:2", ())]
-    assert {m.start for m in index.find("Husten: cough", "de")} == {8}
+    text = Scanner("de", shared_reader(index.forms)).scan("Husten: cough")
+    assert {text.span(span.place)[0] for span in index.find(text, "de")} == {8}
 
 
 def test_a_concept_whose_first_name_in_the_index_comes_later(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where running texts say names: in any order, in compounds, in other languages, and where they do not."""
+"""Names by word families in running text: in any order, in compounds, in other languages, and where there are none."""
 
 from __future__ import annotations
 
@@ -7,26 +7,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medlink.index.heard import Anchors, hear
+from medlink.index.family_match import FamilyMatcher, feature_columns
 from medlink.index.said import SaidNames
 from medlink.language.lexicon.forms import shipped_forms
-from medlink.language.lexicon.reading import FamilyReader
+from medlink.language.lexicon.reading import shared_reader
+from medlink.language.scan import Scanner
 
 NAMES = ["edema of the legs", "renal insufficiency", "liver cyst", "heart attack", "fever", "chest pain"]
 
 
 @pytest.fixture(scope="module")
-def anchors(tmp_path_factory: pytest.TempPathFactory) -> Anchors:
-    folder: Path = tmp_path_factory.mktemp("heard")
-    said = SaidNames.build(folder, NAMES, ["en"] * len(NAMES), shipped_forms())
-    return Anchors.build(folder, said, len(NAMES))
+def matcher(tmp_path_factory: pytest.TempPathFactory) -> FamilyMatcher:
+    folder: Path = tmp_path_factory.mktemp("families")
+    names = SaidNames.build(folder, NAMES, ["en"] * len(NAMES), shipped_forms())
+    return FamilyMatcher.build(folder, names, len(NAMES))
 
 
-def said(anchors: Anchors, text: str, language: str, allowed: list[int] | None = None) -> list[str]:
-    heard = hear(text, language, FamilyReader(shipped_forms()))
+def matched(matcher: FamilyMatcher, text: str, language: str, allowed: list[int] | None = None) -> list[str]:
+    scanned = Scanner(language, shared_reader(shipped_forms())).scan(text)
     kept = None if allowed is None else np.isin(np.arange(len(NAMES)), allowed)
-    places = sorted(anchors.places_of_names(heard, kept))
-    return [text[heard.words[first].start : heard.words[stop - 1].end] for first, stop in places]
+    columns = feature_columns([scanned], len(shipped_forms().names))
+    return [scanned.written(place) for place in sorted(matcher.match([scanned], columns, kept)[0])]
 
 
 @pytest.mark.parametrize(
@@ -46,29 +47,29 @@ def said(anchors: Anchors, text: str, language: str, allowed: list[int] | None =
         ("...", "de", []),
     ],
 )
-def test_places_of_names(anchors: Anchors, text: str, language: str, wanted: list[str]) -> None:
-    assert said(anchors, text, language) == wanted
+def test_spans_of_names(matcher: FamilyMatcher, text: str, language: str, wanted: list[str]) -> None:
+    assert matched(matcher, text, language) == wanted
 
 
-def test_only_names_that_are_allowed(anchors: Anchors) -> None:
+def test_only_names_that_are_allowed(matcher: FamilyMatcher) -> None:
     text = "fever and chest pain"
-    assert said(anchors, text, "en") == ["fever", "chest pain"]
-    assert said(anchors, text, "en", [NAMES.index("fever")]) == ["fever"]
-    assert said(anchors, text, "en", []) == []
+    assert matched(matcher, text, "en") == ["fever", "chest pain"]
+    assert matched(matcher, text, "en", [NAMES.index("fever")]) == ["fever"]
+    assert matched(matcher, text, "en", []) == []
 
 
-def test_every_place_of_a_long_text_is_found(anchors: Anchors) -> None:
-    """Names are looked up block by block; no block ends in a clause."""
+def test_every_span_of_a_long_text_is_found(matcher: FamilyMatcher) -> None:
     sentence = "The patient had fever on the day before. "
-    assert said(anchors, sentence * 500, "en") == ["fever"] * 500
+    assert matched(matcher, sentence * 500, "en") == ["fever"] * 500
     no_stop = "fever and chill " * 700
-    assert said(anchors, no_stop, "en") == ["fever"] * 700
+    assert matched(matcher, no_stop, "en") == ["fever"] * 700
 
 
-def test_words_have_clauses_and_kinds() -> None:
-    heard = hear("Kein Fieber, aber Husten der Lunge", "de", FamilyReader(shipped_forms()))
-    assert [word.clause for word in heard.words] == [0, 0, 1, 1, 1, 1]
-    fever, lung = heard.words[1], heard.words[-1]
-    assert ("finding" in fever.kinds, "body" in lung.kinds, "finding" in lung.kinds) == (True, True, False)
-    assert heard.words[-2].function
-    assert (heard.starts[1], heard.ends[1]) == (5, 11)
+def test_texts_matched_together_are_matched_as_each_alone(matcher: FamilyMatcher) -> None:
+    texts = ["Beinödeme und Fieber", "", "Insuffizienz der Niere. Fieber"]
+    scanner = Scanner("de", shared_reader(shipped_forms()))
+    scanned = [scanner.scan(text) for text in texts]
+    together = matcher.match(scanned, feature_columns(scanned, len(shipped_forms().names)))
+    read = [[one.written(place) for place in sorted(spans)] for one, spans in zip(scanned, together, strict=True)]
+    assert read == [matched(matcher, text, "de") for text in texts]
+    assert read[0] == ["Beinödeme", "Fieber"]

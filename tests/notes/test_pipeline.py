@@ -15,9 +15,8 @@ from medlink import Note, NotePipeline, link_notes
 from medlink.errors import ConfigError, InputError
 from medlink.index import Bundle, build_bundle
 from medlink.linking.demo import demo_notes
-from medlink.notes.language import blank
 from medlink.notes.writers import JsonLinesWriter, LinkedMention, TextWriter
-from medlink.reading.finder import MentionFinder
+from medlink.reading.finder import BuiltinFinder
 
 
 @pytest.fixture
@@ -42,14 +41,13 @@ class Tsv(TextWriter):
 
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_the_finder_hands_on_what_a_look_up_gives(demo: Bundle, language: str) -> None:
-    finder, nlp = MentionFinder(demo, language), blank(language)
-    handed = 0
-    docs = [nlp.tokenizer(text) for text in demo_notes().values()]
-    for doc, found in zip(docs, finder.find(docs, [{}] * len(docs)), strict=True):
-        for (start, end), one in found.items():
-            if one.match is not None:
+    finder, handed = BuiltinFinder(demo, language), 0
+    texts = [finder.scan(text) for text in demo_notes().values()]
+    for found in finder.find(texts, [{}] * len(texts)):
+        for one in found:
+            if one.mention.found is not None:
                 handed += 1
-                assert set(one.match.rows) == set(demo.index.lookup(doc[start:end].text, language))
+                assert set(one.mention.found.rows) == set(demo.index.lookup(one.mention.text, language))
     assert handed > 100
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from medlink.index import Bundle, ConceptIndex, build_bundle
-from medlink.index.heard import hear
 from medlink.kb import Input, build_kb
 from medlink.language.cues.tables import scopes
-from medlink.language.lexicon.reading import FamilyReader
+from medlink.language.lexicon.reading import shared_reader
+from medlink.language.scan import Scanner
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
-from medlink.reading.coordination import members
+from medlink.reading.coordination import ListReader
 
 NAMES = [
     "Hepatic failure", "Renal failure", "Heart failure", "Cardiac arrhythmia", "Edema of the legs", "Neck pain",
@@ -72,11 +72,11 @@ def index(folder: Path) -> ConceptIndex:
     ],
 )  # fmt: skip
 def test_members(index: ConceptIndex, language: str, text: str, wanted: dict[str, set[str]]) -> None:
-    reader = FamilyReader(index.forms)
-    heard = hear(text, language, reader)
+    scanner = Scanner(language, shared_reader(index.forms))
+    scanned, lists = scanner.scan(text), ListReader(scopes(language).joins, scanner, index, None)
     found: dict[str, set[str]] = {}
-    for (first, stop), says in members(text, heard, scopes(language).joins, language, reader, index, None):
-        found.setdefault(text[heard.words[first].start : heard.words[stop - 1].end], set()).add(says)
+    for place, says in lists.read([scanned])[0]:
+        found.setdefault(scanned.written(place), set()).add(says)
     assert {place: {says for says in found.get(place, ()) if says in wanted[place]} for place in wanted} == wanted
     assert found.keys() == wanted.keys()
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from medlink.errors import InputError
 from medlink.language.cues.tables import rows
 from medlink.language.languages import language_data
+from medlink.language.scan import ScannedText, WordEntry
 from medlink.language.tags import base
-from medlink.language.text import Inflector, Token, is_inflection
+from medlink.language.text import Inflector, is_inflection
 
 ORGANS = frozenset((
     "head", "brain", "eye", "ear", "nose", "throat", "neck", "thyroid", "chest", "heart", "coronary", "breast",
@@ -29,6 +29,7 @@ _LABEL = re.compile(r"(?:^|[.;,(\-•*])[^\S\n]*+([^\s.:;,][^\n.:;,]{0,47}):", r
 _HEADING = re.compile(r"^[^\S\n]*+([^\s.:;,][^\n.:;,]{0,39})$", re.MULTILINE)
 _REACH = 500  # characters that a label speaks of, at most
 _BEHIND = 60  # characters before a word that speaks of them
+_KEPT = 1 << 15  # pairs of words of which is kept whether they are the same
 _BEFORE = 250  # characters behind one, in its sentence
 
 
@@ -42,17 +43,11 @@ class Cue(NamedTuple):
 
 
 class Organs:
-    """The organs that a text of one language speaks of, by its words in their inflected form.
+    """The organs that a text of one language speaks of."""
 
-    >>> text = "Abdomen: weich, kein DS. Lunge: kein DS"
-    >>> organs = Organs("de", text, Inflector("de").tokens(text))
-    >>> organs.beside(21, 23).organ, organs.beside(37, 39).organ
-    ('abdomen', 'chest')
-    """
-
-    def __init__(self, language: str, text: str, tokens: Sequence[Token]) -> None:
-        self._text = text
-        self._cues = _cues(text, tokens, language)
+    def __init__(self, language: str, scanned: ScannedText) -> None:
+        self._text = text = scanned.text
+        self._cues = _cues(scanned, language)
         self._starts = [cue.start for cue in self._cues]
         self._ends = [found.start() for found in _ENDS.finditer(text)]
         labels = [(found.span(1), self._within(*found.span(1))) for found in _LABEL.finditer(text)]
@@ -88,25 +83,48 @@ class Organs:
         return self._cues[at] if at >= 0 and self._cues[at].start >= start else None
 
 
-def _cues(text: str, tokens: Sequence[Token], language: str) -> list[Cue]:
-    found, at = list[Cue](), 0
-    table, firsts = _table(base(language)), _firsts(base(language))
-    while at < len(tokens):
-        if tokens[at].text not in firsts:
-            at += 1
+def _cues(text: ScannedText, language: str) -> list[Cue]:
+    found, behind = list[Cue](), 0
+    table, firsts, inflector = (
+        _table(base(language)),
+        _firsts(base(language)),
+        _inflector(language),
+    )
+    begins = text.table.column(
+        "organ",
+        lambda entry: form_of(entry, inflector).partition(" ")[0] in firsts,
+        bool,
+    )
+    for at in text.where(begins):
+        if at < behind:
             continue
-        for count in range(min(MOST, len(tokens) - at), 0, -1):
-            start, end = tokens[at].start, tokens[at + count - 1].end
-            key = " ".join(token.text for token in tokens[at : at + count])
-            organ = next((organ for word, organ in table.get(key, ()) if says(text[start:end], word, language)), None)
+        forms = [form_of(other.entry, inflector) for other in text.words[at : at + MOST]]
+        for count in range(len(forms), 0, -1):
+            place = at, at + count
+            known = table.get(" ".join(forms[:count]), ())
+            organ = next(
+                (organ for name, organ in known if says(text.written(place), name, language)),
+                None,
+            )
             if organ is not None:
-                found.append(Cue(start, end, organ))
-                at += count - 1
+                found.append(Cue(*text.span(place), organ))
+                behind = place[1]
                 break
-        at += 1
     return found
 
 
+def form_of(entry: WordEntry, inflector: Inflector) -> str:
+    """The inflected form of a word of a text, which its entry keeps; ``inflector`` is of the language of the text."""
+    form: str | None = entry.memo.get("form")
+    if form is None:
+        form = entry.memo["form"] = inflector.form(entry.written)
+    return form
+
+
+_inflector = lru_cache(maxsize=8)(Inflector)
+
+
+@lru_cache(maxsize=_KEPT)
 def says(written: str, word: str, language: str) -> bool:
     """Whether words of a text are those of a table: an abbreviation in its capitals, a noun or name with its first.
 
@@ -136,6 +154,11 @@ def _table(language: str) -> dict[str, list[tuple[str, str]]]:
     for line, row in rows(path, ("word", "organ")) if path else ():
         if not row["word"] or row["organ"] not in ORGANS:
             message = f"a word and one of the organs {', '.join(sorted(ORGANS))} are expected"
-            raise InputError(message, path=path, line=line, remedy="mend the row as docs/lexicon.md says")
+            raise InputError(
+                message,
+                path=path,
+                line=line,
+                remedy="mend the row as docs/lexicon.md says",
+            )
         found.setdefault(inflector.form(row["word"]), []).append((row["word"], row["organ"]))
     return found

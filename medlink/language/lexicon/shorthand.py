@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 
 from medlink.errors import InputError
@@ -11,8 +11,9 @@ from medlink.language.cues.tables import rows
 from medlink.language.languages import language_data
 from medlink.language.lexicon.entries import Abbreviation
 from medlink.language.lexicon.lexicon import SHIPPED
-from medlink.language.lexicon.organs import MOST, ORGANS, Cue, Organs, says
+from medlink.language.lexicon.organs import MOST, ORGANS, Cue, Organs, form_of, says
 from medlink.language.lexicon.tables import ABBREVIATIONS, read_abbreviations, shortened
+from medlink.language.scan import Place, ScannedText, WordEntry
 from medlink.language.tags import base
 from medlink.language.text import Inflector, is_short
 
@@ -33,48 +34,75 @@ class Shorthand:
     >>> shorthand = Shorthand("de")
     >>> shorthand.abbreviation("TVT").long, shorthand.abbreviation("tvt"), shorthand.abbreviation("Tumor")
     ('tiefe Venenthrombose', None, None)
-    >>> [(start, end, one.long) for start, end, one, _ in shorthand.laconic("Bekannte Hypertonie")]
-    [(9, 19, 'arterielle Hypertonie')]
     """
 
     def __init__(self, language: str) -> None:
-        self._language = language
-        self._abbreviations, self._laconic = _abbreviations(base(language)), _laconic(base(language))
+        self._language, self._inflector = language, Inflector(language)
+        self._abbreviations, self._laconic = (
+            _abbreviations(base(language)),
+            _laconic(base(language)),
+        )
         self._firsts = frozenset(key.partition(" ")[0] for key in self._laconic)
 
     def abbreviation(self, word: str) -> Abbreviation | None:
         """What a word with two capitals or more is short for most often."""
         return self._abbreviations.get(shortened(word)) if is_short(word) else None
 
-    def laconic(
-        self, text: str, inflector: Callable[[str], Inflector] = Inflector
-    ) -> Iterator[tuple[int, int, Abbreviation, Cue | None]]:
-        """The words and expressions of a running text that leave something out, by their characters, and what.
+    def abbreviations(self, text: ScannedText) -> Iterator[tuple[int, Abbreviation]]:
+        """The words of a text that are abbreviations, with what each is short for most often."""
+        known = text.table.column("abbreviation", lambda entry: self._short(entry) is not None, bool)
+        for at in text.where(known):
+            found = self._short(text.words[at].entry)
+            if found is not None:
+                yield at, found
 
-        Where they leave out the organ that is spoken of (*Abdomen: kein Druckschmerz*), last comes what says which. The
-        same words may come again with what they leave out otherwise. ``inflector`` gives that of the language: it
-        remembers words of the text.
+    def _short(self, entry: WordEntry) -> Abbreviation | None:
+        memo = entry.memo
+        if "abbreviation" not in memo:
+            memo["abbreviation"] = self.abbreviation(entry.written)
+        found: Abbreviation | None = memo["abbreviation"]
+        return found
+
+    def laconic(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation, Cue | None]]:
+        """The words and expressions of a text that leave something out, and what.
+
+        Where they leave out the organ that is spoken of (*Abdomen: kein Druckschmerz*), last comes the word that names
+        it. The same words may come several times, with what they leave out otherwise.
         """
-        for start, end, term in absences(self._language).find(text):
-            yield start, end, _short(text[start:end], self._language, term, term, _DENIES), None
-        if not self._laconic:
-            return
-        tokens = inflector(self._language).tokens(text)
+        for start, end, term in absences(self._language).find(text.indexed):
+            place = text.place(start, end)
+            yield (
+                place,
+                _short(text.written(place), self._language, term, term, _DENIES),
+                None,
+            )
         organs: Organs | None = None
-        for at in [at for at, token in enumerate(tokens) if token.text in self._firsts]:
-            for count in range(min(MOST, len(tokens) - at), 0, -1):
-                known = self._laconic.get(" ".join(token.text for token in tokens[at : at + count]))
-                if known is None:
-                    continue
-                start, end = tokens[at].start, tokens[at + count - 1].end
-                said = {organ: one for organ, one in known if says(text[start:end], one.forms[0], self._language)}
-                if said.keys() - {""}:
-                    organs = organs or Organs(self._language, text, tokens)
-                    cue = organs.beside(start, end)
-                    if cue is not None and cue.organ in said:
-                        yield start, end, said[cue.organ], cue
-                if "" in said:
-                    yield start, end, said[""], None
+        for at in self._begun(text):
+            for place, known in self._expressions(text, at):
+                written = text.written(place)
+                found = {organ: one for organ, one in known if says(written, one.forms[0], self._language)}
+                if found.keys() - {""}:
+                    organs = organs or Organs(self._language, text)
+                    cue = organs.beside(*text.span(place))
+                    if cue is not None and cue.organ in found:
+                        yield place, found[cue.organ], cue
+                if "" in found:
+                    yield place, found[""], None
+
+    def _begun(self, text: ScannedText) -> list[int]:
+        """The words with which an expression may begin."""
+        return text.where(text.table.column("laconic", self._begins, bool)) if self._laconic else []
+
+    def _begins(self, entry: WordEntry) -> bool:
+        return form_of(entry, self._inflector).partition(" ")[0] in self._firsts
+
+    def _expressions(self, text: ScannedText, at: int) -> Iterator[tuple[Place, list[tuple[str, Abbreviation]]]]:
+        """The expressions that begin at a word, the longest first."""
+        forms = [form_of(word.entry, self._inflector) for word in text.words[at : at + MOST]]
+        for count in range(len(forms), 0, -1):
+            known = self._laconic.get(" ".join(forms[:count]))
+            if known is not None:
+                yield (at, at + count), known
 
 
 @cache
@@ -104,7 +132,12 @@ def _laconic(language: str) -> dict[str, list[tuple[str, Abbreviation]]]:
                 "a word, what it is short for in both languages, a share of its uses above 0, and an organ or nothing "
                 "are expected"
             )
-            raise InputError(message, path=path, line=line, remedy="mend the row as docs/lexicon.md says")
+            raise InputError(
+                message,
+                path=path,
+                line=line,
+                remedy="mend the row as docs/lexicon.md says",
+            )
         short = _short(row["word"], language, row["long"], row["english"], weight)
         found.setdefault(inflector.form(row["word"]), []).append((row["organ"], short))
     return found

@@ -1,0 +1,317 @@
+"""Scan texts: tokens, words with what the lexicon knows of them, clauses and phrases, each word analysed once.
+
+This is the one tokeniser of running text. A token is a word or a mark. Words are cut as
+:func:`medlink.language.text.normalise` cuts names: hyphens, slashes and punctuation part them, an apostrophe inside one
+does not, a decimal number is one word, and so is a plus that belongs to a formula (*CD4+*). A run of eight and more of
+one mark is one token.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from medlink.language.cues.matcher import DECIMAL, LETTERS, RULE, Text, spelling
+from medlink.language.cues.matcher import Word as Token
+from medlink.language.languages import language_data
+from medlink.language.lexicon.forms import SHORT, WORD
+from medlink.language.lexicon.reading import FamilyReader, Word
+from medlink.language.tags import base
+from medlink.language.text import APOSTROPHE, elision, normalise
+
+_PLAIN = re.compile(rf"{DECIMAL}|{LETTERS}(?:[{APOSTROPHE}]{LETTERS})*|[^\w\s]|_")
+_TOKEN = re.compile(rf"([^\w\s]|_)\1{{{RULE - 1},}}|{_PLAIN.pattern}")
+_RUN = re.compile(rf"([^\w\s]|_)\1{{{RULE - 1}}}")
+# What ends a clause between two words: stops, brackets, bars, an empty line, a new item of a list, a dash.
+_BREAK = re.compile(r'[.;:!?()\[\]{},|•*"“”„<>=\t]|\n\s*\n|\n\s*[-•]|\s[-–]\s|(?:[^\w\s]|_){8}')
+_SIGN = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*){4,}")  # a plus behind such a word says that a finding is there
+_FORMULA = 5  # letters of the longest word in capitals that a plus belongs to ("NADPH+")
+_WORDS = 1 << 17  # distinct words whose analysis is kept
+_LONGEST = 100  # characters of the longest word that is kept
+_SHORT_GAP = 12  # characters between two words whose meaning is kept
+_SHORT_WORD = 3  # letters of a word whose kind is that of the words of its language, not of abbreviations
+
+FINDS = frozenset(("finding", "change"))
+"""Kinds of the words of findings."""
+Place = tuple[int, int]
+"""A span by its first word and the word behind its last."""
+
+
+class WordEntry:
+    """A distinct word, analysed once.
+
+    Attributes:
+        number: in its table.
+        written: the word as the text has it.
+        exact: its exact form.
+        word: what the lexicon reads it as.
+        kinds: of all its meanings and of its parts; none where it is unknown.
+        opens: the languages that have phrases that begin with it.
+        memo: what others worked out for it, under keys of their own.
+    """
+
+    __slots__ = ("exact", "kinds", "memo", "number", "opens", "word", "written")
+
+    def __init__(
+        self,
+        number: int,
+        written: str,
+        exact: str,
+        word: Word,
+        kinds: frozenset[str],
+        opens: tuple[str, ...],
+    ) -> None:
+        self.number, self.written, self.exact, self.word = number, written, exact, word
+        self.kinds, self.opens = kinds, opens
+        self.memo: dict[Any, Any] = {}
+
+
+class WordTable:
+    """The distinct words that a scanner met, by number, and columns of what is known of each.
+
+    A column is worked out for the words that came since it was asked for the last time.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[WordEntry] = []
+        self._columns: dict[Any, NDArray[Any]] = {}
+        self._lists: dict[Any, tuple[array[int], array[int]]] = {}
+
+    def column(self, key: Any, value: Callable[[WordEntry], Any], dtype: DTypeLike) -> NDArray[Any]:
+        """A value, or a row of values, for each word ``(words, ...)``; ``key`` names the column."""
+        held = self._columns.get(key)
+        count = 0 if held is None else len(held)
+        if held is None or count < len(self.entries):
+            new = np.array([value(entry) for entry in self.entries[count:]], dtype)
+            held = self._columns[key] = new if held is None or not count else np.concatenate([held, new])
+        return held
+
+    def lists(self, key: Any, values: Callable[[WordEntry], Iterable[int]]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """A list of numbers for each word: where each begins and the last ends ``(words + 1,)``, and the numbers."""
+        ends, held = self._lists.setdefault(key, (array("q", [0]), array("q")))
+        for entry in self.entries[len(ends) - 1 :]:
+            held.extend(values(entry))
+            ends.append(len(held))
+        return np.array(ends, np.int64), np.array(held, np.int64)
+
+
+class ScannedWord(NamedTuple):
+    """A word of a text: its characters, the number of its clause, its entry, and columns of that.
+
+    ``function`` words are articles, prepositions and the like. ``meanings`` are those of the word as a whole. A word
+    ``finds`` that may name a finding, or make one of what it stands by.
+    """
+
+    start: int
+    end: int
+    clause: int
+    entry: WordEntry
+    function: bool
+    kinds: frozenset[str]
+    meanings: tuple[int, ...]
+    finds: bool
+
+
+_Columns = tuple[WordEntry, bool, frozenset[str], tuple[int, ...], bool]
+"""The columns of a :class:`ScannedWord` behind its clause."""
+
+
+@dataclass(frozen=True)
+class ScannedText:
+    """A text with its tokens, its words by clause, and the phrases of the lexicon with their meanings.
+
+    Its words have numbers in a ``table``. ``memo`` holds what others worked out for the text, under keys of their own.
+    """
+
+    text: str
+    tokens: list[Token]
+    words: list[ScannedWord]
+    phrases: dict[Place, tuple[int, ...]]
+    table: WordTable
+    memo: dict[Any, Any] = field(default_factory=dict)
+
+    @cached_property
+    def numbers(self) -> NDArray[np.int64]:
+        """The number of each word in the table."""
+        return np.fromiter([word[3].number for word in self.words], np.int64, len(self.words))
+
+    def where(self, column: NDArray[Any]) -> list[int]:
+        """The words for which a column of the table is true."""
+        found: list[int] = np.flatnonzero(column[self.numbers]).tolist()
+        return found
+
+    @cached_property
+    def indexed(self) -> Text:
+        """The tokens, and the places of each of them."""
+        return Text(self.tokens)
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """The first character of each word."""
+        return [word.start for word in self.words]
+
+    @cached_property
+    def ends(self) -> list[int]:
+        """The character behind the last of each word."""
+        return [word.end for word in self.words]
+
+    def place(self, start: int, end: int) -> Place:
+        """The words that a span of characters touches."""
+        first = bisect_right(self.ends, start)
+        return first, max(bisect_left(self.starts, end), first)
+
+    def span(self, place: Place) -> tuple[int, int]:
+        """The characters of some words."""
+        return self.words[place[0]].start, self.words[place[1] - 1].end
+
+    def written(self, place: Place) -> str:
+        """The text of some words."""
+        return self.text[self.words[place[0]].start : self.words[place[1] - 1].end]
+
+    def meanings(self, place: Place) -> tuple[int, ...]:
+        """What some words mean as a whole: a word by itself, or a phrase."""
+        return self.words[place[0]].meanings if place[1] - place[0] == 1 else self.phrases.get(place, ())
+
+
+class _Analysed(NamedTuple):
+    """A token as it is written: its columns, whether it is a mark, and the columns of the words that it holds."""
+
+    plain: str
+    low: str
+    is_mark: bool
+    words: tuple[_Columns, ...]
+
+
+class Scanner:
+    """Scan the texts of one language; distinct words are analysed once and kept, within a bound.
+
+    Args:
+        language: BCP 47.
+        reader: of the lexicon by which words are read.
+    """
+
+    def __init__(self, language: str, reader: FamilyReader) -> None:
+        self.language, self._reader, self._base = language, reader, base(language)
+        self._elided = elision(language_data(language))
+        self._known: dict[tuple[str, ...], dict[str, _Analysed]] = {}
+        self._table = WordTable()
+        self._asked = (self._base,) if self._base in reader.languages else None
+
+    def scan(self, text: str) -> ScannedText:
+        """Scan a text; time and memory grow with its length alone."""
+        return self.scan_all([text])[0]
+
+    def scan_all(self, texts: Sequence[str]) -> list[ScannedText]:
+        """Scan n texts, whose words are numbered in one table."""
+        if len(self._table.entries) > _WORDS:
+            self._known, self._table = {}, WordTable()
+        return [self._scan(text) for text in texts]
+
+    def _scan(self, text: str) -> ScannedText:
+        asked = self._asked or self._reader.guess(normalise(text).split())
+        known = self._known.setdefault(asked, {})
+        parts = [found[0] for found in _TOKEN.finditer(text)] if _RUN.search(text) else _PLAIN.findall(text)
+        analysed = [known.get(part) or self._analyse(part, asked) for part in parts]
+        starts, end = list[int](), 0
+        for part in parts:
+            start = text.find(part, end)  # only blanks lie between two tokens
+            starts.append(start)
+            end = start + len(part)
+        new = tuple.__new__  # what NamedTuple calls as well, by way of a function
+        tokens = [
+            new(Token, (start, start + len(part), one.plain, one.low))
+            for part, start, one in zip(parts, starts, analysed, strict=True)
+        ]
+        words, clause, end, elided = list[ScannedWord](), 0, 0, self._elided
+        for part, begin, one in zip(parts, starts, analysed, strict=True):
+            if one.is_mark:
+                if part == "+":
+                    end = self._take_formula(text, words, begin + 1, asked) or end
+                continue
+            start, stop = begin, begin + len(part)
+            if elided is not None and (cut := elided.match(part)):
+                start += cut.end()
+            if start != end + 1 or text[end] != " ":
+                gap = text[end:start]
+                if words and _breaks(gap):
+                    clause += 1
+            for columns in one.words:
+                words.append(new(ScannedWord, (start, stop, clause, *columns)))
+            end = stop
+        return ScannedText(text, tokens, words, self._phrases(words, asked), self._table)
+
+    def _take_formula(self, text: str, words: list[ScannedWord], stop: int, asked: tuple[str, ...]) -> int:
+        """Give the last word a plus that ends at a character where it is of a formula; the end of the word, or 0."""
+        if not words or words[-1].end != stop - 1 or (stop < len(text) and text[stop].isalnum()):
+            return 0
+        last = words[-1]
+        written = text[last.start : last.end]
+        if _SIGN.fullmatch(written) and not (written.isupper() and len(written) <= _FORMULA):
+            return 0
+        while words and words[-1].end == last.end:
+            words.pop()
+        for columns in (self._known[asked].get(f"{written}+") or self._analyse(f"{written}+", asked)).words:
+            words.append(ScannedWord(last.start, stop, last.clause, *columns))
+        return stop
+
+    def _analyse(self, token: str, asked: tuple[str, ...]) -> _Analysed:
+        """What is known of a token, which is kept."""
+        plain = spelling(token)
+        low = plain.lower()
+        if not token[0].isalnum():
+            words: tuple[_Columns, ...] = ()
+        else:
+            cut = None if self._elided is None else self._elided.match(token)
+            written = token[cut.end() :] if cut else token
+            words = tuple([self._columns(exact, written, asked) for exact in normalise(written).split()])
+        found = _Analysed(plain, low, not token[0].isalnum(), words)
+        if len(token) <= _LONGEST:
+            self._known[asked][token] = found
+        return found
+
+    def _columns(self, exact: str, written: str, asked: tuple[str, ...]) -> _Columns:
+        word, forms = self._reader.word(exact, asked), self._reader.forms
+        meant = {*word.meanings, *(meaning for part in word.parts for meaning in part)}
+        if len(exact) <= _SHORT_WORD:
+            # "ms" is not MS
+            meant = {form.meaning for form in forms.find(WORD, self._base, exact) if not form.marks & SHORT}
+        kinds = frozenset([forms.kinds[meaning] for meaning in meant])
+        opens = tuple([tag for tag in asked if self._reader.opens(exact, tag)])
+        entry = WordEntry(len(self._table.entries), written, exact, word, kinds, opens)
+        self._table.entries.append(entry)
+        return entry, word.function, kinds, word.meanings, not FINDS.isdisjoint(kinds)
+
+    def _phrases(self, words: Sequence[ScannedWord], asked: tuple[str, ...]) -> dict[Place, tuple[int, ...]]:
+        """The longest phrases from left to right in each clause."""
+        found: dict[Place, tuple[int, ...]] = {}
+        reader, behind = self._reader, 0
+        for at in [at for at, word in enumerate(words[:-1]) if word.entry.opens]:
+            clause, entry, other = words[at].clause, words[at].entry, words[at + 1]
+            if at < behind or other.clause != clause:
+                continue
+            if not any(reader.opens_two(entry.exact, other.entry.exact, tag) for tag in entry.opens):
+                continue
+            behind = at
+            while behind < len(words) and words[behind].clause == clause:
+                behind += 1
+            exact = [word.entry.exact for word in words[at:behind]]
+            found.update({(at + first, at + stop): meant for first, stop, meant in reader.phrases(exact, asked)})
+        return found
+
+
+def _breaks(gap: str) -> bool:
+    """Whether a clause ends between two words."""
+    return _breaks_short(gap) if len(gap) <= _SHORT_GAP else _BREAK.search(gap) is not None
+
+
+@lru_cache(1 << 14)
+def _breaks_short(gap: str) -> bool:
+    return _BREAK.search(gap) is not None

@@ -1,0 +1,125 @@
+"""Features of candidate spans: of their concept, of their words, and of the spans that overlap them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import log
+from typing import NamedTuple
+
+from medlink.linking.candidates import INFLECTED, WORDS
+from medlink.linking.linker import Best
+from medlink.linking.measures import FEATURES
+from medlink.reading.candidates import CandidateSpan
+
+_NO_RIVAL = -6.0  # log odds of a span that is not there
+_LEAST = 1e-4  # least distance of a probability from 0 and 1, for its log odds
+_SURE = 1e-3  # least distance of a score from 0 and 1, for its logarithm
+
+CONTEXT = (
+    "opens", "closes", "grammar_before", "grammar_behind", "content", "grammar", "characters", "upper", "capital",
+    "digit", "joined", "listed", "explained", "shorthand", "laconic", "of_organ", "near", "usual", "otherwise", "safe",
+)  # fmt: skip
+"""What is said of a stretch by its words: whether it begins or ends its clause, whether words of the grammar stand
+before or behind it, how many words and characters it has, how it is written; whether it joins things (*and*); whether
+it is a name of the bundle as it is written, whether the note explains it; whether it is short for something, an
+abbreviation or else a word that leaves something out, whether that is the organ that is spoken of, and in the same
+sentence, how often it is; how often the same words are short for something where they are not read so; and whether it
+is so without any context."""
+UPPER, LISTED, SHORTHAND, LACONIC_WORD, USUAL, SAFE = map(
+    CONTEXT.index, ("upper", "listed", "shorthand", "laconic", "usual", "safe")
+)
+"""Where these stand in :data:`CONTEXT`."""
+RIVALS = ("wider", "narrower", "crossing", "wider_odds", "narrower_odds", "crossing_odds")
+"""The highest probability, judged alone, of the spans that hold it, lie in it, or overlap it otherwise; and the log
+odds of each less its own."""
+EVIDENCE = ("score", "log_odds", "rank", "margin", "words", "adds", *FEATURES)
+"""What is said of a stretch by its likeliest concept: score, rank and measures of the linker."""
+ALONE = (*EVIDENCE, *CONTEXT)
+"""What is known of a span whatever overlaps it."""
+COLUMNS = (*ALONE, *RIVALS)
+
+
+class ScoredSpan(NamedTuple):
+    """A candidate with the concept that is the likeliest for it."""
+
+    candidate: CandidateSpan
+    best: Best
+
+    @property
+    def is_name(self) -> bool:
+        """Whether it is a name of the concept, to the letter or in another inflection."""
+        return self.best.ranked.route <= INFLECTED
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is read as an abbreviation."""
+        context = self.candidate.context
+        return bool(context[SHORTHAND]) and not context[LACONIC_WORD]
+
+    @property
+    def preference(self) -> tuple[bool, bool, bool]:
+        """Of two ways to read the same words the one that is a name, then the abbreviation, then what is written."""
+        return self.is_name, self.is_short, self.candidate.expanded is None
+
+    @property
+    def evidence(self) -> tuple[float, ...]:
+        """The columns :data:`EVIDENCE`."""
+        ranked, score = self.best.ranked, self.best.score
+        odds = min(max(score, _SURE), 1 - _SURE)
+        by_words = ranked.route == WORDS
+        return (
+            score,
+            log(odds / (1 - odds)),
+            ranked.rank,
+            ranked.margin,
+            by_words,
+            ranked.adds,
+            *(ranked.measures or ()),
+        )
+
+
+def feature_rows(spans: Sequence[ScoredSpan]) -> list[tuple[float, ...]]:
+    """The columns :data:`ALONE` of spans."""
+    return [(*one.evidence, *one.candidate.context) for one in spans]
+
+
+def rival_pairs(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int, int]]:
+    """Spans of a text, each with a span that overlaps it, and how: as one of the first three of :data:`RIVALS`."""
+    for i, j in overlapping(spans):
+        if spans[i].candidate.place != spans[j].candidate.place:  # else two ways to read the same words
+            for one, other in ((i, j), (j, i)):
+                yield one, other, 0 if holds(spans[other], spans[one]) else 1 if holds(spans[one], spans[other]) else 2
+
+
+def rival_rows(alone: Sequence[float], pairs: Iterable[tuple[int, int, int]]) -> list[tuple[float, ...]]:
+    """The columns :data:`RIVALS` of spans, by the probability of each ``alone`` and their :func:`rival_pairs`."""
+    highest = [[0.0, 0.0, 0.0] for _ in alone]
+    for one, other, kind in pairs:
+        highest[one][kind] = max(highest[one][kind], alone[other])
+    return [
+        (*held, *(log_odds(rival) - log_odds(own) if rival else _NO_RIVAL for rival in held))
+        for own, held in zip(alone, highest, strict=True)
+    ]
+
+
+def log_odds(probability: float) -> float:
+    """The log odds of a probability, within bounds."""
+    held = min(max(probability, _LEAST), 1 - _LEAST)
+    return log(held / (1 - held))
+
+
+def overlapping(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int]]:
+    """Pairs of spans that overlap; the spans are in the order of their places."""
+    open_: list[int] = []
+    for j, one in enumerate(spans):
+        start = one.candidate.place[0]
+        open_ = [i for i in open_ if spans[i].candidate.place[1] > start]
+        for i in open_:
+            yield i, j
+        open_.append(j)
+
+
+def holds(wide: ScoredSpan, narrow: ScoredSpan) -> bool:
+    """Whether a span holds another one."""
+    (first, stop), (start, end) = wide.candidate.place, narrow.candidate.place
+    return first <= start and end <= stop

@@ -1,0 +1,147 @@
+"""``TextReader``: what texts say, from text to mentions with their qualifiers, for one language.
+
+Everything that reads notes calls it: :class:`medlink.NotePipeline`, the spaCy components, Spark and the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from medlink.index import Bundle
+from medlink.language.scan import ScannedText
+from medlink.linking import Linker
+from medlink.reading.abbreviations import LongForms, detector
+from medlink.reading.classifier import SpanClassifier
+from medlink.reading.finder import BuiltinFinder, FoundMention
+from medlink.reading.learned import Learned
+from medlink.reading.options import FinderOptions
+from medlink.reading.protocols import MentionFinder, Qualifier, Span
+from medlink.reading.qualify import read_note
+from medlink.reading.status import is_kept, status_reader
+from medlink.reading.values import as_measured
+from medlink.records import Qualifiers
+
+
+@dataclass(frozen=True, slots=True)
+class ReadMention:
+    """A mention with its qualifiers, ``None`` where they were not read."""
+
+    found: FoundMention
+    qualifiers: Qualifiers | None
+
+
+class TextReader:
+    """Read texts of one language.
+
+    Args:
+        bundle: whose concepts are looked for.
+        language: of the texts, BCP 47.
+        options: of finding mentions.
+        classifier: what decides which spans are mentions; the weights that ship when left out.
+        linker: what links them.
+        learned: learned mentions.
+        finder: what finds mentions in place of medlink, which judges and links them.
+        qualifier: what reads their qualifiers in place of medlink.
+
+    Raises:
+        ConfigError: the language has no cues, so that nobody knows which mentions are ``present_only``.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        language: str,
+        options: FinderOptions,
+        classifier: SpanClassifier | None = None,
+        linker: Linker | None = None,
+        learned: Learned | None = None,
+        finder: MentionFinder | None = None,
+        qualifier: Qualifier | None = None,
+    ) -> None:
+        self._language, self._given, self._qualifier = language, finder, qualifier
+        self._finder = BuiltinFinder(bundle, language, options, classifier, linker, learned)
+        self._long_forms = detector(options.abbreviations, language)
+        self._status = status_reader(language, present_only=options.present_only) if options.qualifiers else None
+        self._present_only = options.present_only
+
+    def read(
+        self, texts: Sequence[str], explained: Sequence[LongForms | None] | None = None
+    ) -> list[list[ReadMention]]:
+        """The mentions of n texts, without headings and what is not wanted.
+
+        Args:
+            texts: n texts.
+            explained: the long forms of those whose abbreviations are known.
+        """
+        scanned, known = self._scanned(texts, explained)
+        if self._given is None:
+            found = self._finder.find(scanned, known)
+        else:
+            given = [sorted(set(spans)) for spans in self._given.find(texts, self._language)]
+            found = self._finder.judge(scanned, known, given)
+        read = self._qualified(scanned, found)
+        return [[one for one in found if self._is_kept(one)] for found in read]
+
+    def judge(
+        self,
+        texts: Sequence[str],
+        given: Sequence[Sequence[Span]],
+        explained: Sequence[LongForms | None] | None = None,
+    ) -> list[list[ReadMention]]:
+        """The given spans of n texts as mentions: what another recogniser found, judged and qualified as own ones are.
+
+        Args:
+            texts: n texts.
+            given: the spans of each, by their characters.
+            explained: the long forms of those whose abbreviations are known.
+        """
+        scanned, known = self._scanned(texts, explained)
+        return self._qualified(scanned, self._finder.judge(scanned, known, given), headings=True)
+
+    def _scanned(
+        self, texts: Sequence[str], explained: Sequence[LongForms | None] | None
+    ) -> tuple[list[ScannedText], list[LongForms]]:
+        find = self._long_forms
+        pairs = zip(texts, explained or [None] * len(texts), strict=True)
+        known = [{} if find is None else found or find(text) for text, found in pairs]
+        return self._finder.scan(texts), known
+
+    def _qualified(
+        self,
+        texts: Sequence[ScannedText],
+        mentions: Sequence[Sequence[FoundMention]],
+        *,
+        headings: bool = False,
+    ) -> list[list[ReadMention]]:
+        """Mentions with their qualifiers; those of a mention in a heading are ``None`` unless ``headings`` count."""
+        if self._status is None and self._qualifier is None:
+            return [[ReadMention(one, None) for one in found] for found in mentions]
+        read = []
+        for text, found in zip(texts, mentions, strict=True):
+            spans = [(one.start, one.end) for one in found]
+            apart = {span for span, one in zip(spans, found, strict=True) if one.discontinuous}
+            qualifiers = self._qualify(text, spans, apart, headings=headings) if spans else []
+            measured = as_measured(qualifiers, (one.value for one in found))
+            read.append([ReadMention(*pair) for pair in zip(found, measured, strict=True)])
+        return read
+
+    def _qualify(
+        self,
+        text: ScannedText,
+        spans: Sequence[Span],
+        apart: set[Span],
+        *,
+        headings: bool,
+    ) -> Sequence[Qualifiers | None]:
+        """The qualifiers of the mentions of a text, of which some have their words ``apart``."""
+        if self._qualifier is not None:
+            return self._qualifier.qualify(text.text, spans)
+        assert self._status is not None
+        note = read_note(self._status, text)
+        return note.qualifiers(spans, apart) if headings else note.said_of(spans, apart)
+
+    def _is_kept(self, one: ReadMention) -> bool:
+        return (self._status is None and self._qualifier is None) or is_kept(
+            one.qualifiers, present_only=self._present_only
+        )

@@ -1,0 +1,126 @@
+"""One score: the same words in the same note have the same number by pipeline, linker, spaCy and Spark."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from medlink import Linker, Mention, Note, NotePipeline
+from medlink.index import Bundle
+from medlink.reading.protocols import Span
+from medlink.records import Qualifiers
+from medlink.spacy_components.pipeline import build_pipeline
+
+SENTENCES = {
+    "de": ("Bekannt ist {}.", "Kein Hinweis auf {}, seit 2010 stabil.", "Z. n. {} bei der Mutter"),
+    "en": ("Known {}.", "No sign of {}, stable since 2010.", "Mother with {}"),
+    "es": ("Presenta {}.", "Sin signos de {}, estable desde 2010.", "Madre con {}"),
+}
+Scores = dict[tuple[str, int, int], tuple[str, float]]
+
+
+def notes(demo: Bundle, language: str) -> list[Note]:
+    names = sorted({name.text for name in demo.kb.iter_names() if name.language == language})[:200]
+    return [
+        Note(f"{language}-{number}", sentence.format(name), language)
+        for number, (name, sentence) in enumerate((n, s) for n in names for s in SENTENCES[language])
+    ]
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_the_same_score_by_all_ways(demo: Bundle, demo_path: Path, language: str) -> None:
+    some = notes(demo, language)
+    pipeline: Scores = {
+        (note.note.note_id, one.start, one.end): (one.link.candidates[0].concept_id, one.link.candidates[0].score)
+        for note in NotePipeline(demo, language=language).link(some)
+        for one in note.mentions
+        if one.link.candidates
+    }
+    assert len(pipeline) >= 300
+    texts = {note.note_id: note.text for note in some}
+    places = list(pipeline)
+    links = Linker(demo, language=language).link(
+        [Mention(texts[at][start:end], language) for at, start, end in places], [texts[at] for at, _, _ in places]
+    )
+    linker = {
+        at: (one.candidates[0].concept_id, one.candidates[0].score) for at, one in zip(places, links, strict=True)
+    }
+    once = {at for at in places if texts[at[0]].count(texts[at[0]][at[1] : at[2]]) == 1}
+    assert {at: linker[at] for at in once} == {at: pipeline[at] for at in once}
+    nlp = build_pipeline(demo_path, language)
+    spacy: Scores = {}
+    for note, doc in zip(some, nlp.pipe(texts.values()), strict=True):
+        for span in doc.ents:
+            for best in span._.medlink["candidates"][:1]:
+                spacy[note.note_id, span.start_char, span.end_char] = best["concept_id"], best["score"]
+    same = pipeline.keys() & spacy.keys()
+    assert len(same) >= 0.98 * len(pipeline)  # a span of spaCy ends with a token
+    assert {at: spacy[at] for at in same} == {at: pipeline[at] for at in same}
+
+
+def test_spark_has_the_same_score(demo: Bundle, demo_path: Path) -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas comes with medlink[spark]")
+    from medlink.spark import Place, link_partition
+
+    some = notes(demo, "de")[:100]
+    frame = pandas.DataFrame({"note": [n.note_id.encode() for n in some], "text": [n.text.encode() for n in some]})
+    rows = link_partition(
+        Place(str(demo_path), shipped=False), (("language", "de"),), json.dumps(demo.versions), [frame]
+    )
+    spark = {
+        (row["note"].decode(), row["start"], row["end"]): row["candidates"][0]["score"]
+        for found in rows
+        for row in found.to_dict("records")
+        if len(row["candidates"])
+    }
+    read = NotePipeline(demo, language="de").link(some)
+    assert spark == {
+        (note.note.note_id, one.start, one.end): one.link.candidates[0].score
+        for note in read
+        for one in note.mentions
+        if one.link.candidates
+    }
+
+
+class Words:
+    """A recogniser of one's own."""
+
+    def find(self, texts: list[str], language: str) -> list[list[Span]]:
+        return [[(text.index("fever"), text.index("fever") + 5)] if "fever" in text else [] for text in texts]
+
+
+class Doubt:
+    """A reader of qualifiers of one's own."""
+
+    def qualify(self, text: str, spans: list[Span]) -> list[Qualifiers | None]:
+        return [Qualifiers("uncertain") for _ in spans]
+
+
+def test_a_recogniser_of_ones_own_has_the_scores_of_medlink(demo: Bundle) -> None:
+    note = Note("n", "No fever, but asthma.", "en")
+    (own,), (other,) = NotePipeline(demo).link([note]), NotePipeline(demo, finder=Words()).link([note])
+    assert [m.link.mention for m in own.mentions] == ["fever", "asthma"]
+    assert [(m.link, m.qualifiers) for m in other.mentions] == [(m.link, m.qualifiers) for m in own.mentions[:1]]
+
+
+def test_a_reader_of_qualifiers_of_ones_own(demo: Bundle) -> None:
+    (read,) = NotePipeline(demo, qualifier=Doubt()).link([Note("n", "No fever, but asthma.", "en")])
+    assert [m.qualifiers.presence for m in read.mentions if m.qualifiers] == ["uncertain", "uncertain"]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "mention"),
+    [("de", "Anamnese: Heuschnupfen seit der Kindheit.", "Heuschnupfen"), ("en", "OSA on CPAP", "OSA")],
+)
+def test_parts_are_not_hidden(tmp_path: Path, language: str, text: str, mention: str) -> None:
+    from medlink.index import build_bundle
+    from medlink.kb import Input, build_kb
+
+    rows = "HP:1\tAllergic rhinitis\ten\nHP:1\tHay fever\ten\nHP:2\tObstructive sleep apnea\ten\nHP:3\tFever\ten\n"
+    (tmp_path / "names.tsv").write_text(f"concept_id\tname\tlanguage\n{rows}", "utf-8")
+    build_kb(tmp_path / "kb.sqlite", [Input("table", tmp_path / "names.tsv")])
+    build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite")
+    (read,) = NotePipeline(tmp_path / "bundle", language=language).link([Note("n", text)])
+    assert [(m.link.mention, m.link.status) for m in read.mentions] == [(mention, "linked")]
