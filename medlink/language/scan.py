@@ -196,10 +196,14 @@ class Scanner:
     Args:
         language: BCP 47.
         reader: of the lexicon by which words are read.
+        is_name: says of a word with a plus (*Rhesus+*) whether it is a name.
     """
 
-    def __init__(self, language: str, reader: FamilyReader) -> None:
+    def __init__(
+        self, language: str, reader: FamilyReader, is_name: Callable[[str], bool] = lambda written: False
+    ) -> None:
         self.language, self._reader, self._base = language, reader, base(language)
+        self._is_name = is_name
         self._elided = elision(language_data(language))
         self._known: dict[tuple[str, ...], dict[str, _Analysed]] = {}
         self._table = WordTable()
@@ -254,7 +258,8 @@ class Scanner:
             return 0
         last = words[-1]
         written = text[last.start : last.end]
-        if _SIGN.fullmatch(written) and not (written.isupper() and len(written) <= _FORMULA):
+        formula = written.isupper() and len(written) <= _FORMULA
+        if _SIGN.fullmatch(written) and not formula and not self._is_name(f"{written}+"):
             return 0
         while words and words[-1].end == last.end:
             words.pop()

@@ -82,6 +82,15 @@ def gaps(language: str, tags: Iterable[str]) -> Iterator[str]:
         yield f"the bundle has no names in it, only in {', '.join(held)}"
 
 
+def check_words(language: str) -> None:
+    """Refuse a language whose texts have no blanks between words, or that spaCy does not know either.
+
+    Raises:
+        ConfigError: it has no rule-based tokeniser.
+    """
+    blank(language)
+
+
 def blank(language: str) -> Language:
     """spaCy's blank pipeline of a language, with its tokeniser parting glued words too.
 

@@ -17,7 +17,7 @@ from medlink.linking import Linker
 from medlink.linking.rankers.protocol import Reranker
 from medlink.linking.ranking import Ranker
 from medlink.notes.codes import Codes
-from medlink.notes.language import NoteLanguages
+from medlink.notes.language import NoteLanguages, check_words
 from medlink.notes.learned import open_learned
 from medlink.notes.options import NoteOptions, for_linker
 from medlink.notes.reading import Note
@@ -155,6 +155,7 @@ class NotePipeline:
 
     def _reader(self, language: str) -> TextReader:
         if language not in self._readers:
+            check_words(language)
             common = self.options, self._classifier, self._linker, self.learned, self._finder, self._qualifier
             self._readers[language] = TextReader(self.bundle, language, *common)
         return self._readers[language]

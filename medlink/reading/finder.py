@@ -129,7 +129,9 @@ class BuiltinFinder:
             learned,
         )
         self._joins, self._either = scopes(language).joins, scopes(language).either
-        self._scanner = Scanner(language, shared_reader(bundle.index.forms))
+        self._scanner = Scanner(
+            language, shared_reader(bundle.index.forms), lambda word: bool(bundle.index.lookup(word))
+        )
         self._lists = ListReader(self._joins, self._scanner, bundle.index, linker.selection)
         self._no_mentions, self._persons = no_mentions(language), PersonNames(language)
         self._attributes = AttributeReader(bundle, language, linker)
@@ -446,7 +448,8 @@ class BuiltinFinder:
         context = around(text.text, start, end)
         if one is None:
             return FoundMention(start, end, Mention(text.text[start:end], self._language), context)
-        mention = replace(self._mention(text, one.candidate), likely=one.score)
+        mention = self._mention(text, one.candidate)
+        mention = mention if one.score is None else replace(mention, likely=one.score)
         own = None if attributes is None else tuple(attributes)
         return FoundMention(
             start,

@@ -42,7 +42,7 @@ class Tsv(TextWriter):
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_the_finder_hands_on_what_a_look_up_gives(demo: Bundle, language: str) -> None:
     finder, handed = BuiltinFinder(demo, language), 0
-    texts = [finder.scan(text) for text in demo_notes().values()]
+    texts = finder.scan(list(demo_notes().values()))
     for found in finder.find(texts, [{}] * len(texts)):
         for one in found:
             if one.mention.found is not None:
