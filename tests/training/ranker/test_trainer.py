@@ -124,7 +124,7 @@ def test_the_sum_of_both_numbers_orders(folder: Path, demo: Bundle, tmp_path: Pa
     (tmp_path / "ranker" / HOLDS).write_text(json.dumps(said), encoding="utf-8")
     linker = Linker(demo, ranker=tmp_path / "ranker")
     mention = MENTIONS[1]
-    plain = Linker(demo, k=20).ranked([mention])[0]
+    plain = Linker(demo, k=20).rank([mention])[0]
     reranker = linker.reranker
     assert isinstance(reranker, CrossEncoderRanker)
     found = reranker.rerank([mention], None, [plain])[0]
@@ -151,7 +151,7 @@ def test_scores_are_those_of_the_curves_of_the_ranker(folder: Path, demo: Bundle
     assert isinstance(linker.reranker, CrossEncoderRanker)
     curves = curves_of(json.loads((folder / HOLDS).read_text("utf-8"))["calibration"])
     assert linker.reranker.calibration == curves
-    found = linker.reranker.rerank(MENTIONS[1:2], None, linker.ranked(MENTIONS[1:2]))[0][0]
+    found = linker.reranker.rerank(MENTIONS[1:2], None, linker.rank(MENTIONS[1:2]))[0][0]
     score = curves.score(np.array([found.rank]), np.array([found.margin]), np.zeros(1, bool), ["en"])[0]
     assert linker.link(MENTIONS[1:2])[0].candidates[0].score == pytest.approx(score, abs=1e-6)
 
