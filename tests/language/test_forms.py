@@ -84,8 +84,8 @@ def test_a_copy_by_pickle_remembers_nothing(forms: Forms) -> None:
     copy = pickle.loads(pickle.dumps(forms))  # noqa: S301  # our own bytes
     assert copy.digest == forms.digest
     assert copy.kinds == forms.kinds
-    assert "reader" not in vars(copy)
-    assert copy.reader.read("Niere", "de") == shared_reader(forms).read("Niere", "de")
+    assert "memo" not in vars(copy)
+    assert shared_reader(copy).read("Niere", "de") == shared_reader(forms).read("Niere", "de")
 
 
 def test_irregular_forms_have_the_meanings_of_their_lemma(forms: Forms) -> None:

@@ -10,9 +10,11 @@ import pytest
 from medlink.errors import InputError
 from medlink.language.languages import Language, language_data
 from medlink.language.lexicon import organs, shorthand
+from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.lexicon.organs import ORGANS, Organs
+from medlink.language.lexicon.reading import shared_reader
 from medlink.language.lexicon.shorthand import Shorthand
-from medlink.language.text import Inflector
+from medlink.language.scan import Scanner
 
 
 def test_the_likeliest_meaning_of_capitals_only() -> None:
@@ -37,7 +39,9 @@ def test_the_likeliest_meaning_of_capitals_only() -> None:
     ],
 )
 def test_laconic_words(language: str, text: str, wanted: list[tuple[str, str]]) -> None:
-    assert [(text[start:end], one.long) for start, end, one, _ in Shorthand(language).laconic(text)] == wanted
+    scanned = Scanner(language, shared_reader(shipped_forms())).scan(text)
+    found = Shorthand(language).laconic(scanned)
+    assert [(scanned.written(place), one.long) for place, one, _ in found] == wanted
 
 
 @pytest.mark.parametrize("language", ["de", "en", "es"])
@@ -80,7 +84,9 @@ def test_a_bad_row(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 )
 def test_the_organ_that_is_spoken_of(language: str, text: str, word: str, organ: str | None) -> None:
     start = text.index(word)
-    cue = Organs(language, text, Inflector(language).tokens(text)).beside(start, start + len(word))
+    cue = Organs(language, Scanner(language, shared_reader(shipped_forms())).scan(text)).beside(
+        start, start + len(word)
+    )
     assert (None if cue is None else cue.organ) == organ
 
 
@@ -90,6 +96,6 @@ def test_a_bad_row_of_the_organs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Language, "table", lambda self, name: table)
     organs._table.cache_clear()
     with pytest.raises(InputError, match="one of the organs abdomen, back") as caught:
-        Organs("de", "", [])
+        Organs("de", Scanner("de", shared_reader(shipped_forms())).scan(""))
     assert (caught.value.path, caught.value.line) == (str(table), 3)
     organs._table.cache_clear()

@@ -47,9 +47,9 @@ class DocBinWriter(FolderWriter):
         for mention in mentions:
             kb_id = mention.link.concept_id or NIL.upper()
             span = doc.char_span(mention.start, mention.end, _LABEL, kb_id, alignment_mode="expand")
-            if isinstance(span, Span):
-                spans.append(span)
-                held["._.", _KEY, mention.start, mention.end] = row(note, language, mention, self.bundle)
+            if isinstance(span, Span) and (not spans or spans[-1].end <= span.start):
+                spans.append(span)  # two mentions may share a token of spaCy
+                held["._.", _KEY, span.start_char, span.end_char] = row(note, language, mention, self.bundle)
         doc.spans[_KEY] = spans
         # the finder gives no two that overlap
         doc.set_ents(spans)
