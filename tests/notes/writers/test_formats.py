@@ -176,7 +176,8 @@ def of_docbin(folder: Path) -> Found:
             for span in doc.ents:
                 assert isinstance(span, Span)
                 row = doc.user_data["._.", "medlink", span.start_char, span.end_char]
-                assert (span.text, span.kb_id_) == (row["text"], row["concept_id"] or "NIL")
+                assert row["text"] in span.text  # a token may have marks that nobody sees
+                assert span.kb_id_ == (row["concept_id"] or "NIL")
                 found.append(json.loads(json.dumps(row)))
     return found
 
