@@ -134,7 +134,7 @@ def wide_bundle(work: Path) -> Bundle:
 
 def with_status(text: GoldText, spans: Sequence[Span], reader: StatusReader) -> list[Linked]:
     """What a rival found, with the status that medlink reads of it; what lies in a heading is not affirmed."""
-    said = reader.read(text.text).said_of([(start, end) for start, end, _, _ in spans])
+    said = reader.read(text.text).qualify([(start, end) for start, end, _, _ in spans])
     return [
         Linked(start, end, retired().get(concept, concept), q is not None and is_affirmed(q, text.told), True, score)
         for (start, end, concept, score), q in zip(spans, said, strict=True)

@@ -147,7 +147,7 @@ def _read(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Iterator[_B
 def _examples(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> tuple[Rows, Pairs]:
     found, pairs = list[tuple[tuple[float, ...], bool, float, int]](), Pairs()
     for title, batch, finder, scanned, explained in _read(bundle, sets):
-        scored, _ = finder.scored(scanned, finder.candidates(scanned, explained))
+        scored, _ = finder.scored(scanned, finder.generator.candidates(scanned, explained))
         status = StatusReader(batch[0].language)
         for text, read, spans in zip(batch, scanned, scored, strict=True):
             left = without_longer(spans)
@@ -166,7 +166,7 @@ def _examples(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> tuple[R
 def _denied(status: StatusReader, text: GoldText, spans: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
     """Which spans a text denies or doubts, by their characters."""
     ordered = sorted(set(spans))
-    qualified = zip(ordered, status.read(text.text).said_of(ordered), strict=True)
+    qualified = zip(ordered, status.read(text.text).qualify(ordered), strict=True)
     return {span for span, found in qualified if found is not None and found.presence != "present"}
 
 
@@ -174,7 +174,7 @@ def filter_rows(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Rows:
     """The candidates of texts that are no names, and whether the classifier that ships selects each."""
     found: list[tuple[tuple[float, ...], bool, float, int]] = []
     for _, batch, finder, scanned, explained in _read(bundle, sets):
-        candidates = finder.all_candidates(scanned, explained)
+        candidates = finder.generator.all_candidates(scanned, explained)
         selected = shipped_classifier().select(finder.scored(scanned, candidates)[0])
         for text, spans, kept in zip(batch, candidates, selected, strict=True):
             scores = {id(one.candidate): one.score or 0.0 for one in kept}

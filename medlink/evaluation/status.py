@@ -33,7 +33,7 @@ def read_findings(reader: StatusReader, text: GoldText) -> list[Said]:
     """What a reader reads of each finding of a text; one in several pieces by the first that a cue speaks of."""
     note, pieces = reader.read(text.text), [piece for one in text.findings for piece in one.pieces]
     # of the whole note at once, for lists are made of mentions
-    said = iter(zip(note.said_of(pieces), note.cues(pieces), strict=True))
+    said = iter(zip(note.qualify(pieces), note.cues(pieces), strict=True))
     return [_read(list(islice(said, len(one.pieces)))) for one in text.findings]
 
 

@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike, NDArray
 from medlink.files.folders import remove
 from medlink.index.arrays import Array
 from medlink.index.names import NameTable
-from medlink.models import Encoder, StaticEncoder
+from medlink.models import Encoder
 
 if TYPE_CHECKING:
     from medlink.index.part import Part
@@ -56,8 +56,6 @@ def embedded(
             remove(other)
     folder.mkdir(parents=True, exist_ok=True)
     same = [same_rows(table, part.names) for part in known]
-    # only this one reads words by a lexicon, and it forgets them after each call, as they may be those of notes
-    encode = encoder.remembering() if isinstance(encoder, StaticEncoder) else encoder.encode
     size = encoder.dimension * np.dtype(dtype).itemsize
     done = path.stat().st_size // size // SHARD * SHARD if path.exists() else 0
     left = np.ones(len(table), dtype=bool)
@@ -69,7 +67,7 @@ def embedded(
         file.seek(done * size)
         for start in range(done, len(table), SHARD):
             rows = np.arange(start, min(start + SHARD, len(table)))
-            vectors = _shard(table, encode, encoder.dimension, rows, known, [one[rows] for one in same])
+            vectors = _shard(table, encoder, rows, known, [one[rows] for one in same])
             file.write(vectors.astype(dtype, copy=False).data)
             file.flush()
             os.fsync(file.fileno())
@@ -99,15 +97,10 @@ def _key(table: NameTable, encoder: Encoder, known: Sequence[Part], dtype: DType
 
 
 def _shard(
-    table: NameTable,
-    encode: Callable[[Sequence[str]], NDArray[np.float32]],
-    dimension: int,
-    rows: Array,
-    known: Sequence[Part],
-    same: Sequence[Array],
+    table: NameTable, encoder: Encoder, rows: Array, known: Sequence[Part], same: Sequence[Array]
 ) -> NDArray[np.float32]:
     """Embeddings of some names; ``same`` are the rows of the older parts that hold the same spelling."""
-    vectors = np.empty((len(rows), dimension), dtype=np.float32)
+    vectors = np.empty((len(rows), encoder.dimension), dtype=np.float32)
     left = np.ones(len(rows), dtype=bool)
     for part, others in zip(known, same, strict=True):
         found = np.flatnonzero((others != _NONE) & left)
@@ -115,7 +108,7 @@ def _shard(
         left[found] = False
     new = np.flatnonzero(left)
     if len(new):
-        vectors[new] = encode(table.texts.many(table.rows.ends[rows[new]]))
+        vectors[new] = encoder.encode(table.texts.many(table.rows.ends[rows[new]]))
     return vectors
 
 

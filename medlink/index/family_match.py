@@ -60,20 +60,14 @@ def entry_features(entry: WordEntry, unknown: int) -> tuple[int, ...]:
 
 def feature_columns(texts: Sequence[ScannedText], unknown: int) -> FeatureColumns:
     """The columns of texts that were scanned together."""
-    owner = np.concatenate(
-        [
-            np.zeros(0, np.int64),
-            *(np.full(_clauses(text), n) for n, text in enumerate(texts)),
-        ]
-    )
+    owner = np.concatenate([np.zeros(0, np.int64), *(np.full(_clauses(text), n) for n, text in enumerate(texts))])
     if not len(owner):
         none = np.zeros(0, np.int64)
         return FeatureColumns(none, none, none, none, none)
     before = np.cumsum([0, *map(_clauses, texts)]).tolist()
     numbers = np.concatenate([text.numbers for text in texts])
     clauses = np.fromiter(
-        (base + word.clause for base, text in zip(before, texts, strict=False) for word in text.words),
-        np.int64,
+        (base + word.clause for base, text in zip(before, texts, strict=False) for word in text.words), np.int64
     )
     places = np.concatenate([np.arange(len(text.words)) for text in texts])
     lists = Groups(*texts[0].table.lists("features", lambda entry: entry_features(entry, unknown)))
@@ -85,14 +79,8 @@ def feature_columns(texts: Sequence[ScannedText], unknown: int) -> FeatureColumn
         for meaning in meanings
     ]
     more = np.array(phrases, np.int64).reshape(-1, 4).T
-    feature, clause = (
-        np.concatenate([features, more[0]]),
-        np.concatenate([clauses[word], more[1]]),
-    )
-    first, stop = (
-        np.concatenate([places[word], more[2]]),
-        np.concatenate([places[word] + 1, more[3]]),
-    )
+    feature, clause = (np.concatenate([features, more[0]]), np.concatenate([clauses[word], more[1]]))
+    first, stop = (np.concatenate([places[word], more[2]]), np.concatenate([places[word] + 1, more[3]]))
     order = np.argsort(clause, kind="stable")
     return FeatureColumns(feature[order], clause[order], first[order], stop[order], owner)
 
@@ -131,10 +119,7 @@ class FamilyMatcher:
         return cls(folder, said, count)
 
     def match(
-        self,
-        texts: Sequence[ScannedText],
-        columns: FeatureColumns,
-        allowed: NDArray[np.bool_] | None = None,
+        self, texts: Sequence[ScannedText], columns: FeatureColumns, allowed: NDArray[np.bool_] | None = None
     ) -> list[set[Place]]:
         """The spans of each of n texts that are names by their families; of the names that are ``allowed (rows,)``."""
         found: list[set[Place]] = [set() for _ in texts]
@@ -167,19 +152,10 @@ class FamilyMatcher:
         covered = np.bincount(named.slot, named.share * covers, len(named.owner)) >= _COVERED
         whole = np.bincount(named.owner, ~covered, len(row)) == 0
         told = whole[owner] & covers
-        yield from _grouped(
-            clause[owner[told]],
-            owner[told],
-            named.slot[told],
-            named.feature[told],
-            named.share[told],
-        )
+        yield from _grouped(clause[owner[told]], owner[told], named.slot[told], named.feature[told], named.share[told])
 
     def _rows_covered(
-        self,
-        features: NDArray[np.int64],
-        there: NDArray[np.bool_],
-        allowed: NDArray[np.bool_] | None,
+        self, features: NDArray[np.int64], there: NDArray[np.bool_], allowed: NDArray[np.bool_] | None
     ) -> NDArray[np.bool_]:
         """Which names ``(rows,)`` some features cover, wherever they stand: far fewer are compared clause by clause."""
         rows = np.unique(self._rows.many(features)[1]).astype(np.int64)
@@ -223,14 +199,7 @@ class _Places:
     def __init__(self, columns: FeatureColumns) -> None:
         self.owner: list[int] = columns.owner.tolist()
         self._ends: list[int] = np.searchsorted(columns.clause, np.arange(len(self.owner) + 1)).tolist()
-        self._rows = list(
-            zip(
-                columns.feature.tolist(),
-                columns.first.tolist(),
-                columns.stop.tolist(),
-                strict=True,
-            )
-        )
+        self._rows = list(zip(columns.feature.tolist(), columns.first.tolist(), columns.stop.tolist(), strict=True))
 
     def of(self, clause: int) -> dict[int, list[Place]]:
         """The places of each feature of a clause, in order."""
@@ -253,10 +222,7 @@ def _spans(slots: list[_Slot], places: dict[int, list[Place]], words: Sequence[S
             if near is None:
                 break
             chosen.append(near)
-        first, stop = (
-            min(place[0] for place in chosen),
-            max(place[1] for place in chosen),
-        )
+        first, stop = (min(place[0] for place in chosen), max(place[1] for place in chosen))
         if len(chosen) < len(covered) or stop - first > _WIDEST:
             continue
         own = {at for place in chosen for at in range(*place)}

@@ -61,13 +61,7 @@ class WordEntry:
     __slots__ = ("exact", "kinds", "memo", "number", "opens", "word", "written")
 
     def __init__(
-        self,
-        number: int,
-        written: str,
-        exact: str,
-        word: Word,
-        kinds: frozenset[str],
-        opens: tuple[str, ...],
+        self, number: int, written: str, exact: str, word: Word, kinds: frozenset[str], opens: tuple[str, ...]
     ) -> None:
         self.number, self.written, self.exact, self.word = number, written, exact, word
         self.kinds, self.opens = kinds, opens

@@ -231,7 +231,6 @@ class Inflector:
         self._elided = elision(data)
         self._stem = _spelling(data).stem
         self._known: dict[str, tuple[tuple[str, str, str | None], ...]] = {}
-        self._last: tuple[str, list[Token]] = "", []
 
     def tokens(self, text: str) -> list[Token]:
         """The inflected form of a running text, word by word, with the offsets each comes from.
@@ -243,12 +242,7 @@ class Inflector:
         >>> [(t.start, t.end, t.text) for t in Inflector("de").tokens("Typ-II-Diabetes")]
         [(0, 3, 'typ'), (4, 6, '2'), (7, 15, 'diabet')]
         """
-        last, tokens = self._last  # at once: another thread may read as well
-        if text == last:
-            return tokens
-        out = [Token(*one) for one in self._read(text)]
-        self._last = text, out
-        return out
+        return [Token(*one) for one in self._read(text)]
 
     def _read(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Offsets and inflected form of each word; those of one word once for each of its parts."""

@@ -293,12 +293,7 @@ class Linker:
         return self._with_learned(queries, rankings)
 
     def _rerank(
-        self,
-        reranker: Reranker,
-        queries: Sequence[Mention],
-        contexts: Sequence[str] | None,
-        rankings: Rankings,
-        k: int,
+        self, reranker: Reranker, queries: Sequence[Mention], contexts: Sequence[str] | None, rankings: Rankings, k: int
     ) -> list[Sequence[Ranked]]:
         """Concepts by the re-ranker; those of distinct mentions that were met lately are remembered.
 

@@ -194,13 +194,7 @@ def _words(pairs: Evidence) -> Sequence[Column]:
 
 MEASURES: dict[Measure, tuple[str, ...]] = {
     _forms: ("exact", "inflected"),
-    _embeddings: (
-        "cosine",
-        "cosine_squared",
-        "cosine_gap",
-        "concept_cosine",
-        "concept_cosine_squared",
-    ),
+    _embeddings: ("cosine", "cosine_squared", "cosine_gap", "concept_cosine", "concept_cosine_squared"),
     _spelling: ("spelling",),
     _numbers: ("numbers_differ",),
     _words: ("said", "says", "same_words", "both", "more", "fewer", "opposed", "lacks"),

@@ -218,7 +218,7 @@ class _Learner:
         ]
         reader = self._reader(one.language)
         note = reader.read(one.text) if reader is not None and places else None
-        said = [None] * len(places) if note is None else note.said_of([at for _, at in places])
+        said = [None] * len(places) if note is None else note.qualify([at for _, at in places])
         for (mention, _), qualifiers in zip(places, said, strict=True):
             if note is None or (qualifiers is not None and qualifiers.is_present):
                 section = "" if qualifiers is None else qualifiers.section

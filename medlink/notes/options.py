@@ -57,8 +57,7 @@ class OutputOptions(Settings):
         Field(description="Day of the run, such as 2026-11-30, which note_nlp has in each row."),
     ] = None
     out_table: Annotated[
-        str | None,
-        Field(description="Table of the output in a database  [default: links; note_nlp for that format]"),
+        str | None, Field(description="Table of the output in a database  [default: links; note_nlp for that format]")
     ] = None
 
 
@@ -71,8 +70,7 @@ class LearnOptions(Settings):
         Field(description="Language of all notes  [default: that of the file, else found out for each note]"),
     ] = None
     least_seen: Annotated[
-        int,
-        Field(ge=1, description="Notes that a mention must be in: what is in fewer may be the name of a person."),
+        int, Field(ge=1, description="Notes that a mention must be in: what is in fewer may be the name of a person.")
     ] = 2
     least_share: Annotated[
         float, Field(ge=0, le=1, description="Share of its places at which a mention must have been the same.")

@@ -228,11 +228,7 @@ class _Note:
     """A note with its mentions and attributes."""
 
     def __init__(
-        self,
-        rules: AttributeReader,
-        text: ScannedText,
-        mentions: Sequence[Place],
-        spans: Sequence[tuple[Place, Best]],
+        self, rules: AttributeReader, text: ScannedText, mentions: Sequence[Place], spans: Sequence[tuple[Place, Best]]
     ) -> None:
         self._rules, self._text, self._words, self._mentions = rules, text.text, text.words, mentions
         self._owner = {at: number for number, place in enumerate(mentions) for at in range(*place)}

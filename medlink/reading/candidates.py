@@ -116,15 +116,7 @@ class Sources:
     def places(self) -> list[Place]:
         """All of them, in order."""
         return sorted(
-            {
-                *self.names,
-                *self.families,
-                *self.windows,
-                *self.short,
-                *self.members,
-                *self.learned,
-                *self.values,
-            }
+            {*self.names, *self.families, *self.windows, *self.short, *self.members, *self.learned, *self.values}
         )
 
 

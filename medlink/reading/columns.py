@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from medlink.language.lexicon.shorthand import LACONIC
 from medlink.language.scan import ScannedText, WordEntry
 from medlink.reading.candidates import CandidateSpan
+from medlink.reading.features import LACONIC_WORD, SHORTHAND
 
 KINDS = (
     "finding", "change", "body", "function", "substance", "organism", "quality", "procedure", "person", "circumstance",
@@ -72,28 +73,18 @@ class SpanColumns:
 
     @classmethod
     def of(
-        cls,
-        texts: Sequence[ScannedText],
-        spans: Sequence[Sequence[CandidateSpan]],
-        joins: frozenset[str],
+        cls, texts: Sequence[ScannedText], spans: Sequence[Sequence[CandidateSpan]], joins: frozenset[str]
     ) -> SpanColumns:
         """The spans of n texts that were scanned together; ``joins`` are the words that join things."""
         starts = np.cumsum([0, *(len(text.words) for text in texts)])
-        clauses = np.fromiter(
-            (word.clause for text in texts for word in text.words),
-            np.int64,
-            int(starts[-1]),
-        )
+        clauses = np.fromiter((word.clause for text in texts for word in text.words), np.int64, int(starts[-1]))
         clauses += np.repeat(starts[:-1], np.diff(starts))  # no two texts share one
         table = texts[0].table.column("columns", _row, bool).reshape(-1, len(_WORD))
         numbers = np.concatenate([np.zeros(0, np.int64), *(text.numbers for text in texts)])
         words = table[numbers]
         sums = np.zeros((len(words) + 1, len(_WORD)), np.int64)
         np.cumsum(words, axis=0, out=sums[1:])
-        content, at = (
-            words[:, 0] if len(words) else np.zeros(0, bool),
-            np.arange(len(words)),
-        )
+        content, at = (words[:, 0] if len(words) else np.zeros(0, bool), np.arange(len(words)))
         previous = np.maximum.accumulate(np.where(content, at, _NONE)) if len(words) else at
         following = np.minimum.accumulate(np.where(content, at, len(words))[::-1])[::-1] if len(words) else at
         places = np.array([one.place for of in spans for one in of], np.int64).reshape(-1, 2)
@@ -103,16 +94,8 @@ class SpanColumns:
             sums,
             first,
             stop,
-            _beside(
-                np.concatenate([[_NONE], previous[:-1]]) if len(words) else at,
-                clauses,
-                at,
-            ),
-            _beside(
-                np.concatenate([following[1:], [len(words)]]) if len(words) else at,
-                clauses,
-                at,
-            ),
+            _beside(np.concatenate([[_NONE], previous[:-1]]) if len(words) else at, clauses, at),
+            _beside(np.concatenate([following[1:], [len(words)]]) if len(words) else at, clauses, at),
             previous,
             following,
             [one for of in spans for one in of],
@@ -140,16 +123,8 @@ class SpanColumns:
         """``(n, columns)`` the columns of the first and of the last word of content of each span."""
         none = np.zeros((1, len(_WORD)), bool)
         words = np.concatenate([self.words, none])
-        first = np.where(
-            self.following[self.first] < self.stop,
-            self.following[self.first],
-            len(self.words),
-        )
-        last = np.where(
-            self.previous[self.stop - 1] >= self.first,
-            self.previous[self.stop - 1],
-            len(self.words),
-        )
+        first = np.where(self.following[self.first] < self.stop, self.following[self.first], len(self.words))
+        last = np.where(self.previous[self.stop - 1] >= self.first, self.previous[self.stop - 1], len(self.words))
         return words[first], words[last]
 
 
@@ -208,7 +183,7 @@ def filter_columns(columns: SpanColumns, context: Columns) -> Columns:
         for one, text in pairs
     ]
     family, expanded, whole, read = np.array(told, np.float64).reshape(-1, 4).T
-    shorthand, laconic = context[:, 13], context[:, 14]
+    shorthand, laconic = context[:, SHORTHAND], context[:, LACONIC_WORD]
     of_kind = [end[:, _AT[kind]] for kind in ENDS for end in (first, last)]
     none = [end[:, _AT["unknown"]] | ~end[:, _AT["content"]] for end in (first, last)]
     capped = np.minimum(kinds, 2)

@@ -41,11 +41,7 @@ class ListReader:
     """
 
     def __init__(
-        self,
-        joins: Collection[str],
-        scanner: Scanner,
-        index: ConceptIndex,
-        selection: Selections | None,
+        self, joins: Collection[str], scanner: Scanner, index: ConceptIndex, selection: Selections | None
     ) -> None:
         self._joins, self._scanner = joins, scanner
         self._index, self._selection = index, selection
@@ -54,14 +50,7 @@ class ListReader:
     def read(self, texts: Sequence[ScannedText]) -> list[list[Member]]:
         """The members of lists in n texts that lack a word and are a name of the index with it."""
         found = [
-            list(
-                dict.fromkeys(
-                    [
-                        *_hyphened(text, self._joins, self._tails),
-                        *_joined(text, self._joins),
-                    ]
-                )
-            )
+            list(dict.fromkeys([*_hyphened(text, self._joins, self._tails), *_joined(text, self._joins)]))
             for text in texts
         ]
         self._learn({one.says for members in found for one in members})
@@ -73,10 +62,7 @@ class ListReader:
         scanned = self._scanner.scan_all(new)
         unknown = len(self._index.forms.names)
         for reading, text, whole in zip(
-            new,
-            scanned,
-            self._index.match_families(scanned, self._selection),
-            strict=True,
+            new, scanned, self._index.match_families(scanned, self._selection), strict=True
         ):
             content = [at for at, word in enumerate(text.words) if not word.function]
             is_name = bool(content) and (content[0], content[-1] + 1) in whole
@@ -104,9 +90,7 @@ class ListReader:
 
 
 def _hyphened(
-    text: ScannedText,
-    joins: Collection[str],
-    tails: Callable[[ScannedText, ScannedWord], Iterator[str]],
+    text: ScannedText, joins: Collection[str], tails: Callable[[ScannedText, ScannedWord], Iterator[str]]
 ) -> Iterator[Member]:
     """Members that end with a hyphen, or begin with one: *Leber- und Niereninsuffizienz*, *Herzfehler und -rasen*."""
     words, letters = text.words, text.text
@@ -166,10 +150,7 @@ def _first(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Ite
             shared = words[tail:stop] if finds else words[tail : 1 + _last_find(words, tail, stop)]
             # "Parese der oberen" lacks "Extremitäten", "renal" lacks "failure"
             if shared and not shared[0].function and finds != any(word.finds for word in shared):
-                yield Member(
-                    (first, end),
-                    f"{_between(text, words[first:end])} {_between(text, shared)}",
-                )
+                yield Member((first, end), f"{_between(text, words[first:end])} {_between(text, shared)}")
 
 
 def _second(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Iterator[Member]:

@@ -19,7 +19,7 @@ CONTEXT = (
     "opens", "closes", "grammar_before", "grammar_behind", "content", "grammar", "characters", "upper", "capital",
     "digit", "joined", "listed", "explained", "shorthand", "laconic", "of_organ", "near", "usual", "otherwise", "safe",
 )  # fmt: skip
-"""What is said of a stretch by its words: whether it begins or ends its clause, whether words of the grammar stand
+"""What the words of a span tell: whether it begins or ends its clause, whether words of the grammar stand
 before or behind it, how many words and characters it has, how it is written; whether it joins things (*and*); whether
 it is a name of the bundle as it is written, whether the note explains it; whether it is short for something, an
 abbreviation or else a word that leaves something out, whether that is the organ that is spoken of, and in the same
@@ -33,7 +33,7 @@ RIVALS = ("wider", "narrower", "crossing", "wider_odds", "narrower_odds", "cross
 """The highest probability, judged alone, of the spans that hold it, lie in it, or overlap it otherwise; and the log
 odds of each less its own."""
 EVIDENCE = ("score", "log_odds", "rank", "margin", "words", "adds", *FEATURES)
-"""What is said of a stretch by its likeliest concept: score, rank and measures of the linker."""
+"""What the likeliest concept of a span tells: score, rank and measures of the linker."""
 ALONE = (*EVIDENCE, *CONTEXT)
 """What is known of a span whatever overlaps it."""
 COLUMNS = (*ALONE, *RIVALS)

@@ -17,7 +17,6 @@ from medlink.index import Bundle
 from medlink.language.scan import Place, ScannedText
 from medlink.language.text import Token
 from medlink.reading.candidates import NO_CONCEPT, NO_MENTION, LearnedSpan
-from medlink.reading.qualify import read_note
 from medlink.reading.status import status_reader
 
 _SILENT = 0.7  # share from which on what was no mention is none: who annotates may overlook some
@@ -165,7 +164,7 @@ class Learned:
         found = list(forms.places(text.text, words))
         sections = [""] * len(found)
         if found and any(section for _, section in learned) and (reader := status_reader(language)) is not None:
-            sections = read_note(reader, text).sections([(start, end) for _, start, end in found])
+            sections = reader.read_once(text).sections([(start, end) for _, start, end in found])
         places: dict[Place, LearnedSpan] = {}
         reach = 0
         # the longest of those with one start first

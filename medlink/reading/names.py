@@ -37,11 +37,7 @@ class NameFinder:
     """
 
     def __init__(
-        self,
-        index: ConceptIndex,
-        language: str,
-        stop_words: Collection[str] = (),
-        options: FinderOptions | None = None,
+        self, index: ConceptIndex, language: str, stop_words: Collection[str] = (), options: FinderOptions | None = None
     ) -> None:
         options = options or FinderOptions()
         self._index, self._language, self._stop_words = index, language, stop_words

@@ -48,8 +48,7 @@ class FinderOptions(Settings):
         Field(description="Find names only as the bundle writes them, in any inflection; quicker, and finds less."),
     ] = False
     values: Annotated[
-        bool,
-        Field(description="Also find measured values that are findings, such as 'Hb 7,9' or 'SpO2 88 %'."),
+        bool, Field(description="Also find measured values that are findings, such as 'Hb 7,9' or 'SpO2 88 %'.")
     ] = False
     abbreviations: Detector = "builtin"
     qualifiers: Qualify = True

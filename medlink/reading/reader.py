@@ -17,7 +17,6 @@ from medlink.reading.finder import BuiltinFinder, FoundMention
 from medlink.reading.learned import Learned
 from medlink.reading.options import FinderOptions
 from medlink.reading.protocols import MentionFinder, Qualifier, Span
-from medlink.reading.qualify import read_note
 from medlink.reading.status import is_kept, status_reader
 from medlink.reading.values import as_measured
 from medlink.records import Qualifiers
@@ -84,10 +83,7 @@ class TextReader:
         return [[one for one in found if self._is_kept(one)] for found in read]
 
     def judge(
-        self,
-        texts: Sequence[str],
-        given: Sequence[Sequence[Span]],
-        explained: Sequence[LongForms | None] | None = None,
+        self, texts: Sequence[str], given: Sequence[Sequence[Span]], explained: Sequence[LongForms | None] | None = None
     ) -> list[list[ReadMention]]:
         """The given spans of n texts as mentions: what another recogniser found, judged and qualified as own ones are.
 
@@ -108,11 +104,7 @@ class TextReader:
         return self._finder.scan(texts), known
 
     def _qualified(
-        self,
-        texts: Sequence[ScannedText],
-        mentions: Sequence[Sequence[FoundMention]],
-        *,
-        headings: bool = False,
+        self, texts: Sequence[ScannedText], mentions: Sequence[Sequence[FoundMention]], *, headings: bool = False
     ) -> list[list[ReadMention]]:
         """Mentions with their qualifiers; those of a mention in a heading are ``None`` unless ``headings`` count."""
         if self._status is None and self._qualifier is None:
@@ -127,19 +119,14 @@ class TextReader:
         return read
 
     def _qualify(
-        self,
-        text: ScannedText,
-        spans: Sequence[Span],
-        apart: set[Span],
-        *,
-        headings: bool,
+        self, text: ScannedText, spans: Sequence[Span], apart: set[Span], *, headings: bool
     ) -> Sequence[Qualifiers | None]:
         """The qualifiers of the mentions of a text, of which some have their words ``apart``."""
         if self._qualifier is not None:
             return self._qualifier.qualify(text.text, spans)
         assert self._status is not None
-        note = read_note(self._status, text)
-        return note.qualifiers(spans, apart) if headings else note.said_of(spans, apart)
+        note = self._status.read_once(text)
+        return note.qualifiers(spans, apart) if headings else note.qualify(spans, apart)
 
     def _is_kept(self, one: ReadMention) -> bool:
         return (self._status is None and self._qualifier is None) or is_kept(

@@ -20,6 +20,7 @@ from medlink.language.cues import tables
 from medlink.language.cues.absences import absences
 from medlink.language.cues.matcher import Found, Word, words
 from medlink.language.cues.tables import Cue, Frame
+from medlink.language.scan import ScannedText
 from medlink.reading import clauses
 from medlink.reading.scopes import Decision, Marked, Match, Place, decide, reading
 from medlink.reading.sections import Sections
@@ -49,6 +50,13 @@ class StatusReader:
         """A note with its clauses, cues and sections; ``words`` are those of the text where they are known already."""
         return ReadNote(text, self, words)
 
+    def read_once(self, text: ScannedText) -> ReadNote:
+        """:meth:`read` of a scanned text, which keeps it: qualifiers and learned mentions ask for it."""
+        found = text.memo.get("note")
+        if not isinstance(found, ReadNote):
+            found = text.memo["note"] = self.read(text.text, text.tokens)
+        return found
+
 
 def status_reader(language: str, *, present_only: bool = False) -> StatusReader | None:
     """What reads the notes of a language; ``None`` where it has no cues, as what is not read is not said to be there.
@@ -67,7 +75,7 @@ def status_reader(language: str, *, present_only: bool = False) -> StatusReader 
 
 
 def is_kept(qualifiers: Qualifiers | None, *, present_only: bool) -> bool:
-    """Whether a mention is one, by what :meth:`ReadNote.said_of` says of it, and is wanted."""
+    """Whether a mention is one, by what :meth:`ReadNote.qualify` says of it, and is wanted."""
     return qualifiers is not None and (qualifiers.is_present or not present_only)
 
 
@@ -110,8 +118,6 @@ class ReadNote:
             None if self._sections.in_heading(*self._place(*mention)) else found
             for mention, found in zip(mentions, self.qualifiers(mentions, loose), strict=True)
         ]
-
-    said_of = qualify  # the name that callers know
 
     def qualifiers(
         self, mentions: Sequence[tuple[int, int]], loose: Collection[tuple[int, int]] = ()

@@ -23,11 +23,7 @@ _KEY = ("medlink", "mentions")
 def hand_over(doc: Doc, bundle: str, language: str, found: Sequence[tuple[Span, ReadMention]]) -> None:
     """Put mentions into a document, by the characters of their spans; ``bundle`` is the hash of its content."""
     held: dict[Any, Any] = doc.user_data
-    held[_KEY] = {
-        "bundle": bundle,
-        "language": language,
-        "mentions": [[*span, _plain(one)] for span, one in found],
-    }
+    held[_KEY] = {"bundle": bundle, "language": language, "mentions": [[*span, _plain(one)] for span, one in found]}
 
 
 def take_over(doc: Doc, bundle: str, language: str) -> dict[Span, ReadMention]:

@@ -21,18 +21,13 @@ def encoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many texts this process embeds at a time, with shards of 16."""
     for where in (module, part):
         monkeypatch.setattr(where, "SHARD", 16)
-    numbers, remembering = list[int](), StaticEncoder.remembering
+    numbers, encode = list[int](), StaticEncoder.encode
 
-    def counting(self: StaticEncoder) -> object:
-        encode = remembering(self)
+    def counted(self: StaticEncoder, texts: list[str]) -> object:
+        numbers.append(len(texts))
+        return encode(self, texts)
 
-        def counted(texts: list[str]) -> object:
-            numbers.append(len(texts))
-            return encode(texts)
-
-        return counted
-
-    monkeypatch.setattr(StaticEncoder, "remembering", counting)
+    monkeypatch.setattr(StaticEncoder, "encode", counted)
     return numbers
 
 

@@ -16,13 +16,7 @@ from medlink.linking.linker import Best
 from medlink.linking.measures import FEATURES
 from medlink.linking.ranking import Ranked
 from medlink.reading.candidates import CandidateSpan, Shortened
-from medlink.reading.classifier import (
-    SelectedSpan,
-    SpanClassifier,
-    best_apart,
-    shipped_classifier,
-    without_longer,
-)
+from medlink.reading.classifier import SelectedSpan, SpanClassifier, best_apart, shipped_classifier, without_longer
 from medlink.reading.features import ALONE, COLUMNS, CONTEXT, RIVALS, ScoredSpan, rival_pairs, rival_rows
 from medlink.reading.logistic import LogisticModel
 

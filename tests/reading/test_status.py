@@ -162,7 +162,7 @@ def test_scopes(language: str, marked: str) -> None:
 
 def sections(marked: str, language: str) -> list[str | None]:
     text, places, _ = parsed(marked)
-    return [None if one is None else one.section for one in READERS[language].read(text).said_of(places)]
+    return [None if one is None else one.section for one in READERS[language].read(text).qualify(places)]
 
 
 def test_sections_and_headings() -> None:
@@ -208,7 +208,7 @@ def test_a_language_without_cues_is_not_read() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_odd_texts_are_read(text: str, language: str) -> None:
     places = [(0, 0), (0, len(text)), (max(0, len(text) - 1), len(text))]
-    assert len(READERS[language].read(text).said_of(places)) == 3
+    assert len(READERS[language].read(text).qualify(places)) == 3
 
 
 PATTERNS = [
@@ -253,7 +253,7 @@ def steps(language: str, text: str) -> int:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        READERS[language].read(text, found).said_of(places)
+        READERS[language].read(text, found).qualify(places)
     finally:
         sys.settrace(before)
     return count
@@ -263,7 +263,7 @@ def steps(language: str, text: str) -> int:
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_steps_grow_with_the_length(pattern: str, language: str) -> None:
     """A text four times as long takes some four times as many steps, whatever it is made of."""
-    READERS[language].read(pattern).said_of([(0, 1)])  # what is read once in a process
+    READERS[language].read(pattern).qualify([(0, 1)])  # what is read once in a process
     assert steps(language, pattern * 1600) < 5 * max(steps(language, pattern * 400), 400)
 
 

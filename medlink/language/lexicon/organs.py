@@ -85,16 +85,8 @@ class Organs:
 
 def _cues(text: ScannedText, language: str) -> list[Cue]:
     found, behind = list[Cue](), 0
-    table, firsts, inflector = (
-        _table(base(language)),
-        _firsts(base(language)),
-        _inflector(language),
-    )
-    begins = text.table.column(
-        "organ",
-        lambda entry: form_of(entry, inflector).partition(" ")[0] in firsts,
-        bool,
-    )
+    table, firsts, inflector = (_table(base(language)), _firsts(base(language)), _inflector(language))
+    begins = text.table.column("organ", lambda entry: form_of(entry, inflector).partition(" ")[0] in firsts, bool)
     for at in text.where(begins):
         if at < behind:
             continue
@@ -102,10 +94,7 @@ def _cues(text: ScannedText, language: str) -> list[Cue]:
         for count in range(len(forms), 0, -1):
             place = at, at + count
             known = table.get(" ".join(forms[:count]), ())
-            organ = next(
-                (organ for name, organ in known if says(text.written(place), name, language)),
-                None,
-            )
+            organ = next((organ for name, organ in known if says(text.written(place), name, language)), None)
             if organ is not None:
                 found.append(Cue(*text.span(place), organ))
                 behind = place[1]
@@ -154,11 +143,6 @@ def _table(language: str) -> dict[str, list[tuple[str, str]]]:
     for line, row in rows(path, ("word", "organ")) if path else ():
         if not row["word"] or row["organ"] not in ORGANS:
             message = f"a word and one of the organs {', '.join(sorted(ORGANS))} are expected"
-            raise InputError(
-                message,
-                path=path,
-                line=line,
-                remedy="mend the row as docs/lexicon.md says",
-            )
+            raise InputError(message, path=path, line=line, remedy="mend the row as docs/lexicon.md says")
         found.setdefault(inflector.form(row["word"]), []).append((row["word"], row["organ"]))
     return found

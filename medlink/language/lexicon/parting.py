@@ -14,18 +14,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from medlink.language.languages import language_data
-from medlink.language.lexicon.forms import (
-    AFFIX,
-    AMBIGUOUS,
-    OTHER,
-    PREFIX,
-    SHORT,
-    STEM,
-    SUFFIX,
-    WORD,
-    Form,
-    Forms,
-)
+from medlink.language.lexicon.forms import AFFIX, AMBIGUOUS, OTHER, PREFIX, SHORT, STEM, SUFFIX, WORD, Form, Forms
 
 SHORTEST = 6
 """Letters of the shortest word that is parted."""

@@ -13,17 +13,7 @@ from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
-from medlink.language.lexicon.forms import (
-    INFLECTED_SENSE,
-    NOTHING,
-    OWN,
-    PHRASE,
-    SENSE,
-    STEM,
-    WORD,
-    Form,
-    Forms,
-)
+from medlink.language.lexicon.forms import INFLECTED_SENSE, NOTHING, OWN, PHRASE, SENSE, STEM, WORD, Form, Forms
 from medlink.language.lexicon.parting import LONGEST, SHORTEST, SURE, Parting, chosen
 from medlink.language.text import Inflector, normalise
 

@@ -38,10 +38,7 @@ class Shorthand:
 
     def __init__(self, language: str) -> None:
         self._language, self._inflector = language, Inflector(language)
-        self._abbreviations, self._laconic = (
-            _abbreviations(base(language)),
-            _laconic(base(language)),
-        )
+        self._abbreviations, self._laconic = (_abbreviations(base(language)), _laconic(base(language)))
         self._firsts = frozenset(key.partition(" ")[0] for key in self._laconic)
 
     def abbreviation(self, word: str) -> Abbreviation | None:
@@ -71,11 +68,7 @@ class Shorthand:
         """
         for start, end, term in absences(self._language).find(text.indexed):
             place = text.place(start, end)
-            yield (
-                place,
-                _short(text.written(place), self._language, term, term, _DENIES),
-                None,
-            )
+            yield (place, _short(text.written(place), self._language, term, term, _DENIES), None)
         organs: Organs | None = None
         for at in self._begun(text):
             for place, known in self._expressions(text, at):
@@ -132,12 +125,7 @@ def _laconic(language: str) -> dict[str, list[tuple[str, Abbreviation]]]:
                 "a word, what it is short for in both languages, a share of its uses above 0, and an organ or nothing "
                 "are expected"
             )
-            raise InputError(
-                message,
-                path=path,
-                line=line,
-                remedy="mend the row as docs/lexicon.md says",
-            )
+            raise InputError(message, path=path, line=line, remedy="mend the row as docs/lexicon.md says")
         short = _short(row["word"], language, row["long"], row["english"], weight)
         found.setdefault(inflector.form(row["word"]), []).append((row["organ"], short))
     return found

@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -261,10 +261,6 @@ class StaticEncoder:
         for start in range(0, len(texts), _CHUNK):
             out[start : start + _CHUNK] = self._encode_chunk(texts[start : start + _CHUNK])
         return out
-
-    def remembering(self) -> Callable[[Sequence[str]], NDArray[np.float32]]:
-        """:meth:`encode`, which remembers the words of names."""
-        return self.encode
 
     def _encode_chunk(self, texts: Sequence[str]) -> NDArray[np.float64]:
         found = self._pieces.sums(texts)

@@ -43,7 +43,7 @@ class DocBinWriter(FolderWriter):
         doc: Doc = self._tokenizers[language](note.text)
         held: dict[Any, Any] = doc.user_data
         held |= {"note": note_name(note), "language": language}
-        spans = []
+        spans: list[Span] = []
         for mention in mentions:
             kb_id = mention.link.concept_id or NIL.upper()
             span = doc.char_span(mention.start, mention.end, _LABEL, kb_id, alignment_mode="expand")
