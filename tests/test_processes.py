@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from medlink.processes import working_ahead
+from medlink.processes import collection_paused, working_ahead
 
 CHILD = """
 import os, sys, time
@@ -68,3 +69,22 @@ def test_none_is_wanted() -> None:
     with working_ahead(lambda: done.append(1), wanted=False) as is_at_work:
         assert not is_at_work(1.0)
     assert not done
+
+
+def test_the_collector_waits_until_a_block_ends() -> None:
+    with collection_paused():
+        assert not gc.isenabled()
+        with collection_paused():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(KeyError), collection_paused():
+        raise KeyError
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with collection_paused():
+            pass
+        assert not gc.isenabled()  # who does without it goes on without it
+    finally:
+        gc.enable()

@@ -8,7 +8,6 @@ both parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,9 +25,10 @@ from medlink.index.part import Part
 from medlink.index.said import Overlap
 from medlink.index.slots import Slots
 from medlink.language.lexicon.forms import Forms
+from medlink.language.lexicon.reading import shared_reader
 from medlink.language.scan import Place, ScannedText
 from medlink.language.tags import wanted as is_wanted
-from medlink.language.text import Inflector, normalise
+from medlink.language.text import normalise
 from medlink.models import Encoder
 from medlink.records import Name
 
@@ -62,8 +62,6 @@ class ConceptIndex:
         self._first_address = np.cumsum([0, *(len(part.names.concept) for part in self.parts)])
         self._selections: dict[Filter, Selections] = {}
         self._scanners: dict[tuple[int, str], NameScanner] = {}
-        self.inflector = lru_cache(Inflector)
-        """Gives the inflector of a language; it remembers words, and no text."""
 
     def __reduce__(self) -> tuple[type[ConceptIndex], tuple[Path, Path | None]]:
         # another process opens the files for itself and shares their pages
@@ -243,7 +241,6 @@ class ConceptIndex:
         selection: Selections | None = None,
         *,
         norm: str | None = None,
-        inflector: Callable[[str], Inflector] = Inflector,
     ) -> dict[float, str]:
         """Names that a mention is, with their route: ``exact`` (in any language) or ``inflected`` (in its own).
 
@@ -252,10 +249,9 @@ class ConceptIndex:
             language: BCP 47 tag; without it the rules of every language are tried.
             selection: names that may come back.
             norm: its exact form, where the caller has it.
-            inflector: gives the inflector of a language; who looks up many mentions keeps those it made.
         """
         found: dict[float, str] = {}
-        norm = normalise(text) if norm is None else norm
+        norm, inflector = normalise(text) if norm is None else norm, shared_reader(self.forms).inflector
         for part, selected in self._with(selection):
             for row, route in part.dictionary.lookup(text, language, norm, inflector).items():
                 if selected is None or selected.rows[row]:
@@ -293,7 +289,7 @@ class ConceptIndex:
 
     def _scanner(self, part: int, tag: str) -> NameScanner:
         if (part, tag) not in self._scanners:
-            self._scanners[part, tag] = NameScanner(self.parts[part], tag)
+            self._scanners[part, tag] = NameScanner(self.parts[part], tag, shared_reader(self.forms).inflector(tag))
         return self._scanners[part, tag]
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:

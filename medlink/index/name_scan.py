@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from medlink.index.part import Part
-from medlink.language.scan import Place, ScannedText, ScannedWord, WordEntry
+from medlink.language.scan import Place, ScannedText, ScannedWord, WordTable
 from medlink.language.text import Inflector
 
 _LONGEST = 16  # words of the longest name that is looked for
@@ -20,7 +20,8 @@ _LONGEST = 16  # words of the longest name that is looked for
 _INSIDE = re.compile(r"(?:[^\S\n]|-|–|/|')*\n?(?:[^\S\n]|-|–|/|')*")
 _WIDEST = 20  # characters between two words of one name
 _COMMA = re.compile(r"\s*,\s*")
-_KEPT = 1 << 16  # spans and pairs of words whose names are kept
+_KEPT = 1 << 16  # spans whose names are kept
+_PAIRS = 1 << 18  # pairs of words of which is kept whether names begin with them
 
 
 class _Form(NamedTuple):
@@ -47,54 +48,84 @@ class NamedSpan(NamedTuple):
     names: dict[float, str]
 
 
+class _Known:
+    """What a scanner knows of the words of one table, by their numbers.
+
+    Attributes:
+        forms: of each word.
+        pairs: whether a name may begin with two words.
+        alone: the name that a word is by itself.
+    """
+
+    def __init__(self) -> None:
+        self.forms: list[_WordForms] = []
+        self.pairs: dict[tuple[int, int], bool] = {}
+        self.alone: dict[int, dict[float, str]] = {}
+
+
 class NameScanner:
     """Find the names of one part of an index in one language, as names state it.
 
     Args:
         part: whose names are looked for.
-        tag: the language of the names, by whose rules words are inflected.
+        tag: the language of the names.
+        inflector: of that language.
     """
 
-    def __init__(self, part: Part, tag: str) -> None:
+    def __init__(self, part: Part, tag: str, inflector: Inflector) -> None:
         self._part, self._dictionary, self.tag = part, part.dictionary, tag
-        self._inflector = Inflector(tag)
+        self._inflector = inflector
         self._key = (id(self), tag)
         self._named = lru_cache(_KEPT)(self._names)
-        self._continue = lru_cache(_KEPT)(self._continues)
 
     def find(self, text: ScannedText) -> Iterator[NamedSpan]:
         """The longest names at each word of a text."""
-        words, known = text.words, self._forms
-        begins = text.table.column((self._key, "begins"), lambda entry: self._forms(entry).begins, bool)
+        words, known, numbers = text.words, self._known(text.table), text.numbers.tolist()
+        begins = text.table.column(self._key, lambda entry: known.forms[entry.number].begins, bool)
         for at in text.where(begins):
             if _is_second_part(words, at):
                 continue
-            word_forms = known(words[at].entry)
-            follows = at + 1 < len(words) and self._joined(text, at)
-            if word_forms.whole or (follows and self._continue(word_forms.forms, known(words[at + 1].entry).forms[:1])):
-                found = self._longest(text, at, follows=follows)
-                if found is not None:
-                    yield found
+            number = numbers[at]
+            if at + 1 < len(words) and self._joined(text, at, known) and self._goes_on(number, numbers[at + 1], known):
+                found = self._longest(text, at, known, numbers)
+            elif known.forms[number].whole:
+                found = self._by_itself(text, at, known, numbers)
+            else:
+                continue
+            if found is not None:
+                yield found
 
-    def _forms(self, entry: WordEntry) -> _WordForms:
-        """The forms of a word, which its entry keeps."""
-        found: _WordForms | None = entry.memo.get(self._key)
-        if found is not None:
-            return found
-        forms = tuple([_Form(*form) for form in self._inflector.formed(entry.written)])
+    def _known(self, table: WordTable) -> _Known:
+        """What is known of all words of a table."""
+        known: _Known = table.memo.setdefault(self._key, None) or _Known()
+        table.memo[self._key] = known
+        known.forms += [self._forms(entry.written) for entry in table.entries[len(known.forms) :]]
+        return known
+
+    def _forms(self, written: str) -> _WordForms:
+        forms = tuple([_Form(*form) for form in self._inflector.formed(written)])
         starts = {forms[0].form, forms[0].numeral or forms[0].form} if forms else set()
         begins = any(self._dictionary.begins(self.tag, [form]) for form in starts)
         whole = begins and (len(forms) > 1 or any(self._dictionary.has(self.tag, form) for form in starts))
-        found = entry.memo[self._key] = _WordForms(forms, begins, whole)
+        return _WordForms(forms, begins, whole)
+
+    def _goes_on(self, number: int, following: int, known: _Known) -> bool:
+        """Whether a name may begin with a word and the first part of the next one."""
+        pair = number, following
+        found = known.pairs.get(pair)
+        if found is None:
+            if len(known.pairs) >= _PAIRS:
+                known.pairs.clear()
+            forms = known.forms[number].forms, known.forms[following].forms
+            found = known.pairs[pair] = self._continues(*forms)
         return found
 
     def _continues(self, forms: tuple[_Form, ...], following: tuple[_Form, ...]) -> bool:
-        """Whether a name may begin with a word and the first part of the next one."""
         if not following or following[0].numeral is not None or forms[0].numeral is not None:
             return bool(following)
         return self._dictionary.begins(self.tag, [forms[0].form, following[0].form])
 
-    def _joined(self, text: ScannedText, at: int) -> bool:
+    def _joined(self, text: ScannedText, at: int, known: _Known) -> bool:
         """Whether a word and the next one may stand in one name."""
         one, other = text.words[at], text.words[at + 1]
         if one.start == other.start:
@@ -108,25 +139,38 @@ class NameScanner:
             return True
         if _COMMA.fullmatch(gap) is None:
             return False
-        following = self._forms(other.entry).forms
+        following = known.forms[other.entry.number].forms
         return bool(following) and following[0].exact in self._inflector.numeral_cues
 
-    def _longest(self, text: ScannedText, at: int, *, follows: bool) -> NamedSpan | None:
+    def _by_itself(self, text: ScannedText, at: int, known: _Known, numbers: list[int]) -> NamedSpan | None:
+        """The name that a single word is."""
+        words, number = text.words, numbers[at]
+        forms = known.forms[number].forms
+        if len(forms) > 1 or forms[0].numeral is not None or (at + 1 < len(words) and _is_second_part(words, at + 1)):
+            return self._longest(text, at, known, numbers, follows=False)
+        names = known.alone.get(number)
+        if names is None:
+            names = known.alone[number] = self._names(forms[0].form, text.written((at, at + 1)))
+        return NamedSpan((at, at + 1), self.tag, names) if names else None
+
+    def _longest(
+        self, text: ScannedText, at: int, known: _Known, numbers: list[int], *, follows: bool = True
+    ) -> NamedSpan | None:
         """The longest name that begins at a word."""
-        words, cues = text.words, self._inflector.numeral_cues
+        words, cues, forms_of = text.words, self._inflector.numeral_cues, known.forms
         keys, stops, stop = list[str](), list[int](), at
-        before = self._forms(words[at - 1].entry).forms if at else ()
+        before = forms_of[numbers[at - 1]].forms if at else ()
         previous = before[-1].exact if before else ""
         more = True
         while more and len(keys) < _LONGEST:
-            for form in () if _is_second_part(words, stop) and stop > at else self._forms(words[stop].entry).forms:
+            for form in () if _is_second_part(words, stop) and stop > at else forms_of[numbers[stop]].forms:
                 keys.append(form.numeral if form.numeral is not None and previous in cues else form.form)
                 stops.append(0)
                 previous = form.exact
             stop += 1
             if stops and not (stop < len(words) and _is_second_part(words, stop)):
                 stops[-1] = stop  # a name ends with a word
-            more = follows if stop == at + 1 else stop < len(words) and self._joined(text, stop - 1)
+            more = follows if stop == at + 1 else stop < len(words) and self._joined(text, stop - 1, known)
         start = words[at].start
         for length in self._dictionary.lengths(self.tag, keys):
             end = stops[length - 1]

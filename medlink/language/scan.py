@@ -25,7 +25,7 @@ from medlink.language.languages import language_data
 from medlink.language.lexicon.forms import SHORT, WORD
 from medlink.language.lexicon.reading import FamilyReader, Word
 from medlink.language.tags import base
-from medlink.language.text import APOSTROPHE, elision, normalise
+from medlink.language.text import APOSTROPHE, Inflector, elision, normalise
 
 _PLAIN = re.compile(rf"{DECIMAL}|{LETTERS}(?:[{APOSTROPHE}]{LETTERS})*|[^\w\s]|_")
 _TOKEN = re.compile(rf"([^\w\s]|_)\1{{{RULE - 1},}}|{_PLAIN.pattern}")
@@ -35,6 +35,7 @@ _BREAK = re.compile(r'[.;:!?()\[\]{},|•*"“”„<>=\t]|\n\s*\n|\n\s*[-•]|\
 _SIGN = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*){4,}")  # a plus behind such a word says that a finding is there
 _FORMULA = 5  # letters of the longest word in capitals that a plus belongs to ("NADPH+")
 _WORDS = 1 << 17  # distinct words whose analysis is kept
+_PAIRS = 1 << 20  # pairs of words of which is kept whether phrases begin with them
 _LONGEST = 100  # characters of the longest word that is kept
 _SHORT_GAP = 12  # characters between two words whose meaning is kept
 _SHORT_WORD = 3  # letters of a word whose kind is that of the words of its language, not of abbreviations
@@ -72,10 +73,19 @@ class WordTable:
     """The distinct words that a scanner met, by number, and columns of what is known of each.
 
     A column is worked out for the words that came since it was asked for the last time.
+
+    Attributes:
+        inflector: of the language of the texts.
+        entries: the words by number.
+        memo: what others worked out for the table, under keys of their own.
+        pairs: whether phrases begin with two words.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, inflector: Inflector) -> None:
+        self.inflector = inflector
         self.entries: list[WordEntry] = []
+        self.memo: dict[Any, Any] = {}
+        self.pairs: dict[tuple[int, int], bool] = {}
         self._columns: dict[Any, NDArray[Any]] = {}
         self._lists: dict[Any, tuple[array[int], array[int]]] = {}
 
@@ -200,7 +210,7 @@ class Scanner:
         self._is_name = is_name
         self._elided = elision(language_data(language))
         self._known: dict[tuple[str, ...], dict[str, _Analysed]] = {}
-        self._table = WordTable()
+        self._table = WordTable(reader.inflector(language))
         self._asked = (self._base,) if self._base in reader.languages else None
 
     def scan(self, text: str) -> ScannedText:
@@ -209,8 +219,8 @@ class Scanner:
 
     def scan_all(self, texts: Sequence[str]) -> list[ScannedText]:
         """Scan n texts, whose words are numbered in one table."""
-        if len(self._table.entries) > _WORDS:
-            self._known, self._table = {}, WordTable()
+        if len(self._table.entries) > _WORDS or len(self._table.pairs) > _PAIRS:
+            self._known, self._table = {}, WordTable(self._table.inflector)
         return [self._scan(text) for text in texts]
 
     def _scan(self, text: str) -> ScannedText:
@@ -288,15 +298,22 @@ class Scanner:
         self._table.entries.append(entry)
         return entry, word.function, kinds, word.meanings, not FINDS.isdisjoint(kinds)
 
+    def _opens_two(self, one: WordEntry, other: WordEntry) -> bool:
+        """Whether phrases begin with two words."""
+        pair = one.number, other.number
+        found = self._table.pairs.get(pair)
+        if found is None:
+            found = any(self._reader.opens_two(one.exact, other.exact, tag) for tag in one.opens)
+            self._table.pairs[pair] = found
+        return found
+
     def _phrases(self, words: Sequence[ScannedWord], asked: tuple[str, ...]) -> dict[Place, tuple[int, ...]]:
         """The longest phrases from left to right in each clause."""
         found: dict[Place, tuple[int, ...]] = {}
         reader, behind = self._reader, 0
-        for at in [at for at, word in enumerate(words[:-1]) if word.entry.opens]:
-            clause, entry, other = words[at].clause, words[at].entry, words[at + 1]
-            if at < behind or other.clause != clause:
-                continue
-            if not any(reader.opens_two(entry.exact, other.entry.exact, tag) for tag in entry.opens):
+        for at in [at for at, word in enumerate(words[:-1]) if word[3].opens]:
+            clause, other = words[at].clause, words[at + 1]
+            if at < behind or other.clause != clause or not self._opens_two(words[at].entry, other.entry):
                 continue
             behind = at
             while behind < len(words) and words[behind].clause == clause:

@@ -30,6 +30,8 @@ _SPELT = 5  # letters of the shortest word that may be written in another spelli
 _LATIN_END = 0x250  # behind Latin Extended-B
 _STEMMED = 4  # letters of the shortest word that is stemmed
 _MOST = 262_144  # words whose stems are remembered at a time
+_STEMS = 1 << 17  # stems that a language keeps
+_LONGEST = 64  # letters of the longest word whose stem is kept
 _SPACE = re.compile(r"\s+")
 # Letters may be followed by combining marks (decomposed text) and by what no reader sees (soft hyphen, zero width).
 INVISIBLE = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
@@ -221,8 +223,8 @@ _spelling = lru_cache(maxsize=64)(_Spelling)
 class Inflector:
     """Inflected forms of texts of one language (BCP 47); one without a folder has the rules that all have in common.
 
-    It remembers the stems of words, and the text that it read last, for as long as it lives, so that texts of a clinic
-    leave nothing behind once it is dropped.
+    It keeps the forms of the words that it met for as long as it lives, so that texts of a clinic leave nothing behind
+    once it is dropped.
     """
 
     def __init__(self, language: str) -> None:
@@ -230,6 +232,7 @@ class Inflector:
         self.numeral_cues = data.forms.numeral_cues
         self._elided = elision(data)
         self._stem = _spelling(data).stem
+        self._stems = lru_cache(_STEMS)(self._stem)
         self._known: dict[str, tuple[tuple[str, str, str | None], ...]] = {}
 
     def tokens(self, text: str) -> list[Token]:
@@ -267,7 +270,10 @@ class Inflector:
         numeral = ROMAN.get(part)
         if numeral is not None and len(part) > 1:
             return part, numeral, None
-        return part, self._stem(part), numeral
+        return part, self._stemmed(part), numeral
+
+    def _stemmed(self, part: str) -> str:
+        return self._stems(part) if len(part) <= _LONGEST else self._stem(part)
 
     def words(self, text: str) -> list[str]:
         """The inflected form of a text, word by word."""
@@ -289,7 +295,7 @@ class Inflector:
         """
         if not (word.isascii() and word.isalpha()):
             return self.form(word)
-        return ROMAN[word] if len(word) > 1 and word in ROMAN else self._stem(word)
+        return ROMAN[word] if len(word) > 1 and word in ROMAN else self._stemmed(word)
 
     def gap(self, between: str) -> str:
         """What stands between two words of a text, without what elision left there."""

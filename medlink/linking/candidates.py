@@ -70,9 +70,7 @@ class QueryBatch:
     def _named(self, at: int, text: str) -> Mapping[float, str]:
         found = None if self.found is None else self.found[at]
         if found is None:
-            return self.index.lookup(
-                text, self.languages[at], self.selection, norm=self.norms[at], inflector=self.index.inflector
-            )
+            return self.index.lookup(text, self.languages[at], self.selection, norm=self.norms[at])
         if self.selection is None:
             return found
         return {name: route for name, route in found.items() if self.index.selected(name, self.selection)}

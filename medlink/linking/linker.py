@@ -30,6 +30,7 @@ from medlink.linking.mention import Mention
 from medlink.linking.options import LinkOptions, known_tag
 from medlink.linking.rankers.protocol import Reranker
 from medlink.linking.ranking import Ranked, Ranker, best_names
+from medlink.processes import collection_paused
 from medlink.records import Candidate, Link, Status
 
 _K = TypeVar("_K")
@@ -149,6 +150,7 @@ class Linker:
         self._last: Calibration = self.calibration if own is None else own
         self.decision: Decision = SharedNames(self.bundle, self.options.prefer) if decision is None else decision
 
+    @collection_paused()
     def link(
         self,
         mentions: Sequence[str | Mention],
@@ -201,6 +203,7 @@ class Linker:
             links.append(Link(text, *candidates[one], expanded))
         return links
 
+    @collection_paused()
     def best(self, mentions: Sequence[Mention], *, rankings: Rankings | None = None) -> list[Best | None]:
         """For each mention the concept that ranks first and its score, before names of several concepts are told apart.
 
@@ -223,6 +226,7 @@ class Linker:
         found = dict(zip(distinct, map(Best, firsts, scores, ids), strict=True))
         return [found.get(id(one)) for one in ranked]
 
+    @collection_paused()
     def rank(self, mentions: Sequence[str | Mention]) -> list[Sequence[Ranked]]:
         """The concepts of each of n mentions by the evidence alone, best first, as a re-ranker gets them.
 

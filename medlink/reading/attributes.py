@@ -11,7 +11,7 @@ stand in the language (``attributes.json`` of its folder).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from math import inf
@@ -23,7 +23,7 @@ from medlink.files.json import parse_json
 from medlink.index import Bundle
 from medlink.language.cues.tables import scopes
 from medlink.language.languages import Rules, any_of, language_data
-from medlink.language.scan import Place, ScannedText, ScannedWord
+from medlink.language.scan import Place, ScannedText, WordEntry
 from medlink.language.text import ROMAN
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import WORDS
@@ -164,12 +164,18 @@ class AttributeReader:
             self._concepts[concept_id] = _Concept(kind, self._kb.preferred_name(concept_id, self._language))
         return self._concepts[concept_id]
 
-    def family(self, word: ScannedWord) -> str | None:
-        """The family of the table that a word has as a whole, not as a part of a compound."""
-        memo = word.entry.memo
+    def families(self, text: ScannedText) -> dict[int, str]:
+        """The words of a text that have a family of the table as a whole, not as a part of a compound, with that."""
+        known = text.table.column("attribute", lambda entry: self._family(entry) is not None, bool)
+        found = ((at, self._family(text.words[at].entry)) for at in text.where(known))
+        return {at: family for at, family in found if family is not None}
+
+    def _family(self, entry: WordEntry) -> str | None:
+        memo = entry.memo
         if "family" not in memo:
-            found = next((self._families[meaning] for meaning in word.meanings if meaning in self._families), None)
-            low = word.entry.written.casefold()
+            meanings = entry.word.meanings
+            found = next((self._families[meaning] for meaning in meanings if meaning in self._families), None)
+            low = entry.written.casefold()
             more = (family for family, pattern in self._more.items() if pattern.fullmatch(low))
             memo["family"] = next(more, None) if found is None else found
         family: str | None = memo["family"]
@@ -232,8 +238,7 @@ class _Note:
     ) -> None:
         self._rules, self._text, self._words, self._mentions = rules, text.text, text.words, mentions
         self._owner = {at: number for number, place in enumerate(mentions) for at in range(*place)}
-        families = [rules.family(word) for word in self._words]
-        self._attributes = self._found(spans, families)
+        self._attributes = self._found(spans, rules.families(text))
         self._taken = {at for one in self._attributes for at in range(*one.place)}
         self._sides = {at for one in self._attributes if one.kind == "laterality" for at in range(*one.place)}
 
@@ -258,12 +263,12 @@ class _Note:
     def _characters(self, place: Place) -> tuple[int, int]:
         return self._words[place[0]].start, self._words[place[1] - 1].end
 
-    def _found(self, spans: Sequence[tuple[Place, Best]], families: Sequence[str | None]) -> list[_Word]:
+    def _found(self, spans: Sequence[tuple[Place, Best]], families: Mapping[int, str]) -> list[_Word]:
         """Attributes in order and without overlap: those with a concept first, of these the longest."""
         taken, found = set[int](), list[_Word]()
         for place, best in sorted(spans, key=lambda one: (one[0][0] - one[0][1], one[0], -one[1].score)):
             words = [self._words[at] for at in range(*place)]
-            family = next(filter(None, families[slice(*place)]), None)
+            family = next((families[at] for at in range(*place) if at in families), None)
             kind, own = self._rules.concept(best.concept_id).kind, None if family is None else self._rules.kind(family)
             if kind is not None and own not in (kind, None):
                 continue  # *homolateral* is not lateral
@@ -273,7 +278,7 @@ class _Note:
             if words and kind is not None and taken.isdisjoint(range(*place)):
                 found.append(_Word(place, kind, family, best.concept_id))
                 taken.update(range(*place))
-        left = ((at, family) for at, family in enumerate(families) if family is not None and at not in taken)
+        left = ((at, family) for at, family in families.items() if at not in taken)
         found += [_Word((at, at + 1), self._rules.kind(family), family) for at, family in left]
         return sorted(map(self._whole, found), key=lambda one: one.place)
 

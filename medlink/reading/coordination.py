@@ -7,6 +7,8 @@ Each member that lacks the word is read with it. Only what then says a name of t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from cachetools import LRUCache
@@ -14,7 +16,7 @@ from cachetools import LRUCache
 from medlink.index import ConceptIndex
 from medlink.index.family_match import entry_features
 from medlink.index.names import Selections
-from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
+from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner, WordEntry
 
 _HEAD = 5  # letters of the shortest last part of a compound that members share
 _BEFORE = 4  # words of a member before the one that joins
@@ -126,15 +128,20 @@ def _joined(text: ScannedText, joins: Collection[str]) -> Iterator[Member]:
             yield from _second(text.text, words, end, start)
 
 
-def _gaps(text: ScannedText, joins: Collection[str]) -> Iterator[Place]:
+def _gaps(text: ScannedText, joins: Collection[str]) -> list[Place]:
     """Where two members meet: behind the last word of the first, and at the first word of the second."""
     words, letters = text.words, text.text
-    slashed = "/" in letters
-    for at, word in enumerate(words):
-        if word.function and _written(text, word).casefold() in joins:
-            yield at, at + 1
-        elif slashed and at and letters[words[at - 1].end : word.start] == "/":
-            yield at, at
+    found = {at: at + 1 for at in text.where(text.table.column("coordination", partial(_coordinates, joins), bool))}
+    if "/" in letters:
+        for at, (one, other) in enumerate(pairwise(words), 1):
+            if letters[one.end : other.start] == "/":
+                found.setdefault(at, at)
+    return sorted(found.items())
+
+
+def _coordinates(joins: Collection[str], entry: WordEntry) -> bool:
+    """Whether a word joins members of a list."""
+    return entry.word.function and entry.written.casefold() in joins
 
 
 def _first(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Iterator[Member]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from medlink.index import Bundle
 from medlink.language.scan import ScannedText
 from medlink.linking import Linker
+from medlink.processes import collection_paused
 from medlink.reading.abbreviations import LongForms, detector
 from medlink.reading.classifier import SpanClassifier
 from medlink.reading.finder import BuiltinFinder, FoundMention
@@ -64,6 +65,7 @@ class TextReader:
         self._status = status_reader(language, present_only=options.present_only) if options.qualifiers else None
         self._present_only = options.present_only
 
+    @collection_paused()
     def read(
         self, texts: Sequence[str], explained: Sequence[LongForms | None] | None = None
     ) -> list[list[ReadMention]]:
@@ -82,6 +84,7 @@ class TextReader:
         read = self._qualified(scanned, found)
         return [[one for one in found if self._is_kept(one)] for found in read]
 
+    @collection_paused()
     def judge(
         self, texts: Sequence[str], given: Sequence[Sequence[Span]], explained: Sequence[LongForms | None] | None = None
     ) -> list[list[ReadMention]]:

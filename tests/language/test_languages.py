@@ -78,8 +78,7 @@ def test_elision(french: None) -> None:
     ]
     assert is_inflection("l'artère", "artères", "fr")
     inflector = Inflector("fr")
-    text = "insuffisance d'organe"
-    assert inflector.gap(text, *inflector.tokens(text)) == " "
+    assert inflector.gap(" d'") == " "
     # the exact form does not know the language, and other languages have no elision
     assert normalise("l'infarctus") == "linfarctus"
     assert match_form("l'infarctus", "en") == match_form("linfarctus", "en")

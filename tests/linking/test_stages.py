@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 import medlink
 from medlink.index import Bundle
 from medlink.kb import Input
+from medlink.language.lexicon.reading import shared_reader
+from medlink.language.scan import Scanner
 from medlink.linking import Linker, Mention
 from medlink.linking.decision import SharedNames, Shares
 from medlink.linking.demo import demo_notes
 from medlink.linking.measures import Evidence
 from medlink.linking.ranking import _ROW, Ranking
+from medlink.reading.names import NameFinder
 from medlink.records import LINKED, Candidate, Status
 
 
@@ -91,7 +94,8 @@ def test_what_the_finder_found_is_not_looked_up_again(
     language: str, demo: Bundle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     note = demo_notes()[language]
-    matches = [m for m in demo.index.find(note, language) if note[m.start : m.end].strip()]
+    found = NameFinder(demo.index, language).find(Scanner(language, shared_reader(demo.index.forms)).scan(note))
+    matches = [match for match in found.values() if match is not None]
     texts = [note[m.start : m.end] for m in matches]
     assert len(texts) > 10
     for text, match in zip(texts, matches, strict=True):
@@ -99,9 +103,9 @@ def test_what_the_finder_found_is_not_looked_up_again(
     wanted = Linker(demo).link([Mention(text, language) for text in texts])
     filtered = Linker(demo, languages=["en"]).link([Mention(text, language) for text in texts])
     monkeypatch.setattr(type(demo.index), "lookup", None)
-    found = [Mention(text, language, found=m) for text, m in zip(texts, matches, strict=True)]
-    assert Linker(demo).link(found) == wanted
-    assert Linker(demo, languages=["en"]).link(found) == filtered
+    mentions = [Mention(text, language, found=m) for text, m in zip(texts, matches, strict=True)]
+    assert Linker(demo).link(mentions) == wanted
+    assert Linker(demo, languages=["en"]).link(mentions) == filtered
 
 
 def held(thing: object, depth: int = 4) -> str:
@@ -140,12 +144,16 @@ def test_regions_and_untagged_names_are_of_the_language(tag: str, language: str,
     table.write_text(f"concept_id\tname\tlanguage\nX:1\t{name}\t{tag}\nX:2\tgout\tfr\n", encoding="utf-8")
     medlink.build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
     bundle = medlink.build_bundle(tmp_path / "b", kb=tmp_path / "kb.sqlite")
-    assert [m.rows for m in bundle.index.find(f"x {plural}; y", language)] == [bundle.index.lookup(plural, language)]
+    scanned = {
+        tag: Scanner(tag, shared_reader(bundle.index.forms)).scan(f"x {plural}; y") for tag in ("de", "en", "es")
+    }
+    found = [one.names for one in bundle.index.find(scanned[language], language)]
+    assert found == [bundle.index.lookup(plural, language)]
     for options in ({}, {"languages": [language]}, {"language": language}):
         link = Linker(bundle, **options).link([Mention(plural, language)])[0]
         assert (link.concept_id, link.candidates[0].route) == ("X:1", "inflected" if tag else "exact")
     other = {"de": "es", "es": "de", "en": "de"}[language]
-    assert bool(bundle.index.find(plural, other)) == (not tag)
+    assert bool(bundle.index.find(scanned[other], other)) == (not tag)
 
 
 def test_a_ranking_is_the_list_of_its_candidates() -> None:

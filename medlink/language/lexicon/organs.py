@@ -85,7 +85,7 @@ class Organs:
 
 def _cues(text: ScannedText, language: str) -> list[Cue]:
     found, behind = list[Cue](), 0
-    table, firsts, inflector = (_table(base(language)), _firsts(base(language)), _inflector(language))
+    table, firsts, inflector = (_table(base(language)), _firsts(base(language)), text.table.inflector)
     begins = text.table.column("organ", lambda entry: form_of(entry, inflector).partition(" ")[0] in firsts, bool)
     for at in text.where(begins):
         if at < behind:
@@ -108,9 +108,6 @@ def form_of(entry: WordEntry, inflector: Inflector) -> str:
     if form is None:
         form = entry.memo["form"] = inflector.form(entry.written)
     return form
-
-
-_inflector = lru_cache(maxsize=8)(Inflector)
 
 
 @lru_cache(maxsize=_KEPT)

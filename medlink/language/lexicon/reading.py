@@ -103,6 +103,7 @@ class FamilyReader:
     def __init__(self, forms: Forms, *, mend: bool = True) -> None:
         self.forms, self._mends = forms, mend
         self._inflectors = {language: Inflector(language) for language in forms.languages}
+        self._more_inflectors = dict[str, Inflector]()
         self._stem = _remembering(self._find_stem)
         self._parting = Parting(forms, self._stem)
         self._words = _remembering(self._find_word)
@@ -132,6 +133,13 @@ class FamilyReader:
     def languages(self) -> tuple[str, ...]:
         """The languages of the forms, in the order in which they are asked."""
         return tuple(self._inflectors)
+
+    def inflector(self, language: str) -> Inflector:
+        """The inflector of any language, which all share that read with this reader."""
+        found = self._inflectors.get(language) or self._more_inflectors.get(language)
+        if found is None:
+            found = self._more_inflectors[language] = Inflector(language)
+        return found
 
     def word(self, token: str, asked: tuple[str, ...]) -> Word:
         """A word in its exact form, in the languages asked, whatever stands beside it."""

@@ -37,7 +37,7 @@ class Shorthand:
     """
 
     def __init__(self, language: str) -> None:
-        self._language, self._inflector = language, Inflector(language)
+        self._language = language
         self._abbreviations, self._laconic = (_abbreviations(base(language)), _laconic(base(language)))
         self._firsts = frozenset(key.partition(" ")[0] for key in self._laconic)
 
@@ -68,7 +68,7 @@ class Shorthand:
         """
         for start, end, term in absences(self._language).find(text.indexed):
             place = text.place(start, end)
-            yield (place, _short(text.written(place), self._language, term, term, _DENIES), None)
+            yield (place, _short(text.written(place), self._language, term, term, _DENIES, safe=True), None)
         organs: Organs | None = None
         for at in self._begun(text):
             for place, known in self._expressions(text, at):
@@ -84,14 +84,17 @@ class Shorthand:
 
     def _begun(self, text: ScannedText) -> list[int]:
         """The words with which an expression may begin."""
-        return text.where(text.table.column("laconic", self._begins, bool)) if self._laconic else []
+        if not self._laconic:
+            return []
+        inflector = text.table.inflector
+        return text.where(text.table.column("laconic", lambda entry: self._begins(form_of(entry, inflector)), bool))
 
-    def _begins(self, entry: WordEntry) -> bool:
-        return form_of(entry, self._inflector).partition(" ")[0] in self._firsts
+    def _begins(self, form: str) -> bool:
+        return form.partition(" ")[0] in self._firsts
 
     def _expressions(self, text: ScannedText, at: int) -> Iterator[tuple[Place, list[tuple[str, Abbreviation]]]]:
         """The expressions that begin at a word, the longest first."""
-        forms = [form_of(word.entry, self._inflector) for word in text.words[at : at + MOST]]
+        forms = [form_of(word.entry, text.table.inflector) for word in text.words[at : at + MOST]]
         for count in range(len(forms), 0, -1):
             known = self._laconic.get(" ".join(forms[:count]))
             if known is not None:
@@ -131,5 +134,5 @@ def _laconic(language: str) -> dict[str, list[tuple[str, Abbreviation]]]:
     return found
 
 
-def _short(word: str, language: str, long: str, english: str, weight: float) -> Abbreviation:
-    return Abbreviation((word,), language, long, english, LACONIC, weight, (), False)
+def _short(word: str, language: str, long: str, english: str, weight: float, *, safe: bool = False) -> Abbreviation:
+    return Abbreviation((word,), language, long, english, LACONIC, weight, (), safe)
