@@ -16,7 +16,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from classifications import alpha_id, held_out_orpha
 from open_sources import current, names_of_mesh, obograph, ssslm, translations
 
 if TYPE_CHECKING:
-    from spacy.language import Language
+    pass
 
 DATA = Path(os.environ.get("MEDLINK_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 TERMINOLOGIES = DATA / "terminologies"
@@ -100,13 +99,6 @@ def _pubtator(path: Path, types: tuple[str, ...] = (), expand: bool = False) -> 
                 yield Query(fields[3], gold, "en", expanded and expanded(int(fields[1]), int(fields[2])))
 
 
-@cache
-def _tokenizer() -> Language:
-    import spacy
-
-    return spacy.blank("en")
-
-
 def written_out(text: str) -> Callable[[int, int], str | None]:
     """What writes out the abbreviations in a stretch of an English text, by the long forms that the text gives.
 
@@ -116,12 +108,11 @@ def written_out(text: str) -> Callable[[int, int], str | None]:
     """
     from medlink.reading.abbreviations import long_forms
 
-    doc = _tokenizer()(text)
-    places = [(doc[a:b].start_char, doc[a:b].end_char, long) for (a, b), long in sorted(long_forms(doc).items())]
+    places = sorted(long_forms(text).items())
 
     def expanded(start: int, end: int) -> str | None:
         found = text[start:end]
-        for a, b, long in reversed(places):
+        for (a, b), long in reversed(places):
             # "Wilson disease (WD)" has its long form already
             if start <= a and b <= end and long not in text[start:end]:
                 found = found[: a - start] + long + found[b - start :]

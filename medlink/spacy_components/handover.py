@@ -32,7 +32,8 @@ def take_over(doc: Doc, bundle: str, language: str) -> dict[Span, ReadMention]:
     held = user_data.pop(_KEY, None)
     if held is None or (held["bundle"], held["language"]) != (bundle, language):
         return {}
-    return {(start, end): _mention(doc.text, plain, language) for start, end, plain in held["mentions"]}
+    text = doc.text  # which spaCy puts together anew each time
+    return {(start, end): _mention(text, plain, language) for start, end, plain in held["mentions"]}
 
 
 def _plain(one: ReadMention) -> dict[str, Any]:
