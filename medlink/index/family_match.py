@@ -22,6 +22,7 @@ from medlink.index.slots import features_of
 from medlink.language.scan import Place, ScannedText, ScannedWord, WordEntry
 
 _BUILT = 1 << 16  # names that are looked at together when an index is built
+_CLAUSES = 1 << 12  # clauses that are compared with names together
 _EXTRA = 1  # words inside a span that cover no slot of the name
 _WIDEST = 12  # words of one span, those of the grammar included
 _COVERED = 0.999  # share of a slot from which on it is covered
@@ -46,6 +47,11 @@ class FeatureColumns(NamedTuple):
     first: NDArray[np.int64]
     stop: NDArray[np.int64]
     owner: NDArray[np.int64]
+
+    def part(self, first: int, stop: int) -> FeatureColumns:
+        """The rows of some clauses."""
+        rows = slice(*np.searchsorted(self.clause, [first, stop]))
+        return FeatureColumns(self.feature[rows], self.clause[rows], self.first[rows], self.stop[rows], self.owner)
 
 
 def entry_features(entry: WordEntry, unknown: int) -> tuple[int, ...]:
@@ -124,11 +130,12 @@ class FamilyMatcher:
         """The spans of each of n texts that are names by their families; of the names that are ``allowed (rows,)``."""
         found: list[set[Place]] = [set() for _ in texts]
         places, before, at = _Places(columns), -1, dict[int, list[Place]]()
-        for clause, slots in self._coverable(columns, allowed):
-            if clause != before:
-                at, before = places.of(clause), clause
-            number = places.owner[clause]
-            found[number].update(_spans(slots, at, texts[number].words))
+        for start in range(0, len(columns.owner), _CLAUSES):
+            for clause, slots in self._coverable(columns.part(start, start + _CLAUSES), allowed):
+                if clause != before:
+                    at, before = places.of(clause), clause
+                number = places.owner[clause]
+                found[number].update(_spans(slots, at, texts[number].words))
         return found
 
     def _coverable(
