@@ -33,10 +33,9 @@ from medlink.kb import Input, build_kb
 from medlink.language.scan import ScannedText
 from medlink.reading.abbreviations import LongForms, detector
 from medlink.reading.classifier import SpanClassifier, shipped_classifier, without_longer
-from medlink.reading.features import ALONE, COLUMNS, feature_rows, rival_pairs, rival_rows
+from medlink.reading.features import ALONE, COLUMNS, UNRANKED, feature_rows, rival_pairs, rival_rows
 from medlink.reading.finder import BuiltinFinder
 from medlink.reading.logistic import LogisticModel
-from medlink.reading.prefilter import COLUMNS as FILTERED
 from medlink.reading.prefilter import shipped_filter
 from medlink.reading.status import StatusReader
 
@@ -179,10 +178,10 @@ def filter_rows(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Rows:
         for text, spans, kept in zip(batch, candidates, selected, strict=True):
             scores = {id(one.candidate): one.score or 0.0 for one in kept}
             for one in spans:
-                if one.cheap is not None:
+                if not one.sure:
                     # what is linked is worth more than what is only shown
                     weight = _LINKED if scores.get(id(one), 0.0) >= THRESHOLD else 1.0
-                    found.append((one.cheap, id(one) in scores, weight, fold_of(text)))
+                    found.append((one.context[: len(UNRANKED)], id(one) in scores, weight, fold_of(text)))
     columns, right, weight, fold = zip(*found, strict=True)
     return Rows(np.array(columns, dtype=np.float64), np.array(right), np.array(weight), np.array(fold))
 
@@ -205,7 +204,7 @@ def with_rivals(table: Rows, pairs: Pairs) -> Rows:
     for fold in range(FOLDS):
         own = table.fold == fold
         alone[own] = fit_model(table[~own], _ENDS, _INVERSE_DECAY).probabilities(table.columns[own].tolist())
-    rivals = np.array(rival_rows(alone.tolist(), pairs))
+    rivals = np.array(list(rival_rows(alone.tolist(), pairs)))
     return Rows(np.hstack([table.columns, rivals]), table.right, table.weight, table.fold)
 
 
@@ -237,7 +236,7 @@ def main(work: Path, out: Path, part: tuple[str, ...]) -> None:
     sets = {title: list(read()) for title, read in SETS.items()}
     if "filter" in part:
         table = filter_rows(hpo_bundle(work), sets)
-        model = plain(fit_model(table, _FILTER_ENDS, _FILTER_DECAY), FILTERED)
+        model = plain(fit_model(table, _FILTER_ENDS, _FILTER_DECAY), UNRANKED)
         (out / "prefilter.json").write_text(f'{{\n "least": {FILTER_LEAST},\n {model}\n}}\n', "utf-8")
         click.echo(f"{len(table.right)} candidates that are no names, {table.right.mean():.3f} of them selected")
     if "classifier" in part:

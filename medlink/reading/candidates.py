@@ -57,8 +57,7 @@ class CandidateSpan:
         discontinuous: whether it is no name and no fixed phrase, so that a denial among its words (*Milz nicht
             vergrößert*) is the note's.
         sure: whether it is worth ranking whatever its words are.
-        context: the columns :data:`medlink.reading.features.CONTEXT`.
-        cheap: the columns of :mod:`medlink.reading.prefilter`, unless it is ``sure``.
+        context: the columns :data:`medlink.reading.features.SPAN`.
     """
 
     place: Place
@@ -76,7 +75,6 @@ class CandidateSpan:
     discontinuous: bool = False
     sure: bool = True
     context: tuple[float, ...] = ()
-    cheap: tuple[float, ...] | None = None
 
     @property
     def of_thing(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -70,12 +70,8 @@ class SpanClassifier:
 
     def score(self, texts: Sequence[Sequence[ScoredSpan]]) -> list[list[SelectedSpan]]:
         """All spans of n texts with their probabilities."""
-        rows = [row for spans in texts for row in feature_rows(spans)]
-        alone, rivals, start = self.alone.probabilities(rows), list[tuple[float, ...]](), 0
-        for spans in texts:
-            rivals += rival_rows(alone[start : start + len(spans)], rival_pairs(spans))
-            start += len(spans)
-        plain = iter(self.model.probabilities([(*row, *rival) for row, rival in zip(rows, rivals, strict=True)]))
+        alone = self.alone.probabilities(row for spans in texts for row in feature_rows(spans))
+        plain = iter(self.model.probabilities(_with_rivals(texts, alone)))
         return [[SelectedSpan(one.candidate, self._score(one, next(plain))) for one in spans] for spans in texts]
 
     def score_given(self, spans: Sequence[ScoredSpan], places: Sequence[Place]) -> dict[Place, SelectedSpan]:
@@ -114,6 +110,15 @@ class SpanClassifier:
         if one.best.ranked.adds or (one.candidate.of_thing and not one.is_name):
             return min(OF_ANOTHER_KIND, one.best.score)
         return 1.0
+
+
+def _with_rivals(texts: Iterable[Sequence[ScoredSpan]], alone: Sequence[float]) -> Iterator[tuple[float, ...]]:
+    """The columns :data:`medlink.reading.features.COLUMNS` of the spans of texts; a long text has very many."""
+    start = 0
+    for spans in texts:
+        rivals = rival_rows(alone[start : start + len(spans)], rival_pairs(spans))
+        yield from ((*row, *rival) for row, rival in zip(feature_rows(spans), rivals, strict=True))
+        start += len(spans)
 
 
 @cache

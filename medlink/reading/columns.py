@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,10 @@ from numpy.typing import NDArray
 
 from medlink.language.lexicon.shorthand import LACONIC
 from medlink.language.scan import ScannedText, WordEntry
+from medlink.language.tags import base
 from medlink.reading.candidates import CandidateSpan
-from medlink.reading.features import LACONIC_WORD, SHORTHAND
+from medlink.reading.features import ENDS, KINDS, LACONIC_WORD, LANGUAGES, SHORTHAND
 
-KINDS = (
-    "finding", "change", "body", "function", "substance", "organism", "quality", "procedure", "person", "circumstance",
-    "measure", "general", "disease",
-)  # fmt: skip
-"""Kinds of words that are counted."""
-ENDS = KINDS[:3]
-"""Kinds of which it counts whether the first and the last word have them."""
 _LETTERS = ("content", "known", "unknown", "lower", "upper", "digit")
 _WORD = (*_LETTERS, "capital", *KINDS)
 _AT = {name: at for at, name in enumerate(_WORD)}
@@ -103,6 +97,12 @@ class SpanColumns:
             texts[0].table.column("joins", lambda entry: entry.written.casefold() in joins, bool)[numbers],
         )
 
+    def parts(self, size: int) -> Iterator[SpanColumns]:
+        """The same, so many spans at a time."""
+        for start in range(0, len(self.spans), size):
+            at = slice(start, start + size)
+            yield replace(self, first=self.first[at], stop=self.stop[at], spans=self.spans[at], texts=self.texts[at])
+
     def count(self, name: str) -> NDArray[np.int64]:
         """How many words of each span have a column."""
         column = self.sums[:, _AT[name]]
@@ -137,8 +137,15 @@ def _beside(other: NDArray[np.int64], clauses: NDArray[np.int64], at: NDArray[np
     return np.where(same, np.abs(at - other) - 1, _NONE)
 
 
-def context_columns(columns: SpanColumns) -> Columns:
-    """The columns :data:`medlink.reading.features.CONTEXT` ``(n, c)``."""
+def span_columns(columns: SpanColumns, language: str) -> Columns:
+    """The columns :data:`medlink.reading.features.SPAN` ``(n, c)`` of spans of texts in a language."""
+    own = _own_columns(columns)
+    tags = np.array([tag == base(language) for tag in LANGUAGES], np.float64)
+    return np.hstack([own, _word_columns(columns, own), np.tile(tags, (len(own), 1))])
+
+
+def _own_columns(columns: SpanColumns) -> Columns:
+    """The columns up to "safe"."""
     spans, content = columns.spans, columns.count("content")
     before, behind = columns.before[columns.first], columns.behind[columns.stop - 1]
     lower, upper = columns.count("lower"), columns.count("upper")
@@ -165,8 +172,8 @@ def _told(one: CandidateSpan) -> tuple[float, ...]:
     )  # fmt: skip
 
 
-def filter_columns(columns: SpanColumns, context: Columns) -> Columns:
-    """The columns :data:`medlink.reading.prefilter.COLUMNS` ``(n, c)``; ``context`` are those of the spans."""
+def _word_columns(columns: SpanColumns, own: Columns) -> Columns:
+    """The columns from "family" to "change_body"; ``own`` are those before."""
     content = columns.count("content")
     count, kinds = np.maximum(content, 1), columns.kinds
     unknown, known = columns.count("unknown"), columns.count("known")
@@ -183,14 +190,15 @@ def filter_columns(columns: SpanColumns, context: Columns) -> Columns:
         for one, text in pairs
     ]
     family, expanded, whole, read = np.array(told, np.float64).reshape(-1, 4).T
-    shorthand, laconic = context[:, SHORTHAND], context[:, LACONIC_WORD]
+    shorthand, laconic = own[:, SHORTHAND], own[:, LACONIC_WORD]
     of_kind = [end[:, _AT[kind]] for kind in ENDS for end in (first, last)]
     none = [end[:, _AT["unknown"]] | ~end[:, _AT["content"]] for end in (first, last)]
     capped = np.minimum(kinds, 2)
     return np.column_stack(
         [
-            context, family, expanded, capped, unknown, unknown / count, known / count, whole, *of_kind, *none,
-            (family > 0) & (count == 1), (family == 0) & (expanded == 0), read, (shorthand > 0) & (laconic == 0),
+            family, expanded, read, (shorthand > 0) & (laconic == 0), capped, unknown, unknown / count, known / count,
+            whole, *of_kind, *none,
+            (family > 0) & (count == 1), (family == 0) & (expanded == 0),
             capped[:, 0] / count, (capped[:, 0] + capped[:, 1]) / count, (finding > 0) & (body > 0) & (family == 0),
             (change > 0) & (np.minimum(body, 2) + np.minimum(function, 2) > 0) & (family == 0),
         ]

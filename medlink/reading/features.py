@@ -15,6 +15,15 @@ _NO_RIVAL = -6.0  # log odds of a span that is not there
 _LEAST = 1e-4  # least distance of a probability from 0 and 1, for its log odds
 _SURE = 1e-3  # least distance of a score from 0 and 1, for its logarithm
 
+KINDS = (
+    "finding", "change", "body", "function", "substance", "organism", "quality", "procedure", "person", "circumstance",
+    "measure", "general", "disease",
+)  # fmt: skip
+"""Kinds of words that are counted."""
+ENDS = KINDS[:3]
+"""Kinds of which it counts whether the first and the last word have them."""
+LANGUAGES = ("de", "en", "es")
+"""Languages whose texts are told apart."""
 CONTEXT = (
     "opens", "closes", "grammar_before", "grammar_behind", "content", "grammar", "characters", "upper", "capital",
     "digit", "joined", "listed", "explained", "shorthand", "laconic", "of_organ", "near", "usual", "otherwise", "safe",
@@ -25,16 +34,31 @@ it is a name of the bundle as it is written, whether the note explains it; wheth
 abbreviation or else a word that leaves something out, whether that is the organ that is spoken of, and in the same
 sentence, how often it is; how often the same words are short for something where they are not read so; and whether it
 is so without any context."""
+_READING = ("family", "expanded", "read_words", "abbreviation")
+WORDING = (
+    *(f"kind_{kind}" for kind in KINDS), "unknown", "unknown_share", "known_share", "whole",
+    *(f"{end}_{kind}" for kind in ENDS for end in ("first", "last")), "first_unknown", "last_unknown", "family_word",
+    "window", "finding_share", "finds_share", "finding_body", "change_body",
+)  # fmt: skip
+"""How many words of a span are of which kind, the kinds of its first and last word, whether the lexicon knows it whole.
+They count where it is read as it is written and is no name: a drug is a mention where the bundle names drugs."""
+UNRANKED = (*CONTEXT, *_READING, *WORDING)
+"""What is known of a span before it is ranked: of its context, how it is read, and its wording."""
+_LANGUAGE = tuple(f"language_{tag}" for tag in LANGUAGES)
+SPAN = (*UNRANKED, *_LANGUAGE)
+"""The same with the language of the text."""
 UPPER, LISTED, SHORTHAND, LACONIC_WORD, USUAL, SAFE = map(
     CONTEXT.index, ("upper", "listed", "shorthand", "laconic", "usual", "safe")
 )
 """Where these stand in :data:`CONTEXT`."""
+_WORDING = len(UNRANKED) - len(WORDING)
+_NO_WORDING = (0.0,) * len(WORDING)
 RIVALS = ("wider", "narrower", "crossing", "wider_odds", "narrower_odds", "crossing_odds")
 """The highest probability, judged alone, of the spans that hold it, lie in it, or overlap it otherwise; and the log
 odds of each less its own."""
 EVIDENCE = ("score", "log_odds", "rank", "margin", "words", "adds", *FEATURES)
 """What the likeliest concept of a span tells: score, rank and measures of the linker."""
-ALONE = (*EVIDENCE, *CONTEXT)
+ALONE = (*EVIDENCE, *CONTEXT, *WORDING, *_LANGUAGE)
 """What is known of a span whatever overlaps it."""
 COLUMNS = (*ALONE, *RIVALS)
 
@@ -62,6 +86,14 @@ class ScoredSpan(NamedTuple):
         return self.is_name, self.is_short, self.candidate.expanded is None
 
     @property
+    def told(self) -> tuple[float, ...]:
+        """The columns of :data:`ALONE` that no concept tells."""
+        own = self.candidate.context
+        as_written = self.candidate.expanded is None and not self.is_name
+        wording = own[_WORDING : len(UNRANKED)] if as_written else _NO_WORDING
+        return *own[: len(CONTEXT)], *wording, *own[len(UNRANKED) :]
+
+    @property
     def evidence(self) -> tuple[float, ...]:
         """The columns :data:`EVIDENCE`."""
         ranked, score = self.best.ranked, self.best.score
@@ -78,9 +110,9 @@ class ScoredSpan(NamedTuple):
         )
 
 
-def feature_rows(spans: Sequence[ScoredSpan]) -> list[tuple[float, ...]]:
+def feature_rows(spans: Iterable[ScoredSpan]) -> Iterator[tuple[float, ...]]:
     """The columns :data:`ALONE` of spans."""
-    return [(*one.evidence, *one.candidate.context) for one in spans]
+    return ((*one.evidence, *one.told) for one in spans)
 
 
 def rival_pairs(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int, int]]:
@@ -91,15 +123,15 @@ def rival_pairs(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int, int]]:
                 yield one, other, 0 if holds(spans[other], spans[one]) else 1 if holds(spans[one], spans[other]) else 2
 
 
-def rival_rows(alone: Sequence[float], pairs: Iterable[tuple[int, int, int]]) -> list[tuple[float, ...]]:
+def rival_rows(alone: Sequence[float], pairs: Iterable[tuple[int, int, int]]) -> Iterator[tuple[float, ...]]:
     """The columns :data:`RIVALS` of spans, by the probability of each ``alone`` and their :func:`rival_pairs`."""
     highest = [[0.0, 0.0, 0.0] for _ in alone]
     for one, other, kind in pairs:
         highest[one][kind] = max(highest[one][kind], alone[other])
-    return [
+    return (
         (*held, *(log_odds(rival) - log_odds(own) if rival else _NO_RIVAL for rival in held))
         for own, held in zip(alone, highest, strict=True)
-    ]
+    )
 
 
 def log_odds(probability: float) -> float:

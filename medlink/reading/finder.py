@@ -132,7 +132,9 @@ class BuiltinFinder:
         scored, attributes = self.scored(texts, self.generator.with_given(texts, candidates, places))
         found = []
         for text, ranked, wanted, own, of in zip(texts, scored, places, given, attributes, strict=True):
-            held = sorted([*ranked, *of], key=lambda one: one.candidate.place)
+            known = {one.candidate.place for one in ranked}  # an attribute is what nothing else is
+            more = (one for one in of if one.candidate.place not in known)
+            held = sorted([*ranked, *more], key=lambda one: one.candidate.place)
             selected = (self._classifier or shipped_classifier()).score_given(held, wanted)
             apart = best_apart(list(selected.values()), 0.0)  # what has attributes does not overlap
             read = dict(zip((one.place for one in apart), self._attributes.read(text, apart, of), strict=True))

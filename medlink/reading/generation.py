@@ -20,19 +20,21 @@ from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.reading.abbreviations import LongForms
 from medlink.reading.candidates import CandidateSpan, Shortened, Sources, open_windows
-from medlink.reading.columns import SpanColumns, context_columns, filter_columns
+from medlink.reading.columns import SpanColumns, span_columns
 from medlink.reading.coordination import ListReader, Member
+from medlink.reading.features import UNRANKED
 from medlink.reading.learned import Learned
 from medlink.reading.names import SHORT, NameFinder
 from medlink.reading.options import FinderOptions
 from medlink.reading.persons import PersonNames
-from medlink.reading.prefilter import shipped_filter
+from medlink.reading.prefilter import SpanFilter, shipped_filter
 from medlink.reading.values import ValueFinding, value_findings
 
 _USUAL = 0.5  # share of the uses of an abbreviation from which on it is ranked in any case
 _KEPT = 1 << 14  # long forms and the like of which is kept whether they are names
 _PERSONS = frozenset(("person", "general"))
 _NO_FINDING = _PERSONS | {"body", "function", "quality", "measure", "circumstance"}
+_AT_A_TIME = 1 << 13  # spans whose columns are worked out together
 _NUMBER = re.compile(r"\s{0,3}[:=<>]?\s{0,3}\d")  # what makes a value of the word before it
 _BLANKS = 4  # characters before a word in which a number may end
 _CLAUSE = 15  # words of a clause on either side in which another part of the body is looked for
@@ -74,20 +76,19 @@ class CandidateGenerator:
 
     def candidates(self, texts: Sequence[ScannedText], explained: Sequence[LongForms]) -> list[list[CandidateSpan]]:
         """The candidate spans of each of n texts that may be selected, in the order of their places."""
-        found = self.all_candidates(texts, explained)
-        kept = iter(shipped_filter().kept([one.cheap for spans in found for one in spans if one.cheap is not None]))
-        return [[one for one in spans if one.cheap is None or next(kept)] for spans in found]
+        return self._described(texts, self._found(texts, explained), shipped_filter())
 
     def all_candidates(self, texts: Sequence[ScannedText], explained: Sequence[LongForms]) -> list[list[CandidateSpan]]:
         """The candidate spans of each of n texts, in the order of their places."""
+        return self._described(texts, self._found(texts, explained), None)
+
+    def _found(self, texts: Sequence[ScannedText], explained: Sequence[LongForms]) -> list[list[CandidateSpan]]:
         families = self._index.match_families(texts, self._selection)
         columns = zip(texts, explained, families, self._lists.read(texts), strict=True)
-        found = [
+        return [
             self._of_text(text, self._sources(text, long_forms, near, members))
             for text, long_forms, near, members in columns
         ]
-        self._describe(texts, found)
-        return found
 
     def with_given(
         self,
@@ -101,8 +102,7 @@ class CandidateGenerator:
             [CandidateSpan(place) for place in dict.fromkeys(wanted) if place[0] < place[1] and place not in held]
             for wanted, held in zip(given, known, strict=True)
         ]
-        self._describe(texts, new)
-        both = zip(candidates, new, strict=True)
+        both = zip(candidates, self._described(texts, new, None), strict=True)
         return [sorted([*spans, *more], key=lambda one: one.place) for spans, more in both]
 
     def verbatim(self, text: ScannedText, long_forms: LongForms) -> list[CandidateSpan]:
@@ -118,15 +118,25 @@ class CandidateGenerator:
                 silent.update(() if one else (place,))
         return [found[place] for place in _longest(found) if place not in silent]
 
-    def _describe(self, texts: Sequence[ScannedText], spans: Sequence[Sequence[CandidateSpan]]) -> None:
-        """Fill in the columns of the spans of texts."""
+    def _described(
+        self, texts: Sequence[ScannedText], spans: Sequence[Sequence[CandidateSpan]], worth: SpanFilter | None
+    ) -> list[list[CandidateSpan]]:
+        """The spans of texts with their columns; those alone that are ``worth`` ranking."""
         if not any(spans):
-            return
-        columns = SpanColumns.of(texts, spans, self._joins)
-        context = context_columns(columns)
-        cheap = filter_columns(columns, context)
-        for one, row, filtered in zip(columns.spans, context.tolist(), cheap.tolist(), strict=True):
-            one.context, one.cheap = tuple(row), None if one.sure else tuple(filtered)
+            return [[] for _ in texts]
+        kept, known = list[bool](), dict[bytes, tuple[float, ...]]()
+        # some at a time: a long note has many more than are kept
+        for columns in SpanColumns.of(texts, spans, self._joins).parts(_AT_A_TIME):
+            rows = span_columns(columns, self._language)
+            likely = [True] * len(rows) if worth is None else worth.kept(rows[:, : len(UNRANKED)])
+            for one, is_likely, row in zip(columns.spans, likely, rows, strict=True):
+                kept.append(one.sure or is_likely)
+                if kept[-1]:
+                    # what a note repeats has the same columns
+                    key = row.tobytes()
+                    one.context = known[key] = known.get(key) or tuple(row.tolist())
+        left = iter(kept)
+        return [[one for one in found if next(left)] for found in spans]
 
     def _sources(
         self, text: ScannedText, long_forms: LongForms, families: set[Place], lacking: Sequence[Member]
@@ -217,7 +227,7 @@ class CandidateGenerator:
         # many terminologies have more English names than others
         for says in dict.fromkeys((short.usual.long, short.usual.english or short.usual.long)):
             one = way(expanded=says, short=short)
-            one.sure = one.listed or _is_usual(short) or self._is_name(says)
+            one.sure = one.listed or short.usual.safe or _is_usual(short) or self._is_name(says)
             yield one
 
     def _is_open(self, text: ScannedText, place: Place, sources: Sources) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import exp
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+Rows = Iterable[Sequence[float]] | NDArray[np.float64]
+_AT_A_TIME = 1 << 13  # rows that are in memory together
 _FARTHEST = 40.0  # beyond it a probability is 0 or 1
 
 
@@ -27,15 +31,20 @@ class LogisticModel:
         weights, lowest, highest = (tuple(raw["columns"][name][at] for name in names) for at in range(3))
         return cls(weights, raw["offset"], lowest, highest)
 
-    def probabilities(self, rows: Sequence[Sequence[float]]) -> list[float]:
+    def probabilities(self, rows: Rows) -> list[float]:
         """The probabilities of n rows.
 
         >>> LogisticModel((2.0,), 0.0, (0.0,), (1.0,)).probabilities([[0.0], [-3.0]])
         [0.5, 0.5]
         """
-        columns = np.array(rows, dtype=np.float64).reshape(len(rows), len(self.weights))
+        left, found = iter(rows), list[float]()
+        while some := list(islice(left, _AT_A_TIME)):
+            found += self._of(np.array(some, dtype=np.float64))
+        return found
+
+    def _of(self, columns: NDArray[np.float64]) -> list[float]:
         np.clip(columns, self.lowest, self.highest, out=columns)
-        total = np.full(len(rows), self.offset)
+        total = np.full(len(columns), self.offset)
         # column by column: a matrix product may round differently with another number of rows
         for column, weight in zip(columns.T, self.weights, strict=True):
             total += weight * column

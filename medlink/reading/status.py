@@ -96,8 +96,9 @@ class ReadNote:
                 stops[heading.end] = 1
         chosen = _chosen([*_beside(cues, stops, layout), *_frames(layout, firsts, seconds)], stops)
         self._marked = Marked(layout, stops, chosen)
-        # the longest of those with one start comes last
-        self._absent = {one.start: one for one in reader.absences.phrases.found(layout)}
+        # the longest of those with one start comes last; a mention has no full stop, as "eupn." has
+        absent = ((one, self._last_word(one.start, one.end)) for one in reader.absences.phrases.found(layout))
+        self._absent = {one.start: one._replace(end=end) for one, end in absent}
         denials = {part for match in reading(chosen).get("absent", ()) for part in match.parts}
         self._denials = sorted(denials | {Place(start, end) for start, end, _ in self._absent.values()})
 
@@ -171,6 +172,10 @@ class ReadNote:
         """Whether a mention is a word that says that something is absent, with or without the place where it is so."""
         found = self._absent.get(place.start)
         return found is not None and (found.end == place.end or (found.end < place.end and found.values[0].of_place))
+
+    def _last_word(self, start: int, end: int) -> int:
+        """The end of some words without the marks behind the last."""
+        return next((at for at in range(end, start, -1) if not self._words[at - 1].is_mark), end)
 
     def _is_over(self, place: Place, values: dict[str, str]) -> bool:
         """Whether a finding of the past is over: one that is absent never was, and what lasts is still there."""

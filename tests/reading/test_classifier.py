@@ -17,13 +17,13 @@ from medlink.linking.measures import FEATURES
 from medlink.linking.ranking import Ranked
 from medlink.reading.candidates import CandidateSpan, Shortened
 from medlink.reading.classifier import SelectedSpan, SpanClassifier, best_apart, shipped_classifier, without_longer
-from medlink.reading.features import ALONE, COLUMNS, CONTEXT, RIVALS, ScoredSpan, rival_pairs, rival_rows
+from medlink.reading.features import ALONE, COLUMNS, RIVALS, SPAN, ScoredSpan, rival_pairs, rival_rows
 from medlink.reading.logistic import LogisticModel
 
 
 def scored(start: int, stop: int, concept: float, score: float, route: int = 2, **context: float) -> ScoredSpan:
     ranked = Ranked(concept, 1.0, 0.5, 7.0, 7, preferred=True, route=route, adds=False, measures=(0.5,) * len(FEATURES))
-    values = tuple(float(context.get(name, 0.0)) for name in CONTEXT)
+    values = tuple(float(context.get(name, 0.0)) for name in SPAN)
     return ScoredSpan(CandidateSpan((start, stop), context=values), Best(ranked, score, f"X:{concept:.0f}"))
 
 
@@ -93,7 +93,7 @@ def test_two_ways_to_read_the_same_words() -> None:
 
 def test_rivals() -> None:
     some = [scored(0, 2, 1, 0.7), scored(0, 4, 2, 0.4), scored(1, 3, 3, 0.9), scored(5, 6, 4, 0.9)]
-    columns = rival_rows([0.7, 0.4, 0.9, 0.9], rival_pairs(some))
+    columns = list(rival_rows([0.7, 0.4, 0.9, 0.9], rival_pairs(some)))
     assert [row[:3] for row in columns] == [(0.4, 0, 0.9), (0, 0.9, 0), (0.4, 0, 0.7), (0, 0, 0)]
     assert columns[0][5] == pytest.approx(log_odds(0.9) - log_odds(0.7))
     assert columns[3][3:] == (-6.0, -6.0, -6.0)

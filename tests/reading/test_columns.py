@@ -7,13 +7,16 @@ import random
 import numpy as np
 import pytest
 
-from medlink.index import Bundle
+from medlink.index import Bundle, family_match
 from medlink.linking.demo import demo_notes
+from medlink.reading import generation, logistic
 from medlink.reading.candidates import CandidateSpan
-from medlink.reading.columns import KINDS, SpanColumns, context_columns, filter_columns
-from medlink.reading.features import CONTEXT
+from medlink.reading.columns import SpanColumns, span_columns
+from medlink.reading.features import KINDS, SPAN, UNRANKED
 from medlink.reading.finder import BuiltinFinder
-from medlink.reading.prefilter import COLUMNS, shipped_filter
+from medlink.reading.options import FinderOptions
+from medlink.reading.prefilter import shipped_filter
+from medlink.reading.reader import TextReader
 
 
 @pytest.mark.parametrize("language", ["de", "en", "es"])
@@ -25,17 +28,16 @@ def test_columns_against_counting(demo: Bundle, language: str) -> None:
         starts = [rng.randrange(len(text.words)) for _ in range(60)] if text.words else []
         spans.append([CandidateSpan((at, min(at + rng.randint(1, 6), len(text.words)))) for at in sorted(starts)])
     columns = SpanColumns.of(texts, spans, frozenset(("and", "und", "y")))
-    context = context_columns(columns)
-    rows = filter_columns(columns, context)
-    assert context.shape[1] == len(CONTEXT)
-    assert rows.shape[1] == len(COLUMNS)
+    rows = span_columns(columns, f"{language}-AT")
+    assert rows.shape[1] == len(SPAN)
     at = 0
     for text, found in zip(texts, spans, strict=True):
         for one in found:
             start, stop = one.place
             words, clause = text.words[start:stop], [word.clause for word in text.words]
             others = [i for i, word in enumerate(text.words) if not word.function]
-            own, row = dict(zip(CONTEXT, context[at], strict=True)), dict(zip(COLUMNS, rows[at], strict=True))
+            own = dict(zip(SPAN, rows[at], strict=True))
+            assert [tag for tag in ("de", "en", "es", "fr") if own.get(f"language_{tag}")] == [language]
             content = [word for word in words if not word.function]
             assert own["content"] == len(content)
             assert own["grammar"] == len(words) - len(content)
@@ -48,12 +50,12 @@ def test_columns_against_counting(demo: Bundle, language: str) -> None:
             assert own["characters"] == words[-1].end - words[0].start
             assert own["digit"] == any(any(map(str.isdigit, text.written((i, i + 1)))) for i in range(start, stop))
             for kind in KINDS:
-                assert row[f"kind_{kind}"] == min(sum(kind in word.kinds for word in content), 2), kind
-            assert row["unknown"] == sum(not word.kinds for word in content)
+                assert own[f"kind_{kind}"] == min(sum(kind in word.kinds for word in content), 2), kind
+            assert own["unknown"] == sum(not word.kinds for word in content)
             for kind in ("finding", "change", "body"):
-                assert row[f"first_{kind}"] == bool(content and kind in content[0].kinds)
-                assert row[f"last_{kind}"] == bool(content and kind in content[-1].kinds)
-            assert row["whole"] == bool(text.meanings(one.place))
+                assert own[f"first_{kind}"] == bool(content and kind in content[0].kinds)
+                assert own[f"last_{kind}"] == bool(content and kind in content[-1].kinds)
+            assert own["whole"] == bool(text.meanings(one.place))
             at += 1
     assert at == len(rows) > 100
 
@@ -63,8 +65,30 @@ def test_the_filter_drops_what_is_hardly_a_mention(demo: Bundle, language: str, 
     generator = (finder := BuiltinFinder(demo, language)).generator
     texts = finder.scan([text])
     (every,), (kept,) = generator.all_candidates(texts, [{}]), generator.candidates(texts, [{}])
-    rows = [one.cheap for one in every if one.cheap is not None]
+    rows = [one.context[: len(UNRANKED)] for one in every if not one.sure]
     worth = iter(shipped_filter().kept(rows))
-    assert kept == [one for one in every if one.cheap is None or next(worth)]
+    assert kept == [one for one in every if one.sure or next(worth)]
     assert all(one in kept for one in every if one.sure)
     assert np.isfinite(rows).all()
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_a_long_note_is_read_a_part_at_a_time(demo: Bundle, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = TextReader(demo, language, FinderOptions())
+    text = demo_notes()[language]
+    whole = reader.read([text])
+    monkeypatch.setattr(generation, "_AT_A_TIME", 7)
+    monkeypatch.setattr(logistic, "_AT_A_TIME", 5)
+    monkeypatch.setattr(family_match, "_CLAUSES", 2)
+    assert reader.read([text]) == whole
+    assert len(whole[0]) > 20
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [("de", "Lunge: eupn., VAG bds."), ("de", "Haut anikterisch, warm."), ("en", "Abdomen soft, nontender.")],
+)
+def test_a_word_that_denies_is_a_candidate_whatever_its_words_are(demo: Bundle, language: str, text: str) -> None:
+    generator = (finder := BuiltinFinder(demo, language)).generator
+    (kept,) = generator.candidates(finder.scan([text]), [{}])
+    assert any(one.expanded and one.short is not None and one.short.usual.safe for one in kept)

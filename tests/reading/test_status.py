@@ -301,3 +301,10 @@ def test_a_denial_among_loose_words_is_the_notes(language: str, text: str, prese
     note, place = READERS[language].read(text), (0, len(text))
     assert [one.presence for one in note.qualifiers([place], [place])] == [presence]
     assert [one.presence for one in note.qualifiers([place])] == ["present"]
+
+
+@pytest.mark.parametrize("text", ["Lunge: eupn., VAG bds.", "Pat. eupn.", "Eupnoe."])
+def test_a_mention_without_the_full_stop_of_a_word_that_denies(text: str) -> None:
+    end = text.index("eupn") + 4 if "eupn" in text else 6
+    note = StatusReader("de").read(text)
+    assert [one.presence for one in note.qualifiers([(end - 4 if "eupn" in text else 0, end)])] == ["absent"]
