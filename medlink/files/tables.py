@@ -274,15 +274,7 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
             try:
                 cells = next(reader, None)
             except csv.Error as error:
-                large = "field larger" in str(error)
-                if "unexpected end" in str(error) or (large and len(span) > 1):
-                    remedy = "close the quote, or give the table as TSV, which has no quoting"
-                    raise InputError(
-                        "a quoted cell does not end", path=lines.path, line=span[0], remedy=remedy
-                    ) from error
-                kind = f"a cell of more than {csv.field_size_limit():,} characters" if large else "broken quoting"
-                for line in span:
-                    lines.bad(kind, line, "" if large else str(error))
+                _broken(lines, span, error)
                 continue
             if cells is None:
                 return
@@ -298,6 +290,17 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
                 lines.no_rows += len(span)
 
     return header, rows()
+
+
+def _broken(lines: LineFile, span: list[int], error: csv.Error) -> None:
+    """Count the lines of a row that is no CSV; where that is the rest of the file it is an error."""
+    large = "field larger" in str(error)
+    if "unexpected end" in str(error) or (large and len(span) > 1):
+        remedy = "close the quote, or give the table as TSV, which has no quoting"
+        raise InputError("a quoted cell does not end", path=lines.path, line=span[0], remedy=remedy) from error
+    kind = f"a cell of more than {csv.field_size_limit():,} characters" if large else "broken quoting"
+    for line in span:
+        lines.bad(kind, line, "" if large else str(error))
 
 
 def _wrong_width(lines: LineFile, span: list[int], found: int, columns: int) -> None:

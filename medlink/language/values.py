@@ -115,11 +115,11 @@ class ValueWords:
             elif name not in measures():
                 raise _bad(path, line, f"{name!r} is none of the measures of measures.tsv")
             else:
-                self._call(measures()[name], words, kind == "symbol")
+                self._call(measures()[name], words, symbol=kind == "symbol")
         self.longest = max(map(len, self.names), default=0)
         self.links = frozenset(map(key, self._phrases["link"]))
 
-    def _call(self, measure: Measure, words: Iterable[str], symbol: bool) -> None:
+    def _call(self, measure: Measure, words: Iterable[str], *, symbol: bool) -> None:
         for word in words:
             written = word if sum(map(str.isalpha, word)) <= _SAME_CASE else None
             self.names.setdefault(key(word), []).append(Called(measure, symbol, written))

@@ -159,7 +159,7 @@ def fit_curves(table: Table, rank: NDArray[np.float64], exact: NDArray[np.bool_]
     bare = Curves(flat, flat, _least(rank[top][named[top]]), _least(rivals))
     tags = sorted(set(table.language.tolist()) - {_PLAIN})
 
-    def told(top: NDArray[np.int64], second: NDArray[np.float64], kind: bool) -> Told:
+    def told(top: NDArray[np.int64], second: NDArray[np.float64], *, kind: bool) -> Told:
         """What a curve is fitted on: of mentions that are names, or of all others."""
         at = named[top] == kind
         top, second = top[at], second[at]
@@ -171,7 +171,7 @@ def fit_curves(table: Table, rank: NDArray[np.float64], exact: NDArray[np.bool_]
     # what the score must tell apart is also a mention whose concept the dictionary lacks: the same examples once more
     # without their right names
     lacking = _best(table, rank, exact, ~table.gold & used)
-    curves = [_curve(told(top, second, kind), told(*lacking, kind)) for kind in (False, True)]
+    curves = [_curve(told(top, second, kind=kind), told(*lacking, kind=kind)) for kind in (False, True)]
     alike, like_name = (Curve(slope, wide, offset) for slope, wide, *_, offset in curves)
     languages = dict(zip(tags, curves[0][2:-1], strict=True))
     return replace(bare, alike=alike, named=like_name, languages=languages)

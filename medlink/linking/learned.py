@@ -51,5 +51,6 @@ class LearnedConcepts:
                 if one == concept_id:
                     key = found[int(entries.position[at])]
                     columns = float(entries.concept[at]), 0.0, WIDEST, key, int(entries.address[at])
-                    return Ranked(*columns, bool(entries.preferred[at]), LEARNED, False, (0.0,) * len(FEATURES))
+                    preferred = bool(entries.preferred[at])
+                    return Ranked(*columns, preferred, LEARNED, adds=False, measures=(0.0,) * len(FEATURES))
         return None

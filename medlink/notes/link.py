@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -112,12 +112,8 @@ def link_notes(
     try:
         if resume and not done:
             say("nothing to resume: the run begins with the first note")
-        for sentence in () if pipeline.learned is None else pipeline.learned.gaps():
+        for sentence in _gaps_of(pipeline):
             say(sentence)
-        given = base(pipeline.options.language or "")
-        held = pipeline.bundle.index.languages
-        for sentence in gaps(given, held) if given else ():
-            say(f"language {given!r}: {sentence}")
         notes = source.after(done)
         done = kept = report.before = source.skipped
         for batch in link_all(pipeline, notes, processes):
@@ -142,16 +138,28 @@ def link_notes(
         both.close(error)
         raise
     both.close()
-    for language in sorted(report.languages.keys() - {given}):
-        number = counted(report.languages[language], "note")
-        for sentence in gaps(language, held):
-            say(f"{number}, language {language!r}: {sentence}")
-    for system in pipeline.options.map if report.linked else ():
-        if not report.codes[named(system).name]:
-            say(f"no link has a code in the system {system!r}")
-    for sentence in (*source.missing(), *pipeline.ranker_said()):
+    for sentence in (*_gaps_met(pipeline, report), *source.missing(), *pipeline.ranker_said()):
         say(sentence)
     return report
+
+
+def _gaps_of(pipeline: NotePipeline) -> Iterator[str]:
+    """What the options of a pipeline ask for and the bundle does not have."""
+    yield from () if pipeline.learned is None else pipeline.learned.gaps()
+    given = base(pipeline.options.language or "")
+    for sentence in gaps(given, pipeline.bundle.index.languages) if given else ():
+        yield f"language {given!r}: {sentence}"
+
+
+def _gaps_met(pipeline: NotePipeline, report: Report) -> Iterator[str]:
+    """What the notes of a run asked for and the bundle does not have."""
+    for language in sorted(report.languages.keys() - {base(pipeline.options.language or "")}):
+        number = counted(report.languages[language], "note")
+        for sentence in gaps(language, pipeline.bundle.index.languages):
+            yield f"{number}, language {language!r}: {sentence}"
+    for system in pipeline.options.map if report.linked else ():
+        if not report.codes[named(system).name]:
+            yield f"no link has a code in the system {system!r}"
 
 
 def _written(linked: LinkedNote, sink: Recorded, report: Report) -> Note | None:

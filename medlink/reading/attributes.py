@@ -298,7 +298,7 @@ class _Note:
                 yield owners[0]
             return
         behind = self._rules.stands_behind(self._said(*one.place))
-        before, after = self._way(one, -1, not behind), self._way(one, 1, behind)
+        before, after = self._way(one, -1, other_side=not behind), self._way(one, 1, other_side=behind)
         way = min(filter(None, (before, after)), default=None)
         if way is None or (one.kind == "other" and way >= _RIGHT_BESIDE):
             return  # other words are of what they stand right beside
@@ -311,27 +311,27 @@ class _Note:
         rest = {*range(*self._mentions[number])}.difference(range(*one.place))
         return all(self._words[at].function for at in rest)
 
-    def _way(self, one: _Word, step: int, other_side: bool) -> _Way | None:
+    def _way(self, one: _Word, step: int, *, other_side: bool) -> _Way | None:
         """To the nearest mention on one side, half a word farther where such words do not stand there."""
         edge = one.place[0] if step < 0 else one.place[1] - 1
         at, last, crossed = edge + step, edge, False
         passed: tuple[float, ...] = (0, 0, 0)
         while 0 <= at < len(self._words):
             if self._words[at].clause != self._words[last].clause and not self._compares(at, last):
-                if last not in self._taken or not self._crosses(one, last, at, other_side):
+                if last not in self._taken or not self._crosses(one, last, at, other_side=other_side):
                     return None
                 crossed = True
             if at in self._owner:
                 joined, content, grammar = passed
                 return _Way(crossed, joined, content, grammar + 0.5 * other_side, self._owner[at])
-            cost = self._cost(at, last, step, other_side)
+            cost = self._cost(at, last, step, other_side=other_side)
             passed = tuple(map(sum, zip(passed, cost, strict=True)))
             if any(number > most for number, most in zip(passed, _MOST, strict=True)):
                 return None
             last, at = at, at + step
         return None
 
-    def _cost(self, at: int, last: int, step: int, other_side: bool) -> tuple[float, float, float]:
+    def _cost(self, at: int, last: int, step: int, *, other_side: bool) -> tuple[float, float, float]:
         """Of a word between: one that joins, of content, of the grammar; without end for one that parts."""
         word, text = self._words[at], self._said(at, at + 1)
         if self._rules.joins(text):
@@ -346,7 +346,7 @@ class _Note:
         passes = word.kinds & _PASSED and word.kinds <= _PASSED | _CHANGE
         return 0, 1 if passes else inf, 0
 
-    def _crosses(self, one: _Word, last: int, at: int, other_side: bool) -> bool:
+    def _crosses(self, one: _Word, last: int, at: int, *, other_side: bool) -> bool:
         """Whether the mark between an attribute and the clause beside it does not part it from that."""
         mark = self._gap(min(last, at), max(last, at)).strip()
         if mark not in _CROSSED:

@@ -64,16 +64,7 @@ def read_obo(
     number in ``data-version``.
     """
     problems = problems or Problems()
-    prefixes: Counter[str] = Counter()
-    relations: dict[str, str] = {}
-    header = _Stanza("", 0)
-    for stanza in _stanzas(LineFile(path, Problems(1.0))):
-        if not stanza.kind:
-            header = stanza
-        elif stanza.kind == "Typedef" and stanza.value("name"):
-            relations[_plain(stanza.value("id"))] = _text(stanza.value("name"))
-        elif stanza.kind == "Term" and not stanza.obsolete:
-            prefixes[_plain(stanza.value("id")).partition(":")[0]] += 1
+    header, relations, prefixes = _survey(path)
     lines, prefix = LineFile(path, problems), own_prefix(prefixes)
     name = source or prefix
     if not prefixes:
@@ -105,17 +96,38 @@ def read_obo(
             for tag, value, line in stanza.tags:
                 problems.at = lines.path, line
                 if tag == "relationship":
-                    kind, _, tail = _plain(value).partition(" ")
-                    if tail.strip():
-                        yield Relation(concept_id, relations.get(kind, kind), tail.strip(), name)
-                    else:
-                        lines.bad("relationship without a target", line)
+                    yield from _relation(lines, relations, concept_id, value, name, line)
                 else:
                     yield from _records(lines, ontology, concept_id, tag, value, line)
             if namespace and not stanza.values("namespace"):
                 yield SemanticType(concept_id, namespace, "", name)
         else:
             yield from _retired(ontology, concept_id, stanza)
+
+
+def _survey(path: str | PathLike[str]) -> tuple[_Stanza, dict[str, str], Counter[str]]:
+    """The header of a file, the names of its relations, and how many terms have each prefix."""
+    prefixes: Counter[str] = Counter()
+    relations: dict[str, str] = {}
+    header = _Stanza("", 0)
+    for stanza in _stanzas(LineFile(path, Problems(1.0))):
+        if not stanza.kind:
+            header = stanza
+        elif stanza.kind == "Typedef" and stanza.value("name"):
+            relations[_plain(stanza.value("id"))] = _text(stanza.value("name"))
+        elif stanza.kind == "Term" and not stanza.obsolete:
+            prefixes[_plain(stanza.value("id")).partition(":")[0]] += 1
+    return header, relations, prefixes
+
+
+def _relation(
+    lines: LineFile, relations: dict[str, str], concept_id: str, value: str, source: str, line: int
+) -> Iterator[Relation]:
+    kind, _, tail = _plain(value).partition(" ")
+    if tail.strip():
+        yield Relation(concept_id, relations.get(kind, kind), tail.strip(), source)
+    else:
+        lines.bad("relationship without a target", line)
 
 
 def _stanzas(lines: LineFile) -> Iterator[_Stanza]:

@@ -182,10 +182,10 @@ class BulkReader:
             depends = reader.depends(word, tags)
             if len(word.meanings) > 1 and not depends:
                 word = reader.meant(word, (token,), tags)
-            found = self._added(key, word, depends, any(reader.opens(token, tag) for tag in tags))
+            found = self._added(key, word, depends=depends, opens=any(reader.opens(token, tag) for tag in tags))
         return found
 
-    def _added(self, key: Any, word: Word, depends: bool = False, opens: bool = False) -> int:
+    def _added(self, key: Any, word: Word, *, depends: bool = False, opens: bool = False) -> int:
         found = self._numbers[key] = len(self._words)
         self._words.append(word)
         self._depends.append(depends)

@@ -102,7 +102,7 @@ def _lines(file: NoteFile) -> Iterator[str]:
             yield "".join([*held, line, "\n"]).removeprefix("\ufeff")
             held.clear()
         held.append(rest)
-    if last := "".join([*held, decoder.decode(b"", True)]).removeprefix("\ufeff"):
+    if last := "".join([*held, decoder.decode(b"", final=True)]).removeprefix("\ufeff"):
         yield last
 
 
