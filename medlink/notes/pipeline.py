@@ -99,8 +99,9 @@ class NotePipeline:
         """What a link depends on."""
         reranker = self._linker.reranker
         learned = {} if self.learned is None else {"learned": self.learned.hash}
-        finder = {"finder": self._finder.fingerprint} if isinstance(self._finder, SpacyFinder) else {}
-        return self.bundle.versions | learned | finder | ({} if reranker is None else {"ranker": reranker.fingerprint})
+        own = {"finder": self._finder, "classifier": self._classifier, "qualifier": self._qualifier}
+        parts = {name: _fingerprint(part) for name, part in own.items() if part is not None}
+        return self.bundle.versions | learned | parts | ({} if reranker is None else {"ranker": reranker.fingerprint})
 
     def ranker_said(self) -> list[str]:
         """Sentences on what did not go well with the re-ranker."""
@@ -159,6 +160,11 @@ class NotePipeline:
             common = self.options, self._classifier, self._linker, self.learned, self._finder, self._qualifier
             self._readers[language] = TextReader(self.bundle, language, *common)
         return self._readers[language]
+
+
+def _fingerprint(part: object) -> str:
+    """What tells a part that somebody brought from another one: its ``fingerprint``, or its class where it has none."""
+    return str(getattr(part, "fingerprint", f"{type(part).__module__}.{type(part).__qualname__}"))
 
 
 def link_all(pipeline: NotePipeline, notes: Iterable[Note], processes: int = 1) -> Iterator[list[LinkedNote]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 from medlink.index import Bundle
 from medlink.language.scan import ScannedText
@@ -32,7 +33,7 @@ class ReadMention:
 
 
 class TextReader:
-    """Read texts of one language.
+    """Read texts of one language. Threads may share a reader; they take turns, as its words have numbers by turns.
 
     Args:
         bundle: whose concepts are looked for.
@@ -64,6 +65,7 @@ class TextReader:
         self._long_forms = detector(options.abbreviations, language)
         self._status = status_reader(language, present_only=options.present_only) if options.qualifiers else None
         self._present_only = options.present_only
+        self._lock = Lock()
 
     @collection_paused()
     def read(
@@ -75,13 +77,14 @@ class TextReader:
             texts: n texts.
             explained: the long forms of those whose abbreviations are known.
         """
-        scanned, known = self._scanned(texts, explained)
-        if self._given is None:
-            found = self._finder.find(scanned, known)
-        else:
-            given = [sorted(set(spans)) for spans in self._given.find(texts, self._language)]
-            found = self._finder.judge(scanned, known, given)
-        read = self._qualified(scanned, found)
+        with self._lock:
+            scanned, known = self._scanned(texts, explained)
+            if self._given is None:
+                found = self._finder.find(scanned, known)
+            else:
+                given = [sorted(set(spans)) for spans in self._given.find(texts, self._language)]
+                found = self._finder.judge(scanned, known, given)
+            read = self._qualified(scanned, found)
         return [[one for one in found if self._is_kept(one)] for found in read]
 
     @collection_paused()
@@ -95,8 +98,9 @@ class TextReader:
             given: the spans of each, by their characters.
             explained: the long forms of those whose abbreviations are known.
         """
-        scanned, known = self._scanned(texts, explained)
-        return self._qualified(scanned, self._finder.judge(scanned, known, given), headings=True)
+        with self._lock:
+            scanned, known = self._scanned(texts, explained)
+            return self._qualified(scanned, self._finder.judge(scanned, known, given), headings=True)
 
     def _scanned(
         self, texts: Sequence[str], explained: Sequence[LongForms | None] | None

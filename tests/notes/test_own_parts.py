@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +20,11 @@ from medlink.cli.main import app
 from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.linking import Mention
+from medlink.linking.demo import demo_notes
 from medlink.linking.measures import Evidence
 from medlink.linking.ranking import Ranked, Ranker
+from medlink.reading.protocols import Span
+from medlink.records import Qualifiers
 
 
 @pytest.fixture
@@ -98,3 +103,38 @@ def test_a_reranker_as_an_object(demo: Bundle) -> None:
     first = [one.link.candidates[0].concept_id for one in own.mentions]
     assert [one.link.candidates[0].concept_id for one in other.mentions] != first
     assert pipeline.versions == {**demo.versions, "ranker": "backwards"}
+
+
+class Nothing:
+    """A finder and reader of qualifiers that finds nothing."""
+
+    def find(self, texts: Sequence[str], language: str) -> list[list[Span]]:
+        return [[] for _ in texts]
+
+    def qualify(self, text: str, spans: Sequence[Span]) -> list[Qualifiers | None]:
+        return [None for _ in spans]
+
+
+def test_own_parts_are_among_the_versions(demo: Bundle) -> None:
+    """A run with another part is not resumed."""
+    named = f"{__name__}.Nothing"
+    assert NotePipeline(demo, finder=Nothing()).versions == {**demo.versions, "finder": named}
+    assert NotePipeline(demo, qualifier=Nothing()).versions == {**demo.versions, "qualifier": named}
+
+
+def test_threads_share_a_pipeline(demo: Bundle) -> None:
+    """Words have numbers in the order in which they come: two threads must not give the same one."""
+    german = demo_notes()["de"].split()
+    # many words that no other note has, between those of names
+    texts = [" ".join(f"{word} {word[:3]}{chr(97 + n)}x{at}" for at, word in enumerate(german)) for n in range(12)]
+    notes = [Note(str(number), text, "de") for number, text in enumerate(texts)]
+    wanted = NotePipeline(demo, language="de").link(notes)
+    pipeline, linker, interval = NotePipeline(demo, language="de"), Linker(demo, language="de"), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert list(pool.map(lambda note: pipeline.link([note])[0], notes)) == wanted
+            links = list(pool.map(lambda text: linker.link(["Vorhofflimmern"], [text])[0], texts))
+    finally:
+        sys.setswitchinterval(interval)
+    assert links == Linker(demo, language="de").link(["Vorhofflimmern"] * len(texts), texts)
