@@ -156,8 +156,6 @@ class Linker:
         mentions: Sequence[str | Mention],
         contexts: Sequence[str] | None = None,
         k: int | None = None,
-        *,
-        rankings: Rankings | None = None,
     ) -> list[Link]:
         """Link mentions; each distinct one is embedded and searched once.
 
@@ -166,8 +164,6 @@ class Linker:
             contexts: n texts around them. A context decides between concepts that share the matched name; without
                 one they share the score.
             k: candidates wanted for each, 1 to 10,000; that of the options when left out.
-            rankings: what :meth:`rank` gave for these mentions, which are not ranked again. They do not count where
-                the ranker itself looks at contexts.
 
         Returns:
             n links, candidates best first, ties broken by ``concept_id``.
@@ -186,7 +182,7 @@ class Linker:
             if not isinstance(text, str):
                 raise ConfigError(f"mentions[{at}] is of type {type(text).__name__}, a text or a Mention expected")
         queries = [self._query(mention) for mention in mentions]
-        ranked = self._final(queries, contexts, options.k, rankings)
+        ranked = self._final(queries, contexts, options.k)
         shares = self.decision.shares(queries, contexts, ranked)
         # a ranking has one number, however many mentions have it; they differ where their contexts share out the score
         # differently, and where it was judged
@@ -204,20 +200,14 @@ class Linker:
         return links
 
     @collection_paused()
-    def best(self, mentions: Sequence[Mention], *, rankings: Rankings | None = None) -> list[Best | None]:
+    def best(self, mentions: Sequence[Mention]) -> list[Best | None]:
         """For each mention the concept that ranks first and its score, before names of several concepts are told apart.
 
         That is what a reader of notes needs to know of stretches of text of which few are mentions. ``None`` where
         there is no candidate.
-
-        Args:
-            mentions: n mentions.
-            rankings: what :meth:`rank` gave for these mentions, which are not ranked again.
         """
         queries = [self._query(mention) for mention in mentions]
-        if rankings is None:
-            rankings = self._rank(queries, None, self.options.k)
-        ranked = self._with_learned(queries, rankings)
+        ranked = self._with_learned(queries, self._rank(queries, None, self.options.k))
         # mentions that have one ranking have one best concept
         distinct = {id(one): (one, query.language) for one, query in zip(ranked, queries, strict=True) if len(one)}
         firsts = [one[0] for one, _ in distinct.values()]
@@ -286,12 +276,9 @@ class Linker:
         self._remember(self._rankings, {key: found[key] for key in new})
         return [found[key] for key in keys]
 
-    def _final(
-        self, queries: Sequence[Mention], contexts: Sequence[str] | None, k: int, rankings: Rankings | None
-    ) -> list[Sequence[Ranked]]:
+    def _final(self, queries: Sequence[Mention], contexts: Sequence[str] | None, k: int) -> list[Sequence[Ranked]]:
         """Concepts by the re-ranker, if there is one; those that were taught come first in any case."""
-        if rankings is None or self.ranker.uses_context:
-            rankings = self._rank(queries, contexts if self.ranker.uses_context else None, k)
+        rankings = self._rank(queries, contexts if self.ranker.uses_context else None, k)
         if self.reranker is not None:
             rankings = self._rerank(self.reranker, queries, contexts, rankings, k)
         return self._with_learned(queries, rankings)

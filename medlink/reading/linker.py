@@ -11,7 +11,6 @@ from typing import Any
 
 from medlink.linking import Linker as BareLinker
 from medlink.linking import Mention
-from medlink.linking.linker import Rankings
 from medlink.reading.options import FinderOptions
 from medlink.reading.protocols import Span
 from medlink.reading.reader import ReadMention, TextReader
@@ -27,30 +26,11 @@ class Linker(BareLinker):
     """
 
     def link(
-        self,
-        mentions: Sequence[str | Mention],
-        contexts: Sequence[str] | None = None,
-        k: int | None = None,
-        *,
-        rankings: Rankings | None = None,
+        self, mentions: Sequence[str | Mention], contexts: Sequence[str] | None = None, k: int | None = None
     ) -> list[Link]:
-        """Link mentions; each distinct mention is ranked once.
-
-        Args:
-            mentions: n mentions.
-            contexts: n texts around them. The words of the context count for the score, and decide between concepts
-                that share the matched name; without a context these share the score.
-            k: candidates wanted for each, 1 to 10,000; that of the options when left out.
-            rankings: of the mentions, where they are known and there are no contexts.
-
-        Returns:
-            n links, candidates best first, ties broken by ``concept_id``.
-
-        Raises:
-            ConfigError: k is out of range, a mention is no text, or there are not as many contexts as mentions.
-        """
+        """Link n mentions, with or without n texts around them, as :meth:`medlink.linking.Linker.link` does."""
         if contexts is None or isinstance(mentions, str) or len(contexts) != len(mentions):
-            return super().link(mentions, contexts, k, rankings=rankings)
+            return super().link(mentions, contexts, k)
         judged = self._judged(mentions, contexts)
         told = [judged[at].found.mention if at in judged else mention for at, mention in enumerate(mentions)]
         around = [judged[at].found.context if at in judged else context for at, context in enumerate(contexts)]
