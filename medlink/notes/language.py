@@ -10,7 +10,7 @@ from typing import Any
 import spacy
 from spacy.language import Language
 from spacy.tokenizer import Tokenizer
-from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex
+from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex, get_lang_class
 
 from medlink.errors import ConfigError
 from medlink.language.languages import languages
@@ -31,6 +31,7 @@ _MARK = (
 # beside another mark an apostrophe is of no word
 _RUN = rf"['’‘]*(?:(?:{_MARK}|\.)['’‘]*)+"
 _GLUED = rf"(?<=[^\W\d]){_RUN}(?=\w)|(?<=\w){_RUN}(?=[^\W\d])|(?<=[.,:;])(?=[^\W\d])"
+_BY_RULES = "spacy.Tokenizer.v1"
 _ENOUGH = 10_000  # characters that tell a language
 
 
@@ -83,12 +84,22 @@ def gaps(language: str, tags: Iterable[str]) -> Iterator[str]:
 
 
 def check_words(language: str) -> None:
-    """Refuse a language whose texts have no blanks between words, or that spaCy does not know either.
+    """Refuse a language that spaCy does not know, or whose words it cuts with a tokeniser of its own, as of Japanese.
 
     Raises:
         ConfigError: it has no rule-based tokeniser.
     """
-    blank(language)
+    try:
+        kind = get_lang_class(language)
+    except ImportError as error:
+        raise ConfigError(
+            f"spaCy has no tokeniser for the language {language!r}", remedy="give a BCP 47 tag such as de, en or es"
+        ) from error
+    if kind.default_config["nlp"]["tokenizer"]["@tokenizers"] != _BY_RULES:
+        raise ConfigError(
+            f"the language {language!r} has a tokeniser of its own, which medlink does not know",
+            remedy="give the notes to a spaCy pipeline of that language with medlink's components",
+        )
 
 
 def blank(language: str) -> Language:
@@ -101,18 +112,9 @@ def blank(language: str) -> Language:
     Raises:
         ConfigError: spaCy has no rule-based tokeniser for it.
     """
-    try:
-        nlp = spacy.blank(language)
-    except ImportError as error:
-        raise ConfigError(
-            f"spaCy has no tokeniser for the language {language!r}", remedy="give a BCP 47 tag such as de, en or es"
-        ) from error
-    tokenizer = nlp.tokenizer
-    if not isinstance(tokenizer, Tokenizer):
-        raise ConfigError(
-            f"the language {language!r} has a tokeniser of its own, which medlink does not know",
-            remedy="give the notes to a spaCy pipeline of that language with medlink's components",
-        )
+    check_words(language)
+    nlp = spacy.blank(language)
+    tokenizer: Any = nlp.tokenizer
     nlp.tokenizer = Tokenizer(
         nlp.vocab,
         # made anew: every pattern that is set on a tokeniser has it read thousands of exceptions again

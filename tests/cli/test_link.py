@@ -357,7 +357,7 @@ def test_a_language_that_a_note_names(demo_path: Path) -> None:
     assert {row["text"] for row in rows} == {"Husten", "Ödeme"}
     assert "6 notes, 8 mentions, 8 linked, 2 notes could not be read" in result.stderr
     assert "German: unknown language 'German'" in result.stderr
-    assert "ja: spaCy has no tokeniser for the language 'ja'" in result.stderr
+    assert "ja: the language 'ja' has a tokeniser of its own" in result.stderr
 
 
 def test_byte_order_marks_and_deep_brackets(demo_path: Path, tmp_path: Path) -> None:

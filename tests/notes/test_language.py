@@ -62,7 +62,12 @@ def test_a_language_that_a_note_names_is_honoured(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("language", "message"),
-    [("German", "unknown language 'German'"), ("ja", "no tokeniser for the language 'ja'"), ("zh", "of its own")],
+    [
+        ("German", "unknown language 'German'"),
+        ("ja", "of its own"),
+        ("zh", "of its own"),
+        ("cy", "no tokeniser for the language 'cy'"),
+    ],
 )
 def test_a_language_that_cannot_be_read_is_a_problem(demo_path: Path, language: str, message: str) -> None:
     pipeline = NotePipeline(demo_path)
@@ -76,7 +81,7 @@ def test_a_given_language_holds_for_all_notes(demo_path: Path) -> None:
     assert languages.of(Note("n", "fever", "es")) == "de"
     with pytest.raises(ConfigError, match="unknown language 'Klingon'"):
         NotePipeline(demo_path, language="Klingon")
-    with pytest.raises(ConfigError, match="no tokeniser for the language 'ja'"):
+    with pytest.raises(ConfigError, match="'ja' has a tokeniser of its own"):
         NotePipeline(demo_path, language="ja")
     with pytest.raises(ConfigError, match="unknown language 'Klingon'"):
         NoteLanguages(["en"]).of(Note("n", "x", "Klingon"))
