@@ -157,6 +157,19 @@ class NameScanner:
         self, text: ScannedText, at: int, known: _Known, numbers: list[int], *, follows: bool = True
     ) -> NamedSpan | None:
         """The longest name that begins at a word."""
+        keys, stops = self._keys(text, at, known, numbers, follows=follows)
+        start = text.words[at].start
+        for length in self._dictionary.lengths(self.tag, keys):
+            end = stops[length - 1]
+            names = self._named(" ".join(keys[:length]), text.text[start : text.words[end - 1].end]) if end else {}
+            if names:
+                return NamedSpan((at, end), self.tag, names)
+        return None
+
+    def _keys(
+        self, text: ScannedText, at: int, known: _Known, numbers: list[int], *, follows: bool
+    ) -> tuple[list[str], list[int]]:
+        """The forms of the words from one on that one name may hold; for each the word behind it, 0 inside a word."""
         words, cues, forms_of = text.words, self._inflector.numeral_cues, known.forms
         keys, stops, stop = list[str](), list[int](), at
         before = forms_of[numbers[at - 1]].forms if at else ()
@@ -171,13 +184,7 @@ class NameScanner:
             if stops and not (stop < len(words) and _is_second_part(words, stop)):
                 stops[-1] = stop  # a name ends with a word
             more = follows if stop == at + 1 else stop < len(words) and self._joined(text, stop - 1, known)
-        start = words[at].start
-        for length in self._dictionary.lengths(self.tag, keys):
-            end = stops[length - 1]
-            names = self._named(" ".join(keys[:length]), text.text[start : words[end - 1].end]) if end else {}
-            if names:
-                return NamedSpan((at, end), self.tag, names)
-        return None
+        return keys, stops
 
     def _names(self, form: str, written: str) -> dict[float, str]:
         """The keys of the names that a span is, with their routes."""

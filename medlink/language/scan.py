@@ -228,33 +228,32 @@ class Scanner:
         known = self._known.setdefault(asked, {})
         parts = [found[0] for found in _TOKEN.finditer(text)] if _RUN.search(text) else _PLAIN.findall(text)
         analysed = [known.get(part) or self._analyse(part, asked) for part in parts]
-        starts, end = list[int](), 0
-        for part in parts:
+        end, new = 0, tuple.__new__  # what NamedTuple calls as well, by way of a function
+        tokens = list[Token]()
+        for part, one in zip(parts, analysed, strict=True):
             start = text.find(part, end)  # only blanks lie between two tokens
-            starts.append(start)
             end = start + len(part)
-        new = tuple.__new__  # what NamedTuple calls as well, by way of a function
-        tokens = [
-            new(Token, (start, start + len(part), one.plain, one.low))
-            for part, start, one in zip(parts, starts, analysed, strict=True)
-        ]
-        words, clause, end, elided = list[ScannedWord](), 0, 0, self._elided
-        for part, begin, one in zip(parts, starts, analysed, strict=True):
-            if one.is_mark:
-                if part == "+":
-                    end = self._take_formula(text, words, begin + 1, asked) or end
-                continue
-            start, stop = begin, begin + len(part)
-            if elided is not None and (cut := elided.match(part)):
-                start += cut.end()
-            if start != end + 1 or text[end] != " ":
-                gap = text[end:start]
-                if words and _breaks(gap):
-                    clause += 1
-            for columns in one.words:
-                words.append(new(ScannedWord, (start, stop, clause, *columns)))
-            end = stop
+            tokens.append(new(Token, (start, end, one.plain, one.low)))
+        words = self._words(text, tokens, analysed, asked)
         return ScannedText(text, tokens, words, self._phrases(words, asked), self._table)
+
+    def _words(
+        self, text: str, tokens: Sequence[Token], analysed: Sequence[_Analysed], asked: tuple[str, ...]
+    ) -> list[ScannedWord]:
+        """The words of the tokens of a text, with their clauses."""
+        words, clause, end, elided, new = list[ScannedWord](), 0, 0, self._elided, tuple.__new__
+        for (start, stop, _, low), one in zip(tokens, analysed, strict=True):
+            if one.is_mark:
+                if low == "+":
+                    end = self._take_formula(text, words, stop, asked) or end
+                continue
+            if elided is not None and (cut := elided.match(text, start, stop)):
+                start = cut.end()  # noqa: PLW2901 # the word begins behind what is elided
+            if words and (start != end + 1 or text[end] != " ") and _breaks(text[end:start]):
+                clause += 1
+            words += [new(ScannedWord, (start, stop, clause, *columns)) for columns in one.words]
+            end = stop
+        return words
 
     def _take_formula(self, text: str, words: list[ScannedWord], stop: int, asked: tuple[str, ...]) -> int:
         """Give the last word a plus that ends at a character where it is of a formula; the end of the word, or 0."""

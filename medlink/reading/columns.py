@@ -20,7 +20,7 @@ _WORD = (*_LETTERS, "capital", *KINDS)
 _AT = {name: at for at, name in enumerate(_WORD)}
 _KINDS = slice(_AT[KINDS[0]], None)
 _NONE = -1
-_TOLD = 9  # columns of what is known of a candidate beside its words
+_FLAGS = 9  # columns of what is known of a candidate beside its words
 
 Columns = NDArray[np.float64]
 
@@ -153,16 +153,16 @@ def _own_columns(columns: SpanColumns) -> Columns:
     pairs = zip(columns.texts, spans, strict=True)
     characters = [text.words[one.place[1] - 1].end - text.words[one.place[0]].start for text, one in pairs]
     joined = (columns.count_of(columns.joins) > 0) & (columns.stop - columns.first > 1)
-    told = np.array([_told(one) for one in spans], np.float64).reshape(len(spans), _TOLD)
+    flags = np.array([_flags(one) for one in spans], np.float64).reshape(len(spans), _FLAGS)
     return np.column_stack(
         [
             before == _NONE, behind == _NONE, before > 0, behind > 0, content, columns.stop - columns.first - content,
-            characters, (lower == 0) & (upper > 0), capital, columns.count("digit") > 0, joined, told,
+            characters, (lower == 0) & (upper > 0), capital, columns.count("digit") > 0, joined, flags,
         ]
     )  # fmt: skip
 
 
-def _told(one: CandidateSpan) -> tuple[float, ...]:
+def _flags(one: CandidateSpan) -> tuple[float, ...]:
     """What is known of a candidate beside its words."""
     usual, cue = (None, None) if one.short is None else one.short
     return (
@@ -180,7 +180,7 @@ def _word_columns(columns: SpanColumns, own: Columns) -> Columns:
     finding, change, body, function = kinds[:, :4].T
     first, last = columns.ends()
     pairs = zip(columns.spans, columns.texts, strict=True)
-    told: Any = [
+    rows: Any = [
         (
             one.family,
             one.expanded is not None,
@@ -189,7 +189,7 @@ def _word_columns(columns: SpanColumns, own: Columns) -> Columns:
         )
         for one, text in pairs
     ]
-    family, expanded, whole, read = np.array(told, np.float64).reshape(-1, 4).T
+    family, expanded, whole, read = np.array(rows, np.float64).reshape(-1, 4).T
     shorthand, laconic = own[:, SHORTHAND], own[:, LACONIC_WORD]
     of_kind = [end[:, _AT[kind]] for kind in ENDS for end in (first, last)]
     none = [end[:, _AT["unknown"]] | ~end[:, _AT["content"]] for end in (first, last)]

@@ -86,7 +86,7 @@ class ScoredSpan(NamedTuple):
         return self.is_name, self.is_short, self.candidate.expanded is None
 
     @property
-    def told(self) -> tuple[float, ...]:
+    def unranked(self) -> tuple[float, ...]:
         """The columns of :data:`ALONE` that no concept tells."""
         own = self.candidate.context
         as_written = self.candidate.expanded is None and not self.is_name
@@ -112,7 +112,7 @@ class ScoredSpan(NamedTuple):
 
 def feature_rows(spans: Iterable[ScoredSpan]) -> Iterator[tuple[float, ...]]:
     """The columns :data:`ALONE` of spans."""
-    return ((*one.evidence, *one.told) for one in spans)
+    return ((*one.evidence, *one.unranked) for one in spans)
 
 
 def rival_pairs(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int, int]]:
