@@ -252,7 +252,8 @@ class Candidate:
 
     ``score`` lies in [0, 1], higher is better; ``name`` is the dictionary name that matched best and
     ``route`` how it was found: ``exact``, ``inflected``, ``words``, ``dense`` or ``learned``. ``same_as`` are the ids
-    under which other sources have the same concept, where they have that name as well.
+    under which other sources have the same concept; ``presumed`` are those of them that no mapping, but their names and
+    their kind say so of.
     """
 
     concept_id: str
@@ -264,11 +265,12 @@ class Candidate:
     source: str = ""
     semantic_types: tuple[str, ...] = ()
     same_as: tuple[str, ...] = ()
+    presumed: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         values = {name: getattr(self, name) for name in _names(Candidate)}
-        return {**values, "semantic_types": list(self.semantic_types), "same_as": list(self.same_as)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)

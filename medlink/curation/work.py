@@ -298,6 +298,6 @@ def _placed(number: int, row: dict[str, Any]) -> list[Any]:
 def gaps(work: Work, kb: KnowledgeBase) -> Iterable[str]:
     """Sentences on what the work has and the bundle lacks."""
     ids = {row["concept_id"] for _, row in work.rows} - {None}
-    unknown = ids - kb.identities(ids).keys()
+    unknown = ids - kb.sources_of(ids).keys()
     if unknown:
         yield f"{work.path}: {counted(len(unknown), 'concept')} that the bundle does not have"

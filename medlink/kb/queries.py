@@ -10,6 +10,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     ColumnElement,
+    ScalarSelect,
     Select,
     Table,
     and_,
@@ -30,6 +31,9 @@ from medlink.kb.schema import concept, definition, mapping, name, name_search, r
 
 HIERARCHY = ("isa", "CHD")
 """Relation types that lead from a concept to a parent; ``CHD`` is a UMLS child without a closer word."""
+
+COUNTED = 100
+"""Relations of a concept are counted up to this many at each end."""
 
 SEARCHED = 5_000
 """A search ranks at most this many matches of its words, besides those that begin with the text."""
@@ -81,6 +85,30 @@ SOURCES_OF = (
     select(concept.c.concept_id, source.c.name)
     .join(source, source.c.id == concept.c.source_id)
     .where(concept.c.concept_id.in_(_ASKED))
+)
+PROFILE_NAMES = (
+    select(
+        name.c.concept_id,
+        name.c.normal,
+        name.c.text,
+        name.c.language,
+        source.c.name,
+        type_coerce(name.c.preferred, Boolean),
+    )
+    .select_from(_named)
+    .where(name.c.concept_id.in_(_ASKED))
+    .order_by(name.c.id)
+)
+
+
+def _counted(end: Column[str]) -> ScalarSelect[Any]:
+    """Relations of a concept at one end, counted up to :data:`COUNTED`."""
+    few = select(relation.c.id).where(end == concept.c.concept_id).limit(COUNTED).correlate(concept).subquery()
+    return select(func.count()).select_from(few).scalar_subquery()
+
+
+RELATION_COUNTS = select(concept.c.concept_id, _counted(relation.c.head) + _counted(relation.c.tail)).where(
+    concept.c.concept_id.in_(_ASKED)
 )
 _other, _its, _theirs = mapping.alias("other"), concept.alias("its"), concept.alias("theirs")
 CODES_OF = (

@@ -20,7 +20,7 @@ from medlink.files.places import KB_FILE, MANIFEST
 from medlink.kb import queries, schema
 from medlink.kb.reading import OTHER, REMEDY, Reader, nothing_at
 from medlink.kb.schema import APPLICATION, READABLE, SCHEMA_VERSION, WITH_RETIRED
-from medlink.kb.views import ConceptView, Identity, name_to_show
+from medlink.kb.views import ConceptView, Profile, ProfileName, name_to_show
 from medlink.language.tags import named_tag
 from medlink.language.text import normalise, variants
 from medlink.records import RETIREMENTS, Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
@@ -188,15 +188,24 @@ class KnowledgeBase:
             found.setdefault(concept_id, {})[tag] = text
         return found
 
-    def identities(self, concept_ids: Iterable[str]) -> dict[str, Identity]:
-        """As which many concepts may be known, in three queries; unknown ids are left out."""
+    def sources_of(self, concept_ids: Iterable[str]) -> dict[str, str]:
+        """The source of each concept, in one query; unknown ids are left out."""
+        return dict(self._reader.rows(queries.SOURCES_OF, concept_ids=json.dumps(list(dict.fromkeys(concept_ids)))))
+
+    def profiles(self, concept_ids: Iterable[str]) -> dict[str, Profile]:
+        """What tells many concepts from others of their names, in four queries; unknown ids are left out."""
         asked = json.dumps(list(dict.fromkeys(concept_ids)))
-        preferred = self._by_language(asked)
+        names: dict[str, list[ProfileName]] = {}
+        for concept_id, *columns in self._reader.rows(queries.PROFILE_NAMES, concept_ids=asked):
+            names.setdefault(concept_id, []).append(ProfileName(*columns))
         codes: dict[str, set[tuple[str, str]]] = {}
         for concept_id, system, code in self._reader.rows(queries.CODES_OF, concept_ids=asked):
             codes.setdefault(concept_id, set()).add((system, code))
+        relations = dict(self._reader.rows(queries.RELATION_COUNTS, concept_ids=asked))
         return {
-            concept_id: Identity(source, preferred.get(concept_id, {}), frozenset(codes.get(concept_id, ())))
+            concept_id: Profile(
+                source, tuple(names.get(concept_id, ())), frozenset(codes.get(concept_id, ())), relations[concept_id]
+            )
             for concept_id, source in self._reader.rows(queries.SOURCES_OF, concept_ids=asked)
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from medlink.records import Definition, Mapping, Name, SemanticType
 
@@ -21,16 +22,28 @@ class ConceptView:
     mappings: tuple[Mapping, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What a concept may be known by in another source: preferred names by language, codes as (system, code).
+class ProfileName(NamedTuple):
+    """One name of a concept: its exact form, its text, and who has it."""
 
-    Codes are those that no other concept of its source maps to: what several map to is a class of them.
+    normal: str
+    text: str
+    language: str
+    source: str
+    preferred: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What tells a concept from others of its names.
+
+    Codes are ``(system, code)`` pairs to which no other concept of its source maps: what several map to is a class of
+    them. Relations are counted up to :data:`medlink.kb.queries.COUNTED` in each direction.
     """
 
     source: str
-    preferred: dict[str, str]
+    names: tuple[ProfileName, ...]
     codes: frozenset[tuple[str, str]]
+    relations: int
 
 
 def name_to_show(by_language: MappingType[str, str], language: str | None) -> str | None:

@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from medlink.index import Bundle
+from medlink.index.keys import Keys
 from medlink.language.text import is_short, spelling
-from medlink.linking.equals import Equals, Groups
+from medlink.linking.candidates import LEARNED
+from medlink.linking.concept_equivalence import ConceptEquivalence, Same
 from medlink.linking.mention import Mention
+from medlink.linking.prior import Prior, PriorFeatures, default_prior
+from medlink.linking.profiles import ConceptProfiles
 from medlink.linking.ranking import Ranked
 from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Status
 
-# How much likelier a shared name means the concept that prefers it than one that has it as a synonym.
-_PREFERRED = 3.0
-# How much likelier a mention means the name with its own letters than one that differs by an accent or a mark, which
-# many leave out.
-_SPELT = 20.0
 # How much the context decides between concepts that share a name (divisor of cosines; an abbreviation's senses
 # usually differ by 0.1 to 0.3).
 _CONTEXT_TEMPERATURE = 0.05
+_NEAR = 10  # concepts of a mention that are compared where a bundle has several sources
+_PREFERENCE = 8.0  # log odds of what the user prefers to what is preferred less
+_WIDEST = 40.0  # log odds that are told apart
 
 
 class Holder(NamedTuple):
-    """A concept that has the best name, by key, and its share of the score of the name.
+    """A concept, or several that are one, and its share of the score of the name that it has.
 
-    ``same`` are the concepts of other sources that are shown as one with it.
+    Attributes:
+        shown: key of the concept to show.
+        share: 1 for what does not have the best name, or has it alone.
+        members: keys of all concepts that are one with it, itself included.
+        presumed: those of them that only their names say so of.
+        holds: whether one of them has the best name.
     """
 
-    concept: float
+    shown: float
     share: float
-    same: tuple[float, ...] = ()
+    members: tuple[float, ...]
+    presumed: frozenset[float] = frozenset()
+    holds: bool = True
 
 
 Shares = tuple[Holder, ...]
-"""Who shares the score of the best name, the largest share first; empty where it is the name of one concept alone."""
+"""The concepts of a mention; those that share the best name first, the largest share first."""
 
 
 class Decision(Protocol):
@@ -58,74 +68,130 @@ class Decision(Protocol):
 
 
 class SharedNames:
-    """Concepts that have the best name in common share its score; one that several sources have counts once.
+    """Concepts that have the best name in common share its score; those that are one count once.
 
-    A name is first of all the name of the concept that prefers it, and a mention first of all the name with its own
-    letters: *Nagel* is not *Nägel*. A context counts by the likeness of each concept's
-    preferred name to it. A mention is linked where one concept has the threshold, and more than any other that has the
-    name. It is ambiguous where the name has the threshold, and only sharing it keeps its concepts below; else NIL.
+    The shares are those of a prior (:mod:`medlink.linking.prior`), times how likely each concept is in the context: the
+    likeness of its preferred name to the text around the mention. What ``prefer`` names goes before all others. A
+    mention is linked where one concept has the threshold, and more than any other that has the name. It is ambiguous
+    where the name has the threshold, and only sharing it keeps its concepts below; else NIL.
 
     Args:
         bundle: where the concepts are from.
-        prefer: sources whose concept is shown where several have it (:class:`~medlink.linking.equals.Equals`).
+        prefer, presume: see :class:`~medlink.linking.concept_equivalence.ConceptEquivalence`.
+        prior: what the shares are without a context; that which ships with medlink when left out.
 
     Raises:
-        ConfigError: no source of that name has concepts.
+        ConfigError: nothing in the bundle has a source, type or kind of ``prefer``.
     """
 
-    def __init__(self, bundle: Bundle, prefer: Sequence[str] = ()) -> None:
-        self.bundle, self.equals = bundle, Equals(bundle, prefer)
+    def __init__(
+        self, bundle: Bundle, prefer: Sequence[str] = (), *, presume: bool = True, prior: Prior | None = None
+    ) -> None:
+        self.bundle, self.prior = bundle, prior or default_prior()
+        self.profiles = ConceptProfiles(bundle)
+        self._preferring = bool(prefer)
+        self.equivalence = ConceptEquivalence(
+            self.profiles, lambda concept: self.prior.log_odds(self.prior.features(concept)), prefer, presume=presume
+        )
 
     def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
         """Ambiguous where the first two share alike or sharing keeps them below the threshold; else linked or NIL."""
         if not candidates or best < threshold:
             return NIL
-        undecided = len(shares) > 1 and shares[0].share == shares[1].share
+        holders = [one.share for one in shares if one.holds][:2]
+        undecided = len(holders) > 1 and holders[0] == holders[1]
         return AMBIGUOUS if undecided or candidates[0].score < threshold else LINKED
 
     def shares(
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
     ) -> list[Shares]:
-        """Shares by preferred name, spelling and context; none where the best name is that of one concept."""
-        holders = [_holders(candidates) for candidates in ranked]
-        groups = self.equals.groups({tuple(same) for same in holders if same})
+        """Shares of the concepts that have the best name, and which of the first concepts are one."""
         shares: list[Shares] = []
-        for mention, same, candidates in zip(mentions, holders, ranked, strict=True):
-            spelt = self._spelt(mention.text, candidates[0].name) if same else set()
-            weights = {one.concept: one.weight for one in candidates} if same else {}
-            shares.append(_shared(same, spelt, weights, groups[tuple(same)]) if same else ())
-        wanted = [i for i, same in enumerate(shares) if len(same) > 1]
+        for mention, (holders, groups), candidates in zip(mentions, self._grouped(ranked), ranked, strict=True):
+            shares.append(self._shared(mention, holders, groups, candidates) if groups else ())
+        wanted = [i for i, same in enumerate(shares) if len(same) > 1 and same[1].holds]
         if contexts is not None and wanted:
             self._weigh(shares, wanted, mentions, contexts)
-        self._order(shares, wanted, mentions, ranked)
         return shares
 
-    def _order(
-        self,
-        shares: list[Shares],
-        wanted: Sequence[int],
-        mentions: Sequence[Mention],
-        ranked: Sequence[Sequence[Ranked]],
-    ) -> None:
-        """Put the greatest share first; of equal ones that of the concept whose other names lie nearer to the shared.
+    def rivals(
+        self, mentions: Sequence[Mention], ranked: Sequence[Sequence[Ranked]]
+    ) -> list[list[dict[float, PriorFeatures]]]:
+        """For each mention the concepts that have its best name, those that are one together, with their features."""
+        found = []
+        for mention, (holders, groups), candidates in zip(mentions, self._grouped(ranked), ranked, strict=True):
+            features = self._features(mention, holders, candidates)
+            alike = [{one: features[one] for one in group.concepts if one in features} for group in groups]
+            found.append([group for group in alike if group])
+        return found
 
-        An abbreviation is like no other name; there the concept with more names is first, as the better known.
-        """
-        index = self.bundle.index
-        for i in wanted:
-            same = shares[i]
-            concepts = np.array([one.concept for one in same])
-            if is_short(mentions[i].text):
-                likelier = index.name_counts(concepts)
-            else:
-                vector = index.vectors(np.array([ranked[i][0].name]))[0]
-                likelier = np.round((index.means(concepts).astype(np.float32) * vector).sum(axis=1), 4)
-            order = np.lexsort((concepts, -likelier, np.array([-one.share for one in same]))).tolist()
-            shares[i] = tuple(same[at] for at in order)
+    def _grouped(self, ranked: Sequence[Sequence[Ranked]]) -> list[tuple[dict[float, bool], Sequence[Same]]]:
+        """The concepts that have the best name of each mention, and the groups of its first concepts; none for one."""
+        holders = [_holders(candidates) for candidates in ranked]
+        near = _NEAR if self.profiles.several else 0
+        rivals = [
+            tuple(sorted({*same, *(one.concept for one in candidates[:near])}))
+            for same, candidates in zip(holders, ranked, strict=True)
+        ]
+        groups = self.equivalence.groups({each for each in rivals if len(each) > 1})
+        return [(same, groups.get(each, ())) for same, each in zip(holders, rivals, strict=True)]
 
-    def _spelt(self, mention: str, name: float) -> set[float]:
+    def _shared(
+        self, mention: Mention, same: Mapping[float, bool], groups: Sequence[Same], candidates: Sequence[Ranked]
+    ) -> Shares:
+        """The concepts of one mention: those of the best name ``same`` with their shares, then others that are one."""
+        weights = self._weights(mention, same, candidates) if len(same) > 1 else dict.fromkeys(same, 1.0)
+        learned = candidates[0].concept if candidates[0].route == LEARNED else None
+        tied: list[tuple[float, Holder]] = []
+        others: list[Holder] = []
+        for concepts, presumed in groups:
+            shown = learned if learned in concepts else concepts[0]
+            weight = max((weights[concept] for concept in concepts if concept in weights), default=0.0)
+            if weight:
+                tied.append((weight, Holder(shown, weight, concepts, presumed)))
+            elif len(concepts) > 1:
+                others.append(Holder(shown, 1.0, concepts, presumed, holds=False))
+        total = sum(weight for weight, _ in tied)
+        known = self.profiles.of([holder.shown for _, holder in tied]) if len(tied) > 1 else {}
+        tied.sort(key=lambda one: (-one[0], -len(known[one[1].shown].says) if known else 0, one[1].shown))
+        return (*(holder._replace(share=weight / total) for weight, holder in tied), *others)
+
+    def _weights(
+        self, mention: Mention, same: Mapping[float, bool], candidates: Sequence[Ranked]
+    ) -> dict[float, float]:
+        """How likely each concept of a name is, up to a factor."""
+        ranked = {one.concept: one.weight for one in candidates}
+        odds: dict[float, float] = {}
+        for concept, features in self._features(mention, same, candidates).items():
+            odds[concept] = self.prior.log_odds(features) + math.log(max(ranked[concept], 1e-9))
+            if self._preferring:
+                odds[concept] -= _PREFERENCE * self.equivalence.preference(self.profiles.of([concept])[concept])
+        most = max(odds.values())
+        return {concept: math.exp(max(odd - most, -_WIDEST)) for concept, odd in odds.items()}
+
+    def _features(
+        self, mention: Mention, same: Mapping[float, bool], candidates: Sequence[Ranked]
+    ) -> dict[float, PriorFeatures]:
+        """What speaks for each concept of a name."""
+        if not same:
+            return {}
+        index, name, concepts = self.bundle.index, np.array([candidates[0].name]), np.array(sorted(same))
+        profiles, spelt, form = self.profiles.of(same), self._spelt(mention.text, name), index.norms(name)[0]
+        alike = np.round((index.means(concepts).astype(np.float32) * index.vectors(name)[0]).sum(axis=1), 4)
+        found = {
+            concept: self.prior.features(
+                profiles[concept], form, preferred=same[concept], spelt=concept in spelt, likeness=likeness
+            )
+            for concept, likeness in zip(concepts.tolist(), alike.tolist(), strict=True)
+        }
+        # how well known a concept is says which of two like things is meant, and nothing about senses
+        if is_short(mention.text) or self.prior.tells_senses(profiles.values()):
+            return {concept: features.of_the_name() for concept, features in found.items()}
+        return found
+
+    def _spelt(self, mention: str, name: Keys) -> set[float]:
         """The concepts that have a name with the letters of the mention."""
-        entries, wanted = self.bundle.index.entries(np.array([name])), spelling(mention)
+        entries, wanted = self.bundle.index.entries(name), spelling(mention)
         texts = self.bundle.index.describe(entries.address)[0]
         return {c for c, text in zip(entries.concept.tolist(), texts, strict=True) if spelling(text) == wanted}
 
@@ -136,7 +202,7 @@ class SharedNames:
         encoder = self.bundle.encoder
         # the mention itself says nothing about which of its concepts is meant
         around = encoder.encode([contexts[i].replace(mentions[i].text, " ") for i in wanted])
-        concepts = sorted({holder.concept for i in wanted for holder in shares[i]})
+        concepts = sorted({holder.shown for i in wanted for holder in shares[i]})
         ids = self.bundle.index.concept_ids(np.array(concepts))
         languages = sorted({mentions[i].language or "" for i in wanted})
         labels: list[str] = []
@@ -146,36 +212,20 @@ class SharedNames:
         places = [(language, concept) for language in languages for concept in concepts]
         vectors = dict(zip(places, encoder.encode(labels), strict=True))
         for vector, i in zip(around, wanted, strict=True):
-            same = shares[i]
-            likeness = np.array([float(vectors[mentions[i].language or "", one.concept] @ vector) for one in same])
+            same = [one for one in shares[i] if one.holds]
+            likeness = np.array([float(vectors[mentions[i].language or "", one.shown] @ vector) for one in same])
             likeness /= _CONTEXT_TEMPERATURE
             weight = np.exp(likeness - likeness.max()) * np.array([one.share for one in same])
             parts = (weight / weight.sum()).tolist()
-            shares[i] = tuple(one._replace(share=part) for one, part in zip(same, parts, strict=True))
+            tied = [one._replace(share=part) for one, part in zip(same, parts, strict=True)]
+            tied.sort(key=lambda one: (-one.share, one.shown))
+            shares[i] = (*tied, *shares[i][len(same) :])
 
 
 def _holders(candidates: Sequence[Ranked]) -> dict[float, bool]:
-    """The concepts that have the best name, in the order of their ids, and whether they prefer it; none for one."""
+    """The concepts that have the best name, and whether they prefer it."""
     # who has one name has one rank, and most best names are the only ones of their rank
     first = candidates[:2]
     if len(first) < 2 or first[1].rank != first[0].rank:
-        return {}
-    holders = {c.concept: c.preferred for c in candidates if c.name == first[0].name}
-    return holders if len(holders) > 1 else {}
-
-
-def _shared(holders: Mapping[float, bool], spelt: set[float], ranked: Mapping[float, float], groups: Groups) -> Shares:
-    """Shares of concepts; those of a group have one in common. ``spelt`` are those with the letters of the mention.
-
-    ``ranked`` are the weights of a re-ranker.
-    """
-    weights = [
-        (_PREFERRED if any(holders[concept] for concept in group) else 1.0)
-        * (1.0 if spelt.isdisjoint(group) else _SPELT)
-        * max(ranked[concept] for concept in group)
-        for group in groups
-    ]
-    return tuple(
-        Holder(concept, weight / sum(weights), tuple(same))
-        for (concept, *same), weight in zip(groups, weights, strict=True)
-    )
+        return {one.concept: one.preferred for one in first[:1]}
+    return {one.concept: one.preferred for one in candidates if one.name == first[0].name}

@@ -31,7 +31,7 @@ from medlink.linking.options import LinkOptions, known_tag
 from medlink.linking.rankers.protocol import Reranker
 from medlink.linking.ranking import Ranked, Ranker, best_names
 from medlink.processes import collection_paused
-from medlink.records import Candidate, Link, Status
+from medlink.records import AMBIGUOUS, LINKED, Candidate, Link, Status
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -41,6 +41,14 @@ _SHOWN = 65_536  # concepts whose id, preferred name and types are kept
 OF_ANOTHER_KIND = 0.25
 """The highest score of a name of a finding for a mention of none. No mention in training is such a pair; of 13 in notes
 and development sets that were linked, 2 were right (ECG was linked to an abnormal ECG)."""
+
+
+class _Place(NamedTuple):
+    """The best name of a concept, or of several that are one."""
+
+    ranked: Ranked
+    holder: Holder
+
 
 Rankings = Sequence[Sequence[Ranked]]
 """The concepts of each mention, best first."""
@@ -88,9 +96,6 @@ class _Shown(NamedTuple):
     concept_id: str
     preferred_name: str | None
     semantic_types: tuple[str, ...]
-
-
-_ALONE = Holder(0.0, 1.0)  # what stands for a concept that shares no score
 
 
 class Linker:
@@ -148,7 +153,11 @@ class Linker:
         self.reranker = reranker
         own = None if reranker is None or calibration is not None else reranker.calibration
         self._last: Calibration = self.calibration if own is None else own
-        self.decision: Decision = SharedNames(self.bundle, self.options.prefer) if decision is None else decision
+        self.decision: Decision = (
+            SharedNames(self.bundle, self.options.prefer, presume=self.options.presume)
+            if decision is None
+            else decision
+        )
 
     @collection_paused()
     def link(
@@ -334,25 +343,22 @@ class Linker:
             return mention.likely
         return min(mention.likely, self._scores(ranked[:1], [query.language], self._last)[0])
 
-    def _candidates(self, ordered: dict[_List, list[Ranked]]) -> dict[_List, tuple[tuple[Candidate, ...], Status]]:
+    def _candidates(self, ordered: dict[_List, list[_Place]]) -> dict[_List, tuple[tuple[Candidate, ...], Status]]:
         """Candidates with their scores and names, and what is decided about them, of all lists at once."""
-        flat = [one for ranked in ordered.values() for one in ranked]
-        languages = [which.language for which, ranked in ordered.items() for _ in ranked]
+        flat = [place.ranked for places in ordered.values() for place in places]
+        languages = [which.language for which, places in ordered.items() for _ in places]
         scored = iter(self._scores(flat, languages, self._last))
         names = self._names({one.entry for one in flat})
         shown = self._show(
-            {(one.concept, which.language) for which, ranked in ordered.items() for one in ranked}
-            | {(c, which.language) for which in ordered for holder in which.shares for c in holder.same}
+            {(c, which.language) for which, places in ordered.items() for place in places for c in place.holder.members}
         )
         out: dict[_List, tuple[tuple[Candidate, ...], Status]] = {}
-        for which, ranked in ordered.items():
-            held = {holder.concept: holder for holder in which.shares}
+        for which, places in ordered.items():
             candidates: list[Candidate] = []
             ceiling, best, factor = 1.0, 0.0, 1.0
-            for one, plain in zip(ranked, islice(scored, len(ranked)), strict=True):
-                concept_id, preferred, types = shown[one.concept, which.language]
+            for (one, holder), plain in zip(places, islice(scored, len(places)), strict=True):
+                concept_id, preferred, types = shown[holder.shown, which.language]
                 text, language, source = names[one.entry]
-                _, share, same = held.get(one.concept, _ALONE) if held else _ALONE
                 if not candidates and which.likely is not None:
                     factor = which.likely / max(plain, 1e-9)
                 score = plain * factor
@@ -360,13 +366,19 @@ class Linker:
                 if one.route == LEARNED:
                     factor = 1.0 - score  # what is left for the others
                 # what ranks lower is never the likelier link, however many concepts share the best name
-                ceiling = min(score * share, ceiling)
+                ceiling = min(score * holder.share, ceiling)
                 label, route = text if preferred is None else preferred, ROUTES[one.route]
-                ids = tuple([shown[concept, which.language].concept_id for concept in same])
+                same = [concept for concept in holder.members if concept != holder.shown]
+                ids = [shown[concept, which.language].concept_id for concept in same]
+                presumed = tuple(i for i, concept in zip(ids, same, strict=True) if concept in holder.presumed)
                 candidates.append(
-                    Candidate(concept_id, label, round(ceiling, 6), text, language, route, source, types, ids)
+                    Candidate(
+                        concept_id, label, round(ceiling, 6), text, language, route, source, types, tuple(ids), presumed
+                    )
                 )
             decided = self.decision.status(candidates, round(best, 6), which.shares, self.options.threshold)
+            if decided == AMBIGUOUS and self.options.resolve == "first":
+                decided = LINKED
             out[which] = tuple(candidates), decided
         return out
 
@@ -405,13 +417,19 @@ def _keys(queries: Sequence[Mention], contexts: Sequence[str] | None, width: int
     return [_Key(query.text, query.language, context, width) for query, context in pairs]
 
 
-def _ordered(ranked: Sequence[Ranked], shares: Shares, k: int) -> list[Ranked]:
-    """The best k: who shares the score of the best name first, in the order of the shares; all others as they are."""
+def _ordered(ranked: Sequence[Ranked], shares: Shares, k: int) -> list[_Place]:
+    """The best k: who shares the score of the best name first, in the order of the shares; all others as they are.
+
+    Concepts that are one have the place of the first of them.
+    """
     if not shares:
-        return list(ranked[:k])
-    by_concept = {one.concept: one for one in ranked}
-    first = [by_concept.pop(holder.concept) for holder in shares]
-    for holder in shares:
-        for concept in holder.same:
-            del by_concept[concept]
-    return [*first, *by_concept.values()][:k]
+        return [_Place(one, Holder(one.concept, 1.0, (one.concept,))) for one in ranked[:k]]
+    holders = {concept: holder for holder in shares for concept in holder.members}
+    first: dict[float, _Place] = {}
+    for one in ranked:
+        holder = holders.get(one.concept) or Holder(one.concept, 1.0, (one.concept,), holds=False)
+        place = first.setdefault(holder.shown, _Place(one, holder))
+        if one.concept == holder.shown and one.name == place.ranked.name:
+            first[holder.shown] = _Place(one, holder)  # of those that have the name the one that is shown
+    tied = [first.pop(holder.shown) for holder in shares if holder.holds]
+    return [*tied, *first.values()][:k]

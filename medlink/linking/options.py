@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -75,10 +75,17 @@ class LinkOptions(Settings):
         AfterValidator(lambda given: tuple(part.strip() for one in given for part in one.split(",") if part.strip())),
         Field(
             strict=False,
-            description="Sources whose concept is shown where several have the same, first one first, such as "
-            "HOUSE,SNOMEDCT  [default: as loaded]",
+            description="Sources, semantic types or kinds of thing whose concept is linked where several have the "
+            "same name, first one first, such as SNOMEDCT_US,finding  [default: as loaded]",
         ),
     ] = ()
+    presume: Annotated[bool, Field(description="Take concepts of two sources that share names and kind for one.")] = (
+        True
+    )
+    resolve: Annotated[
+        Literal["none", "first"],
+        Field(description="Link the first candidate of an ambiguous mention, with its share as score, or none."),
+    ] = "none"
 
     ranker: Annotated[
         str | None,

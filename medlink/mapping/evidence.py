@@ -80,7 +80,7 @@ class CodeEvidence:
 
     def _is_of(self, concept_id: str, names: Collection[str]) -> bool:
         """Whether a concept is of a source with one of these names."""
-        return any(one.source in names for one in self._kb.identities([concept_id]).values())
+        return self._kb.sources_of([concept_id]).get(concept_id) in names
 
     def _types(self, concepts: Iterable[str], names: Collection[str], code: str) -> Iterator[tuple[str, str]]:
         """How some concepts are mapped to a code."""

@@ -91,7 +91,7 @@ class Targets:
     def vocabularies(self, concept_ids: Iterable[str]) -> dict[str, str]:
         """The vocabulary of each concept: what its own code is of, else its source."""
         asked = list(dict.fromkeys(concept_ids))
-        sources = {one: known.source for one, known in self._kb.identities(asked).items()}
+        sources = self._kb.sources_of(asked)
         for one, mappings in self._kb.mappings_of(asked).items():
             own = [mapping.system for mapping in mappings if mapping.type in (CODE, *NOT_STANDARD)]
             if own and one.startswith(_OMOP):

@@ -168,7 +168,7 @@ class _Learner:
         """
         named = {what for entry in self.entries.values() for what in entry.everywhere} - {NO_CONCEPT, NO_MENTION}
         named.update(self._report.unknown)
-        if named and not self._kb.identities(named):
+        if named and not self._kb.sources_of(named):
             raise InputError(
                 f"the bundle has none of the {counted(len(named), 'concept')} that are annotated",
                 path=path,

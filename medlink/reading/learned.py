@@ -122,7 +122,7 @@ class Learned:
     def __init__(self, path: Path, hash: str, head: Head, entries: Entries, bundle: Bundle) -> None:
         self.path, self.hash, self._head = path, hash, head
         named = {what for entry in entries.values() for what in entry.everywhere} - {NO_CONCEPT, NO_MENTION}
-        self._unknown = named - bundle.kb.identities(named).keys()
+        self._unknown = named - bundle.kb.sources_of(named).keys()
         if named and named == self._unknown:
             raise InputError(
                 f"the bundle has none of its {counted(len(named), 'concept')}",

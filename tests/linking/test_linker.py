@@ -114,7 +114,7 @@ def test_a_shared_name_is_first_of_all_its_preferred_concepts(tmp_path: Path) ->
         ["somnolence"]
     )
     assert [c.concept_id for c in link.candidates[:2]] == ["X:2", "X:1"]
-    assert link.candidates[0].score == pytest.approx(3 * link.candidates[1].score, abs=1e-5)
+    assert link.candidates[0].score > 2 * link.candidates[1].score
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,8 @@ def test_each_has_a_meaning_and_a_default() -> None:
         "ranker": None,
         "ranker_cache": None,
         "prefer": [],
+        "presume": True,
+        "resolve": "none",
     }
     assert LinkOptions(prefer=["B, A", "C"]).prefer == ("B", "A", "C")
     assert LinkOptions(languages=["es", "de"], sources={"B", "A"}).filter.sources == ("A", "B")

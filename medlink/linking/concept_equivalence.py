@@ -1,0 +1,226 @@
+"""One concept in several sources: which of the concepts that compete for a mention are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import combinations
+from typing import NamedTuple
+
+from cachetools import LRUCache
+
+from medlink.errors import ConfigError
+from medlink.linking.kinds import kinds
+from medlink.linking.profiles import ConceptProfile, ConceptProfiles
+
+_REMEMBERED = 65_536  # sets of concepts whose groups are kept
+# Concepts with a type from which on two sources without a type in common use other words for the same.
+_TYPED = 100
+# A CUI is a meaning, and what two sources give it is what they mean. A code of another system may be a class.
+_MEANINGS = "umls"
+
+Rivals = tuple[float, ...]
+"""Concepts that compete for a mention, by key, ascending."""
+
+
+class Same(NamedTuple):
+    """Concepts that are one: keys, the one to show first; ``presumed`` are those that only their names say so of."""
+
+    concepts: tuple[float, ...]
+    presumed: frozenset[float] = frozenset()
+
+
+class ConceptEquivalence:
+    """Groups concepts by what they are.
+
+    Two concepts of different sources are one
+
+    - where one is mapped to the id of the other, or both to one CUI of the UMLS, and no other concept of their sources
+      is;
+    - *presumed*: where they share a preferred name in a language, or half of their names, neither is mapped to another
+      concept of the other source, and their kinds agree (:mod:`medlink.linking.kinds`). A concept without a semantic
+      type fits every kind. Where two sources have a hundred concepts with a type each, and no type in common, their
+      types are other words for the same things and say nothing.
+
+    The concepts of a compilation such as the UMLS have the sources of their names. Two concepts of one source are never
+    one, and a concept that fits two of another source is neither. Of concepts that are one, ``prefer`` decides which is
+    shown, then the order in which their sources were loaded, then ``prior``, then their ids.
+
+    Args:
+        profiles: of the concepts of a bundle.
+        prior: log odds of a concept among others of its names.
+        prefer: sources of concepts or names, semantic types or kinds whose concept is shown first.
+        presume: whether names alone make two concepts one.
+
+    Raises:
+        ConfigError: nothing in the bundle has that source, type or kind.
+    """
+
+    def __init__(
+        self,
+        profiles: ConceptProfiles,
+        prior: Callable[[ConceptProfile], float],
+        prefer: Sequence[str] = (),
+        *,
+        presume: bool = True,
+    ) -> None:
+        self._profiles, self._prior, self._presume = profiles, prior, presume
+        self._prefer = {name: place for place, name in reversed([*enumerate(prefer)])}
+        self._known: LRUCache[Rivals, tuple[Same, ...]] = LRUCache(_REMEMBERED)
+        known = {*profiles.naming, *profiles.bundle.index.semantic_types, *kinds()} if prefer else set()
+        for name in prefer:
+            if name not in known:
+                raise ConfigError(
+                    f"no source, semantic type or kind {name!r} in this knowledge base",
+                    remedy=f"known: {', '.join([*profiles.naming[:12], *sorted(kinds())])}, and the semantic types",
+                )
+
+    @cached_property
+    def _counts(self) -> dict[str, dict[str, int]]:
+        """Numbers of concepts and semantic types by source."""
+        return dict(self._profiles.bundle.kb.counts()["sources"])
+
+    @cached_property
+    def _words(self) -> dict[str, set[str]]:
+        """Semantic types by source."""
+        return self._profiles.bundle.kb.type_words()
+
+    @cached_property
+    def _order(self) -> dict[str, int]:
+        """Places of the sources that have concepts."""
+        return {source: place for place, source in enumerate(self._profiles.sources)}
+
+    def preference(self, concept: ConceptProfile) -> int:
+        """The place of the first of ``prefer`` that a concept fits, else a greater number."""
+        names = {*concept.sources, concept.source, *concept.types, *concept.kinds}
+        return min((self._prefer[name] for name in names & self._prefer.keys()), default=len(self._prefer))
+
+    def groups(self, rivals: Collection[Rivals]) -> dict[Rivals, tuple[Same, ...]]:
+        """Which of the concepts that compete are one; a group for each concept that is no other."""
+        if not self._profiles.several:
+            return {each: tuple(Same((concept,)) for concept in each) for each in rivals}
+        found = {each: self._known[each] for each in rivals if each in self._known}
+        new = {each for each in rivals if each not in found}
+        if new:
+            concepts = self._profiles.of({concept for each in new for concept in each})
+            made = {each: self._grouped([concepts[concept] for concept in each]) for each in new}
+            self._known.update(made)
+            found |= made
+        return found
+
+    def _grouped(self, rivals: Sequence[ConceptProfile]) -> tuple[Same, ...]:
+        pairs = [pair for pair in combinations(rivals, 2) if _may_be_one(*pair)]
+        groups = {concept.key: [concept] for concept in rivals}
+        presumed: set[float] = set()
+        rules = (self._mapped, self._spelt_alike, self._alike) if self._presume else (self._mapped,)
+        for same in rules:
+            for one, other in _only([pair for pair in pairs if same(*pair)]):
+                mine, theirs = groups[one.key], groups[other.key]
+                # names that two share with a third do not make the two one
+                fit = _may_be_one if same == self._mapped else self._fit
+                if mine is not theirs and all(fit(a, b) for a in mine for b in theirs):
+                    mine += theirs
+                    groups.update((concept.key, mine) for concept in theirs)
+                    if same != self._mapped:
+                        presumed |= {one.key, other.key}
+        ordered = {}
+        for group in groups.values():
+            best = sorted(group, key=self._shown_first)
+            keys = tuple(concept.key for concept in best)
+            ordered[id(group)] = Same(keys, frozenset(keys) & presumed)
+        return tuple(ordered.values())
+
+    def _fit(self, one: ConceptProfile, other: ConceptProfile) -> bool:
+        """Whether a mapping or names make two concepts one."""
+        return _may_be_one(one, other) and (self._mapped(one, other) or self._alike(one, other))
+
+    def _shown_first(self, concept: ConceptProfile) -> tuple[int, int, float, str]:
+        return self.preference(concept), self._order[concept.source], -self._prior(concept), concept.concept_id
+
+    def _mapped(self, one: ConceptProfile, other: ConceptProfile) -> bool:
+        """Whether one of two concepts, and no other of its source, maps to the other one, or both to one CUI."""
+        if any(_names(*code, other) for code in one.codes) or any(_names(*code, one) for code in other.codes):
+            return True
+        meanings = [{code for system, code in of.codes if _like(_MEANINGS, system)} for of in (one, other)]
+        return not meanings[0].isdisjoint(meanings[1])
+
+    def _spelt_alike(self, one: ConceptProfile, other: ConceptProfile) -> bool:
+        """Whether two concepts are alike, and a preferred name is the same letter by letter."""
+        return not one.spellings.isdisjoint(other.spellings) and self._alike(one, other)
+
+    def _alike(self, one: ConceptProfile, other: ConceptProfile) -> bool:
+        """Whether two concepts have the same names, and a kind in common where their kinds can be compared."""
+        if not _share_names(one, other) or self._elsewhere(one, other) or self._elsewhere(other, one):
+            return False
+        return (
+            not (one.kinds and other.kinds)
+            or not one.kinds.isdisjoint(other.kinds)
+            or self._foreign(one.source, other.source)
+        )
+
+    def _elsewhere(self, one: ConceptProfile, other: ConceptProfile) -> bool:
+        """Whether a concept is mapped to a concept of the source of another one, and not to that one."""
+        if one.source == other.source:
+            return False
+        prefix = other.concept_id.rpartition(":")[0]
+        codes = {c for system, c in one.codes if _like(other.source, system) or _like(prefix, system)}
+        if not codes or any(_names(*code, other) for code in one.codes):
+            return False
+        found = self._profiles.bundle.kb.sources_of([*codes, *(f"{prefix}:{code}" for code in codes)])
+        return other.source in found.values()
+
+    def _foreign(self, one: str, other: str) -> bool:
+        """Whether two sources have types enough to see that they use other words."""
+        if min(self._counts[source]["semantic_types"] for source in (one, other)) < _TYPED:
+            return False
+        return self._words.get(one, set()).isdisjoint(self._words.get(other, set()))
+
+
+def _may_be_one(one: ConceptProfile, other: ConceptProfile) -> bool:
+    """Whether no source tells two concepts apart."""
+    return one.source != other.source or one.sources.isdisjoint(other.sources)
+
+
+def _share_names(one: ConceptProfile, other: ConceptProfile) -> bool:
+    """Whether two concepts share a preferred name, or so many names that one cannot be part of the other.
+
+    That is half of the names of each; or half of those of one, two at least. A preferred name of either is among them.
+    """
+    if not one.preferred.isdisjoint(other.preferred):
+        return True
+    shared = one.names & other.names
+    fewer, more = sorted((len(one.names), len(other.names)))
+    many = 2 * len(shared) >= more or (len(shared) > 1 and 2 * len(shared) >= fewer)
+    return many and not shared.isdisjoint(one.preferred | other.preferred)
+
+
+def _only(pairs: Iterable[tuple[ConceptProfile, ConceptProfile]]) -> Iterator[tuple[ConceptProfile, ConceptProfile]]:
+    """Pairs whose ends have no other partner of the same source."""
+    partners: dict[tuple[float, str], int] = {}
+    listed = list(pairs)
+    for one, other in listed:
+        for end, sources in ((one, other.sources), (other, one.sources)):
+            for source in sources:
+                partners[end.key, source] = partners.get((end.key, source), 0) + 1
+    for one, other in listed:
+        ends = (partners[end.key, s] for end, sources in ((one, other.sources), (other, one.sources)) for s in sources)
+        if max(ends) == 1:
+            yield one, other
+
+
+def _names(system: str, code: str, concept: ConceptProfile) -> bool:
+    """Whether a code of a system is the id of a concept, with or without its prefix."""
+    prefix, _, local = concept.concept_id.rpartition(":")
+    if prefix and code.casefold() == concept.concept_id.casefold():
+        return True
+    return code.casefold() == local.casefold() and (_like(prefix, system) or _like(concept.source, system))
+
+
+def _like(one: str, other: str) -> bool:
+    """Whether two names of a system are one, of which one may say more: an edition, a version.
+
+    >>> _like("SNOMEDCT", "SNOMED_CT"), _like("UMLS", "UMLS_CUI"), _like("MESH", "ME"), _like("", "MESH")
+    (True, True, False, False)
+    """
+    short, long = sorted(("".join(filter(str.isalnum, name)).casefold() for name in (one, other)), key=len)
+    return (len(short) > 2 and long.startswith(short)) or (short == long != "")

@@ -1,0 +1,103 @@
+"""One name, several concepts: a release as tangled as the UMLS."""
+
+from __future__ import annotations
+
+import pytest
+
+import medlink
+from medlink.errors import ConfigError
+from medlink.index import Bundle
+from medlink.kb import Input
+from medlink.linking import Linker, Mention
+from medlink.records import AMBIGUOUS, LINKED
+from tests.linking.tangled import FINDINGS, SENSES, write_tangled
+
+CONTEXTS = {
+    "MS": "optic neuritis, demyelinating lesions of the brain and spinal cord, interferon",
+    "MI": "acute coronary syndrome with ST elevation, troponin, coronary stent",
+    "RA": "swollen finger joints, morning stiffness, methotrexate, rheumatoid factor",
+    "PE": "sudden dyspnea with deep vein thrombosis, anticoagulation, thrombus in the pulmonary artery",
+    "CP": "spastic diplegia since birth, motor delay, brain injury of the newborn",
+    "AS": "inflammatory back pain, sacroiliitis, HLA-B27, stiffness of the spine",
+    "CF": "recurrent lung infections, sweat chloride test, pancreatic insufficiency, CFTR mutation",
+    "UC": "bloody diarrhea, colonoscopy, mesalazine, inflammation of the colon",
+    "PD": "rigor and resting tremor, levodopa, bradykinesia",
+    "HD": "chorea, CAG repeat, caudate atrophy, family history of chorea and dementia",
+    "DM": "insulin therapy, HbA1c, blood glucose, diabetic foot",
+    "AD": "loss of memory, donepezil, dementia of the Alzheimer type",
+    "PCP": "HIV infection, low CD4 count, pneumonia with ground-glass infiltrates, cotrimoxazole",
+    "BS": "abdomen soft, bowel sounds heard in all quadrants, peristalsis",
+    "ALL": "blasts in the bone marrow, chemotherapy for leukemia, vincristine",
+    "Hb": "laboratory: measurement of the complete blood count, platelets measured, leukocytes measured",
+    "cold": "runny nose, sore throat and cough after a viral infection",
+    "iron": "tablets with iron and vitamin, a substance to be taken with food",
+    "discharge": "the patient is sent home from hospital with her medication",
+    "sugar": "fasting blood glucose measured this morning, insulin given",
+}
+RIGHT = {"CP": "6", "AS": "6", "Hb": "6", "sugar": "6"}
+"""Where the second sense is meant; elsewhere the first."""
+
+
+@pytest.fixture(scope="module")
+def tangled(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    folder = tmp_path_factory.mktemp("tangled")
+    release = write_tangled(folder / "META")
+    medlink.build_kb(folder / "kb.sqlite", [Input("rrf", release)])
+    return medlink.build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
+
+
+def test_common_findings_are_linked_to_the_finding(tangled: Bundle) -> None:
+    links = Linker(tangled, language="en").link(FINDINGS)
+    assert [link.concept_id for link in links] == [f"C1{number:06}" for number in range(len(FINDINGS))]
+    # the concept of another source is the same; the grade and the answer are not
+    assert {(len(link.candidates[0].same_as), link.candidates[0].presumed[0][:2]) for link in links} == {(1, "C4")}
+    assert links[0].to_dict()["candidates"][0]["presumed"] == ["C4000000"]
+
+
+def test_senses_are_ambiguous_without_a_context(tangled: Bundle) -> None:
+    links = Linker(tangled, language="en").link(list(SENSES))
+    assert [link.status for link in links] == [AMBIGUOUS] * len(SENSES)
+    assert all(link.concept_id is None and len(link.candidates) > 1 for link in links)
+
+
+def test_most_senses_are_told_by_their_context(tangled: Bundle) -> None:
+    linker = Linker(tangled, language="en")
+    links = linker.link(list(SENSES), [f"{word}: {CONTEXTS[word]}" for word in SENSES])
+    right = [f"C{RIGHT.get(word, '5')}{number:06}" for number, word in enumerate(SENSES)]
+    assert sum(one.candidates[0].concept_id == two for one, two in zip(links, right, strict=True)) >= 16
+
+
+def test_the_first_of_several_senses_where_it_is_asked_for(tangled: Bundle) -> None:
+    asked = Mention("MS", "en")
+    plain, first = (Linker(tangled, resolve=resolve).link([asked])[0] for resolve in ("none", "first"))
+    assert (first.status, first.concept_id) == (LINKED, plain.candidates[0].concept_id)
+    assert first.candidates == plain.candidates
+    assert first.candidates[0].score < 0.5
+
+
+def test_names_alone_make_nothing_one_where_that_is_switched_off(tangled: Bundle) -> None:
+    link = Linker(tangled, presume=False).link([Mention("Headache", "en")])[0]
+    assert all(not candidate.same_as for candidate in link.candidates)
+    assert link.candidates[0].concept_id == "C1000000"
+
+
+@pytest.mark.parametrize(
+    ("prefer", "text", "prefix"),
+    [
+        (["NCI_CTCAE"], "Headache", "C2"),
+        (["LNC", "HPO"], "Headache", "C3"),
+        (["NCI"], "Headache", "C4"),
+        (["Intellectual Product"], "Headache", "C3"),
+        (["abstract"], "Headache", "C3"),
+        (["measurement"], "Hb", "C6"),
+        (["substance,finding"], "Hb", "C5"),
+    ],
+)
+def test_what_the_user_prefers_is_linked(tangled: Bundle, prefer: list[str], text: str, prefix: str) -> None:
+    link = Linker(tangled, prefer=prefer).link([Mention(text, "en")])[0]
+    assert (link.status, (link.concept_id or "")[:2]) == (LINKED, prefix)
+
+
+def test_nothing_unknown_is_preferred(tangled: Bundle) -> None:
+    with pytest.raises(ConfigError, match=r"no source, semantic type or kind 'ICD9' .* SNOMEDCT_US.* finding"):
+        Linker(tangled, prefer=["ICD9"])
