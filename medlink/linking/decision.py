@@ -87,8 +87,7 @@ class SharedNames:
     def __init__(
         self, bundle: Bundle, prefer: Sequence[str] = (), *, presume: bool = True, prior: Prior | None = None
     ) -> None:
-        self.bundle, self.prior = bundle, prior or default_prior()
-        self.profiles = ConceptProfiles(bundle)
+        self.bundle, self.profiles, self.prior = bundle, ConceptProfiles(bundle), prior or default_prior()
         self._preferring = bool(prefer)
         self.equivalence = ConceptEquivalence(
             self.profiles, lambda concept: self.prior.log_odds(self.prior.features(concept)), prefer, presume=presume

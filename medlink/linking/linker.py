@@ -28,6 +28,7 @@ from medlink.linking.learned import LearnedConcepts
 from medlink.linking.measures import compute_features
 from medlink.linking.mention import Mention
 from medlink.linking.options import LinkOptions, known_tag
+from medlink.linking.prior import PriorRanker
 from medlink.linking.rankers.protocol import Reranker
 from medlink.linking.ranking import Ranked, Ranker, best_names
 from medlink.processes import collection_paused
@@ -144,7 +145,11 @@ class Linker:
         self._lock = Lock()
         fitted = self.bundle.manifest["calibration"]
         join = Join.from_dict(fitted) if fitted else default_join()
-        self.ranker: Ranker = join.ranker if ranker is None else ranker
+        shared = SharedNames(self.bundle, self.options.prefer, presume=self.options.presume)
+        self.decision: Decision = shared if decision is None else decision
+        if ranker is None:
+            ranker = PriorRanker(join.ranker, shared.profiles, shared.prior) if shared.profiles.several else join.ranker
+        self.ranker: Ranker = ranker
         self.calibration: Calibration = join.calibration if calibration is None else calibration
         if reranker is None and self.options.ranker is not None:
             from medlink.linking.rankers.opening import open_reranker  # its libraries are for those who name one
@@ -153,11 +158,6 @@ class Linker:
         self.reranker = reranker
         own = None if reranker is None or calibration is not None else reranker.calibration
         self._last: Calibration = self.calibration if own is None else own
-        self.decision: Decision = (
-            SharedNames(self.bundle, self.options.prefer, presume=self.options.presume)
-            if decision is None
-            else decision
-        )
 
     @collection_paused()
     def link(

@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from medlink.linking.profiles import ConceptProfile
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.linking.measures import Evidence
+from medlink.linking.mention import Mention
+from medlink.linking.profiles import ConceptProfile, ConceptProfiles
+from medlink.linking.ranking import Ranker
+
+_REACH = 1.5  # rank scores by which a name may be lower than the best one and still be moved before it
+_SHARE = 0.3  # of the log odds of a concept that count beside the likeness of its name
 
 
 class PriorFeatures(NamedTuple):
@@ -91,3 +100,44 @@ def default_prior() -> Prior:
     """The weights that ship with medlink."""
     raw = json.loads(resources.files("medlink").joinpath("resources/linking/prior.json").read_text("utf-8"))
     return Prior(PriorFeatures(**raw["weights"]), raw["kinds"])
+
+
+class PriorRanker:
+    """Ranks names by another ranker and by how well known their concepts are.
+
+    Where a bundle has several sources, a name of one of them may be a little more like a mention than that of the
+    concept which everybody means. Ranks are moved so that the best name of a mention keeps its rank score, and the
+    calibration what it means.
+
+    Args:
+        first: the ranker by likeness.
+        profiles: of the concepts of the bundle.
+        prior: what makes a concept better known than others.
+    """
+
+    def __init__(self, first: Ranker, profiles: ConceptProfiles, prior: Prior) -> None:
+        self._first, self._profiles, self._prior = first, profiles, prior
+        self.uses_context = first.uses_context
+
+    def rank(
+        self, mentions: Sequence[Mention], contexts: Sequence[str] | None, candidates: Evidence
+    ) -> NDArray[np.float64]:
+        """Rank scores ``(p,)``: those of the first ranker and the share of the prior, for names near the best one."""
+        ranks, mention = np.array(self._first.rank(mentions, contexts, candidates)), candidates.mention
+        if not len(ranks):
+            return ranks
+        starts = np.flatnonzero(np.diff(mention, prepend=-1))
+        run = np.cumsum(np.diff(mention, prepend=-1) != 0) - 1
+        near = ranks >= np.maximum.reduceat(ranks, starts)[run] - _REACH
+        pair, entry = candidates.entry
+        chosen = near[pair]
+        pair, concept = pair[chosen], candidates.entries.concept[entry[chosen]]
+        distinct, which = np.unique(concept, return_inverse=True)
+        profiles = self._profiles.of(distinct.tolist())
+        odds = np.array([self._prior.log_odds(self._prior.features(profiles[key])) for key in distinct.tolist()])
+        added = np.full(len(ranks), -np.inf)
+        np.maximum.at(added, pair, odds[which])
+        moved = np.where(near, ranks + _SHARE * np.where(near, added, 0.0), -np.inf)
+        order = np.lexsort((-moved, mention))
+        best = order[np.flatnonzero(np.diff(mention[order], prepend=-1))]
+        return np.where(near, moved - (moved - ranks)[best][run], ranks)
