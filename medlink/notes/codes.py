@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from medlink.kb import KnowledgeBase
 from medlink.kb.systems import named
@@ -17,7 +18,7 @@ class Codes:
     def __init__(self, kb: KnowledgeBase, systems: Sequence[str]) -> None:
         self._kb = kb
         self._systems = {named(system).name: number for number, system in enumerate(systems)}
-        self._known: dict[str, tuple[Mapping, ...]] = {}
+        self._of = lru_cache(_REMEMBERED)(self._mappings)
 
     def of(self, candidate: Candidate) -> tuple[Mapping, ...]:
         """The codes of a candidate, and those under its ids of other sources: by system as asked for, then by code."""
@@ -26,16 +27,7 @@ class Codes:
         found = {one: None for concept in (candidate.concept_id, *candidate.same_as) for one in self._of(concept)}
         # two ids of one concept may have one code
         distinct = {(named(one.system).name, one.code): one for one in reversed(found)}
-        return tuple(sorted(distinct.values(), key=lambda one: (self._rank(one), one.code)))
+        return tuple(sorted(distinct.values(), key=lambda one: (self._systems[named(one.system).name], one.code)))
 
-    def _of(self, concept_id: str) -> tuple[Mapping, ...]:
-        """Codes of one concept; those asked for lately are remembered."""
-        if concept_id not in self._known:
-            found = [one for one in self._kb.mappings(concept_id) if named(one.system).name in self._systems]
-            while len(self._known) >= _REMEMBERED:
-                del self._known[next(iter(self._known))]
-            self._known[concept_id] = tuple(found)
-        return self._known[concept_id]
-
-    def _rank(self, mapping: Mapping) -> int:
-        return self._systems[named(mapping.system).name]
+    def _mappings(self, concept_id: str) -> list[Mapping]:
+        return [one for one in self._kb.mappings(concept_id) if named(one.system).name in self._systems]

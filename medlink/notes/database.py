@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from medlink.errors import ConfigError, InputError, MedlinkError, needs_extra
@@ -16,20 +17,12 @@ _REACH = "check the address, the user and the password; PostgreSQL takes passwor
 
 
 def is_address(place: str) -> bool:
-    """Whether a text is the address of a database and not a path.
-
-    >>> is_address("postgresql://localhost/ward"), is_address("sqlite:///a.db"), is_address("notes/a.db")
-    (True, True, False)
-    """
+    """Whether a text is the address of a database and not a path."""
     return "://" in place
 
 
 def parsed(address: str) -> URL:
-    """An address; that of PostgreSQL is for psycopg.
-
-    Raises:
-        ConfigError: it cannot be parsed; it is not repeated, as it may hold a password.
-    """
+    """An address, that of PostgreSQL for psycopg; ConfigError, without a word of it, where it cannot be parsed."""
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
@@ -46,6 +39,13 @@ def shown(url: URL) -> str:
 
     plain = URL.create(url.drivername, url.username, None, url.host, url.port, url.database)
     return plain.render_as_string()
+
+
+def file_of(address: str) -> str | None:
+    """The file of a database that is one."""
+    url = parsed(address)
+    is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
+    return os.path.abspath(str(url.database)) if is_file else None  # noqa: PTH100 # no link is followed
 
 
 @contextmanager
@@ -86,14 +86,12 @@ def _refuse_to_write(engine: Engine) -> None:
     """Let a database refuse what a query of the user might write by mistake."""
     from sqlalchemy import event
 
-    setting = {"sqlite": "PRAGMA query_only = ON", "postgresql": "SET default_transaction_read_only = on"}
-    command = setting.get(engine.dialect.name)
+    commands = {"sqlite": "PRAGMA query_only = ON", "postgresql": "SET default_transaction_read_only = on"}
+    command = commands.get(engine.dialect.name)
     if command is not None:
 
         def begin(connection: Any, _: object) -> None:
-            """Give the command on a new connection."""
-            with closing(connection.cursor()) as cursor:
-                cursor.execute(command)
+            connection.execute(command)
             connection.commit()
 
         event.listen(engine, "connect", begin)
@@ -104,11 +102,8 @@ def told(url: URL, what: str, *, reading: bool = False) -> Iterator[None]:
     """Turn what the database refuses in a block into one error with its code.
 
     A message of the database may hold what is stored, so it is left out. Those about the connection, and about tables
-    and columns that do not exist, hold nothing of the kind and are given.
-
-    Raises:
-        InputError: it happened while ``reading``.
-        ConfigError: it happened otherwise.
+    and columns that do not exist, hold nothing of the kind and are given. It is an :class:`InputError` where it
+    happened while ``reading``, else a :class:`ConfigError`.
     """
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 

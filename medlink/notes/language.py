@@ -20,18 +20,11 @@ from medlink.notes.reading import Note
 
 # Punctuation and symbols of every script up to kana, and what word processors write for a bullet. A dot at an end is
 # for spaCy, which knows abbreviations, and so is an apostrophe, which may be of a word ("Crohn's").
-_OF_A_WORD = ".'’‘"
-_MARK = (
-    "[\ue000-\uf8ff"
-    + "".join(
-        re.escape(c) for c in map(chr, range(0x3100)) if unicodedata.category(c)[0] in "PS" and c not in _OF_A_WORD
-    )
-    + "]"
-)
+_MARKS = [c for c in map(chr, range(0x3100)) if unicodedata.category(c)[0] in "PS" and c not in ".'’‘"]
+_MARK = f"[\ue000-\uf8ff{re.escape(''.join(_MARKS))}]"
 # beside another mark an apostrophe is of no word
 _RUN = rf"['’‘]*(?:(?:{_MARK}|\.)['’‘]*)+"
 _GLUED = rf"(?<=[^\W\d]){_RUN}(?=\w)|(?<=\w){_RUN}(?=[^\W\d])|(?<=[.,:;])(?=[^\W\d])"
-_BY_RULES = "spacy.Tokenizer.v1"
 _ENOUGH = 10_000  # characters that tell a language
 
 
@@ -40,9 +33,7 @@ class NoteLanguages:
 
     The likeliest is one of the languages of the bundle's names (``tags``), regions counted as their language. Names
     without a language may belong to any: with them every language that medlink has rules for is looked at too.
-
-    Raises:
-        ConfigError: the given language is unknown.
+    ConfigError for a ``given`` language that is unknown.
     """
 
     def __init__(self, tags: Iterable[str], given: str | None = None) -> None:
@@ -71,11 +62,7 @@ class NoteLanguages:
 
 
 def gaps(language: str, tags: Iterable[str]) -> Iterator[str]:
-    """What is missing for the notes of a language, a sentence each; ``tags`` are those of the bundle's names.
-
-    >>> list(gaps("de", ["de-at"])), list(gaps("fr", ["fr", "de"]))
-    ([], ['medlink has no rules for it: words are found as the bundle has them, and no status is read'])
-    """
+    """What is missing for the notes of a language, a sentence each; ``tags`` are those of the bundle's names."""
     if language not in languages():
         yield "medlink has no rules for it: words are found as the bundle has them, and no status is read"
     held = sorted({base(tag) for tag in tags})
@@ -84,22 +71,16 @@ def gaps(language: str, tags: Iterable[str]) -> Iterator[str]:
 
 
 def check_words(language: str) -> None:
-    """Refuse a language that spaCy does not know, or whose words it cuts with a tokeniser of its own, as of Japanese.
-
-    Raises:
-        ConfigError: it has no rule-based tokeniser.
-    """
+    """Refuse a language that spaCy does not know, or whose words it cuts with a tokeniser of its own."""
     try:
         kind = get_lang_class(language)
     except ImportError as error:
-        raise ConfigError(
-            f"spaCy has no tokeniser for the language {language!r}", remedy="give a BCP 47 tag such as de, en or es"
-        ) from error
-    if kind.default_config["nlp"]["tokenizer"]["@tokenizers"] != _BY_RULES:
-        raise ConfigError(
-            f"the language {language!r} has a tokeniser of its own, which medlink does not know",
-            remedy="give the notes to a spaCy pipeline of that language with medlink's components",
-        )
+        message = f"spaCy has no tokeniser for the language {language!r}"
+        raise ConfigError(message, remedy="give a BCP 47 tag such as de, en or es") from error
+    if kind.default_config["nlp"]["tokenizer"]["@tokenizers"] != "spacy.Tokenizer.v1":
+        message = f"the language {language!r} has a tokeniser of its own, which medlink does not know"
+        remedy = "give the notes to a spaCy pipeline of that language with medlink's components"
+        raise ConfigError(message, remedy=remedy)
 
 
 def blank(language: str) -> Language:
@@ -108,9 +89,6 @@ def blank(language: str) -> Language:
     Notes lose blanks behind punctuation ("dose.,ALLERGIES"), put marks before words ("-Nierenzyste"), and have tables
     and markup in them ("Fieber|Husten", "<b>Fieber</b>") and signs ("Fieber+", "Fieber(-)"); a mention must not
     take the marks with it.
-
-    Raises:
-        ConfigError: spaCy has no rule-based tokeniser for it.
     """
     check_words(language)
     nlp = spacy.blank(language)

@@ -8,9 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, PositiveInt, ValidationError
 
 from medlink.errors import InputError
 from medlink.files.json import json_line, read_json_lines
@@ -21,15 +24,30 @@ from medlink.index import Bundle
 from medlink.reading.learned import Entries, Entry, Head, Learned
 
 _HEAD = {"medlink": "learned mentions", "version": 1}
-_FIELDS = {"mention", "language", "notes", "seen"}
 _REMEDY = "write it anew with medlink learn"
+
+
+class _Head(BaseModel, strict=True, extra="forbid"):
+    medlink: Literal["learned mentions"]
+    version: Literal[1]
+    kb: str
+    sources: dict[str, Any]
+    notes: int
+    least_seen: int
+    least_share: Annotated[float, Field(ge=0, le=1)]
+
+
+class _Row(BaseModel, strict=True, extra="forbid"):
+    mention: Annotated[str, Field(pattern=r"\S")]
+    language: str
+    notes: PositiveInt
+    seen: dict[str, dict[str, PositiveInt]]
 
 
 def write_learned(path: str | PathLike[str], head: Head, entries: Entries) -> None:
     """Write the file, which appears whole; its lines are sorted, and the same entries give the same bytes."""
     with whole_text(path, "the learned mentions") as file:
-        about = {"kb": head.kb, "sources": head.sources, "notes": head.notes}
-        file.write(json_line({**_HEAD, **about, "least_seen": head.least_seen, "least_share": head.least_share}))
+        file.write(json_line({**_HEAD, **asdict(head)}))
         for (mention, language), entry in sorted(entries.items()):
             seen = {kind: dict(sorted(counts.items())) for kind, counts in sorted(entry.seen.items())}
             file.write(json_line({"mention": mention, "language": language, "notes": entry.notes, "seen": seen}))
@@ -44,44 +62,26 @@ def read_learned(path: str | PathLike[str]) -> tuple[Head, Entries]:
     lines = LineFile(path, Problems(0, adjustable=False), ended=True)
     rows = read_json_lines(lines)
     number, first = next(rows, (1, {}))
-    head = _head(first)
-    if head is None:
-        raise InputError("is no file of learned mentions", path=lines.path, line=number, remedy=_REMEDY)
+    try:
+        head = Head(**_Head.model_validate(first).model_dump(exclude=set(_HEAD)))
+    except ValidationError:
+        raise InputError("is no file of learned mentions", path=lines.path, line=number, remedy=_REMEDY) from None
     entries: Entries = {}
     for number, row in rows:
-        if not _is_entry(row) or (row["mention"], row["language"]) in entries:
+        try:
+            found = _Row.model_validate(row)
+        except ValidationError:
+            found = None
+        if found is None or (found.mention, found.language) in entries:
             raise InputError("is no learned mention, or there twice", path=lines.path, line=number, remedy=_REMEDY)
-        seen = defaultdict(Counter, {kind: Counter(counts) for kind, counts in row["seen"].items()})
-        entries[row["mention"], row["language"]] = Entry(row["notes"], seen)
+        seen = defaultdict(Counter, {kind: Counter(counts) for kind, counts in found.seen.items()})
+        entries[found.mention, found.language] = Entry(found.notes, seen)
     return head, entries
 
 
 def is_learned(row: Mapping[str, Any]) -> bool:
     """Whether the first line of a file is that of learned mentions."""
     return row.get("medlink") == _HEAD["medlink"]
-
-
-def _head(row: dict[str, Any]) -> Head | None:
-    values = {name: value for name, value in row.items() if name not in _HEAD}
-    kinds = {"kb": str, "sources": dict, "notes": int, "least_seen": int, "least_share": float | int}
-    if {name: row.get(name) for name in _HEAD} != _HEAD or values.keys() != kinds.keys():
-        return None
-    right = all(isinstance(values[name], kind) for name, kind in kinds.items()) and 0 <= values["least_share"] <= 1
-    return Head(**values) if right else None
-
-
-def _is_entry(row: dict[str, Any]) -> bool:
-    if row.keys() != _FIELDS or not isinstance(row["seen"], dict) or not _is_count(row["notes"]):
-        return False
-    return (
-        all(isinstance(row[name], str) for name in ("mention", "language"))
-        and row["mention"].strip() != ""
-        and all(isinstance(counts, dict) and all(map(_is_count, counts.values())) for counts in row["seen"].values())
-    )
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def open_learned(path: str | PathLike[str], bundle: Bundle) -> Learned:

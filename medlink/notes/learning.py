@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note, ending
 from medlink.reading.candidates import NO_CONCEPT, NO_MENTION
 from medlink.reading.learned import Entries, Entry, Forms, Head, decided, key
-from medlink.reading.status import StatusReader, status_reader
+from medlink.reading.status import status_reader
 
 CONCEPT, UNDECIDED = "concept", "undecided"
 """What an entry may be beside :data:`NO_CONCEPT` and :data:`NO_MENTION`."""
@@ -114,15 +115,12 @@ def learn(
 
 
 def _was_learned(path: Path) -> bool:
-    """Whether a file is one that was learned before."""
     if ending(path) != ".jsonl":
         return False
-    first = next(read_json_lines(LineFile(path, Problems(1), may_be_empty=True)), (0, {}))[1]
-    return is_learned(first)
+    return is_learned(next(read_json_lines(LineFile(path, Problems(1), may_be_empty=True)), (0, {}))[1])
 
 
 def _kind(entry: Entry, least_share: float) -> str:
-    """What an entry was most often in all sections."""
     taught = decided(entry.everywhere, least_share)
     if taught is None:
         return UNDECIDED
@@ -149,34 +147,25 @@ class _Learner:
         self._kb, self._report = bundle.kb, report
         self._languages = NoteLanguages(bundle.index.languages, options.language)
         self._pipeline = NotePipeline(bundle)
-        self._readers: dict[str, StatusReader | None] = {}
+        self._reader = cache(status_reader)
         self._texts: list[_Text] = []
         self._seen: dict[tuple[str, str], set[str]] = defaultdict(set)  # the notes of mentions
 
     def merge(self, path: Path) -> None:
-        """Take in what was learned before."""
         head, entries = read_learned(path)
         self._report.notes += head.notes
         for at, entry in entries.items():
             self.entries.setdefault(at, Entry()).add(entry)
 
     def check_concepts(self, path: Path) -> None:
-        """Refuse what was annotated with another terminology.
-
-        Raises:
-            InputError: there are concepts, and the bundle has none of them.
-        """
+        """Refuse what was annotated with another terminology: the bundle has none of the concepts."""
         named = {what for entry in self.entries.values() for what in entry.everywhere} - {NO_CONCEPT, NO_MENTION}
         named.update(self._report.unknown)
         if named and not self._kb.sources_of(named):
-            raise InputError(
-                f"the bundle has none of the {counted(len(named), 'concept')} that are annotated",
-                path=path,
-                remedy="give a bundle of the terminology whose ids were annotated",
-            )
+            message = f"the bundle has none of the {counted(len(named), 'concept')} that are annotated"
+            raise InputError(message, path=path, remedy="give a bundle of the terminology whose ids were annotated")
 
     def read(self, notes: Sequence[AnnotatedNote]) -> None:
-        """Read the annotations of some notes."""
         texts = []
         for note in notes:
             language = self._languages.of(Note(note.note_id, note.text or "", note.language))
@@ -200,7 +189,7 @@ class _Learner:
             # what medlink would link
             for start, end in one.linked:
                 mention = _mention(one.text, words, start, end)
-                if mention is not None and not any(_overlap((start, end), at) for at in one.covered):
+                if mention is not None and not any(start < last and first < end for first, last in one.covered):
                     found[one.language].add(mention[0])
         forms = {language: Forms(mentions) for language, mentions in found.items()}
         for one in self._texts:
@@ -270,11 +259,6 @@ class _Learner:
         self.entries.setdefault((mention, language), Entry()).seen[section][what] += 1
         self._seen[mention, language].add(note_id)
 
-    def _reader(self, language: str) -> StatusReader | None:
-        if language not in self._readers:
-            self._readers[language] = status_reader(language)
-        return self._readers[language]
-
 
 def _mention(text: str, words: Sequence[Token], start: int, end: int) -> tuple[str, Piece] | None:
     """The words of a stretch of a text as a mention, and their place; ``None`` where it has none, or parts of words."""
@@ -284,7 +268,3 @@ def _mention(text: str, words: Sequence[Token], start: int, end: int) -> tuple[s
         return None
     at = words[first].start, words[stop - 1].end
     return key([word.text for word in words[first:stop]], text[slice(*at)]), at
-
-
-def _overlap(one: Piece, other: Piece) -> bool:
-    return one[0] < other[1] and other[0] < one[1]

@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from medlink.errors import InputError
+from medlink.errors import ConfigError, InputError
 from medlink.files.problems import counted
 from medlink.files.streams import text_encoding
 from medlink.index import Bundle
 from medlink.kb.systems import named
 from medlink.language.tags import base
-from medlink.notes.failures import Recorded
+from medlink.notes.failures import Failures
 from medlink.notes.language import gaps
 from medlink.notes.options import OutputOptions
 from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
@@ -36,9 +38,8 @@ class Report:
 
     The latter come without their text; each says why. ``left_out`` counts the files of folders that were not read, by
     ending; ``before`` the notes that were finished by the run that is resumed. ``same_id`` counts the notes that have
-    the id of one of the first million notes before them, so that the output does not tell which of them a line is of;
-    ``first_same_id`` is the first of them, without its text. ``languages`` counts the notes that were read by their
-    language, ``codes`` those with a code by its system.
+    the id of one of the first million notes before them, ``first_same_id`` is the first of them, without its text.
+    ``languages`` counts the notes that were read by their language, ``codes`` those with a code by its system.
     """
 
     notes: int = 0
@@ -99,51 +100,74 @@ def link_notes(
     source = Source(inputs, fields or Fields(), text_encoding(encoding))
     told = OutputOptions(**{name: options.pop(name) for name in OutputOptions.model_fields if name in options})
     pipeline = NotePipeline(bundle, **options)
-    both = Recorded(writer(out, told) if out is None or isinstance(out, str | Path) else out, failures)
-    versions = pipeline.versions
-    facts = [source.state(resume), pipeline.options.to_dict(), versions, asdict(source.fields), source.encoding]
-    facts += [told.to_dict(), failures is not None]
-    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-    learned = [] if pipeline.learned is None else [pipeline.learned.path]
-    reads = (*source.reads(), *learned, pipeline.bundle.folder)
-    job = Job(key, reads, versions, resume, source.resumable, pipeline.bundle.manifest["hash"])
-    done = both.open(job)
+    sink = writer(out, told) if out is None or isinstance(out, str | Path) else out
+    failed = None if failures is None else Failures(failures)
+    job = _job(source, pipeline, told, resume=resume, with_failures=failed is not None)
+
+    def commit(notes: int) -> None:
+        # failures first, of which those that are too many are taken away after a kill
+        for one in (failed, sink):
+            if one is not None:
+                one.commit(notes)
+
     report = Report(left_out=source.left_out)
-    try:
+    with ExitStack() as stack:  # an output that has its place has its failures beside it: they are closed first
+        done = _opened(stack, sink, failed, job)
         if resume and not done:
             say("nothing to resume: the run begins with the first note")
-        for sentence in _gaps_of(pipeline):
+        for sentence in gaps_of(pipeline):
             say(sentence)
         notes = source.after(done)
         done = kept = report.before = source.skipped
         for batch in link_all(pipeline, notes, processes):
             for linked in batch:
                 done += 1
-                problem = _written(linked, both, report)
+                problem = _written(linked, sink, report)
                 if problem is not None:
                     report.problems.append(problem)
-                    both.failed(done, problem)
+                    if failed is not None:
+                        failed.add(done, problem)
             if done - kept >= _COMMIT:
-                both.commit(done)
+                commit(done)
                 kept = done
             if progress is not None:
                 progress(done, source.expected())
-        both.commit(done)
+        commit(done)
         report.same_id, report.first_same_id = source.same_id, source.first_same_id
         if done and len(report.problems) == done:
             first = report.problems[0]
             said = f"no note could be read; the first: {first.problem}"
             raise InputError(said, path=first.place or first.note_id, remedy=first.remedy)
-    except BaseException as error:
-        both.close(error)
-        raise
-    both.close()
     for sentence in (*_gaps_met(pipeline, report), *source.missing(), *pipeline.ranker_said()):
         say(sentence)
     return report
 
 
-def _gaps_of(pipeline: NotePipeline) -> Iterator[str]:
+def _job(source: Source, pipeline: NotePipeline, told: OutputOptions, *, resume: bool, with_failures: bool) -> Job:
+    versions = pipeline.versions
+    facts = [source.state(resume), pipeline.options.to_dict(), versions, asdict(source.fields), source.encoding]
+    facts += [told.to_dict(), with_failures]
+    key = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+    learned = [] if pipeline.learned is None else [pipeline.learned.path]
+    reads = (*source.reads(), *learned, pipeline.bundle.folder)
+    return Job(key, reads, versions, resume, source.resumable, pipeline.bundle.manifest["hash"])
+
+
+def _opened(stack: ExitStack, sink: Writer, failed: Failures | None, job: Job) -> int:
+    """Begin or go on with the output and the failures; how many notes are written already."""
+    out, place = getattr(sink, "out", None), None if failed is None else failed.out
+    if out is not None and place is not None and os.path.realpath(out) == os.path.realpath(place):
+        raise ConfigError("the output and the failures are one file", path=out, remedy="name another file")
+    done = sink.open(job)
+    stack.push(lambda _, error, __: sink.close(error))
+    if failed is not None:
+        failed.open(job)
+        stack.push(lambda _, error, __: failed.close(error))
+        failed.rewind(done)
+    return done
+
+
+def gaps_of(pipeline: NotePipeline) -> Iterator[str]:
     """What the options of a pipeline ask for and the bundle does not have."""
     yield from () if pipeline.learned is None else pipeline.learned.gaps()
     given = base(pipeline.options.language or "")
@@ -162,7 +186,7 @@ def _gaps_met(pipeline: NotePipeline, report: Report) -> Iterator[str]:
             yield f"no link has a code in the system {system!r}"
 
 
-def _written(linked: LinkedNote, sink: Recorded, report: Report) -> Note | None:
+def _written(linked: LinkedNote, sink: Writer, report: Report) -> Note | None:
     """Write the links of a note and count them; why that cannot be is given as the note with its problem."""
     report.notes += 1
     note = linked.note

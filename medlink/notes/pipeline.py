@@ -28,7 +28,7 @@ from medlink.reading.abbreviations import check_detector
 from medlink.reading.classifier import SpanClassifier
 from medlink.reading.protocols import MentionFinder, Qualifier
 from medlink.reading.reader import ReadMention, TextReader
-from medlink.records import Link, Mapping
+from medlink.records import Link
 
 MAX_LENGTH = 20_000_000
 """Characters of the longest note."""
@@ -51,12 +51,11 @@ class NotePipeline:
     Args:
         bundle: an opened bundle, or its folder.
         classifier: what decides which spans of a note are mentions; the weights that ship when left out.
-        finder: what finds mentions in place of medlink; a text names a spaCy pipeline, as the option of that name does.
+        finder: what finds mentions in place of medlink, or what the option of that name takes.
         ranker: what ranks the candidates of a mention (:class:`~medlink.linking.ranking.Ranker`), or what the option
             of that name takes.
         reranker: what orders the first candidates anew (:class:`~medlink.linking.rankers.protocol.Reranker`).
         qualifier: what reads the qualifiers of mentions in place of medlink.
-        options: the other options.
 
     Raises:
         ConfigError: an option is unknown, out of range, or names what the bundle does not have.
@@ -74,20 +73,16 @@ class NotePipeline:
         qualifier: Qualifier | None = None,
         **options: Any,
     ) -> None:
-        named = {"finder": finder, "ranker": ranker}
-        options |= {name: given for name, given in named.items() if isinstance(given, str)}
-        self.options, self._classifier, self._qualifier = NoteOptions(**options), classifier, qualifier
+        options |= {k: v for k, v in {"finder": finder, "ranker": ranker}.items() if isinstance(v, str)}
+        self.options = NoteOptions(**options)
         check_detector(self.options.abbreviations)
         self.bundle = bundle if isinstance(bundle, Bundle) else Bundle(bundle)
         self.learned = None if self.options.learned is None else open_learned(self.options.learned, self.bundle)
-        own = None if isinstance(ranker, str) else ranker
-        for_links = for_linker(self.options, None)
-        self._linker = Linker(
-            self.bundle, **(for_links if own is None else for_links | {"ranker": own}), reranker=reranker
-        )
-        self._finder = None if isinstance(finder, str) else finder
-        if self.options.finder is not None:
-            self._finder = SpacyFinder(self.options.finder)
+        own = {} if ranker is None or isinstance(ranker, str) else {"ranker": ranker}
+        self._linker = Linker(self.bundle, **(for_linker(self.options, None) | own), reranker=reranker)
+        given = None if isinstance(finder, str) else finder
+        given = given if self.options.finder is None else SpacyFinder(self.options.finder)
+        self._parts: dict[str, Any] = {"finder": given, "classifier": classifier, "qualifier": qualifier}
         self._codes = Codes(self.bundle.kb, self.options.map)
         self._languages = NoteLanguages(self.bundle.index.languages, self.options.language)
         self._readers: dict[str, TextReader] = {}
@@ -99,8 +94,7 @@ class NotePipeline:
         """What a link depends on."""
         reranker = self._linker.reranker
         learned = {} if self.learned is None else {"learned": self.learned.hash}
-        own = {"finder": self._finder, "classifier": self._classifier, "qualifier": self._qualifier}
-        parts = {name: _fingerprint(part) for name, part in own.items() if part is not None}
+        parts = {name: _fingerprint(part) for name, part in self._parts.items() if part is not None}
         return self.bundle.versions | learned | parts | ({} if reranker is None else {"ranker": reranker.fingerprint})
 
     def ranker_said(self) -> list[str]:
@@ -131,9 +125,7 @@ class NotePipeline:
         ]
 
     def _mention(self, one: ReadMention, link: Link) -> LinkedMention:
-        found = one.found
-        codes: tuple[Mapping, ...] = () if link.nil else self._codes.of(link.candidates[0])
-        return LinkedMention(found.start, found.end, link, one.qualifiers, found.attributes, found.value, codes)
+        return LinkedMention.of(one, link, () if link.nil else self._codes.of(link.candidates[0]))
 
     def _language(self, note: Note) -> str | MedlinkError:
         """The language of a note, or why it cannot be read."""
@@ -141,8 +133,7 @@ class NotePipeline:
             if note.problem is not None:
                 raise InputError(note.problem, remedy=note.remedy)
             if len(note.text) > MAX_LENGTH:
-                message = f"{len(note.text):,} characters, {MAX_LENGTH:,} at most"
-                raise InputError(message, remedy="divide the note")
+                raise InputError(f"{len(note.text):,} characters, {MAX_LENGTH:,} at most", remedy="divide the note")
             try:
                 note.text.encode()
             except UnicodeEncodeError as error:
@@ -157,8 +148,9 @@ class NotePipeline:
     def _reader(self, language: str) -> TextReader:
         if language not in self._readers:
             check_words(language)
-            common = self.options, self._classifier, self._linker, self.learned, self._finder, self._qualifier
-            self._readers[language] = TextReader(self.bundle, language, *common)
+            self._readers[language] = TextReader(
+                self.bundle, language, self.options, linker=self._linker, learned=self.learned, **self._parts
+            )
         return self._readers[language]
 
 

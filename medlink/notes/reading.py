@@ -12,12 +12,28 @@ from typing import BinaryIO
 from medlink.errors import InputError
 from medlink.files.json import parse_json
 from medlink.files.streams import standard_input
-from medlink.notes.readers import formats
+from medlink.notes.readers import delimited, jsonl, parquet
 from medlink.notes.readers.protocol import Fields, Note, NoteFile, Progress, not_decoded
 
 __all__ = ["KINDS", "STANDARD_INPUT", "Fields", "Note", "ending", "find_inputs", "read_notes"]
 STANDARD_INPUT = "-"
-KINDS = frozenset(formats())
+
+
+def _read_text(file: NoteFile, fields: Fields) -> Iterator[Note]:
+    """A text file is one note, named by its path."""
+    yield Note(file.given, file.text())
+
+
+_READERS = {
+    ".txt": _read_text,
+    ".text": _read_text,
+    ".csv": delimited.read,
+    ".tsv": delimited.read,
+    ".jsonl": jsonl.read,
+    ".ndjson": jsonl.read,
+    ".parquet": parquet.read,
+}
+KINDS = frozenset(_READERS)
 """Endings of the files of a folder that are notes; a file that is named itself is a note whatever its ending."""
 
 
@@ -41,9 +57,8 @@ def find_inputs(paths: Sequence[str]) -> tuple[list[str], Counter[str]]:
             if not inside:
                 others = ", ".join(sorted(set(kinds.values()))) or "no file"
                 looked = ", ".join(sorted(KINDS))
-                raise InputError(
-                    f"no notes: looked for {looked}, found {others}", path=path, remedy="name the files that are notes"
-                )
+                message = f"no notes: looked for {looked}, found {others}"
+                raise InputError(message, path=path, remedy="name the files that are notes")
             found += inside
             left_out.update(kind for kind in kinds.values() if kind not in KINDS)
         elif path.exists():
@@ -84,13 +99,13 @@ def read_notes(
         ConfigError: ``encoding``, that of all inputs, is not known, or none of lines of text; or a library is missing.
     """
     for given in inputs:
-        first = _first_line(standard_input()) if given == STANDARD_INPUT else None
-        stream = None if first is None else _StandardInput(first)
+        kind, stream = ending(given), None
+        if given == STANDARD_INPUT:
+            first = _first_line(standard_input())
+            kind, stream = ".jsonl" if _is_object(first, encoding) else ".txt", _StandardInput(first)
         file = NoteFile(given, encoding, progress, stream)
-        known, plain = formats(), ".txt"
-        kind = ending(given) if first is None else ".jsonl" if _is_object(first, encoding) else plain
         try:
-            yield from known.get(kind, known[plain]).read(file, fields or Fields())
+            yield from _READERS.get(kind, _read_text)(file, fields or Fields())
         except InputError as error:
             cause = error.__cause__
             said, remedy = (cause.strerror, error.remedy) if isinstance(cause, OSError) else not_decoded(cause)
@@ -118,5 +133,4 @@ class _StandardInput(BytesIO):
     """Standard input, whose first line was read before."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """The first line, then some bytes at a time."""
         return super().read(size) or standard_input().read(-1 if size is None else size)

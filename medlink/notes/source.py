@@ -14,7 +14,7 @@ from typing import Any, cast
 from medlink.errors import ConfigError
 from medlink.files.problems import counted
 from medlink.files.streams import input_size
-from medlink.notes.database import is_address
+from medlink.notes.database import file_of, is_address
 from medlink.notes.readers.sql import SqlNotes
 from medlink.notes.reading import STANDARD_INPUT, Fields, Note, find_inputs, read_notes
 
@@ -76,10 +76,8 @@ class Source:
         seen = self._seen
         if seen["empty"]:
             yield f"{counted(seen['empty'], 'note')} without text"
-        for name, instead in (
-            ("language", "languages were found out"),
-            ("note_id", "notes are named by file and line"),
-        ):
+        instead_of = {"language": "languages were found out", "note_id": "notes are named by file and line"}
+        for name, instead in instead_of.items():
             asked = getattr(self.fields, name)
             if seen["text"] and not seen[name] and asked != getattr(Fields(), name):
                 yield f"no note has the field {asked!r}: {instead}"
@@ -92,9 +90,8 @@ class Source:
     def reads(self) -> list[str | int | Path]:
         """What is read and must not be written over."""
         if self._table is not None:
-            return [self._table.file] if self._table.file is not None else []
-        if self._notes is not None:
-            return []
+            file = file_of(self._table.address)
+            return [] if file is None else [file]
         read: list[str | int | Path] = [path for path in (*self._named, *self.paths) if path != STANDARD_INPUT]
         if STANDARD_INPUT in self.paths:
             with suppress(OSError, AttributeError):  # closed, or no open file of the system

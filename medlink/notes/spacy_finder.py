@@ -13,14 +13,7 @@ _BATCH = 32
 
 
 class SpacyFinder:
-    """Find mentions by the entities of a spaCy pipeline.
-
-    Args:
-        name: a package that is installed, or a folder, as ``spacy.load`` takes it.
-
-    Raises:
-        ConfigError: there is no such pipeline, or it cannot be opened.
-    """
+    """Find mentions by the entities of a pipeline: a package that is installed, or a folder; ConfigError for none."""
 
     def __init__(self, name: str) -> None:
         import spacy

@@ -176,15 +176,17 @@ def test_what_is_read(tmp_path: Path) -> None:
     assert (found, dict(left_out)) == ([ann, tmp_path / "links.jsonl"], {".txt": 1, ".png": 1})
 
 
-def test_what_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("no", "no such file or folder. Remedy: name files or folders"),
+        ("empty", "no annotations: looked for .ann, .jsonl, .ndjson, .pubtator. Remedy: name the files"),
+        ("other.txt", "is no annotated notes: neither brat (.ann), nor JSON"),
+    ],
+)
+def test_what_is_refused(name: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "other.txt").write_text(SECRET, "utf-8")
-    for path, said in (
-        (tmp_path / "no", "no such file or folder. Remedy: name files or folders"),
-        (tmp_path / "empty", "no annotations: looked for .ann, .jsonl, .ndjson, .pubtator. Remedy: name the files"),
-        (tmp_path / "other.txt", "is no annotated notes: neither brat (.ann), nor JSON"),
-    ):
-        with pytest.raises(InputError) as caught:
-            find_gold([path])
-        assert str(caught.value).startswith(f"{path}: {said}")
-        assert " Remedy: " in str(caught.value)
+    with pytest.raises(InputError, match=" Remedy: ") as caught:
+        find_gold([tmp_path / name])
+    assert str(caught.value).startswith(f"{tmp_path / name}: {said}")

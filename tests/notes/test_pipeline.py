@@ -16,7 +16,6 @@ from medlink.errors import ConfigError, InputError
 from medlink.index import Bundle, build_bundle
 from medlink.linking.demo import demo_notes
 from medlink.notes.writers import JsonLinesWriter, LinkedMention, TextWriter
-from medlink.reading.finder import BuiltinFinder
 
 
 @pytest.fixture
@@ -37,18 +36,6 @@ class Tsv(TextWriter):
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
         for mention in mentions:
             yield f"{note.note_id}\t{mention.start}\t{mention.end}\t{mention.link.concept_id or ''}"
-
-
-@pytest.mark.parametrize("language", ["de", "en", "es"])
-def test_the_finder_hands_on_what_a_look_up_gives(demo: Bundle, language: str) -> None:
-    finder, handed = BuiltinFinder(demo, language), 0
-    texts = finder.scan(list(demo_notes().values()))
-    for found in finder.find(texts, [{}] * len(texts)):
-        for one in found:
-            if one.mention.found is not None:
-                handed += 1
-                assert set(one.mention.found.rows) == set(demo.index.lookup(one.mention.text, language))
-    assert handed > 100
 
 
 def test_what_a_search_reads_is_read_before_processes_are_forked(
@@ -136,6 +123,16 @@ def test_options_are_those_of_the_linker_and_the_finder(demo: Bundle) -> None:
         NotePipeline(demo, treshold=0.5)
 
 
+def test_present_only_needs_cues(demo: Bundle) -> None:
+    with pytest.raises(ConfigError, match="present_only needs qualifiers, which are switched off"):
+        NotePipeline(demo, present_only=True, qualifiers=False)
+    # a note of another language is left out, and says why
+    notes = [Note("f", "asthme", "fr"), Note("e", "Cough", "en")]
+    (french, english) = NotePipeline(demo, present_only=True).link(notes)
+    assert "which has no cues" in (french.note.problem or "")
+    assert len(english.mentions) == 1
+
+
 def test_qualifiers_of_mentions(demo: Bundle, capsys: pytest.CaptureFixture[str]) -> None:
     note = Note("n", "Family history: Mother with asthma. No fever, mild cough.\n\nDiarrhea:\nPossible gout.", "en")
     link_notes(demo, [note])
@@ -152,40 +149,6 @@ def test_qualifiers_of_mentions(demo: Bundle, capsys: pytest.CaptureFixture[str]
     assert {m.qualifiers for m in off.mentions} == {None}
     link_notes(demo, [note], qualifiers=False)
     assert json.loads(capsys.readouterr().out.splitlines()[0])["presence"] is None
-
-
-def test_present_only(demo: Bundle) -> None:
-    text = "History of gout. No fever. Cough. Possible asthma. Mother with diarrhea. Return if dyspnea."
-    found = {}
-    for only in (False, True):
-        (note,) = NotePipeline(demo, present_only=only).link([Note("n", text, "en")])
-        found[only] = [m.link.mention for m in note.mentions]
-    assert found == {False: ["gout", "fever", "Cough", "asthma", "diarrhea", "dyspnea"], True: ["gout", "Cough"]}
-    with pytest.raises(ConfigError, match="present_only needs qualifiers, which are switched off"):
-        NotePipeline(demo, present_only=True, qualifiers=False)
-    with pytest.raises(ConfigError, match="present_only cannot be had in the language 'fr', which has no cues"):
-        NotePipeline(demo, present_only=True, language="fr")
-    # a note of another language is left out, and says why
-    (french, english) = NotePipeline(demo, present_only=True).link(
-        [Note("f", "asthme", "fr"), Note("e", "Cough", "en")]
-    )
-    assert "which has no cues" in (french.note.problem or "")
-    assert len(english.mentions) == 1
-    (read,) = NotePipeline(demo).link([Note("f", "asthma", "fr")])
-    assert [m.qualifiers for m in read.mentions] == [None]
-
-
-def test_cues_are_read_when_asked_for(demo_path: Path) -> None:
-    code = (
-        "from medlink import Note, NotePipeline\n"
-        "from medlink.language.cues import tables\n"
-        f"NotePipeline({str(demo_path)!r}, qualifiers=False).link([Note('n', 'No fever', 'en')])\n"
-        "print(tables._cues.cache_info().currsize)\n"
-        f"NotePipeline({str(demo_path)!r}).link([Note('n', 'No fever', 'en')])\n"
-        "print(tables._cues.cache_info().currsize)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout.split() == ["0", "1"]
 
 
 def test_an_output_that_fails_names_itself(demo: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.notes.gold import brat, decisions, links, pubtator
+from medlink.notes.gold import brat, links, pubtator
 from medlink.notes.gold.protocol import AnnotatedNote, Annotation
 from medlink.notes.reading import ending
 
@@ -47,19 +47,13 @@ def find_gold(paths: Sequence[str | Path]) -> tuple[list[Path], Counter[str]]:
         elif ending(given) in (*_READERS, _TABLE) or pubtator.begins(given):
             found.append(given)
         else:
-            raise InputError(
-                "is no annotated notes: neither brat (.ann), nor JSON lines (.jsonl), nor a table (.tsv), nor PubTator",
-                path=given,
-                remedy="convert it, or give the .ann file of a text its name",
-            )
+            kinds = "neither brat (.ann), nor JSON lines (.jsonl), nor a table (.tsv), nor PubTator"
+            remedy = "convert it, or give the .ann file of a text its name"
+            raise InputError(f"is no annotated notes: {kinds}", path=given, remedy=remedy)
     return list(dict.fromkeys(found)), left_out
 
 
 def read_gold(path: Path, problems: Problems) -> Iterator[AnnotatedNote]:
-    """The notes of one annotation file with what is marked in them; bad rows are counted.
-
-    Raises:
-        InputError: the file, or the text that it speaks of, cannot be read, or too many rows are bad.
-    """
-    readers = {**_READERS, _TABLE: decisions.read}
+    """The notes of one annotation file with what is marked in them; InputError where too many rows are bad."""
+    readers = {**_READERS, _TABLE: links.read_decisions}
     yield from readers.get(ending(path), pubtator.read)(LineFile(path, problems, may_be_empty=True))

@@ -61,7 +61,6 @@ def read(lines: LineFile) -> Iterator[AnnotatedNote]:
 
 
 def _text(lines: LineFile) -> str:
-    """The text beside the annotations."""
     beside = lines.path.with_name(lines.path.name.removesuffix(".gz")).with_suffix(".txt")
     if not beside.is_file() and not beside.with_name(beside.name + ".gz").is_file():
         raise InputError("the text of these annotations is missing", path=beside, remedy="put it beside them")

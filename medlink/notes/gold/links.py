@@ -1,8 +1,8 @@
-"""JSON lines as ``medlink link`` writes them, looked through by a reader, without the texts of the notes.
+"""Links and mentions that a reader looked through, without the texts of the notes.
 
-Of a line count ``note``, ``text``, ``language``, ``concept_id`` (``null``: no concept is right), ``section``, and
-``decision``, which a reader adds: ``accept``, or ``reject`` for what is no mention. The reader writes another id into
-``concept_id`` where the link was wrong.
+JSON lines are as ``medlink link`` writes them. Of a line count ``note``, ``text``, ``language``, ``concept_id``
+(``null``: no concept is right), ``section``, and ``decision``, which a reader adds: ``accept``, or ``reject`` for what
+is no mention. The reader writes another id into ``concept_id`` where the link was wrong.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from medlink.files.json import read_json_lines
 from medlink.files.problems import counted
 from medlink.files.streams import LineFile
+from medlink.kb.decided import ACCEPT, MENTION, REJECT, read_decided
 from medlink.language.tags import language_tag
 from medlink.notes.gold.protocol import AnnotatedNote, Annotation
 
-ACCEPT, REJECT = "accept", "reject"
 _Row = tuple[str, str, Annotation]
 
 
@@ -57,3 +57,14 @@ def _wrong(row: dict[str, Any]) -> str:
     if not isinstance(row.get("language"), str) or language_tag(row["language"]) is None:
         return "no field 'language' with a BCP 47 tag"
     return "" if isinstance(row.get("section"), str | None) else "the field 'section' is no text"
+
+
+def read_decisions(lines: LineFile) -> Iterator[AnnotatedNote]:
+    """The notes of a table of decisions, each with the mentions that stand together; other rows are of no note."""
+    mentions = (row for row in read_decided(lines) if row.kind == MENTION)
+    for (note, language), rows in groupby(mentions, key=lambda row: (row.item, row.language)):
+        annotations = (
+            Annotation((), row.term, (row.concept_id,) * (row.decision == ACCEPT), row.decision == REJECT, row.section)
+            for row in rows
+        )
+        yield AnnotatedNote(note, None, language or None, tuple(annotations))

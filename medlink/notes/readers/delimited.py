@@ -9,10 +9,12 @@ from __future__ import annotations
 import csv
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
+from itertools import chain
+from typing import Any
 
 from medlink.errors import InputError
 from medlink.files.tables import found_columns
-from medlink.notes.readers.protocol import LONGEST, Fields, Note, NoteFile, NoteFormat, as_note, no_column, not_decoded
+from medlink.notes.readers.protocol import LONGEST, Fields, Note, NoteFile, as_note, no_column, not_decoded
 
 _SEPARATORS = "\t,;"
 
@@ -23,30 +25,36 @@ def read(file: NoteFile, fields: Fields) -> Iterator[Note]:
     first = next(lines, "")
     # of two that the first line has as often the earlier one
     separator = max(_SEPARATORS, key=lambda mark: (mark == "\t" and mark in first, first.count(mark)))
-    rows = _Rows(_again(first, lines), separator)
-    header = [cell.strip() for cell in rows.next() or []]
-    for option, name in (("text", fields.text), ("id", fields.note_id), ("language", fields.language)):
+    rows = csv.reader(chain([first] if first else [], lines), delimiter=separator, strict=True)
+    header = [cell.strip() for cell in _next(rows) or []]
+    if fields.text not in header:
+        raise no_column(fields.text, "text", found_columns(header))
+    for name in fields.named().values():
         if header.count(name) > 1:
             message = f"the column {name!r} is there twice"
             raise InputError(message, path=file.given, line=1, remedy="rename or delete one of them")
-        if option == "text" and name not in header:
-            raise no_column(name, option, found_columns(header))
     while True:
-        begin = rows.line + 1
+        place = f"{file.given}:{rows.line_num + 1}"
         try:
-            cells = rows.next()
+            cells = _next(rows)
         except csv.Error as error:
             # the message has no word of the cell
-            yield Note(
-                f"{file.given}:{begin}",
-                problem=f"broken quoting: {error}",
-                remedy="put cells with quotes or line ends in quotes, and write a quote in them twice",
-            )
+            remedy = "put cells with quotes or line ends in quotes, and write a quote in them twice"
+            yield Note(place, problem=f"broken quoting: {error}", remedy=remedy)
             continue
         if cells is None:
             return
         if cells:
-            yield _note(cells, header, f"{file.given}:{begin}", fields, file.encoding)
+            yield _note(cells, header, place, fields, file.encoding)
+
+
+def _next(rows: Any) -> list[str] | None:
+    """The next row; ``None`` at the end. A cell may be as long as a note, which is the limit of no other table."""
+    limit = csv.field_size_limit(LONGEST)
+    try:
+        return next(rows, None)
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _note(cells: list[str], header: list[str], place: str, fields: Fields, encoding: str) -> Note:
@@ -55,41 +63,14 @@ def _note(cells: list[str], header: list[str], place: str, fields: Fields, encod
         said = f"{len(cells)} columns, {len(header)} expected"
         return Note(place, problem=said, remedy="put cells with separators or line ends in quotes")
     row: dict[str, str | None] = {name: cell or None for name, cell in zip(header, cells, strict=True)}
-    row[fields.text] = row.get(fields.text) or ""
-    for name in (fields.text, fields.note_id, fields.language):
+    row[fields.text] = row[fields.text] or ""
+    for name in fields.named().values():
         try:
             (row.get(name) or "").encode()
         except UnicodeEncodeError as error:
-            wrong = UnicodeDecodeError(encoding, b"", error.start, error.end, "")
-            said, remedy = not_decoded(wrong)
+            said, remedy = not_decoded(UnicodeDecodeError(encoding, b"", error.start, error.end, ""))
             return Note(place, problem=f"the field {name!r} is {said}", remedy=remedy)
     return as_note(row, place, fields)
-
-
-class _Rows:
-    """Rows of cells, and the number of the line at which the last of them ended."""
-
-    def __init__(self, lines: Iterator[str], separator: str) -> None:
-        self._reader = csv.reader(lines, delimiter=separator, strict=True)
-
-    @property
-    def line(self) -> int:
-        """Number of the line that was read last."""
-        return self._reader.line_num
-
-    def next(self) -> list[str] | None:
-        """The next row; ``None`` at the end. A cell may be as long as a note, which is the limit of no other table."""
-        limit = csv.field_size_limit(LONGEST)
-        try:
-            return next(self._reader, None)
-        finally:
-            csv.field_size_limit(limit)
-
-
-def _again(first: str, lines: Iterator[str]) -> Iterator[str]:
-    if first:
-        yield first
-        yield from lines
 
 
 def _lines(file: NoteFile) -> Iterator[str]:
@@ -104,6 +85,3 @@ def _lines(file: NoteFile) -> Iterator[str]:
         held.append(rest)
     if last := "".join([*held, decoder.decode(b"", final=True)]).removeprefix("\ufeff"):
         yield last
-
-
-FORMAT = NoteFormat((".csv", ".tsv"), read)

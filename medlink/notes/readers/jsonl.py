@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import chain
 
 from medlink.files.json import parse_json
-from medlink.notes.readers.protocol import Fields, Note, NoteFile, NoteFormat, as_note, not_json
+from medlink.notes.readers.protocol import Fields, Note, NoteFile, as_note
 
 
 def read(file: NoteFile, fields: Fields) -> Iterator[Note]:
@@ -19,14 +20,12 @@ def read(file: NoteFile, fields: Fields) -> Iterator[Note]:
 
 
 def _note(line: str, place: str, fields: Fields) -> Note:
-    """The note of one line."""
     try:
         row = parse_json(line)
+    except json.JSONDecodeError:
+        return Note(place, problem="not JSON", remedy="give one JSON object a line, or name a text so: NAME.txt")
     except ValueError as error:
-        return not_json(place, error)
+        return Note(place, problem=f"JSON that cannot be used: {error}", remedy="write such lines anew")
     if not isinstance(row, dict):
         return Note(place, problem="no JSON object", remedy="give one JSON object a line")
     return as_note(row, place, fields)
-
-
-FORMAT = NoteFormat((".jsonl", ".ndjson"), read)

@@ -7,7 +7,7 @@ from typing import Any
 
 from medlink.errors import InputError, needs_extra
 from medlink.files.problems import counted
-from medlink.notes.readers.protocol import Fields, Note, NoteFile, NoteFormat, as_note, no_column
+from medlink.notes.readers.protocol import Fields, Note, NoteFile, as_note, no_column
 
 _BATCH = 256  # rows that are in memory
 _BUFFER = 1 << 20
@@ -23,12 +23,12 @@ def read(file: NoteFile, fields: Fields) -> Iterator[Note]:
         # not all of a row group at once
         with pq.ParquetFile(file.path, buffer_size=_BUFFER, pre_buffer=False) as table:
             found = table.schema_arrow.names
-            columns = [name for name in (fields.text, fields.note_id, fields.language) if name in found]
             if fields.text not in found:
                 raise no_column(fields.text, "text", counted(len(found), "column"))
+            columns = list(dict.fromkeys(name for name in fields.named().values() if name in found))
             size, rows = file.path.stat().st_size, max(table.metadata.num_rows, 1)
             number = 0
-            for batch in table.iter_batches(_BATCH, columns=list(dict.fromkeys(columns))):
+            for batch in table.iter_batches(_BATCH, columns=columns):
                 for at in range(len(batch)):
                     number += 1
                     yield _note(batch, at, f"{file.given}:{number}", fields)
@@ -42,11 +42,7 @@ def read(file: NoteFile, fields: Fields) -> Iterator[Note]:
 
 
 def _note(batch: Any, at: int, place: str, fields: Fields) -> Note:
-    """The note of one row."""
     try:
         return as_note({name: batch.column(name)[at].as_py() for name in batch.schema.names}, place, fields)
     except UnicodeDecodeError:
         return Note(place, problem="not UTF-8", remedy="write the file again: text in Parquet is UTF-8")
-
-
-FORMAT = NoteFormat((".parquet",), read)

@@ -1,12 +1,11 @@
-"""What a reader of notes gives: :class:`Note`; and what it is given: the names of the fields."""
+"""What a reader of notes gives: :class:`Note`; and what it is given: the names of the fields, and the file."""
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO, NamedTuple, Protocol
+from typing import Any, BinaryIO
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
@@ -40,6 +39,10 @@ class Fields:
     note_id: str = "id"
     language: str = "language"
 
+    def named(self) -> dict[str, str]:
+        """The names by the options that set them."""
+        return {"text": self.text, "id": self.note_id, "language": self.language}
+
 
 class NoteFile(LineFile):
     """The bytes and lines of one input; what is bad about a line is kept as a note in its place (``kept``).
@@ -61,59 +64,31 @@ class NoteFile(LineFile):
         self.kept.append(Note(f"{self.given}:{line}", problem=said or kind, remedy=remedy))
 
 
-class Read(Protocol):
-    """The notes of one file, one at a time; one that cannot be read is given with its problem."""
-
-    def __call__(self, file: NoteFile, fields: Fields) -> Iterator[Note]:
-        """Read a file.
-
-        Raises:
-            InputError: the file as a whole cannot be read.
-        """
-        ...
-
-
-class NoteFormat(NamedTuple):
-    """A format of notes: the endings of its files, and what reads them."""
-
-    endings: tuple[str, ...]
-    read: Read
-
-
 def no_column(name: str, option: str, found: str) -> InputError:
     """What to raise of a table that lacks the column of an option; ``found`` says what it has, without a word of it."""
-    return InputError(f"no column {name!r}; found {found}", remedy=remedy_of(option))
+    return InputError(f"no column {name!r}; found {found}", remedy=_remedy_of(option))
 
 
-def remedy_of(option: str) -> str:
-    """How another field is named."""
+def _remedy_of(option: str) -> str:
     field = "note_id" if option == "id" else option
     return f"name the field of the {option} with --{option}-field, in Python with Fields({field}=...)"
 
 
 def as_note(row: Mapping[str, Any], place: str, fields: Fields) -> Note:
-    """The note of one row, whatever format it comes from; with its problem where a field is no text.
-
-    >>> as_note({"id": 7, "text": "Fieber"}, "n.jsonl:1", Fields()).note_id
-    '7'
-    """
-    language, named = row.get(fields.language), row.get(fields.note_id)
-    for option, name, wrong in (
-        ("text", fields.text, "" if isinstance(row.get(fields.text), str) else "no field {} with a text"),
-        ("id", fields.note_id, "the field {} is no text and no number" * isinstance(named, bool | dict | list | bytes)),
-        (
-            "language",
-            fields.language,
-            "" if isinstance(language, str) or is_missing(language) else "the field {} is no text",
-        ),
-    ):
-        if wrong:
-            return Note(place, problem=wrong.format(repr(name)), remedy=remedy_of(option))
-    note_id = place if is_missing(named) else str(named)
-    return Note(note_id, row[fields.text], None if is_missing(language) else language, place=place)
+    """The note of one row, whatever format it comes from; with its problem where a field is no text."""
+    text, named, language = row.get(fields.text), row.get(fields.note_id), row.get(fields.language)
+    if not isinstance(text, str):
+        return Note(place, problem=f"no field {fields.text!r} with a text", remedy=_remedy_of("text"))
+    if isinstance(named, bool | dict | list | bytes):
+        message = f"the field {fields.note_id!r} is no text and no number"
+        return Note(place, problem=message, remedy=_remedy_of("id"))
+    if not isinstance(language, str) and not _is_missing(language):
+        return Note(place, problem=f"the field {fields.language!r} is no text", remedy=_remedy_of("language"))
+    note_id = place if _is_missing(named) else str(named)
+    return Note(note_id, text, None if _is_missing(language) else language, place=place)
 
 
-def is_missing(value: object) -> bool:
+def _is_missing(value: object) -> bool:
     """Whether a field has nothing; NaN is what Python writes for what is missing."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
@@ -124,10 +99,3 @@ def not_decoded(error: BaseException | None) -> tuple[str, str | None]:
         return "", None
     said = f"not {error.encoding.upper()} at byte {error.start}, see --encoding"
     return said, "name the encoding that all notes have, such as latin-1, or convert them"
-
-
-def not_json(place: str, error: ValueError) -> Note:
-    """A line that is no JSON, or none that can be used."""
-    if isinstance(error, json.JSONDecodeError):
-        return Note(place, problem="not JSON", remedy="give one JSON object a line, or name a text so: NAME.txt")
-    return Note(place, problem=f"JSON that cannot be used: {error}", remedy="write such lines anew")

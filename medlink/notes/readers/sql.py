@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medlink.errors import ConfigError, InputError
-from medlink.notes.database import opened, parsed, shown, told
+from medlink.notes.database import file_of, opened, parsed, shown, told
 from medlink.notes.readers.protocol import Fields, Note, as_note
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class SqlNotes:
     SqlNotes(postgresql+psycopg://reader@host/ward, notes)
 
     Raises:
-        ConfigError: the address cannot be read, or there is not one of table and query.
+        ConfigError: the address cannot be read, or there is not one of table and query. An InputError of its methods:
+            the database cannot be read, or lacks a column.
     """
 
     address: str
@@ -50,22 +52,11 @@ class SqlNotes:
         """The address without its password."""
         return shown(parsed(self.address))
 
-    @property
-    def file(self) -> str | None:
-        """The file of a database that is one."""
-        url = parsed(self.address)
-        is_file = url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
-        return os.path.abspath(str(url.database)) if is_file else None  # noqa: PTH100 # no link is followed
-
     def state(self, fields: Fields) -> dict[str, Any]:
-        """What must not change before a run is resumed: the place, the number of rows, the first and the last id.
-
-        Raises:
-            InputError: the database cannot be read, or lacks a column.
-        """
+        """What must not change before a run is resumed: the place, the number of rows, the first and the last id."""
         from sqlalchemy import func, select
 
-        with self._opened() as engine, told(engine.url, "the notes cannot be read", reading=True):
+        with self._opened() as engine:
             rows, _ = self._rows(engine, fields)
             key = rows.c[fields.note_id]
             with engine.connect() as connection:
@@ -74,14 +65,10 @@ class SqlNotes:
         return {"database": self.place, "table": self.table, "query": self.query, **held}
 
     def notes(self, fields: Fields, skip: int = 0) -> Iterator[Note]:
-        """The notes behind the first ``skip``; the database hands them over some at a time.
-
-        Raises:
-            InputError: the database cannot be read.
-        """
+        """The notes behind the first ``skip``; the database hands them over some at a time."""
         from sqlalchemy import String, cast, select
 
-        with self._opened() as engine, told(engine.url, "the notes cannot be read", reading=True):
+        with self._opened() as engine:
             rows, names = self._rows(engine, fields)
             # equal ids come in an order too
             others = [cast(rows.c[name], String) for name in names if name != fields.note_id]
@@ -93,16 +80,18 @@ class SqlNotes:
                 for number, row in enumerate(found.mappings(), skip + 1):
                     yield as_note(dict(row), f"{self.table or 'query'}:{number}", fields)
 
-    def _opened(self) -> Any:
-        if self.file is not None and not os.path.isfile(self.file):  # noqa: PTH113 # a database would be made there
-            raise InputError("no such file", path=self.file, remedy="check the path")
-        return opened(self.address, reading=True)
+    @contextmanager
+    def _opened(self) -> Iterator[Engine]:
+        file = file_of(self.address)
+        if file is not None and not Path(file).is_file():  # a database would be made there
+            raise InputError("no such file", path=file, remedy="check the path")
+        with opened(self.address, reading=True) as engine, told(engine.url, "the notes cannot be read", reading=True):
+            yield engine
 
     def _rows(self, engine: Engine, fields: Fields) -> tuple[FromClause, list[str]]:
         """What is read from, and the columns to read."""
         from sqlalchemy import MetaData, Table, column, inspect, text
 
-        wanted = [fields.note_id, fields.text, fields.language]
         if self.query is None:
             schema, _, name = (self.table or "").rpartition(".")
             inspector = inspect(engine)
@@ -120,9 +109,9 @@ class SqlNotes:
                 head = connection.execute(text(f"SELECT * FROM ({written.text}) AS notes WHERE 1 = 0"))  # noqa: S608 # the user's own query
                 found = set(head.keys())
             rows = written.columns(*map(column, sorted(found))).subquery("notes")
-        for option, name in (("text", fields.text), ("id", fields.note_id), ("language", fields.language)):
+        for option, name in fields.named().items():
             if name not in found and (option != "language" or name != Fields().language):
                 message = f"no column {name!r}; the columns are: {', '.join(sorted(found))}"
                 remedy = f"name the column of the {option} with --{option}-field"
                 raise InputError(message, path=self.place, remedy=remedy)
-        return rows, list(dict.fromkeys(name for name in wanted if name in found))
+        return rows, list(dict.fromkeys(name for name in fields.named().values() if name in found))

@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from medlink.notes.readers.protocol import Note
-from medlink.notes.writers.protocol import LinkedMention, OutputFormat
-from medlink.notes.writers.rows import COLUMNS, cells, csv_line, row
+from medlink.notes.writers.protocol import LinkedMention
+from medlink.notes.writers.rows import COLUMNS, csv_line, flat, row
 from medlink.notes.writers.text import TextWriter
 
 
 class CsvWriter(TextWriter):
     """The columns of :data:`~medlink.notes.writers.rows.COLUMNS`, in UTF-8, each cell as it is."""
 
-    header = csv_line(list(COLUMNS))
+    header = csv_line(COLUMNS)
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
         """Lines of one note."""
-        for mention in mentions:
-            yield csv_line([*cells(row(note, language, mention, self.bundle))])
-
-
-FORMAT = OutputFormat((".csv",), lambda out, options: CsvWriter(out))
+        return (csv_line(flat(row(note, language, one, self.bundle)).values()) for one in mentions)

@@ -5,16 +5,19 @@ A DocBin is in memory as a whole when it is written and read, so that each file 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import chain
 from typing import Any
 
+from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Span
 
 from medlink.notes.language import blank
 from medlink.notes.readers.protocol import Note
 from medlink.notes.writers.folder import FolderWriter
-from medlink.notes.writers.protocol import LinkedMention, OutputFormat
+from medlink.notes.writers.protocol import LinkedMention
 from medlink.notes.writers.rows import note_name, row
 from medlink.records import NIL
 
@@ -31,40 +34,40 @@ class DocBinWriter(FolderWriter):
     imported ``span._.medlink`` is the row of the mention.
     """
 
-    def __init__(self, out: str | Path | None) -> None:
-        super().__init__(out)
-        self._held: list[Doc] = []
-        self._tokenizers: dict[str, Any] = {}
+    def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
+        """The note and the rows of its mentions, as JSON."""
+        rows = [row(note, language, one, self.bundle) for one in mentions]
+        yield json.dumps([note_name(note), language, note.text, rows], ensure_ascii=False)
 
-    def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
-        """Hold the document of one note back."""
-        if language not in self._tokenizers:
-            self._tokenizers[language] = blank(language).tokenizer
-        doc: Doc = self._tokenizers[language](note.text)
-        held: dict[Any, Any] = doc.user_data
-        held |= {"note": note_name(note), "language": language}
-        spans: list[Span] = []
-        for mention in mentions:
-            kb_id = mention.link.concept_id or NIL.upper()
-            span = doc.char_span(mention.start, mention.end, _LABEL, kb_id, alignment_mode="expand")
-            if isinstance(span, Span) and (not spans or spans[-1].end <= span.start):
-                spans.append(span)  # two mentions may share a token of spaCy
-                held["._.", _KEY, span.start_char, span.end_char] = row(note, language, mention, self.bundle)
-        doc.spans[_KEY] = spans
-        # the finder gives no two that overlap
-        doc.set_ents(spans)
-        self._held.append(doc)
-        self.written += 1
+    def commit(self, notes: int) -> None:
+        """Say where a file ends: it is named by the notes up to there."""
+        if notes // SHARD > self._notes // SHARD:
+            self._file.write(f"{notes}\n")
+        super().commit(notes)
 
-    def whole(self, notes: int, *, end: bool) -> bool:
-        """Write a file when there is enough for one."""
-        if notes - self.kept < SHARD and not end:
-            return False
-        if self._held:
-            held = DocBin(_STORED, store_user_data=True, docs=self._held)
-            self.add(f"{notes:010}.spacy", held.to_bytes())
-            self._held.clear()
-        return True
+    def files(self, lines: Iterable[Any]) -> Iterator[tuple[str, bytes]]:
+        """The documents of some hundred notes at a time."""
+        pipeline, docs = cache(blank), list[Doc]()
+        for line in chain(lines, [self._notes]):
+            if not isinstance(line, int):
+                docs.append(_document(pipeline(line[1]), *line))
+            elif docs:
+                yield f"{line:010}.spacy", DocBin(_STORED, store_user_data=True, docs=docs).to_bytes()
+                docs.clear()
 
 
-FORMAT = OutputFormat((), lambda out, options: DocBinWriter(out))
+def _document(pipeline: Language, note: str, language: str, text: str, rows: list[dict[str, Any]]) -> Doc:
+    doc = pipeline.tokenizer(text)
+    held: dict[Any, Any] = doc.user_data
+    held |= {"note": note, "language": language}
+    spans: list[Span] = []
+    for one in rows:
+        kb_id = one["concept_id"] or NIL.upper()
+        span = doc.char_span(one["start"], one["end"], _LABEL, kb_id, alignment_mode="expand")
+        if isinstance(span, Span) and (not spans or spans[-1].end <= span.start):
+            spans.append(span)  # two mentions may share a token of spaCy
+            held["._.", _KEY, span.start_char, span.end_char] = one
+    doc.spans[_KEY] = spans
+    # the finder gives no two that overlap
+    doc.set_ents(spans)
+    return doc

@@ -14,8 +14,8 @@ from uuid import NAMESPACE_URL, uuid5
 
 from medlink.kb.systems import UNKNOWN, named
 from medlink.notes.readers.protocol import Note
-from medlink.notes.writers.protocol import LinkedMention, OutputFormat
-from medlink.notes.writers.rows import note_name, row
+from medlink.notes.writers.protocol import LinkedMention
+from medlink.notes.writers.rows import flat, note_name, row
 from medlink.notes.writers.text import TextWriter
 
 _DISORDERS = frozenset(
@@ -39,73 +39,54 @@ class FhirWriter(TextWriter):
             return
         name = note_name(note)
         entries = []
-        for number, mention in enumerate(mentions):
-            made = uuid5(NAMESPACE_URL, f"{UNKNOWN}{self.bundle}/{name}/{self.written + number}/{mention.start}")
-            entries.append({"fullUrl": made.urn, "resource": self._resource(note, language, mention, name, str(made))})
-        bundle = {
-            "resourceType": "Bundle",
-            "identifier": {"system": f"{UNKNOWN}note", "value": name},
-            "type": "collection",
-            "entry": entries,
-        }
+        for number, mention in enumerate(mentions, self.written):
+            made = uuid5(NAMESPACE_URL, f"{UNKNOWN}{self.bundle}/{name}/{number}/{mention.start}")
+            said = row(note, language, mention, self.bundle)
+            entries.append({"fullUrl": made.urn, "resource": _resource(said, mention, str(made))})
+        identifier = {"system": f"{UNKNOWN}note", "value": name}
+        bundle = {"resourceType": "Bundle", "identifier": identifier, "type": "collection", "entry": entries}
         yield json.dumps(bundle, ensure_ascii=False)
 
-    def _resource(self, note: Note, language: str, mention: LinkedMention, name: str, identity: str) -> dict[str, Any]:
-        """The resource of one mention."""
-        q, link = mention.qualifiers, mention.link
-        best = None if link.nil else link.candidates[0]
-        types = {kind.lower() for kind in best.semantic_types} if best else set()
-        is_condition = q is not None and bool(types & _DISORDERS) and q.experiencer == "patient"
-        is_condition = is_condition and q is not None and q.temporality != "hypothetical"
-        codings = [] if best is None else [_coding(best.source, best.concept_id, best.preferred_name)]
-        codings += [{"system": named(one.system).url, "code": one.code} for one in mention.codes]
-        code = {**({"coding": codings} if codings else {}), "text": link.mention}
-        common = {
-            "resourceType": "Condition" if is_condition else "Observation",
-            "id": identity,
-            "language": language,
-            "extension": [self._said(note, language, mention)],
-        }
-        subject = {"display": f"patient of the note {name}"}
-        if is_condition and q is not None:
-            # a condition that was refuted has no clinical status
-            clinical = "inactive" if q.temporality == "historical" else "active"
-            return {
-                **common,
-                **({} if q.presence == "absent" else {"clinicalStatus": _status("clinical", clinical)}),
-                "verificationStatus": _status("ver-status", _VERIFIED[q.presence]),
-                "code": code,
-                "subject": subject,
-            }
-        of_another = q is not None and q.experiencer != "patient"
-        value = {} if q is None or q.presence == "uncertain" else {"valueBoolean": q.presence == "present"}
+
+def _resource(said: dict[str, Any], mention: LinkedMention, identity: str) -> dict[str, Any]:
+    """The resource of one mention, of which ``said`` is the row."""
+    q, link = mention.qualifiers, mention.link
+    codings: list[dict[str, str]] = []
+    types = set[str]()
+    if not link.nil:
+        best, system = link.candidates[0], named(link.candidates[0].source)
+        types = {kind.lower() for kind in best.semantic_types}
+        codings.append({"system": system.url, "code": system.code(best.concept_id), "display": best.preferred_name})
+    codings += [{"system": named(one.system).url, "code": one.code} for one in mention.codes]
+    common = {"id": identity, "language": said["language"], "extension": [_extension(said)]}
+    of_what = {
+        "code": {**({"coding": codings} if codings else {}), "text": link.mention},
+        "subject": {"display": f"patient of the note {said['note']}"},
+    }
+    if types & _DISORDERS and q is not None and q.experiencer == "patient" and q.temporality != "hypothetical":
+        clinical = _status("clinical", "inactive" if q.temporality == "historical" else "active")
         return {
+            "resourceType": "Condition",
             **common,
-            "status": "preliminary",
-            "code": code,
-            "subject": subject,
-            **({"focus": [{"display": q.experiencer}]} if of_another and q is not None else {}),
-            **value,
+            # a condition that was refuted has no clinical status
+            **({} if q.presence == "absent" else {"clinicalStatus": clinical}),
+            "verificationStatus": _status("ver-status", _VERIFIED[q.presence]),
+            **of_what,
         }
-
-    def _said(self, note: Note, language: str, mention: LinkedMention) -> dict[str, Any]:
-        """All that medlink says of a mention, as an extension; lists are JSON."""
-        parts = []
-        for key, value in row(note, language, mention, self.bundle).items():
-            if isinstance(value, list):
-                value = json.dumps(value, ensure_ascii=False) if value else None  # noqa: PLW2901 # as FHIR has it
-            if value is not None:
-                parts.append({"url": key, _KINDS[type(value)]: value})
-        return {"url": f"{UNKNOWN}mention", "extension": parts}
+    observation = {"resourceType": "Observation", **common, "status": "preliminary", **of_what}
+    if q is not None and q.experiencer != "patient":
+        observation["focus"] = [{"display": q.experiencer}]
+    if q is not None and q.presence != "uncertain":
+        observation["valueBoolean"] = q.presence == "present"
+    return observation
 
 
-def _coding(source: str, concept_id: str, display: str) -> dict[str, str]:
-    system = named(source)
-    return {"system": system.url, "code": system.code(concept_id), "display": display}
+def _extension(said: dict[str, Any]) -> dict[str, Any]:
+    """All that medlink says of a mention; lists are JSON."""
+    held = flat({key: value for key, value in said.items() if value not in (None, [])})
+    parts = [{"url": key, _KINDS[type(value)]: value} for key, value in held.items()]
+    return {"url": f"{UNKNOWN}mention", "extension": parts}
 
 
 def _status(kind: str, code: str) -> dict[str, Any]:
     return {"coding": [{"system": f"{_STATUS}{kind}", "code": code}]}
-
-
-FORMAT = OutputFormat((".fhir.ndjson",), lambda out, options: FhirWriter(out))

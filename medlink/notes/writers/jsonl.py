@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from medlink.files.escapes import visible
 from medlink.notes.readers.protocol import Note
-from medlink.notes.writers.protocol import LinkedMention, OutputFormat
+from medlink.notes.writers.protocol import LinkedMention
 from medlink.notes.writers.rows import whole
 from medlink.notes.writers.text import TextWriter
 
@@ -17,9 +17,5 @@ class JsonLinesWriter(TextWriter):
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
         """Lines of one note."""
-        for mention in mentions:
-            line = whole(note, language, mention, self.bundle, self.versions)
-            yield visible(json.dumps(line, ensure_ascii=False))
-
-
-FORMAT = OutputFormat((".jsonl", ".ndjson"), lambda out, options: JsonLinesWriter(out))
+        for one in mentions:
+            yield visible(json.dumps(whole(note, language, one, self.bundle, self.versions), ensure_ascii=False))

@@ -15,7 +15,7 @@ from typing import Any
 
 from medlink.errors import ConfigError, InputError
 from medlink.notes.readers.protocol import Note
-from medlink.notes.writers.protocol import LinkedMention, OutputFormat
+from medlink.notes.writers.protocol import LinkedMention
 from medlink.notes.writers.rows import csv_line
 from medlink.notes.writers.text import TextWriter
 
@@ -32,9 +32,9 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 def nlp_rows(
-    note: Note, mentions: Sequence[LinkedMention], first: int, system: str, day: str, bundle: str
+    note: Note, mentions: Sequence[LinkedMention], first: int, versions: dict[str, Any], day: str, bundle: str
 ) -> Iterator[dict[str, Any]]:
-    """The rows of one note; their ids begin with ``first``. ``system`` is what linked, on ``day``.
+    """The rows of one note, linked on ``day``; their ids begin with ``first``.
 
     Raises:
         InputError: the id of the note is no whole number.
@@ -54,18 +54,13 @@ def nlp_rows(
             "lexical_variant": mention.link.mention[:250],
             "note_nlp_concept_id": _concept(mention),
             "note_nlp_source_concept_id": 0,
-            "nlp_system": system[:250],
+            "nlp_system": f"medlink {versions['medlink']}"[:250],
             "nlp_date": date.fromisoformat(day),
             "nlp_datetime": datetime.fromisoformat(day),
             "term_exists": None if q is None else "Y" if q.is_present else "N",
             "term_temporal": None if q is None else _TEMPORAL[q.temporality],
             "term_modifiers": _modifiers(mention, bundle)[:2000],
         }
-
-
-def nlp_system(versions: dict[str, Any]) -> str:
-    """What linked, for ``nlp_system``."""
-    return f"medlink {versions['medlink']}"
 
 
 def needed_day(day: str | None) -> str:
@@ -85,19 +80,15 @@ def _concept(mention: LinkedMention) -> int:
 
 def _modifiers(mention: LinkedMention, bundle: str) -> str:
     """All that has no column of its own, as OMOP writes modifiers: ``name=value``, with commas."""
-    q, link = mention.qualifiers, mention.link
-    said: dict[str, str | None] = {
-        "concept": link.concept_id,
-        "name": None if link.nil else link.candidates[0].preferred_name,
-        "status": link.status,
-        "score": None if link.nil else f"{link.candidates[0].score:g}",
-        "end": str(mention.end),
-        "certainty": None if q is None else q.presence,
-        "subject": None if q is None else q.experiencer,
-        "section": None if q is None else q.section,
-    }
-    if mention.value is not None:
-        said["value"] = f"{mention.value.measure} {mention.value.number:g} {mention.value.unit}".rstrip()
+    q, link, value = mention.qualifiers, mention.link, mention.value
+    said: dict[str, str | None] = {"concept": link.concept_id, "name": None, "status": link.status, "score": None}
+    if not link.nil:
+        said |= {"name": link.candidates[0].preferred_name, "score": f"{link.candidates[0].score:g}"}
+    said["end"] = str(mention.end)
+    if q is not None:
+        said |= {"certainty": q.presence, "subject": q.experiencer, "section": q.section}
+    if value is not None:
+        said["value"] = f"{value.measure} {value.number:g} {value.unit}".rstrip()
     said |= {one.kind: one.text for one in mention.attributes or ()}
     said |= {one.system: one.code for one in mention.codes}
     said["bundle"] = bundle
@@ -108,7 +99,7 @@ def _modifiers(mention: LinkedMention, bundle: str) -> str:
 class NoteNlpWriter(TextWriter):
     """CSV with all columns of ``NOTE_NLP``; ids begin with 1. ``day`` is what ``nlp_date`` says."""
 
-    header = csv_line(list(COLUMNS))
+    header = csv_line(COLUMNS)
 
     def __init__(self, out: str | Path | None, day: str | None) -> None:
         super().__init__(out)
@@ -116,9 +107,5 @@ class NoteNlpWriter(TextWriter):
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
         """Rows of one note."""
-        system = nlp_system(self.versions)
-        for row in nlp_rows(note, mentions, self.written + 1, system, self._day, self.bundle):
-            yield csv_line([value.isoformat() if isinstance(value, date) else value for value in row.values()])
-
-
-FORMAT = OutputFormat((), lambda out, options: NoteNlpWriter(out, options.date))
+        for row in nlp_rows(note, mentions, self.written + 1, self.versions, self._day, self.bundle):
+            yield csv_line(value.isoformat() if isinstance(value, date) else value for value in row.values())

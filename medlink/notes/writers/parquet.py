@@ -11,7 +11,7 @@ from typing import Any
 from medlink.errors import needs_extra
 from medlink.files.whole import whole_file
 from medlink.notes.readers.protocol import Note
-from medlink.notes.writers.protocol import Job, LinkedMention, OutputFormat
+from medlink.notes.writers.protocol import Job, LinkedMention
 from medlink.notes.writers.rows import COLUMNS, row
 from medlink.notes.writers.text import TextWriter
 
@@ -29,27 +29,25 @@ class ParquetWriter(TextWriter):
 
     def open(self, job: Job) -> int:
         """Begin or go on; ConfigError where pyarrow is not installed."""
-        _schema()  # before any note is linked
+        self._schema = _schema()  # before any note is linked
         return super().open(job)
 
     def lines(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> Iterator[str]:
         """Rows of one note, as JSON."""
-        for mention in mentions:
-            yield json.dumps(row(note, language, mention, self.bundle), ensure_ascii=False)
+        return (json.dumps(row(note, language, one, self.bundle), ensure_ascii=False) for one in mentions)
 
     def place(self, part: Path, out: Path) -> None:
         """Make the file of the rows, a group at a time."""
-        with needs_extra("parquet", "writing Parquet"):
-            import pyarrow as pa
-            import pyarrow.parquet as pq
-        schema = _schema()
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         with (
             part.open(encoding="utf-8", newline="\n") as lines,
             whole_file(out) as file,
-            pq.ParquetWriter(file, schema, compression="zstd") as writer,
+            pq.ParquetWriter(file, self._schema, compression="zstd") as writer,
         ):
             while rows := [json.loads(line) for line in islice(lines, _GROUP)]:
-                writer.write_table(pa.Table.from_pylist(rows, schema=schema), row_group_size=_GROUP)
+                writer.write_table(pa.Table.from_pylist(rows, schema=self._schema), row_group_size=_GROUP)
 
 
 def _schema() -> Any:
@@ -65,6 +63,3 @@ def _schema() -> Any:
     plain = {str: text, int: pa.int64(), float: pa.float64()}
     columns = [(name, pa.list_(lists[name]) if kind is list else plain[kind]) for name, kind in COLUMNS.items()]
     return pa.schema(columns)
-
-
-FORMAT = OutputFormat((".parquet",), lambda out, options: ParquetWriter(out))

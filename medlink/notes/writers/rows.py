@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
+from io import StringIO
 from typing import Any
 
 from medlink.notes.readers.protocol import Note
@@ -21,14 +23,6 @@ COLUMNS: dict[str, type] = {
 def note_name(note: Note) -> str:
     """The id of a note, which may be the name of a file and then no UTF-8."""
     return note.note_id.encode("utf-8", "backslashreplace").decode()
-
-
-def row(note: Note, language: str, mention: LinkedMention, bundle: str) -> dict[str, Any]:
-    """The row of a mention, columns as in :data:`COLUMNS`; ``None`` for what there is not."""
-    found = whole(note, language, mention, bundle, {})
-    if found["value"] is not None:
-        found["value"] = json.dumps(found["value"], ensure_ascii=False)
-    return {name: found[name] for name in COLUMNS}
 
 
 def whole(note: Note, language: str, mention: LinkedMention, bundle: str, versions: dict[str, Any]) -> dict[str, Any]:
@@ -58,22 +52,22 @@ def whole(note: Note, language: str, mention: LinkedMention, bundle: str, versio
     }
 
 
-def cells(one: dict[str, Any]) -> Iterator[Any]:
-    """The values of a row, lists as JSON."""
-    for value in one.values():
-        yield json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+def row(note: Note, language: str, mention: LinkedMention, bundle: str) -> dict[str, Any]:
+    """The row of a mention, columns as in :data:`COLUMNS`; ``None`` for what there is not."""
+    found = whole(note, language, mention, bundle, {})
+    if found["value"] is not None:
+        found["value"] = json.dumps(found["value"], ensure_ascii=False)
+    return {name: found[name] for name in COLUMNS}
 
 
-def csv_line(values: Sequence[Any]) -> str:
-    r"""One line of CSV without its end; a cell with a comma, a quote or any line end stands in quotes.
+def flat(one: dict[str, Any]) -> dict[str, Any]:
+    """A row with its lists as JSON."""
+    return {k: json.dumps(v, ensure_ascii=False) if isinstance(v, list) else v for k, v in one.items()}
 
-    >>> csv_line(["a,b", None, 1, "x"])
-    '"a,b",,1,x'
-    """
-    import csv
-    import io
 
-    held = io.StringIO()
+def csv_line(values: Iterable[Any]) -> str:
+    r"""One line of CSV without its end; a cell with a comma, a quote or any line end stands in quotes."""
+    held = StringIO()
     # with this line end both of its characters are quoted
     csv.writer(held, lineterminator="\r\n").writerow(values)
     return held.getvalue()[:-2]

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from medlink.errors import ConfigError
 from medlink.files.whole import check_targets
-from medlink.notes.database import opened, told
+from medlink.notes.database import file_of, opened, told
 from medlink.notes.readers.protocol import Note
-from medlink.notes.readers.sql import SqlNotes
 from medlink.notes.writers import note_nlp, rows
 from medlink.notes.writers.protocol import Job, LinkedMention
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, MetaData, Table
 
 _RUNS = "medlink_runs"
-_UNSURE = "the output cannot be written"
 
 
 class SqlWriter:
@@ -52,13 +50,11 @@ class SqlWriter:
 
     def open(self, job: Job) -> int:
         """Begin or go on."""
-        # any table does: only the file is asked for
-        file = SqlNotes(self._address, self._name).file
-        check_targets({"the output": file}, job.reads)
+        check_targets({"the output": file_of(self._address)}, job.reads)
         self._job = job
         with ExitStack() as stack:
             engine = stack.enter_context(opened(self._address))
-            self._told = lambda: told(engine.url, _UNSURE)
+            self._told = lambda: told(engine.url, "the output cannot be written")
             with self._told():
                 self._connection = stack.enter_context(engine.connect())
                 self._lock()
@@ -70,8 +66,7 @@ class SqlWriter:
 
     def write(self, note: Note, language: str, mentions: Sequence[LinkedMention]) -> None:
         """Add the rows of one note."""
-        first = self._next + len(self._held)
-        for row in self._rows(note, language, mentions, first):
+        for row in self._rows(note, language, mentions, self._next + len(self._held)):
             # PostgreSQL has no NUL
             self._held.append({k: v.replace("\0", "\ufffd") if isinstance(v, str) else v for k, v in row.items()})
 
@@ -92,19 +87,17 @@ class SqlWriter:
                     for table in self._new:
                         table.drop(self._connection)
                     self._connection.commit()
-            if self._next > self._first and self._job.resumable and isinstance(error, KeyboardInterrupt):
-                error.add_note("Remedy: the same command with --resume goes on where it stopped.")
+            if self._next > self._first:
+                self._job.hint(error)
 
     def _rows(
         self, note: Note, language: str, mentions: Sequence[LinkedMention], first: int
     ) -> Iterator[dict[str, Any]]:
         if self._day is not None:
-            system = note_nlp.nlp_system(self._job.versions)
-            yield from note_nlp.nlp_rows(note, mentions, first, system, self._day, self._job.bundle)
+            yield from note_nlp.nlp_rows(note, mentions, first, self._job.versions, self._day, self._job.bundle)
             return
         for number, mention in enumerate(mentions, start=first):
-            row = rows.row(note, language, mention, self._job.bundle)
-            yield {self._number: number, **dict(zip(row, rows.cells(row), strict=True))}
+            yield {self._number: number, **rows.flat(rows.row(note, language, mention, self._job.bundle))}
 
     def _save(self, notes: int, *, finished: bool) -> None:
         with self._told():
@@ -157,28 +150,18 @@ class SqlWriter:
     def _of_rows(self, name: str, metadata: MetaData) -> Table:
         from sqlalchemy import BigInteger, Column, Date, DateTime, Double, String, Table, Text
 
-        kinds: dict[type, Callable[[], Any]] = {
-            int: BigInteger, str: Text, list: Text, float: Double, date: Date, datetime: DateTime,
-        }  # fmt: skip
+        kinds: dict[type, Any] = {int: BigInteger, str: Text, list: Text, float: Double, date: Date, datetime: DateTime}
         columns: dict[str, type | int] = {**note_nlp.COLUMNS} if self._day else {self._number: int, **rows.COLUMNS}
-        made = [
-            Column(
-                column,
-                String(kind) if isinstance(kind, int) else kinds[kind](),
-                primary_key=column == self._number,
-                autoincrement=False,
-            )
-            for column, kind in columns.items()
-        ]
+        typed = {column: String(kind) if isinstance(kind, int) else kinds[kind] for column, kind in columns.items()}
+        made = (Column(c, of, primary_key=c == self._number, autoincrement=False) for c, of in typed.items())
         return Table(name, metadata, *made)
 
     def _begin(self) -> None:
         """Go on with the unfinished run of the table, or begin a new one."""
         from sqlalchemy import func, select
 
-        runs, ask = self._runs, self._connection.execute
-        mine = runs.c.table_name == self._name
-        for one in ask(select(runs).where(mine).order_by(runs.c.run)).all():
+        runs, ask, number = self._runs, self._connection.execute, self._table.c[self._number]
+        for one in ask(select(runs).where(runs.c.table_name == self._name).order_by(runs.c.run)).all():
             if one.finished and one.job == self._job.key:
                 raise ConfigError(
                     f"the table {self._name} has this run already",
@@ -187,18 +170,13 @@ class SqlWriter:
                 )
             if one.finished:
                 continue
-            if self._job.resume and one.job != self._job.key:
-                raise ConfigError(
-                    "the unfinished run had other inputs, options or another bundle",
-                    remedy="run without resume to start anew",
-                )
             if self._job.resume:
+                self._job.check_key(one.job)
                 self._run, self._first, self._next, self._notes = one.run, one.first_row, one.next_row, one.notes
                 return
-            number = self._table.c[self._number]
             ask(self._table.delete().where(number >= one.first_row, number < one.next_row))
             ask(runs.delete().where(runs.c.run == one.run))
         self._run = (ask(select(func.max(runs.c.run))).scalar() or 0) + 1
-        self._first = self._next = max(0, ask(select(func.max(self._table.c[self._number]))).scalar() or 0) + 1
+        self._first = self._next = max(0, ask(select(func.max(number))).scalar() or 0) + 1
         begun = {"first_row": self._next, "next_row": self._next, "notes": 0, "finished": False}
         ask(runs.insert().values(run=self._run, table_name=self._name, job=self._job.key, **begun))

@@ -13,7 +13,6 @@ from sqlalchemy.exc import DBAPIError
 
 from medlink.errors import ConfigError, InputError
 from medlink.notes.database import opened
-from medlink.notes.readers import formats
 from medlink.notes.readers.sql import SqlNotes
 from medlink.notes.reading import Fields, Note, read_notes
 from tests.notes import tricky
@@ -51,10 +50,6 @@ def test_a_table_and_a_query_give_each_note_in_the_order_of_the_ids(tmp_path: Pa
     assert [note.note_id for note in asked.notes(fields, skip=2)] == ["3"]
     state = asked.state(fields)
     assert (state["rows"], state["first"], state["last"]) == (3, "1", "3")
-
-
-def test_the_endings_that_are_read() -> None:
-    assert sorted(formats()) == [".csv", ".jsonl", ".ndjson", ".parquet", ".text", ".tsv", ".txt"]
 
 
 def test_a_bad_row_of_a_table_costs_only_itself(tmp_path: Path) -> None:

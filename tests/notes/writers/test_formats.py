@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -19,8 +19,6 @@ from medlink.errors import ConfigError, InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.notes.gold import brat as gold
-from medlink.notes.options import OutputOptions
-from medlink.notes.writers import formats
 from tests.notes.writers.conftest import TEXTS, Run
 
 Found = list[dict[str, Any]]
@@ -258,11 +256,6 @@ def test_a_note_that_a_format_cannot_hold_is_a_failure(run: Run, tmp_path: Path)
     assert (line["number"], line["note"], line["place"]) == (2, "Geheim-1", f"{tmp_path}/n.csv:3")
     assert "no whole number" in line["problem"]
     assert "--id-field" in line["remedy"]
-
-
-def test_formats_are_the_files_of_the_folder_and_each_is_told_by_its_ending() -> None:
-    (choice, _) = get_args(OutputOptions.model_fields["format"].annotation)
-    assert sorted(formats()) == sorted(get_args(choice))
 
 
 @pytest.mark.parametrize(
