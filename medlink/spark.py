@@ -20,9 +20,7 @@ from typing import TYPE_CHECKING, Any
 from medlink.errors import BundleError, ConfigError, InputError, MedlinkError, needs_extra
 from medlink.files.places import bundles_instead
 from medlink.index import Bundle
-from medlink.language.tags import base
-from medlink.notes.language import gaps
-from medlink.notes.link import logger
+from medlink.notes.link import gaps_of, logger
 from medlink.notes.options import NoteOptions
 from medlink.notes.pipeline import LinkedNote, NotePipeline, link_all
 from medlink.notes.reading import Note
@@ -50,6 +48,7 @@ _COLUMNS = {
     "same_as": "array<string>", "expanded": "string", "candidates": f"array<{_CANDIDATE}>", "versions": "string",
     "problem": "string", "remedy": "string",
 }  # fmt: skip
+_KINDS = {"string": "a text", "binary": "bytes", "decimal": "a decimal", "integral": "a whole number"}
 _SCHEMA = ", ".join(f"`{name}` {kind}" for name, kind in _COLUMNS.items())
 
 
@@ -74,8 +73,8 @@ def link_notes(
         text: the column with the text: a string, or bytes in UTF-8.
         id: the column with the id of a note: a string, a whole number or a decimal; the links have it as ``note``.
         language_column: the column with the language of each note; without it ``language``, where there is one.
-        options: fields of :class:`~medlink.notes.options.NoteOptions`, such as ``language`` and ``threshold``; what
-            ``learned`` and ``ranker`` name must be seen by all executors.
+        options: fields of :class:`~medlink.notes.options.NoteOptions`; what ``learned`` and ``ranker`` name must be
+            seen by all executors.
 
     Returns:
         One row for each mention, with the fields of the JSON lines of ``medlink link``: ``candidates`` and
@@ -83,8 +82,7 @@ def link_notes(
         be read is one row that has ``note``, ``problem`` and ``remedy`` alone; all other rows have neither of the two.
 
     Raises:
-        ConfigError: an option is unknown or out of range, a column is missing or of another type, or pyspark is not
-            installed.
+        ConfigError: an option or a column is not what it should be, or pyspark is not installed.
         BundleError: the bundle cannot be opened on the driver. An executor that does not find it, or finds another
             one, ends the job with the same error, as Spark tells it.
         InputError: the archive does not exist, or the learned mentions cannot be read.
@@ -95,17 +93,13 @@ def link_notes(
         from pyspark.sql import functions
 
     known = NoteOptions(**options)
-    kinds = {"string": "a text", "binary": "bytes", "decimal": "a decimal", "integral": "a whole number"}
-    columns = {"note": _column(df, "id", id, ("string", "integral", "decimal"), kinds)}
-    columns["text"] = _column(df, "text", text, ("string", "binary"), kinds)
+    columns = {"note": _column(df, "id", id, ("string", "integral", "decimal"))}
+    columns["text"] = _column(df, "text", text, ("string", "binary"))
     if language_column is not None or LANGUAGE in df.columns:
-        columns["language"] = _column(df, "language_column", language_column or LANGUAGE, ("string",), kinds)
+        columns["language"] = _column(df, "language_column", language_column or LANGUAGE, ("string",))
     place = _placed(df, bundle)
     pipeline = NotePipeline(place.folder(), **dict(known))
-    given = base(known.language or "")
-    for sentence in gaps(given, pipeline.bundle.index.languages) if given else ():
-        logger.warning("language %r: %s", given, sentence)
-    for sentence in () if pipeline.learned is None else pipeline.learned.gaps():
+    for sentence in gaps_of(pipeline):
         logger.warning(sentence)
     work = partial(link_partition, place, tuple(dict(known).items()), _versions(pipeline))
     bytes_of = [column.cast("string").cast("binary").alias(name) for name, column in columns.items()]
@@ -151,7 +145,7 @@ def _placed(df: DataFrame, bundle: Bundle | str | Path) -> Place:
     return Place(name, shipped=True)
 
 
-def _column(df: DataFrame, option: str, name: str, allowed: Sequence[str], kinds: dict[str, str]) -> Column:
+def _column(df: DataFrame, option: str, name: str, allowed: Sequence[str]) -> Column:
     """A column of the notes by its name, which Spark would take for a path in a struct where it has dots."""
     with needs_extra("spark", "medlink.spark"):
         from pyspark.sql import functions
@@ -163,11 +157,10 @@ def _column(df: DataFrame, option: str, name: str, allowed: Sequence[str], kinds
         remedy = f"name another one with {option}=..., out of {', '.join(map(repr, df.columns))}"
         raise ConfigError(f"{option} is {name!r}, the notes have {said} of that name", remedy=remedy)
     kind = found[0]
-    family = next(
-        (one for of, one in ((IntegralType, "integral"), (DecimalType, "decimal")) if isinstance(kind, of)), ""
-    )
-    if (family or kind.typeName()) not in allowed:
-        expected = " or ".join(kinds[one] for one in allowed)
+    families = {"integral": IntegralType, "decimal": DecimalType}
+    family = next((name for name, of in families.items() if isinstance(kind, of)), kind.typeName())
+    if family not in allowed:
+        expected = " or ".join(_KINDS[one] for one in allowed)
         remedy = "cast the column, or name another one"
         raise ConfigError(f"the column {name!r} is {kind.simpleString()}, {expected} expected", remedy=remedy)
     return functions.col("`" + name.replace("`", "``") + "`")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 from weakref import WeakValueDictionary
 
+from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
 from medlink.errors import BundleError
@@ -29,12 +32,8 @@ def open_bundle(name: str, bundle: str | None) -> Bundle:
     """The bundle of a component: the one it was given, else ``MEDLINK_BUNDLE``, else the demo bundle, which is said."""
     folder = Path(bundle or os.environ.get(BUNDLE_VARIABLE) or demo_bundle())
     if not bundle and not os.environ.get(BUNDLE_VARIABLE):
-        logger.warning(
-            "%s: no bundle given and %s is not set; using the demo terminology in %s, which is not for clinical use",
-            name,
-            BUNDLE_VARIABLE,
-            folder,
-        )
+        said = f"no bundle given and {BUNDLE_VARIABLE} is not set; using the demo terminology in {folder}"
+        logger.warning("%s: %s, which is not for clinical use", name, said)
     if not folder.is_dir():
         override = f'for a saved pipeline: spacy.load(PIPELINE, config={{"components.{name}.bundle": FOLDER}})'
         remedy = f"name its folder; {override}" if bundle else f"set {BUNDLE_VARIABLE} to the folder of a bundle"
@@ -44,13 +43,10 @@ def open_bundle(name: str, bundle: str | None) -> Bundle:
     except OSError:
         return Bundle(folder)  # says what is missing
     key = (str(folder.absolute()), status.st_ino, status.st_mtime_ns)
-    opened = _OPENED.get(key)
-    if opened is None:
-        opened = _OPENED[key] = Bundle(folder)
-    return opened
+    return _OPENED.get(key) or _OPENED.setdefault(key, Bundle(folder))
 
 
-class Component:
+class Component(ABC):
     """Base of both components: a bundle opened by path, saved and pickled by reference and checked when it comes back.
 
     ``name`` is that of the component in a pipeline with the vocabulary ``vocab``.
@@ -65,6 +61,21 @@ class Component:
         # Another process must open the same folder, whatever its environment says.
         self.settings = options.to_dict() | {"bundle": str(self.bundle.folder)}
 
+    @abstractmethod
+    def _annotate(self, docs: Sequence[Doc]) -> None:
+        """Do the work of the component on some documents."""
+
+    def __call__(self, doc: Doc) -> Doc:
+        self._annotate([doc])
+        return doc
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Annotate documents in batches: what several of them share is ranked once."""
+        documents = iter(stream)
+        while batch := list(islice(documents, batch_size)):
+            self._annotate(batch)
+            yield from batch
+
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), self.vocab, self.name, **self.settings), ()
 
@@ -73,11 +84,7 @@ class Component:
         return json.dumps(self.bundle.versions, sort_keys=True).encode("utf-8")
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> Self:
-        """Check that the bundle at hand is the one the pipeline was saved with.
-
-        Raises:
-            BundleError: it has other names or another encoder.
-        """
+        """Check that the bundle at hand is the one the pipeline was saved with; BundleError if not."""
         saved = json.loads(data)
         for part in ("kb", "encoder"):
             if saved.get(part) != self.bundle.versions[part]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from spacy.tokens import Doc, Span, SpanGroup
@@ -19,9 +18,9 @@ from medlink.reading.abbreviations import of_doc
 from medlink.reading.options import FinderOptions
 from medlink.reading.protocols import Span as Characters
 from medlink.reading.reader import ReadMention, TextReader
-from medlink.records import Link, attributed, qualified, valued
+from medlink.records import attributed, qualified, valued
 from medlink.spacy_components.component import Component
-from medlink.spacy_components.handover import take_over
+from medlink.spacy_components.mentions import take_over
 from medlink.spacy_components.options import SPANS_KEY, LinkerOptions
 
 Place = tuple[int, int]
@@ -84,16 +83,8 @@ class BiolordLinker(Component):
         _extend("kb_ents", _pairs)
         _extend("medlink", _plain)
 
-    def __call__(self, doc: Doc) -> Doc:
-        self.set_annotations([doc], self.predict([doc]))
-        return doc
-
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Link documents in batches: a mention that several of them share is linked once."""
-        documents = iter(stream)
-        while batch := list(islice(documents, batch_size)):
-            self.set_annotations(batch, self.predict(batch))
-            yield from batch
+    def _annotate(self, docs: Sequence[Doc]) -> None:
+        self.set_annotations(docs, self.predict(docs))
 
     def predict(self, docs: Sequence[Doc]) -> list[dict[Place, LinkedMention]]:
         """Links of each document by the token offsets of their mentions; the documents stay as they are.
@@ -112,7 +103,7 @@ class BiolordLinker(Component):
         ]
         found = [one.found for of in ordered for _, one in of]
         links = iter(self.linker.link([one.mention for one in found], [one.context for one in found]))
-        return [{at: _linked_mention(one, next(links)) for at, one in of} for of in ordered]
+        return [{at: LinkedMention.of(one, next(links)) for at, one in of} for of in ordered]
 
     def _handed_over(self, doc: Doc) -> dict[Characters, ReadMention]:
         """What ``medlink_mentions`` found, as far as it was judged with the options of this component."""
@@ -138,10 +129,9 @@ class BiolordLinker(Component):
         if key is None:
             return [SPANS_KEY] if SPANS_KEY in doc.spans else []
         if key not in doc.spans:
-            raise ConfigError(
-                f"{self.name}: the document has no span group {key!r}",
-                remedy=f"put the component that writes it before {self.name}, or leave spans_key out",
-            )
+            message = f"{self.name}: the document has no span group {key!r}"
+            remedy = f"put the component that writes it before {self.name}, or leave spans_key out"
+            raise ConfigError(message, remedy=remedy)
         return [key]
 
     def _spans(self, doc: Doc) -> list[Span]:
@@ -157,8 +147,3 @@ class BiolordLinker(Component):
             link.to_dict() | qualified(mention.qualifiers) | attributed(mention.attributes) | valued(mention.value)
         )
         return out
-
-
-def _linked_mention(one: ReadMention, link: Link) -> LinkedMention:
-    found = one.found
-    return LinkedMention(found.start, found.end, link, one.qualifiers, found.attributes, found.value)

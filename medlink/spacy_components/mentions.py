@@ -1,21 +1,29 @@
-"""``medlink_mentions``: the mentions of a bundle's concepts."""
+"""``medlink_mentions``: the mentions of a bundle's concepts.
+
+What it found travels as plain data with the document, between processes and to disk, until ``biolord_linker`` takes it
+out and judges nothing again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
+from medlink.linking import Mention
 from medlink.notes.learned import open_learned
 from medlink.reading.abbreviations import of_doc
+from medlink.reading.finder import FoundMention, around
+from medlink.reading.protocols import Span as Characters
 from medlink.reading.reader import ReadMention, TextReader
+from medlink.records import Attribute, Qualifiers, Value
 from medlink.spacy_components.component import Component, logger
-from medlink.spacy_components.handover import hand_over
 from medlink.spacy_components.options import MentionsOptions
 
+_KEY = ("medlink", "mentions")
 LABEL = "MENTION"
 
 
@@ -38,18 +46,7 @@ class MedlinkMentions(Component):
             logger.warning("%s: %s", name, sentence)
         self._reader = TextReader(self.bundle, self.language, self.options, learned=learned)
 
-    def __call__(self, doc: Doc) -> Doc:
-        self._find([doc])
-        return doc
-
-    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
-        """Find the mentions of documents in batches: what several of them share is ranked once."""
-        documents = iter(stream)
-        while batch := list(islice(documents, batch_size)):
-            self._find(batch)
-            yield from batch
-
-    def _find(self, docs: list[Doc]) -> None:
+    def _annotate(self, docs: Sequence[Doc]) -> None:
         texts = [doc.text for doc in docs]
         for doc, found in zip(docs, self._reader.read(texts, [of_doc(doc) for doc in docs]), strict=True):
             spans, behind = list[tuple[Span, ReadMention]](), 0
@@ -61,5 +58,34 @@ class MedlinkMentions(Component):
             doc.spans[self.options.spans_key] = [span for span, _ in spans]
             if not doc.ents:
                 doc.set_ents([span for span, _ in spans])
-            known = [((span.start_char, span.end_char), one) for span, one in spans]
-            hand_over(doc, self.bundle.manifest["hash"], self.language, known)
+            held: dict[Any, Any] = doc.user_data
+            known = [[span.start_char, span.end_char, _plain(one)] for span, one in spans]
+            held[_KEY] = {"bundle": self.bundle.manifest["hash"], "language": self.language, "mentions": known}
+
+
+def take_over(doc: Doc, bundle: str, language: str) -> dict[Characters, ReadMention]:
+    """Take the mentions out of a document; none where they are of another bundle or language."""
+    user_data: dict[Any, Any] = doc.user_data
+    held = user_data.pop(_KEY, None)
+    if held is None or (held["bundle"], held["language"]) != (bundle, language):
+        return {}
+    text = doc.text  # which spaCy puts together anew each time
+    return {(start, end): _mention(text, plain, language) for start, end, plain in held["mentions"]}
+
+
+def _plain(one: ReadMention) -> dict[str, Any]:
+    # neither what the dictionary has of it nor the text around it
+    mention = replace(one.found.mention, found=None)
+    return asdict(replace(one, found=replace(one.found, mention=mention, context="")))
+
+
+def _mention(text: str, plain: dict[str, Any], language: str) -> ReadMention:
+    found, qualifiers = plain["found"], plain["qualifiers"]
+    attributes = found["attributes"]
+    found = found | {
+        "mention": Mention(**found["mention"] | {"language": language}),
+        "context": around(text, found["start"], found["end"]),
+        "value": found["value"] and Value(**found["value"]),
+        "attributes": None if attributes is None else tuple([Attribute(**one) for one in attributes]),
+    }
+    return ReadMention(FoundMention(**found), qualifiers and Qualifiers(**qualifiers))

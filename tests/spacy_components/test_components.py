@@ -14,7 +14,7 @@ from spacy.tokens import Doc, DocBin, Span
 from spacy.tokens.underscore import Underscore
 
 from medlink.errors import BundleError, ConfigError
-from medlink.index import Bundle, build_bundle
+from medlink.index import build_bundle
 from medlink.kb import Input, build_kb
 from medlink.linking.demo import BUNDLE_VARIABLE, demo_notes
 from medlink.spacy_components.pipeline import build_pipeline
@@ -36,11 +36,7 @@ def facts(doc: Doc) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize(
     ("language", "text", "wanted"),
     [
-        (
-            "de",
-            "Patient mit Herzinfarkt und Pleuraergüssen.",
-            {"Herzinfarkt": "Myokardinfarkt", "Pleuraergüssen": "Pleuraerguss"},
-        ),
+        ("de", "Herzinfarkt, Pleuraergüsse", {"Herzinfarkt": "Myokardinfarkt", "Pleuraergüsse": "Pleuraerguss"}),
         ("en", "Heart attacks and type II diabetes.", {"Heart attacks": "myocardial infarction"}),
         ("es", "Presenta fiebre e infartos de miocardio.", {"fiebre": "fiebre"}),
     ],
@@ -58,32 +54,9 @@ def test_mentions_are_linked(demo_path: Path, language: str, text: str, wanted: 
     json.dumps([span._.medlink for span in doc.ents])
 
 
-@pytest.mark.parametrize("language", ["de", "en", "es"])
-def test_demo_notes(demo_path: Path, language: str) -> None:
-    doc = make(language, demo_path)(demo_notes()[language])
-    linked = [span for span in doc.ents if span.kb_id_ != "NIL"]
-    assert len(linked) >= 40
-    expanded = {s.text: s._.medlink["expanded"] for s in doc.ents if s._.medlink["expanded"]}
-    assert expanded, "each note explains an abbreviation"
-
-
 def test_stop_words_and_short_words_are_no_mentions(demo_path: Path) -> None:
     found = {s.text for s in make("en", demo_path)("He has ms and MS; as well as AS, or pt or PT. A be it.").ents}
     assert found == {"MS", "AS", "PT"}
-
-
-@pytest.mark.parametrize(
-    ("language", "text", "wanted"),
-    [
-        ("de", "Patientin Amanda Asthma klagt über Asthma.", ["Asthma"]),
-        ("de", "Frau Dr. Fieber sah kein Fieber. Asthma seit 2010.", ["Fieber", "Asthma"]),
-        ("en", "Mrs. Gout has gout. Gout since May.", ["gout", "Gout"]),
-        ("es", "Sra. Fiebre con fiebre.", ["fiebre"]),
-    ],
-)
-def test_names_of_persons_are_no_mentions(demo_path: Path, language: str, text: str, wanted: list[str]) -> None:
-    doc = make(language, demo_path)(text)
-    assert [s.text for s in doc.ents] == wanted
 
 
 def test_a_letter_of_its_own_is_no_accent(tmp_path: Path) -> None:
@@ -104,24 +77,6 @@ def test_decomposed_and_invisible_characters(demo_path: Path) -> None:
     assert [(unicodedata.normalize("NFC", s.text), s.kb_id_) for s in doc.ents] == wanted
     soft = make("de", demo_path)("Herz\u00adin\u00adfarkt und Übel\u00adkeit")
     assert [s._.medlink["candidates"][0]["route"] for s in soft.ents] == ["exact", "exact"]
-
-
-def test_names_without_a_language_are_the_notes_own(tmp_path: Path) -> None:
-    table = tmp_path / "t.tsv"
-    table.write_text("concept_id\tname\nX:1\tALS\nX:2\tGicht\nX:3\tÖdem\n", encoding="utf-8")
-    build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
-    build_bundle(tmp_path / "b", kb=tmp_path / "kb.sqlite")
-    assert [s.text for s in make("de", tmp_path / "b")("Bekannte ALS, Gicht und Ödem.").ents] == [
-        "ALS",
-        "Gicht",
-        "Ödem",
-    ]
-
-
-def test_glued_punctuation_stays_outside(demo_path: Path) -> None:
-    text = "reflux.,7 fever.orthopedic dose.,COUGH:, gout/asthma -anemia 1.5 p.o."
-    doc = build_pipeline(demo_path, "en")(text)
-    assert [s.text for s in doc.ents] == ["reflux", "fever", "COUGH", "gout", "asthma", "anemia"]
 
 
 def test_qualifiers_of_spans(demo_path: Path) -> None:
@@ -148,15 +103,6 @@ def test_qualifiers_of_other_entities(demo_path: Path) -> None:
     nlp.add_pipe("biolord_linker", config={"bundle": str(demo_path)})
     (span,) = nlp("No fever").ents
     assert span._.medlink["presence"] == "absent"
-
-
-def test_headings_are_no_mentions(demo_path: Path) -> None:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path)})
-    assert [s.text for s in nlp("Fever:\nCough").ents] == ["Cough"]
-    nlp.remove_pipe("medlink_mentions")
-    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path), "qualifiers": False})
-    assert [s.text for s in nlp("Fever:\nCough").ents] == ["Fever", "Cough"]
 
 
 def test_mention_finder_leaves_other_entities(demo_path: Path) -> None:
@@ -204,45 +150,26 @@ def test_abbreviations(demo_path: Path) -> None:
     assert all(s._.medlink["expanded"] is None for s in make("en", demo_path, abbreviations=False)(text).ents)
 
 
-def test_an_upstream_abbreviation_detector_is_used(demo_path: Path) -> None:
-    # registers its factory; an extra that Python 3.13 cannot have
-    pytest.importorskip("scispacy.abbreviation")
-    nlp = spacy.blank("en")
-    nlp.add_pipe("abbreviation_detector")
-    nlp.add_pipe("medlink_mentions", config={"bundle": str(demo_path)})
-    nlp.add_pipe("biolord_linker", config={"bundle": str(demo_path)})
-    doc = nlp("Mitral stenosis (MS) was known. The MS is severe.")
-    assert [s._.medlink["expanded"] for s in doc.ents] == [None, "Mitral stenosis", "Mitral stenosis"]
-
-
 @pytest.mark.parametrize(
-    ("name", "config"),
+    ("name", "config", "message"),
     [
-        ("biolord_linker", {"treshold": 0.5}),
-        ("biolord_linker", {"k": "many"}),
-        ("biolord_linker", {"threshold": "high"}),
-        ("biolord_linker", {"semantic_types": "Drug"}),
-        ("medlink_mentions", {"spankey": "x"}),
+        ("biolord_linker", {"treshold": 0.5}, "treshold"),
+        ("biolord_linker", {"k": "many"}, "k"),
+        ("biolord_linker", {"semantic_types": "Drug"}, "semantic_types"),
+        ("medlink_mentions", {"spankey": "x"}, "spankey"),
+        ("biolord_linker", {"k": 0}, "k is 0"),
+        ("biolord_linker", {"threshold": 2.0}, "threshold is 2.0"),
+        ("biolord_linker", {"languages": ["fr"]}, "no language 'fr'"),
+        ("biolord_linker", {"semantic_types": ["Drugs"]}, "no semantic type 'Drugs'"),
+        ("medlink_mentions", {"semantic_types": ["Drugs"]}, "no semantic type 'Drugs'"),
+        ("biolord_linker", {"sources": ["UMLS"]}, "no source 'UMLS'"),
+        ("biolord_linker", {"language": "german"}, "unknown language 'german'"),
+        ("medlink_mentions", {"language": "german"}, "unknown language 'german'"),
     ],
 )
-def test_unknown_or_wrong_options_are_refused(demo_path: Path, name: str, config: dict[str, object]) -> None:
-    with pytest.raises(Exception, match=next(iter(config))):
+def test_wrong_options_are_refused(demo_path: Path, name: str, config: dict[str, object], message: str) -> None:
+    with pytest.raises(Exception, match=message):
         spacy.blank("en").add_pipe(name, config={"bundle": str(demo_path), **config})
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"k": 0}, "k is 0"),
-        ({"threshold": 2.0}, "threshold is 2.0"),
-        ({"languages": ["fr"]}, "no language 'fr'"),
-        ({"semantic_types": ["Drugs"]}, "no semantic type 'Drugs'"),
-        ({"sources": ["UMLS"]}, "no source 'UMLS'"),
-    ],
-)
-def test_values_out_of_range_are_refused(demo_path: Path, config: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        make("en", demo_path, **config)
 
 
 def test_each_option_changes_the_output(demo_path: Path) -> None:
@@ -414,14 +341,3 @@ def test_factories_import_nothing_heavy() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
-
-
-def test_bundle_is_opened_by_path_in_the_component(demo: Bundle, demo_path: Path) -> None:
-    nlp = make("en", demo_path)
-    assert json.loads(nlp.get_pipe("biolord_linker").to_bytes()) == demo.versions  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("component", ["medlink_mentions", "biolord_linker"])
-def test_a_language_that_is_none_is_refused(demo_path: Path, component: str) -> None:
-    with pytest.raises(ConfigError, match="unknown language 'german'"):
-        spacy.blank("de").add_pipe(component, config={"bundle": str(demo_path), "language": "german"})
