@@ -14,9 +14,11 @@ from __future__ import annotations
 import csv
 import json
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import numpy as np
 from open_data import (
     Query,
     alpha_id_held_out,
@@ -30,11 +32,17 @@ from open_data import (
     write_dictionary,
 )
 
-from medlink.index import build_bundle
+from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
+from medlink.language.tags import base
 from medlink.language.text import normalise
-from medlink.linking.fit import Example, fit, join_tables, tabulate
+from medlink.linking.candidates import QueryBatch
+from medlink.linking.fit import Example, Table, fit_curves, ranking_weights
+from medlink.linking.join import Join
+from medlink.linking.measures import FEATURES, compute_features
+from medlink.linking.ranking import LinearJoin
 
+_BATCH = 256
 _TYPING_ERRORS = 500
 _TYPING_WEIGHT = 0.2  # an invented error counts less than a mention that somebody wrote
 _ALPHA_WEIGHT = 0.5  # and so does a term of an alphabet
@@ -45,6 +53,49 @@ def _examples(queries: list[Query]) -> list[Example]:
     distinct = {(q.text, q.language, q.gold) for q in queries}
     ordered = sorted(distinct, key=lambda q: (q[0], q[1], sorted(q[2])))
     return [Example(text, language, gold) for text, language, gold in ordered]
+
+
+def tabulate(bundle: Bundle, examples: Sequence[Example], weight: float = 1.0) -> Table:
+    """Gather the evidence of all examples with one bundle; ``weight`` is how much each of them counts."""
+    index = bundle.index
+    parts: list[Table] = []
+    for start in range(0, len(examples), _BATCH):
+        batch = examples[start : start + _BATCH]
+        texts, languages = [e.text for e in batch], [e.language for e in batch]
+        found = compute_features(QueryBatch(index, bundle.encoder, texts, languages))
+        entries = index.entries(found.name)
+        ids = index.concept_ids(entries.concept)
+        gold = np.zeros(len(found.name), dtype=bool)
+        concept = np.full(len(found.name), np.nan)
+        for position, key, concept_id in zip(entries.position.tolist(), entries.concept.tolist(), ids, strict=True):
+            right = concept_id in batch[found.mention[position]].concept_ids
+            if right or np.isnan(concept[position]):
+                concept[position] = key
+            gold[position] |= right
+        language = np.array([base(example.language) for example in batch])[found.mention]
+        weights = np.full(len(gold), weight)
+        parts.append(Table(found.mention + start, concept, found.features, gold, weights, language))
+    return join_tables(parts)
+
+
+def join_tables(parts: Sequence[Table]) -> Table:
+    """Several tables as one; examples are numbered on."""
+    example, shift = [], 0
+    for part in parts:
+        _, numbers = np.unique(part.example, return_inverse=True)
+        example.append(numbers + shift)
+        shift += int(numbers.max(initial=-1)) + 1
+    rest = [(part.concept, part.features, part.gold, part.weight, part.language) for part in parts]
+    columns = zip(*rest, strict=True)
+    return Table(np.concatenate(example), *map(np.concatenate, columns))
+
+
+def fit(table: Table, *, decay: float = 1e-3) -> Join:
+    """Fit ranking weights with their decay, then the curves of the score; the same table gives the same weights."""
+    w = ranking_weights(table, decay)
+    exact, inflected = (table.features[:, FEATURES.index(kind)] > 0 for kind in ("exact", "inflected"))
+    curves = fit_curves(table, table.features.astype(np.float64) @ w, exact, exact | inflected)
+    return Join(LinearJoin(tuple(round(float(v), 4) for v in w)), curves)
 
 
 @click.command()

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from medlink.errors import ConfigError
-from medlink.index import Bundle
 from medlink.index.keys import Keys
-from medlink.language.tags import base
 from medlink.linking.calibration import WIDEST, Curve, Curves
-from medlink.linking.candidates import QueryBatch
-from medlink.linking.join import Join
-from medlink.linking.measures import FEATURES, compute_features
-from medlink.linking.ranking import LinearJoin
 
-_BATCH = 256
 # Mentions without a concept in the dictionary for each one with. What notes hold is not known; a third is cautious.
 _NIL_SHARE = 1 / 3
 _PLAIN = "en"  # the language whose likenesses have the plain curve
@@ -53,59 +44,6 @@ class Table:
     language: NDArray[np.str_]
 
 
-def tabulate(bundle: Bundle, examples: Sequence[Example], weight: float = 1.0) -> Table:
-    """Gather the evidence of all examples with one bundle; ``weight`` is how much each of them counts."""
-    index = bundle.index
-    parts: list[Table] = []
-    for start in range(0, len(examples), _BATCH):
-        batch = examples[start : start + _BATCH]
-        texts, languages = [e.text for e in batch], [e.language for e in batch]
-        found = compute_features(QueryBatch(index, bundle.encoder, texts, languages))
-        entries = index.entries(found.name)
-        ids = index.concept_ids(entries.concept)
-        gold = np.zeros(len(found.name), dtype=bool)
-        concept = np.full(len(found.name), np.nan)
-        for position, key, concept_id in zip(entries.position.tolist(), entries.concept.tolist(), ids, strict=True):
-            right = concept_id in batch[found.mention[position]].concept_ids
-            if right or np.isnan(concept[position]):
-                concept[position] = key
-            gold[position] |= right
-        language = np.array([base(example.language) for example in batch])[found.mention]
-        weights = np.full(len(gold), weight)
-        parts.append(Table(found.mention + start, concept, found.features, gold, weights, language))
-    return join_tables(parts)
-
-
-def join_tables(parts: Sequence[Table]) -> Table:
-    """Several tables as one; examples are numbered on."""
-    if not parts:
-        raise ConfigError("no training mentions", remedy="give mentions whose concept is in the bundle")
-    example, shift = [], 0
-    for part in parts:
-        _, numbers = np.unique(part.example, return_inverse=True)
-        example.append(numbers + shift)
-        shift += int(numbers.max(initial=-1)) + 1
-    rest = [(part.concept, part.features, part.gold, part.weight, part.language) for part in parts]
-    columns = zip(*rest, strict=True)
-    return Table(np.concatenate(example), *map(np.concatenate, columns))
-
-
-def fit(table: Table, *, decay: float = 1e-3) -> Join:
-    """Fit ranking weights, then the curves of the score.
-
-    Args:
-        table: the evidence.
-        decay: weight decay.
-
-    Returns:
-        The join. The same table gives the same weights.
-    """
-    w = ranking_weights(table, decay)
-    exact, inflected = (table.features[:, FEATURES.index(kind)] > 0 for kind in ("exact", "inflected"))
-    curves = fit_curves(table, table.features.astype(np.float64) @ w, exact, exact | inflected)
-    return Join(LinearJoin(tuple(round(float(v), 4) for v in w)), curves)
-
-
 def ranking_weights(table: Table, decay: float = 1e-3, least: float | None = None) -> NDArray[np.float64]:
     """Weights ``(f,)`` of the features of a table, no lower than ``least`` where that is given.
 
@@ -121,7 +59,6 @@ def ranking_weights(table: Table, decay: float = 1e-3, least: float | None = Non
     x = table.features.astype(np.float64)
 
     def loss(w: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """The loss of some weights, and its gradient."""
         s = x @ w
         s = s - np.maximum.reduceat(s, starts)[group]
         e = np.exp(s)
@@ -160,7 +97,6 @@ def fit_curves(table: Table, rank: NDArray[np.float64], exact: NDArray[np.bool_]
     tags = sorted(set(table.language.tolist()) - {_PLAIN})
 
     def told(top: NDArray[np.int64], second: NDArray[np.float64], *, kind: bool) -> Told:
-        """What a curve is fitted on: of mentions that are names, or of all others."""
         at = named[top] == kind
         top, second = top[at], second[at]
         margin = bare.held(rank[top], np.clip(rank[top] - second, -WIDEST, WIDEST), named[top])[1]
@@ -221,7 +157,6 @@ def _logistic(
     share = weight / max(weight.sum(), 1e-12)
 
     def loss(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """The loss of some weights, and its gradient."""
         z = given + x @ p
         value = np.logaddexp(0, np.where(right, -z, z)) @ share + 1e-6 * p @ p
         pull = (1 / (1 + np.exp(-z)) - right) * share

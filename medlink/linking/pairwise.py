@@ -21,11 +21,7 @@ class PairRanker:
     They share the rank scores that they had, so that these mean what they meant to a calibration; a name that is the
     mention keeps its own. Of equal scores the name that ranked higher stays first. Names are compared in their exact
     forms, which have no capitals and no accents.
-
-    Args:
-        score: what scores pairs of mention and name.
-        first: the ranker whose first k names are looked at, such as that of a :class:`medlink.Linker`.
-        k: how many names of each mention.
+    The other ranker is ``first``, such as that of a :class:`medlink.Linker`.
     """
 
     uses_context = False

@@ -14,14 +14,10 @@ from medlink.linking.rankers.shown import Shown
 
 FILE = "rankings.sqlite"
 _WAIT = 30.0  # seconds for another process that writes
-_REMEDY = "delete the file, or name another folder"
 
 
 class RankerCache:
-    """Lists of numbers under hashes, in one file that several processes may use.
-
-    Args:
-        folder: where the file is or will be made.
+    """Lists of numbers under hashes, in one file of a folder that several processes may use.
 
     Raises:
         ConfigError: it cannot be made or read, or is none of this kind.
@@ -43,10 +39,7 @@ class RankerCache:
         """What is kept under each of the keys."""
         with self._open() as file:
             rows = [file.execute("SELECT numbers FROM said WHERE key = ?", (key,)).fetchone() for key in keys]
-            try:
-                return [None if row is None else [float(one) for one in json.loads(row[0])] for row in rows]
-            except (ValueError, TypeError) as error:
-                raise self._damaged("a value is no list of numbers") from error
+            return [None if row is None else [float(one) for one in json.loads(row[0])] for row in rows]
 
     def put(self, said: dict[bytes, list[float]]) -> None:
         """Keep numbers under keys."""
@@ -61,11 +54,12 @@ class RankerCache:
         try:
             with closing(sqlite3.connect(self.path, timeout=_WAIT)) as file, file:
                 yield file
-        except sqlite3.DatabaseError as error:
-            raise self._damaged(str(error)) from error
-
-    def _damaged(self, why: str) -> ConfigError:
-        return ConfigError(f"the cache of the ranker cannot be used: {why}", path=self.path, remedy=_REMEDY)
+        except (sqlite3.DatabaseError, ValueError, TypeError) as error:
+            why = str(error) if isinstance(error, sqlite3.Error) else "a value is no list of numbers"
+            remedy = "delete the file, or name another folder"
+            raise ConfigError(
+                f"the cache of the ranker cannot be used: {why}", path=self.path, remedy=remedy
+            ) from error
 
 
 def key_of(bundle: str, ranker: str, mention: str, language: str | None, context: str, shown: Sequence[Shown]) -> bytes:

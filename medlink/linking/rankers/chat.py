@@ -48,11 +48,6 @@ class ChatRanker:
     without an answer it asks nothing for a minute. ``counts`` says how many questions were ``asked``, found in the
     cache (``kept``), answered by the ``first`` candidate, by ``another`` one or by ``none`` of them, ``refused``,
     ``passed over`` in such a minute, and ``unanswered: REASON``.
-
-    Args:
-        endpoint: where it answers.
-        bundle: where the candidates are from.
-        cache: where its answers are kept.
     """
 
     calibration = None
@@ -87,31 +82,27 @@ class ChatRanker:
         candidates = shown(self._bundle, first, [mention.language for mention in mentions])
         around = contexts if contexts is not None and self.uses_context else [""] * len(mentions)
         out = list(ranked)
-        asked = zip(mentions, around, candidates, strict=True)
-        for at, (mention, text, some) in enumerate(asked):
-            if len(some) > 1 and (chosen := self._chosen(mention, text, some)) is not None:
-                out[at] = chosen_first(ranked[at], chosen, k)
+        for at, (mention, text, some) in enumerate(zip(mentions, around, candidates, strict=True)):
+            place = self._place(mention, text, some) if len(some) > 1 else None
+            if place is not None:
+                self.counts["none" if place == _NONE else "another" if place else "first"] += 1
+            if place is not None and place != _NONE:
+                out[at] = chosen_first(ranked[at], place, k)
         return out
 
-    def _chosen(self, mention: Mention, context: str, candidates: Sequence[Shown]) -> int | None:
-        """The place of the candidate that is chosen, from the cache where it is there; ``None`` for none."""
+    def _place(self, mention: Mention, context: str, candidates: Sequence[Shown]) -> int | None:
+        """What is chosen, from the cache where it is there: a place or ``_NONE``; ``None`` without a valid answer."""
         key = key_of(self._names, self.fingerprint, mention.text, mention.language, context, candidates)
         kept = self._cache.get([key])[0] if self._cache else None
         if kept and len(kept) == 1 and kept[0] in range(_NONE, len(candidates)):
             self.counts["kept"] += 1
-            place = int(kept[0])
-        else:
-            found = self._answered(mention, context, candidates)
-            if found is None:
-                return None
-            place = found
-            if self._cache:
-                self._cache.put({key: [float(place)]})
-        self.counts["none" if place == _NONE else "another" if place else "first"] += 1
-        return None if place == _NONE else place
+            return int(kept[0])
+        place = self._answered(mention, context, candidates)
+        if self._cache and place is not None:
+            self._cache.put({key: [float(place)]})
+        return place
 
     def _answered(self, mention: Mention, context: str, candidates: Sequence[Shown]) -> int | None:
-        """The answer, a place or ``_NONE``; ``None`` without a valid one."""
         if time.monotonic() < self._rests_until:
             self.counts["passed over"] += 1
             return None
@@ -144,7 +135,7 @@ class ChatRanker:
 
 
 def _messages(mention: Mention, context: str, candidates: Sequence[Shown]) -> list[dict[str, str]]:
-    """The question: what it says stands in one JSON object, out of which no text of a note can break."""
+    # what is said stands in one JSON object, out of which no text of a note can break
     said = [
         {"concept_id": one.concept_id, "name": one.matched}
         | ({} if one.name == one.matched else {"preferred_name": one.name})
@@ -157,11 +148,7 @@ def _messages(mention: Mention, context: str, candidates: Sequence[Shown]) -> li
 
 
 def chosen_place(text: str, concept_ids: Sequence[str]) -> int | None:
-    """The place of the chosen id, -1 where the answer says that none fits, ``None`` where it is no such answer.
-
-    >>> [chosen_place(text, ["X:1", "X:2"]) for text in ('{"concept_id": "X:2"}', '{"concept_id": null}', "X:2")]
-    [1, -1, None]
-    """
+    """The place of the chosen id, -1 where the answer says that none fits, ``None`` where it is no such answer."""
     fenced = _FENCED.fullmatch(text.strip())
     try:
         said = parse_json(fenced[1] if fenced else text)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +32,7 @@ _DIGITS = 4
 _REMEDY = "train it again, or name the folder of another ranker"
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """What a cross-encoder was trained to read, and what its numbers mean.
 
     ``candidates`` is how many of a mention, ``context`` and ``definitions`` whether it reads the text around a mention
@@ -50,11 +48,7 @@ class Reading:
 
 
 def mention_text(text: str, context: str) -> str:
-    """What is read of a mention, with the text around it where there is one.
-
-    >>> mention_text("MS", "MS since 2010"), mention_text("MS", "")
-    ('MS | MS since 2010', 'MS')
-    """
+    """What is read of a mention, with the text around it where there is one."""
     return f"{text} | {context}" if context else text
 
 
@@ -66,10 +60,8 @@ def logits(model: CrossEncoder, mention: str, texts: Sequence[str]) -> NDArray[n
     with needs_extra("transformers", "a cross-encoder"):
         import torch
 
-    pairs = [(mention, text) for text in texts]
-    found = model.predict(
-        pairs, batch_size=max(len(pairs), 1), activation_fn=torch.nn.Identity(), show_progress_bar=False
-    )
+    options: dict[str, Any] = {"activation_fn": torch.nn.Identity(), "show_progress_bar": False}
+    found = model.predict([(mention, text) for text in texts], batch_size=max(len(texts), 1), **options)
     return np.round(np.asarray(found, dtype=np.float64).reshape(len(texts)), _DIGITS)
 
 
@@ -93,13 +85,8 @@ def open_model(folder: str | Path, *, local: bool = True, **options: Any) -> Cro
 class CrossEncoderRanker:
     """Orders the first candidates by the rank score that they had and what a cross-encoder reads, weighed together.
 
-    The model is loaded when it is first needed.
-
-    Args:
-        folder: made by ``medlink train ranker``.
-        bundle: where the candidates are from.
-        cache: where what was read is kept.
-        device: torch device; the default is a GPU where there is one.
+    The folder is made by ``medlink train ranker``; its model is loaded when it is first needed, on a GPU where there is
+    one and no torch ``device`` is named.
 
     Raises:
         EncoderError: it is no such folder, or is damaged.
@@ -109,7 +96,7 @@ class CrossEncoderRanker:
         self, folder: str | Path, bundle: Bundle, cache: RankerCache | None = None, *, device: str | None = None
     ) -> None:
         self._folder, self._bundle, self._cache, self._device = Path(folder).absolute(), bundle, cache, device
-        self.reading = read_ranker(self._folder)
+        self.reading = _read_ranker(self._folder)
         self.uses_context, self.calibration = self.reading.context, self.reading.calibration
         self.fingerprint = _fingerprint(self._folder)
         self.counts = Counter[str]()  # nothing goes wrong
@@ -136,59 +123,46 @@ class CrossEncoderRanker:
         found = self._read(mentions, around, candidates)
         return [self._ordered(some, read) for some, read in zip(ranked, found, strict=True)]
 
-    def _ordered(self, ranked: Sequence[Ranked], read: NDArray[np.float64]) -> Sequence[Ranked]:
+    def _ordered(self, ranked: Sequence[Ranked], read: Sequence[float]) -> Sequence[Ranked]:
         if not ranked:
             return ranked
-        every = np.full(len(ranked), read.min())
-        every[: len(read)] = read
+        every = np.array([*read, *[min(read)] * (len(ranked) - len(read))])
         before = np.array([one.rank for one in ranked])
         return by_ranks(ranked, self.reading.first * before + self.reading.read * every)
 
     def _read(
         self, mentions: Sequence[Mention], contexts: Sequence[str], candidates: Sequence[Sequence[Shown]]
-    ) -> list[NDArray[np.float64]]:
+    ) -> list[list[float]]:
         """What the model says of the candidates of each mention, from the cache where it is there."""
         asked = list(zip(mentions, contexts, candidates, strict=True))
         keys = [key_of(self._names, self.fingerprint, m.text, m.language, text, some) for m, text, some in asked]
         kept = self._cache.get(keys) if self._cache else [None] * len(keys)
-        found: dict[bytes, list[float]] = {
-            key: numbers
-            for key, numbers, some in zip(keys, kept, candidates, strict=True)
-            if numbers is not None and len(numbers) == len(some)
-        }
-        new: dict[bytes, list[float]] = {}
+        found, new = dict(zip(keys, kept, strict=True)), dict[bytes, list[float]]()
+        out = []
         for key, (mention, text, some) in zip(keys, asked, strict=True):
-            if key not in found and some:
+            numbers = found[key] if some else []
+            if numbers is None or len(numbers) != len(some):
                 texts = [one.text for one in some]
-                new[key] = found[key] = logits(self.model, mention_text(mention.text, text), texts).tolist()
+                numbers = logits(self.model, mention_text(mention.text, text), texts).tolist()
+                new[key] = found[key] = numbers
+            out.append(numbers)
         if self._cache:
             self._cache.put(new)
-        return [np.array(found.get(key, ())) for key in keys]
+        return out
 
 
-def read_ranker(folder: Path) -> Reading:
-    """What a folder of a ranker says of itself.
-
-    Raises:
-        EncoderError: it is none, or is damaged.
-    """
+def _read_ranker(folder: Path) -> Reading:
     try:
         said: dict[str, Any] = read_json(folder / HOLDS)
-        weights = said["weights"]
-        reading = Reading(
-            int(said["candidates"]),
-            said["context"] is True,
-            said["definitions"] is True,
-            float(weights["first"]),
-            float(weights["read"]),
-            curves_of(said["calibration"]),
-        )
+        context, definitions = (said[name] is True for name in ("context", "definitions"))
+        first, read = (float(said["weights"][name]) for name in ("first", "read"))
+        calibration = curves_of(said["calibration"])
+        reading = Reading(int(said["candidates"]), context, definitions, first, read, calibration)
         if reading.candidates < 1 or not np.isfinite([reading.first, reading.read]).all():
             raise ValueError("numbers out of their range")
     except FileNotFoundError as error:
-        raise EncoderError(
-            f"is no ranker: no {HOLDS} in it", path=folder, remedy="name a folder of 'medlink train ranker'"
-        ) from error
+        remedy = "name a folder of 'medlink train ranker'"
+        raise EncoderError(f"is no ranker: no {HOLDS} in it", path=folder, remedy=remedy) from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise EncoderError(f"the ranker cannot be read: {error}", path=folder / HOLDS, remedy=_REMEDY) from error
     return reading

@@ -1,24 +1,22 @@
 """Where a language model answers, and one question to it over HTTP.
 
-The Python standard library alone: no redirect is followed and no proxy is used, so that what is sent goes to the named
-machine and to no other.
+No redirect is followed and no proxy is used, so that what is sent goes to the named machine and to no other.
 """
 
 from __future__ import annotations
 
 import ipaddress
-import json
 import os
 import re
-import socket
 import ssl
-from contextlib import suppress
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from functools import cache
 from pathlib import Path
-from threading import Timer
 from typing import Annotated, Any, Self
 from urllib.parse import SplitResult, urlsplit
 
+import anyio
+import httpx
+from anyio.from_thread import start_blocking_portal
 from pydantic import AfterValidator, Field, model_validator
 
 from medlink.errors import InputError
@@ -28,14 +26,14 @@ from medlink.settings import Settings
 
 _LARGEST = 1 << 20  # bytes of an answer
 _CHAT = "/chat/completions"
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY = re.compile(r"[!-~]+")
+_trusted = cache(ssl.create_default_context)
 
 
 class NoAnswer(Exception):
     """Why there is no answer, without a word of what was sent or received; ``again`` where asking again may help."""
 
-    def __init__(self, why: str, *, again: bool) -> None:
+    def __init__(self, why: str, *, again: bool = False) -> None:
         super().__init__(why)
         self.why, self.again = why, again
 
@@ -58,7 +56,7 @@ def _url(url: str) -> str:
 
 def _variable(name: str | None) -> str | None:
     """The name of an environment variable; errors do not show it, as it may be the key itself."""
-    if name is not None and not _VARIABLE.fullmatch(name):
+    if name is not None and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ValueError("key_variable is no name of an environment variable")
     if name is not None and not _KEY.fullmatch(os.environ.get(name, "")):
         raise ValueError("the environment variable that key_variable names is not set, or is no key")
@@ -87,7 +85,7 @@ class Endpoint(Settings):
 
     @model_validator(mode="after")
     def _key_is_safe(self) -> Self:
-        if self.key_variable is not None and self.target.scheme == "http" and not is_loopback(self.target.hostname):
+        if self.key_variable is not None and self.target.scheme == "http" and not _is_loopback(self.target.hostname):
             raise ValueError("the key would be sent over http to another machine: use https")
         return self
 
@@ -125,79 +123,46 @@ class Endpoint(Settings):
             NoAnswer: none came in time, or none of the protocol.
         """
         body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": self.max_tokens}
-        try:
-            said: Any = parse_json(self._post(json.dumps(body).encode("ascii")).decode("utf-8"))
-            text = said["choices"][0]["message"]["content"]
-        except (ValueError, LookupError, TypeError):
-            raise NoAnswer("answers that are not of the protocol", again=False) from None
-        if not isinstance(text, str):
-            raise NoAnswer("answers that are not of the protocol", again=False)
-        return text
-
-    def _post(self, body: bytes) -> bytes:
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
+        headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Connection": "close"}
         if self.key_variable is not None:
             key = os.environ.get(self.key_variable, "")
             if not _KEY.fullmatch(key):
-                raise NoAnswer("the key is gone", again=False)
+                raise NoAnswer("the key is gone")
             headers["Authorization"] = f"Bearer {key}"
-        where = self.target
-        connection = _connection(where, self.timeout)
-        late: list[bool] = []
         try:
-            connection.connect()
-            # the time of the library is that of each packet: a server that drips would never end
-            clock = Timer(self.timeout, _cut, [connection.sock, late])
-            clock.daemon = True
-            clock.start()
-            try:
-                connection.request("POST", where.path, body, headers)
-                answer = connection.getresponse()
-                found = answer.read(_LARGEST + 1)
-                if len(found) <= _LARGEST and answer.length:
-                    raise HTTPException
-            finally:
-                clock.cancel()
-        except TimeoutError:
+            # in an event loop of its own thread, as the caller may have one
+            with start_blocking_portal() as portal:
+                found = portal.call(self._post, body, headers)
+        except (TimeoutError, httpx.TimeoutException):
             raise NoAnswer("timed out", again=True) from None
-        except (OSError, HTTPException, ValueError):
-            raise NoAnswer("timed out" if late else "no connection, or a broken one", again=True) from None
-        finally:
-            connection.close()
-        if late:
-            raise NoAnswer("timed out", again=True)
-        if answer.status != 200:
-            again = answer.status in (408, 429) or answer.status >= 500
-            raise NoAnswer(f"HTTP status {answer.status}", again=again)
-        if len(found) > _LARGEST:
-            raise NoAnswer("answers of more than 1 MB", again=False)
+        except (OSError, httpx.HTTPError, httpx.InvalidURL, ValueError):
+            raise NoAnswer("no connection, or a broken one", again=True) from None
+        try:
+            text = parse_json(found.decode("utf-8"))["choices"][0]["message"]["content"]
+        except (ValueError, LookupError, TypeError):
+            text = None
+        if not isinstance(text, str):
+            raise NoAnswer("answers that are not of the protocol")
+        return text
+
+    async def _post(self, body: dict[str, Any], headers: dict[str, str]) -> bytes:
+        found = b""
+        async with httpx.AsyncClient(verify=_trusted(), timeout=self.timeout, trust_env=False) as client:
+            # httpx limits the time of each packet: a server that drips would never end
+            with anyio.fail_after(self.timeout):
+                async with client.stream("POST", self.target.geturl(), json=body, headers=headers) as answer:
+                    if answer.status_code != 200:
+                        again = answer.status_code in (408, 429) or answer.status_code >= 500
+                        raise NoAnswer(f"HTTP status {answer.status_code}", again=again)
+                    async for part in answer.aiter_raw():
+                        found += part
+                        if len(found) > _LARGEST:
+                            raise NoAnswer("answers of more than 1 MB")
         return found
 
 
-def _connection(where: SplitResult, timeout: float) -> HTTPConnection:
-    host = where.hostname or ""
-    if where.scheme == "https":
-        return HTTPSConnection(host, where.port, timeout=timeout, context=ssl.create_default_context())
-    return HTTPConnection(host, where.port, timeout=timeout)
-
-
-def _cut(connection: socket.socket, late: list[bool]) -> None:
-    """End a connection from another thread, so that who reads from it goes on."""
-    late.append(True)
-    with suppress(OSError):
-        # past the layer of TLS, which is not made for two threads
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)
-
-
-def is_loopback(host: str | None) -> bool:
-    """Whether a host is this machine.
-
-    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("10.0.0.1")
-    (True, True, True, False)
-    """
-    if host == "localhost":
-        return True
+def _is_loopback(host: str | None) -> bool:
     try:
-        return ipaddress.ip_address(host or "").is_loopback
+        return host == "localhost" or ipaddress.ip_address(host or "").is_loopback
     except ValueError:
         return False

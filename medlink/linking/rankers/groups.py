@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,12 +51,7 @@ def gather_groups(
 ) -> list[Group]:
     """Groups of examples, but for those without a candidate or without a right concept in the bundle.
 
-    Args:
-        linker: what finds the candidates.
-        examples: mentions with their right concepts.
-        candidates: how many are taken of each mention.
-        context: whether the text around a mention is read.
-        definitions: whether definitions of the candidates are read.
+    So many ``candidates`` of each are taken; ``context`` and ``definitions`` say whether these are read, too.
     """
     groups: list[Group] = []
     known = [one for one in examples if any(concept_id in linker.kb for concept_id in one.concept_ids)]
@@ -69,19 +65,12 @@ def gather_groups(
             if not some:
                 continue
             right = np.array([text.concept_id in one.concept_ids for text in texts])
-            groups.append(
-                Group(
-                    mention_text(one.text, one.context if context else ""),
-                    one.language,
-                    tuple(text.text for text in texts),
-                    np.array([each.rank for each in some]),
-                    np.array([each.name for each in some]),
-                    np.array([each.concept for each in some]),
-                    np.array([each.route for each in some]),
-                    right,
-                    "" if right.any() else _missing(linker, one),
-                )
+            ranks, names, concepts, routes = (
+                np.array([getattr(each, kind) for each in some]) for kind in ("rank", "name", "concept", "route")
             )
+            text, read = mention_text(one.text, one.context if context else ""), tuple(text.text for text in texts)
+            missing = "" if right.any() else _missing(linker, one)
+            groups.append(Group(text, one.language, read, ranks, names, concepts, routes, right, missing))
     return groups
 
 
@@ -92,8 +81,7 @@ def _missing(linker: Linker, example: Example) -> str:
     return Shown(concept_id, name, name).text
 
 
-@dataclass(frozen=True, slots=True)
-class Weighing:
+class Weighing(NamedTuple):
     """Weights of the rank score before and of what is read, and the curves of the score of their sum."""
 
     first: float
@@ -104,11 +92,8 @@ class Weighing:
 def weigh(groups: Sequence[Group], read: Sequence[NDArray[np.float64]]) -> Weighing:
     """Fit both weights, neither below 0, then the curves, on groups that were not trained on.
 
-    Where fewer than 20 of them are names, the curve of names is that which ships with medlink.
-
-    Args:
-        groups: mentions with their candidates.
-        read: for each group what the cross-encoder says of its candidates ``(n,)``.
+    ``read`` is what the cross-encoder says of the candidates of each group. Where fewer than 20 of them are names, the
+    curve of names is that which ships with medlink.
 
     Raises:
         ConfigError: no group has a right candidate.
@@ -129,13 +114,11 @@ def weigh(groups: Sequence[Group], read: Sequence[NDArray[np.float64]]) -> Weigh
     rank = first * features[:, 0] + weight * features[:, 1]
     # a name once: a right concept of it where there is one, as curves are of names
     order = np.lexsort((-rank, ~gold, names, example))
-    new = (np.diff(example[order], prepend=-1) != 0) | (np.diff(names[order], prepend=np.nan) != 0)
-    starts = np.flatnonzero(new)
+    starts = np.flatnonzero((np.diff(example[order], prepend=-1) != 0) | (np.diff(names[order], prepend=np.nan) != 0))
     best = np.maximum.reduceat(rank[order], starts)
     at = order[starts]
     table = Table(example[at], concept[at], features[at].astype(np.float32), gold[at], ones[at], language[at])
-    exact, inflected = (route[at] == kind for kind in (EXACT, INFLECTED))
-    named = exact | inflected
+    exact, named = route[at] == EXACT, np.isin(route[at], (EXACT, INFLECTED))
     curves = fit_curves(table, best, exact, named)
     if len(np.unique(table.example[named])) < _NAMED:
         curves = _with_shipped(curves, first)

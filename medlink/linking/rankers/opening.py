@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from medlink.errors import ConfigError
@@ -25,30 +26,15 @@ def open_reranker(named: str, bundle: Bundle, cache: str | None = None) -> Reran
         InputError: the file cannot be read.
     """
     kept = None if cache is None else RankerCache(cache)
-    if _is_folder(named):
+    if os.path.isdir(named):  # noqa: PTH112  # Path fails where a name is too long
         from medlink.linking.rankers.cross_encoder import CrossEncoderRanker
 
         return CrossEncoderRanker(named, bundle, kept)
-    if is_url(named) or Path(named).suffix.lower() in (".toml", ".json"):
+    is_url = named.lower().startswith(("http://", "https://"))
+    if is_url or Path(named).suffix.lower() in (".toml", ".json"):
         from medlink.linking.rankers.chat import ChatRanker
         from medlink.linking.rankers.endpoint import Endpoint
 
-        return ChatRanker(Endpoint(url=named) if is_url(named) else Endpoint.read(named), bundle, kept)
+        return ChatRanker(Endpoint(url=named) if is_url else Endpoint.read(named), bundle, kept)
     remedy = "name a folder of 'medlink train ranker', a URL that begins with https://, or a TOML or JSON file"
     raise ConfigError("is no ranker", path=named, remedy=remedy)
-
-
-def _is_folder(named: str) -> bool:
-    try:
-        return Path(named).is_dir()
-    except OSError:  # the name is too long
-        return False
-
-
-def is_url(named: str) -> bool:
-    """Whether it is meant as a URL.
-
-    >>> is_url("https://127.0.0.1:8080"), is_url("ranker")
-    (True, False)
-    """
-    return named.lower().startswith(("http://", "https://"))

@@ -23,17 +23,13 @@ def by_ranks(ranked: Sequence[Ranked], ranks: NDArray[np.float64]) -> list[Ranke
     if not ranked:
         return []
     ranks = np.round(ranks, 6)
-    names = np.array([one.name for one in ranked])
-    _, which = np.unique(names, return_inverse=True)
-    best = np.full(which.max() + 1, -np.inf)
+    names, which = np.unique([one.name for one in ranked], return_inverse=True)
+    best = np.full(len(names), -np.inf)
     np.maximum.at(best, which, ranks)
     of_name = best[which]
-    weights = np.exp(ranks - of_name)
-    away = margins(np.zeros(len(ranked), dtype=np.int64), of_name, names)
-    exact = np.array([one.route == EXACT for one in ranked])
-    order = np.lexsort((np.arange(len(ranked)), -of_name, ~exact)).tolist()
-    columns = (of_name.tolist(), away.tolist(), weights.tolist())
-    return _in_order(ranked, order, *columns)
+    away = margins(np.zeros(len(ranked), dtype=np.int64), of_name, names[which])
+    order = np.lexsort((-of_name, np.array([one.route != EXACT for one in ranked]))).tolist()
+    return _in_order(ranked, order, of_name.tolist(), away.tolist(), np.exp(ranks - of_name).tolist())
 
 
 def chosen_first(ranked: Sequence[Ranked], chosen: int, k: int) -> list[Ranked]:
@@ -42,20 +38,17 @@ def chosen_first(ranked: Sequence[Ranked], chosen: int, k: int) -> list[Ranked]:
     Each takes over the rank score and the margin of the place where it then stands, so that these mean what they meant
     to a calibration. Among the concepts of its name the chosen one has the weight :data:`CHOSEN`.
     """
-    name, first = ranked[chosen].name, list(range(min(k, len(ranked))))
-    order = sorted(first, key=lambda at: ranked[at].name != name)
-    moved = ranked[0].name != name
-    rank, away, weight = ([getattr(one, kind) for one in ranked] for kind in ("rank", "margin", "weight"))
-    if moved:
-        # by names: the concepts of one name have one rank
-        places = list(dict.fromkeys(ranked[at].name for at in first))
-        at_place = {ranked[at].name: ranked[at] for at in reversed(first)}
-        given = dict(zip(sorted(places, key=lambda one: one != name), (at_place[one] for one in places), strict=True))
-        for at, one in enumerate(ranked):
-            if one.name in given:
-                rank[at], away[at] = given[one.name].rank, given[one.name].margin
+    name, first = ranked[chosen].name, ranked[:k]
+    order = [*sorted(range(len(first)), key=lambda at: first[at].name != name), *range(len(first), len(ranked))]
+    # by names: the concepts of one name have one rank
+    places = {one.name: one for one in reversed(first)}
+    before = list(dict.fromkeys(one.name for one in first))
+    after = sorted(before, key=lambda one: one != name)
+    given = {now: places[then] for now, then in zip(after, before, strict=True)}
+    stands = [given.get(one.name, one) if name != ranked[0].name else one for one in ranked]
+    weight = [one.weight for one in ranked]
     weight[chosen] *= CHOSEN
-    return _in_order(ranked, [*order, *range(len(first), len(ranked))], rank, away, weight)
+    return _in_order(ranked, order, [one.rank for one in stands], [one.margin for one in stands], weight)
 
 
 def _in_order(

@@ -12,23 +12,23 @@ from medlink.linking.ranking import Ranked
 
 
 class Reranker(Protocol):
-    """What orders the first concepts of a mention anew."""
+    """What orders the first concepts of a mention anew.
+
+    Attributes:
+        uses_context: whether the text around a mention changes the order: the linker then asks anew in each context.
+        calibration: what turns the new rank scores into scores; ``None`` where the curves of the bundle hold.
+        fingerprint: hash of all that decides the order.
+        counts: what it met, without words of a note; those of other processes are added.
+    """
 
     @property
-    def uses_context(self) -> bool:
-        """Whether the text around a mention changes the order: the linker then asks anew in each context."""
-
+    def uses_context(self) -> bool: ...
     @property
-    def calibration(self) -> Calibration | None:
-        """What turns the new rank scores into scores; ``None`` where the curves of the bundle hold."""
-
+    def calibration(self) -> Calibration | None: ...
     @property
-    def fingerprint(self) -> str:
-        """Hash of all that decides the order."""
-
+    def fingerprint(self) -> str: ...
     @property
-    def counts(self) -> Counter[str]:
-        """What it met, without words of a note; those of other processes are added."""
+    def counts(self) -> Counter[str]: ...
 
     def rerank(
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]

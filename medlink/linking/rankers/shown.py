@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -14,7 +15,11 @@ from medlink.linking.ranking import Ranked
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A concept by its preferred name in the language of the mention, the name that was found, and a definition."""
+    """A concept by its preferred name in the language of the mention, the name that was found, and a definition.
+
+    >>> Shown("X:1", "atrial fibrillation", "Vorhofflimmern", "An arrhythmia.").text
+    'Vorhofflimmern (atrial fibrillation): An arrhythmia.'
+    """
 
     concept_id: str
     name: str
@@ -23,13 +28,7 @@ class Shown:
 
     @property
     def text(self) -> str:
-        """All of it as one text.
-
-        >>> Shown("X:1", "atrial fibrillation", "Vorhofflimmern", "An arrhythmia.").text
-        'Vorhofflimmern (atrial fibrillation): An arrhythmia.'
-        >>> Shown("X:1", "Vorhofflimmern", "Vorhofflimmern").text
-        'Vorhofflimmern'
-        """
+        """All of it as one text."""
         both = self.matched if self.name == self.matched else f"{self.matched} ({self.name})"
         return f"{both}: {self.definition}" if self.definition else both
 
@@ -44,28 +43,18 @@ def shown(
     flat = [(one, language) for some, language in zip(ranked, languages, strict=True) for one in some]
     ids = bundle.index.concept_ids(np.array([one.concept for one, _ in flat]))
     texts = bundle.index.describe(np.array([one.entry for one, _ in flat], dtype=np.int64))[0]
-    preferred: dict[str | None, dict[str, str]] = {}
-    for language in dict.fromkeys(language for _, language in flat):
-        wanted = {one for one, (_, own) in zip(ids, flat, strict=True) if own == language}
-        preferred[language] = bundle.kb.preferred_names(sorted(wanted), language)
-    defined: dict[tuple[str, str], str] = {}
-    if definitions:
-        for concept_id, (_, language) in zip(ids, flat, strict=True):
-            key = concept_id, base(language or "")
-            if key not in defined:
-                defined[key] = _definition(bundle, *key)
-    found = iter(zip(ids, texts, flat, strict=True))
-    out: list[list[Shown]] = []
-    for some in ranked:
-        mine: list[Shown] = []
-        for _ in some:
-            concept_id, text, (_, language) = next(found)
-            definition = defined.get((concept_id, base(language or "")), "")
-            mine.append(Shown(concept_id, preferred[language].get(concept_id, text), text, definition))
-        out.append(mine)
-    return out
+    wanted: dict[str | None, set[str]] = {}
+    for concept_id, (_, language) in zip(ids, flat, strict=True):
+        wanted.setdefault(language, set()).add(concept_id)
+    preferred = {language: bundle.kb.preferred_names(sorted(some), language) for language, some in wanted.items()}
 
+    @cache
+    def definition(concept_id: str, language: str) -> str:
+        found = sorted(bundle.kb.definitions(concept_id), key=lambda one: base(one.language) != language)
+        return " ".join(found[0].text.split()) if found else ""
 
-def _definition(bundle: Bundle, concept_id: str, language: str) -> str:
-    found = sorted(bundle.kb.definitions(concept_id), key=lambda one: base(one.language) != language)
-    return " ".join(found[0].text.split()) if found else ""
+    told = (
+        Shown(one, preferred[tag].get(one, text), text, definition(one, base(tag or "")) if definitions else "")
+        for one, text, (_, tag) in zip(ids, texts, flat, strict=True)
+    )
+    return [[next(told) for _ in some] for some in ranked]
