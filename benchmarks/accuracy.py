@@ -36,13 +36,14 @@ from open_data import (
     write_dictionary,
 )
 
-from medlink.evaluation.calibration import PRECISION, calibration_error, share_at_precision
+from medlink.evaluation.calibration import calibration_error
 from medlink.index import build_bundle
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker, Mention
 from medlink.models import load_encoder
 from medlink.records import LINKED, Link
 
+PRECISION = 0.95
 Ranked = list[list[str]]  # for each query the ids of concepts, best first
 
 _BATCH = 256
@@ -134,6 +135,16 @@ class Dictionary:
     def joined(self, queries: Sequence[Query]) -> Ranked:
         """What ``Linker.link`` puts first."""
         return [[candidate.concept_id for candidate in link.candidates] for link in self.links(queries)]
+
+
+def share_at_precision(scores: NDArray[np.float64], right: NDArray[np.bool_], precision: float = PRECISION) -> float:
+    """The largest share of n items that a threshold takes with a precision, 0 where no threshold has it."""
+    order = np.argsort(-scores, kind="stable")
+    linked = np.arange(1, len(scores) + 1)
+    good = np.cumsum(right[order]) / linked >= precision
+    # a threshold takes all items of one score
+    good &= np.append(np.diff(scores[order]) != 0, True)
+    return float(linked[good].max(initial=0) / len(scores))
 
 
 def accuracy(queries: Sequence[Query], times: Sequence[int], ranked: Ranked, k: int) -> str:

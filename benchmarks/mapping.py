@@ -24,6 +24,7 @@ from typing import Any
 import click
 import numpy as np
 import Stemmer
+from accuracy import PRECISION, share_at_precision
 from open_data import (
     TERMINOLOGIES,
     DictionaryRow,
@@ -35,7 +36,6 @@ from open_data import (
 )
 from open_names import held_out_label
 
-from medlink.evaluation.calibration import PRECISION, share_at_precision
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.language.text import normalise

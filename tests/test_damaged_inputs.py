@@ -25,7 +25,7 @@ from medlink.curation.decisions import COLUMNS, read_decisions
 from medlink.errors import MedlinkError
 from medlink.evaluation.findings import read_texts
 from medlink.evaluation.names import read_clusters, read_dictionary
-from medlink.evaluation.retrieval_data import read_queries
+from medlink.evaluation.retrieval import read_queries
 from medlink.evaluation.suite import read_suite
 from medlink.files.problems import Problems
 from medlink.files.tables import open_table

@@ -10,8 +10,8 @@ import click
 
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, pooling, settings_options
 from medlink.cli.output import Bars
-from medlink.evaluation.task import Report, Task, separated
-from medlink.evaluation.tasks import TASKS
+from medlink.evaluation import TASKS, Report, Task
+from medlink.evaluation.task import separated
 from medlink.files.escapes import visible
 from medlink.files.problems import counted
 from medlink.files.whole import check_targets, standard_output, whole_text

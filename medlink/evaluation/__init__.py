@@ -1,15 +1,38 @@
 """Published protocols for names, pairs and clusters, linked mentions and notes, and one report of all systems."""
 
-from medlink.evaluation.clustering import Sweep, sweep
-from medlink.evaluation.leaf_to_parent import Leaves, read_leaves
+from medlink.evaluation.clustering import ClusteringTask, Sweep, sweep
+from medlink.evaluation.linking import LinkingTask
 from medlink.evaluation.names import Dictionary
-from medlink.evaluation.partition import PartitionMeasures, measure_partition
+from medlink.evaluation.notes import NotesTask
+from medlink.evaluation.partition import PartitionMeasures, PartitionTask, measure_partition
 from medlink.evaluation.ranking import RankMeasures, measure_ranks
 from medlink.evaluation.resampling import Estimate
-from medlink.evaluation.retrieval import Answer, Query, measure_answers, retrieve
-from medlink.evaluation.similarity import correlate, pair_cosines, triplet_accuracy
+from medlink.evaluation.retrieval import (
+    Answer,
+    LeafToParentTask,
+    Leaves,
+    Query,
+    RetrievalTask,
+    measure_answers,
+    read_leaves,
+    retrieve,
+)  # fmt: skip
+from medlink.evaluation.similarity import SimilarityTask, StsTask, correlate, pair_cosines, triplet_accuracy
+from medlink.evaluation.synonyms import SynonymsTask
 from medlink.evaluation.task import Report, Task
-from medlink.evaluation.tasks import TASKS
+
+TASKS: dict[str, type[Task]] = {
+    "clustering": ClusteringTask,
+    "leaf-to-parent": LeafToParentTask,
+    "linking": LinkingTask,
+    "notes": NotesTask,
+    "partition": PartitionTask,
+    "retrieval": RetrievalTask,
+    "similarity": SimilarityTask,
+    "sts": StsTask,
+    "synonyms": SynonymsTask,
+}
+"""The tasks of ``medlink evaluate``, by name: a new one is a class of its own and a line here."""
 
 __all__ = [
     "TASKS", "Answer", "Dictionary", "Estimate", "Leaves", "PartitionMeasures", "Query", "RankMeasures", "Report",

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field
 from medlink.clustering.graph import near_pairs
 from medlink.errors import ConfigError
 from medlink.evaluation.names import read_dictionary
-from medlink.evaluation.pairs import Groups, harmonic, incidence, related, share, share_of
+from medlink.evaluation.partition import Groups, harmonic, incidence, related, share, share_of
 from medlink.evaluation.task import Report, Run, Sampled, step
 from medlink.index.selfjoin import nearest
 
@@ -71,10 +71,9 @@ class Sweep:
 
     def to_dicts(self) -> list[dict[str, float | int]]:
         """One plain row for each threshold."""
-        columns = {"threshold": self.thresholds}
-        columns |= {name: getattr(self, name) for name in ("precision", "recall", "f1", "tp", "fp", "fn", "tn")}
-        values = zip(*(column.tolist() for column in columns.values()), strict=True)
-        return [dict(zip(columns, row, strict=True)) for row in values]
+        names = ("threshold", "precision", "recall", "f1", "tp", "fp", "fn", "tn")
+        columns = [getattr(self, name if name != "threshold" else "thresholds").tolist() for name in names]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def sweep(
@@ -102,11 +101,6 @@ def sweep(
     Raises:
         ConfigError: lengths differ, no two names share a concept, thresholds are not ascending cosines, or the vectors
             are not of length 1.
-
-    >>> x = np.array([[1, 0], [0.8, 0.6], [0, 1]], dtype=np.float32)
-    >>> found = sweep(["A", "A", "B"], x, neighbours=1, thresholds=[0.5, 0.7])
-    >>> found.tp.tolist(), found.fp.tolist(), found.fn.tolist(), found.tn.tolist()
-    ([1, 1], [1, 0], [0, 0], [1, 2])
     """
     if len(concepts) != len(embeddings):
         raise ConfigError(f"{len(concepts)} names and {len(embeddings)} embeddings, as many of both expected")
@@ -126,14 +120,10 @@ def count_pairs(
     """Count pairs at each of the ``thresholds (t,)`` from ``rows, cosines (n, m)``, the lists of neighbours.
 
     Time is linear in the number of neighbours; true pairs are counted from the sizes of concepts in the incidence
-    ``matrix`` (:func:`medlink.evaluation.pairs.related`), not visited.
+    ``matrix`` (:func:`medlink.evaluation.partition.related`), not visited.
 
     Raises:
         ConfigError: no two names share a concept.
-
-    >>> counts = count_pairs(incidence(["A", "A"]), np.array([[1], [0]]), np.ones((2, 1)), np.array([0.5]))
-    >>> counts.tp.tolist(), counts.fn.tolist()
-    ([1], [0])
     """
     n = len(rows)
     true_pairs = (int(related(matrix).sum()) - n) // 2
@@ -195,11 +185,7 @@ class ClusteringTask(Sampled):
 
 
 def threshold_range(text: str) -> list[float]:
-    """The thresholds of ``START:STOP:STEP``, both ends included, up to 1,000; ``ValueError`` for any other text.
-
-    >>> threshold_range("0.5:0.7:0.1")
-    [0.5, 0.6, 0.7]
-    """
+    """The thresholds of ``START:STOP:STEP``, both ends included, up to 1,000; ``ValueError`` for any other text."""
     try:
         start, stop, size = (Decimal(part) for part in text.split(":"))
         if not (-1 <= start <= stop <= 1 and 0 < size < _MANY and (stop - start) / size < _MANY):

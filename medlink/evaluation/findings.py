@@ -25,8 +25,6 @@ Piece = tuple[int, int]
 TOLD = frozenset(("presence", "temporality", "experiencer"))
 """What a gold may tell of a finding: fields of :class:`medlink.records.Qualifiers`."""
 
-_USUAL = Qualifiers()
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -35,17 +33,11 @@ class Finding:
 
     pieces: tuple[Piece, ...]
     concepts: frozenset[str]
-    said: Qualifiers = _USUAL
+    said: Qualifiers = Qualifiers()  # noqa: RUF009  # it is frozen
 
-    @property
-    def start(self) -> int:
-        """Where its first piece begins."""
-        return min(start for start, _ in self.pieces)
-
-    @property
-    def end(self) -> int:
-        """Where its last piece ends."""
-        return max(end for _, end in self.pieces)
+    def overlaps(self, start: int, end: int) -> bool:
+        """Whether a stretch of the text lies between its first and its last piece, or in part."""
+        return min(self.pieces)[0] < end and start < max(end for _, end in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +61,9 @@ class GoldText:
 
     @classmethod
     def of(
-        cls,
-        name: str,
-        language: str,
-        text: str,
-        findings: Sequence[Finding],
-        *,
-        complete: bool = True,
-        placed: bool = True,
-        told: frozenset[str] = TOLD,
-    ) -> GoldText:
+        cls, name: str, language: str, text: str, findings: Sequence[Finding], *,
+        complete: bool = True, placed: bool = True, told: frozenset[str] = TOLD,
+    ) -> GoldText:  # fmt: skip
         """A text whose concepts are those of its findings, of which those without a place stay away."""
         every = frozenset(concept for one in findings for concept in one.concepts)
         affirmed = frozenset(concept for one in findings if is_affirmed(one.said, told) for concept in one.concepts)
@@ -98,13 +83,8 @@ class Linked(NamedTuple):
 
 
 def is_affirmed(said: Qualifiers, told: Collection[str]) -> bool:
-    """Whether a finding counts as one that the patient has or had, by those fields that the gold tells apart.
-
-    >>> is_affirmed(Qualifiers(experiencer="family"), ("presence",)), is_affirmed(Qualifiers("absent"), ("presence",))
-    (True, False)
-    """
-    usual = Qualifiers(**{field: getattr(said, field) for field in told})
-    return usual.is_present
+    """Whether a finding counts as one that the patient has or had, by those fields that the gold tells apart."""
+    return Qualifiers(**{field: getattr(said, field) for field in told}).is_present
 
 
 def is_right(text: GoldText, start: int, end: int, concept: str, *, denied: bool) -> bool | None:
@@ -114,11 +94,9 @@ def is_right(text: GoldText, start: int, end: int, concept: str, *, denied: bool
     """
     if not text.placed:
         return True if concept in text.concepts else None if denied else False
-    there = [one for one in text.findings if one.start < end and start < one.end]
-    if not text.complete:
-        there = [one for one in there if one.concepts]
-        if not there:
-            return None
+    there = [one for one in text.findings if one.overlaps(start, end) and (text.complete or one.concepts)]
+    if not text.complete and not there:
+        return None
     return any(concept in one.concepts for one in there)
 
 
@@ -140,21 +118,22 @@ def count(text: GoldText, found: Sequence[Linked]) -> Counter[str]:
       those that are linked ``right``, whatever their status.
     """
     linked = [one for one in found if one.linked]
-    counts = _sets("documents", {one.concept for one in linked if one.affirmed}, text.affirmed)
-    counts += _sets("regardless", {one.concept for one in linked}, text.affirmed)
+    affirmed = [one for one in linked if one.affirmed]
+    counts = Counter[str]()
+    for name, kept in (("documents", affirmed), ("regardless", linked)):
+        concepts, wanted = {one.concept for one in kept}, text.affirmed
+        counts[f"{name} right"] = len(concepts & wanted)
+        counts[f"{name} wrong"] = len(concepts - wanted)
+        counts[f"{name} missed"] = len(wanted - concepts)
     for finding in text.findings:
-        there = [one for one in linked if one.start < finding.end and finding.start < one.end]
-        exact = any((one.start, one.end) == (finding.start, finding.end) for one in there)
-        right = any(one.concept in finding.concepts for one in there)
-        counts += Counter(
-            annotated=1, touched=int(bool(there)), exact=int(exact), coded=int(bool(finding.concepts)), right=int(right)
-        )
-    return counts + _mentions(text, [one for one in linked if one.affirmed])
-
-
-def _sets(name: str, found: Collection[str], wanted: Collection[str]) -> Counter[str]:
-    sizes = len(set(found) & set(wanted)), len(set(found) - set(wanted)), len(set(wanted) - set(found))
-    return Counter(dict(zip((f"{name} right", f"{name} wrong", f"{name} missed"), sizes, strict=True)))
+        there = [one for one in linked if finding.overlaps(one.start, one.end)]
+        whole = min(finding.pieces)[0], max(end for _, end in finding.pieces)
+        counts["annotated"] += 1
+        counts["coded"] += bool(finding.concepts)
+        counts["touched"] += bool(there)
+        counts["exact"] += any((one.start, one.end) == whole for one in there)
+        counts["right"] += any(one.concept in finding.concepts for one in there)
+    return counts + _mentions(text, affirmed)
 
 
 def _mentions(text: GoldText, found: Sequence[Linked]) -> Counter[str]:
@@ -162,7 +141,7 @@ def _mentions(text: GoldText, found: Sequence[Linked]) -> Counter[str]:
     from scipy.sparse.csgraph import maximum_bipartite_matching
 
     gold = [one for one in text.findings if one.concepts and is_affirmed(one.said, text.told)]
-    fits = [[f.start < g.end and g.start < f.end and f.concept in g.concepts for g in gold] for f in found]
+    fits = [[g.overlaps(f.start, f.end) and f.concept in g.concepts for g in gold] for f in found]
     right = 0
     if found and gold:
         right = int((maximum_bipartite_matching(csr_array(np.array(fits, dtype=np.int8)), "column") >= 0).sum())
@@ -172,19 +151,13 @@ def _mentions(text: GoldText, found: Sequence[Linked]) -> Counter[str]:
 
 
 def rates(counts: Counter[str], name: str) -> tuple[float, float, float]:
-    """Precision, recall and F1 of counts under a name, 0 where they are not defined.
-
-    >>> rates(Counter({"documents right": 2, "documents wrong": 2}), "documents")
-    (0.5, 1.0, 0.6666666666666666)
-    """
+    """Precision, recall and F1 of the counts ``right``, ``wrong`` and ``missed`` of a name, 0 where not defined."""
     right, wrong, missed = (counts[f"{name} {kind}"] for kind in ("right", "wrong", "missed"))
     precision, recall = right / max(right + wrong, 1), right / max(right + missed, 1)
     return precision, recall, 2 * precision * recall / max(precision + recall, 1e-9)
 
 
 class _Marked(BaseModel):
-    """A finding of a line of JSON."""
-
     model_config = ConfigDict(extra="forbid")
 
     pieces: tuple[Piece, ...] = ()
@@ -195,8 +168,6 @@ class _Marked(BaseModel):
 
 
 class _Line(BaseModel):
-    """A text of a line of JSON."""
-
     id: str | int
     text: str
     language: str = ""
@@ -217,24 +188,29 @@ def read_texts(paths: Sequence[StrPath], problems: Problems) -> list[GoldText]:
     Raises:
         InputError: a file cannot be read, too many lines are bad, or there is no finding.
     """
-    found = [text for path in find_gold([Path(one) for one in paths])[0] for text in _texts(path, problems)]
+    files = find_gold([Path(one) for one in paths])[0]
+    found = [
+        text
+        for path in files
+        for text in (_lines if ending(path) in (".jsonl", ".ndjson") else _annotated)(path, problems)
+    ]
     if not any(text.concepts for text in found):
         remedy = "give texts whose findings have concepts"
         raise InputError("there is no finding with a concept in it", path=", ".join(map(str, paths)), remedy=remedy)
     return found
 
 
-def _texts(path: Path, problems: Problems) -> Iterator[GoldText]:
-    if ending(path) not in (".jsonl", ".ndjson"):
-        for note in read_gold(path, problems):
-            if note.text is None:
-                remedy = (
-                    "write the texts with the decisions: medlink review BUNDLE LINKS --notes NOTES -o TABLE --gold FILE"
-                )
-                raise InputError("has no texts of notes", path=path, remedy=remedy)
-            marked = [Finding(one.pieces, frozenset(split_ids("|".join(one.concepts)))) for one in note.annotations]
-            yield GoldText.of(note.note_id, note.language or "", note.text or "", marked, told=frozenset())
-        return
+def _annotated(path: Path, problems: Problems) -> Iterator[GoldText]:
+    for note in read_gold(path, problems):
+        if note.text is None:
+            told = "medlink review BUNDLE LINKS --notes NOTES -o TABLE --gold FILE"
+            remedy = f"write the texts with the decisions: {told}"
+            raise InputError("has no texts of notes", path=path, remedy=remedy)
+        marked = [Finding(one.pieces, frozenset(split_ids("|".join(one.concepts)))) for one in note.annotations]
+        yield GoldText.of(note.note_id, note.language or "", note.text, marked, told=frozenset())
+
+
+def _lines(path: Path, problems: Problems) -> Iterator[GoldText]:
     lines, texts = LineFile(path, problems), list[_Line]()
     for number, row in read_json_lines(lines):
         try:
@@ -254,6 +230,5 @@ def _texts(path: Path, problems: Problems) -> Iterator[GoldText]:
             Finding(one.pieces, frozenset(one.concepts), Qualifiers(one.presence, one.temporality, one.experiencer))
             for one in line.findings
         ]
-        placed = all(one.pieces for one in findings)
-        known = {"complete": line.complete, "placed": placed}
+        known = {"complete": line.complete, "placed": all(one.pieces for one in findings)}
         yield GoldText.of(str(line.id), line.language, line.text, findings, told=told, **known)

@@ -14,9 +14,8 @@ from medlink.errors import ConfigError
 from medlink.evaluation.calibration import calibration_error
 from medlink.evaluation.names import Dictionary
 from medlink.evaluation.ranking import measure_ranks
-from medlink.evaluation.retrieval import Answer, Query, rank_scores
-from medlink.evaluation.retrieval_data import QueryOptions, RetrievalTask, known_gold
-from medlink.evaluation.task import Report, Row, Run
+from medlink.evaluation.retrieval import Answer, Query, QueryOptions, RetrievalTask, known_gold, query_row, rank_scores
+from medlink.evaluation.task import Report, Row, Run, by_language
 from medlink.index import Bundle
 from medlink.linking import LinkOptions
 from medlink.records import LINKED, Link
@@ -54,10 +53,10 @@ class LinkingTask(LinkOptions, QueryOptions):
         with_context = all(context for _, context in asked)
         links = iter(linker.link([one for one, _ in asked], [text for _, text in asked] if with_context else None))
         items = [_item(query, [next(links) for _ in query.parts], linker.kb) for query in queries]
-        tags = sorted({query.language for query in queries})
-        groups = {tag: [row for row in items if row["language"] == tag] for tag in tags}
-        table = [_row(tag, rows) for tag, rows in (groups if len(tags) == 1 else {**groups, "all": items}).items()]
-        scores = rank_scores([(str(row["language"]), int(row["rank"] or 0)) for row in items])
+        languages = [query.language for query in queries]
+        own = by_language(languages)
+        table = [_row(tag, [items[row] for row in rows]) for tag, rows in own.items()]
+        scores = rank_scores(languages, [int(item["rank"] or 0) for item in items])
         around = ", linked in their contexts" * with_context
         head = f"{len(queries)} mentions, {len(linker.kb)} concepts of {linker.bundle.folder.name}{around}"
         return Report(head, table, items, run.problems, scores=scores)
@@ -93,19 +92,13 @@ class _ByName(RetrievalTask):
         return [replace(one, rank=one.rank if one.rank <= self.last else 0) for one in found]
 
 
-def _item(query: Query, links: Sequence[Link], known: Container[str]) -> dict[str, float | int | str | None]:
-    """One mention as ids and numbers: its text may come from a note."""
+def _item(query: Query, links: Sequence[Link], known: Container[str]) -> Row:
     gold, ranks = set(query.gold), []
     for link in links:
         right = (not gold.isdisjoint((one.concept_id, *one.same_as)) for one in link.candidates)
         ranks.append(next((rank for rank, hit in enumerate(right, 1) if hit), 0))
     return {
-        "source": query.source,
-        "row": query.row or None,
-        "language": query.language,
-        "gold": "|".join(query.gold),
-        "in_dictionary": int(any(one in known for one in query.gold)),
-        "rank": (max(ranks) if all(ranks) else 0) or None,
+        **query_row(query, any(one in known for one in query.gold), max(ranks) if all(ranks) else 0),
         "first": " ".join(link.candidates[0].concept_id if link.candidates else "-" for link in links),
         "score": min(link.candidates[0].score if link.candidates else 0.0 for link in links),
         "linked": int(all(link.status == LINKED for link in links)),
@@ -114,9 +107,10 @@ def _item(query: Query, links: Sequence[Link], known: Container[str]) -> dict[st
 
 def _row(tag: str, items: Sequence[Row]) -> Row:
     """The measures of the mentions of one language."""
-    columns = {name: np.array([row[name] or 0 for row in items], dtype=float) for name in ("rank", "score", "linked")}
-    found, linked = measure_ranks(columns["rank"].astype(np.int64)), columns["linked"] > 0
-    right = columns["rank"] == 1
+    rank, score, linked = (
+        np.array([row[name] or 0 for row in items], dtype=float) for name in ("rank", "score", "linked")
+    )
+    found, right, taken = measure_ranks(rank.astype(np.int64)), rank == 1, linked > 0
     return {
         "language": tag or "-",
         "mentions": len(items),
@@ -124,7 +118,7 @@ def _row(tag: str, items: Sequence[Row]) -> Row:
         "Acc@1": found.acc1,
         "Acc@5": found.acc5,
         "MRR": found.mrr,
-        "linked": float(linked.mean()),
-        "precision": float(right[linked].mean()) if linked.any() else None,
-        "calibration": calibration_error(columns["score"], right),
+        "linked": float(taken.mean()),
+        "precision": float(right[taken].mean()) if taken.any() else None,
+        "calibration": calibration_error(score, right),
     }

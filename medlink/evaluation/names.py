@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -47,9 +48,6 @@ class Dictionary:
         """Entries (ids, name) or (ids, name, language); runs of white space in a name are one blank.
 
         With ``by_language`` a text is one name in each of its languages.
-
-        >>> Dictionary.of([(("B",), "asthma"), (("A", "X"), "asthma"), (("B",), "wheeze")])
-        Dictionary(texts=('asthma', 'wheeze'), owners=((0, 1), (1,)), concepts=(('A', 'X'), ('B',)))
         """
         found: dict[tuple[str, str], tuple[set[Ids], set[str]]] = {}
         for ids, name, *tag in entries:
@@ -57,18 +55,26 @@ class Dictionary:
             owners, languages = found.setdefault((plain(name), language if by_language else ""), (set(), set()))
             owners.add(ids)
             languages.add(language)
-        concepts = sorted(set().union(*(owners for owners, _ in found.values())))
+        names = sorted(found.items())
+        concepts = sorted(set().union(*(owners for _, (owners, _) in names)))
         number = {ids: row for row, ids in enumerate(concepts)}
-        keys = sorted(found)
         return cls(
-            tuple(text for text, _ in keys),
-            tuple(tuple(sorted(number[ids] for ids in found[key][0])) for key in keys),
+            tuple(text for (text, _), _ in names),
+            tuple(tuple(sorted(number[ids] for ids in owners)) for _, (owners, _) in names),
             tuple(concepts),
-            tuple(tuple(sorted(found[key][1])) for key in keys),
+            tuple(tuple(sorted(languages)) for _, (_, languages) in names),
         )
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def by_id(self) -> dict[str, list[int]]:
+        """The rows of the concepts that an id stands for."""
+        found = defaultdict[str, list[int]](list)
+        for row, ids in enumerate(self.concepts):
+            for one in ids:
+                found[one].append(row)
+        return found
 
     def sample(self, count: int, seed: int) -> Dictionary:
         """Names of whole concepts, drawn until there are ``count`` or more; a name keeps its other concepts.
@@ -81,16 +87,14 @@ class Dictionary:
                 members[owner].append(row)
         kept: set[int] = set()
         for owner in np.random.default_rng(seed).permutation(len(members)):
-            if len(kept) >= count:
-                break
-            kept.update(members[owner])
+            if len(kept) < count:
+                kept.update(members[owner])
         return self.take(sorted(kept))
 
-    def take(self, rows: Iterable[int]) -> Dictionary:
+    def take(self, rows: Sequence[int]) -> Dictionary:
         """The names at ``rows``, in their order; concepts that have none of them stay."""
-        columns = list(zip(*((self.texts[i], self.owners[i], self.languages[i]) for i in rows), strict=True))
-        texts, owners, languages = columns or ((), (), ())
-        return replace(self, texts=texts, owners=owners, languages=languages)
+        columns = {name: tuple(getattr(self, name)[i] for i in rows) for name in ("texts", "owners", "languages")}
+        return replace(self, **columns)
 
 
 def plain(text: str) -> str:
@@ -99,21 +103,13 @@ def plain(text: str) -> str:
 
 
 def split_ids(text: str) -> Ids:
-    """Ids joined by ``|`` or ``+``, each once, in their order; what stands for no concept is left out.
-
-    >>> split_ids("D003110|D009369+D003110"), split_ids("CUI-less"), split_ids("-1")
-    (('D003110', 'D009369'), (), ())
-    """
+    """Ids joined by ``|`` or ``+``, each once, in their order; what stands for no concept is left out."""
     ids = (part.strip() for part in SEVERAL.split(text))
     return tuple(dict.fromkeys(one for one in ids if one.lower() not in _NO_CONCEPT))
 
 
 def as_known(ids: Iterable[str], known: Container[str]) -> Ids:
-    """Ids as a dictionary writes them: *MESH:D005334* may be *D005334* there, and *HPO:HP:0001945* HP:0001945.
-
-    >>> as_known(("MESH:D7251", "X"), {"D7251"})
-    ('D7251', 'X')
-    """
+    """Ids as a dictionary writes them: *MESH:D005334* may be *D005334* there, and *HPO:HP:0001945* HP:0001945."""
     bare = (one if one in known or (part := one.partition(":")[2]) not in known else part for one in ids)
     return tuple(dict.fromkeys(bare))
 
@@ -123,31 +119,35 @@ def read_dictionary(
 ) -> Dictionary:
     """Names to evaluate with; fully specified names (type ``fsn``) are left out, as the index does.
 
-    Args:
-        path: a knowledge base, a bundle, a table as :func:`medlink.kb.readers.table.read_table` reads it, or the
-            dictionary of BioSyn and XL-BEL: lines ``id||name``, in which ids that mean the same are joined by ``|``.
-        problems: where bad rows are counted.
-        languages: names of these languages only; lines ``id||name`` have none.
-        by_language: see :meth:`Dictionary.of`.
+    ``path`` is a knowledge base, a bundle, a table as :func:`medlink.kb.readers.table.read_table` reads it, or the
+    dictionary of BioSyn and XL-BEL: lines ``id||name``, in which ids that mean the same are joined by ``|``; these have
+    no ``languages`` to choose by. For ``by_language`` see :meth:`Dictionary.of`.
 
     Raises:
         KnowledgeBaseError: the folder or file is no knowledge base.
         InputError: the file cannot be read, there is no name in it, languages are asked for that it does not have, or
             too many rows are bad.
     """
-    entries: Iterable[tuple[Ids, str] | tuple[Ids, str, str]]
-    if not _is_store(path) and MARK in first_line(path):
-        if languages is not None:
-            remedy = "leave the languages out, or give a table with a column language"
-            raise InputError("its names have no language to choose by", path=path, remedy=remedy)
-        entries = _biosyn_entries(LineFile(path, problems))
+    if _is_store(path):
+        with KnowledgeBase(path) as store:
+            found = _named(store.iter_names(), languages, by_language)
+    elif MARK not in first_line(path):
+        table = read_table(path, problems=problems)
+        found = _named((one for one in table if isinstance(one, Name)), languages, by_language)
+    elif languages is not None:
+        remedy = "leave the languages out, or give a table with a column language"
+        raise InputError("its names have no language to choose by", path=path, remedy=remedy)
     else:
-        entries = (((name.concept_id,), name.text, name.language) for name in _names(path, problems, languages))
-    found = Dictionary.of(entries, by_language=by_language)
+        found = Dictionary.of(_biosyn_entries(LineFile(path, problems)), by_language=by_language)
     if not found:
         remedy = "give a source with ids and names"
         raise InputError(f"there are no names{of_languages(languages)} in it", path=path, remedy=remedy)
     return found
+
+
+def _named(names: Iterable[Name], languages: frozenset[str] | None, by_language: bool) -> Dictionary:
+    entries = (((one.concept_id,), one.text, one.language) for one in usable(names, languages))
+    return Dictionary.of(entries, by_language=by_language)
 
 
 def of_languages(languages: frozenset[str] | None) -> str:
@@ -158,15 +158,6 @@ def of_languages(languages: frozenset[str] | None) -> str:
 def usable(names: Iterable[Name], languages: frozenset[str] | None = None) -> Iterator[Name]:
     """Names without the fully specified ones, and of some languages only."""
     return (name for name in names if name.type != FSN and wanted(name.language, languages))
-
-
-def _names(path: StrPath, problems: Problems, languages: frozenset[str] | None) -> Iterator[Name]:
-    if _is_store(path):
-        with KnowledgeBase(path) as store:
-            yield from usable(store.iter_names(), languages)
-    else:
-        table = read_table(path, problems=problems)
-        yield from usable((one for one in table if isinstance(one, Name)), languages)
 
 
 def _is_store(path: StrPath) -> bool:
@@ -202,23 +193,18 @@ def read_clusters(path: StrPath, problems: Problems | None = None) -> dict[tuple
     table = open_table(path, problems or Problems(adjustable=False), separator="\t")
     lines = table.lines
     places = table.places(["term", "cluster", *(["language"] if table.has(["language"]) else [])])
-    found: dict[tuple[str, str], str] = {}
-    clusters: dict[str, str] = {}
+    found, clusters = dict[tuple[str, str], str](), dict[str, str]()
     for line, cells in table.rows:
-        text, number, *code = (cells[at] for at in places)
-        text, number, given = plain(text), number.strip(), "".join(code).strip()
-        tag = language_tag(given) if given else ""
+        text, number, *code = (plain(cells[at]) for at in places)
+        tag = language_tag("".join(code)) if any(code) else ""
         if not text or not number:
             lines.bad("empty term or cluster", line)
         elif tag is None:
-            lines.bad("unknown language", line, repr(given)[:40])
+            lines.bad("unknown language", line, repr("".join(code))[:40])
         elif found.setdefault((text, tag), number) != number:
-            raise InputError(
-                "this term is in a cluster and was in another before",
-                path=lines.path,
-                line=line,
-                remedy="give each term one cluster, or part the two by a column language",
-            )
+            message = "this term is in a cluster and was in another before"
+            remedy = "give each term one cluster, or part the two by a column language"
+            raise InputError(message, path=lines.path, line=line, remedy=remedy)
         else:
             clusters[text] = number
     parted = any(clusters[text] != number for (text, _), number in found.items())

@@ -15,7 +15,7 @@ from medlink.evaluation.calibration import calibration_error
 from medlink.evaluation.findings import GoldText, Linked, count, is_affirmed, judged, rates, read_texts
 from medlink.evaluation.names import as_known
 from medlink.evaluation.resampling import Scores
-from medlink.evaluation.task import Report, Row, Run, Task
+from medlink.evaluation.task import Report, Row, Run, Task, by_language
 from medlink.notes.options import NoteOptions
 from medlink.records import LINKED
 
@@ -27,6 +27,7 @@ _BATCH = 32
 SHARES = {"touched": "annotated", "exact": "annotated", "right": "coded"}
 """Counts of findings that are shares, and of which counts."""
 _F1 = {"F1": "documents", "mention F1": "mentions"}
+_KINDS = ("right", "wrong", "missed")
 
 
 class NotesTask(NoteOptions, Task):
@@ -73,30 +74,21 @@ class NotesTask(NoteOptions, Task):
         if not found:
             remedy = "give texts of notes in a language that medlink reads"
             raise InputError("none of its texts could be read", path=run.paths[1], remedy=remedy)
-        return self._report(found, status_tables(status), run)
-
-    def _report(
-        self, found: Sequence[tuple[GoldText, list[Linked]]], further: dict[str, list[Row]], run: Run
-    ) -> Report:
-        counts = [count(*one) for one in found]
-        tags = sorted({text.language for text, _ in found})
+        rows = [(text, links, count(text, links)) for text, links in found]
         table, scores = list[Row](), list[Scores]()
-        for tag in [*tags, *["all"] * (len(tags) > 1)]:
-            own = [at for at, (text, _) in enumerate(found) if tag in (text.language, "all")]
-            table.append(_row(tag, [found[at] for at in own], [counts[at] for at in own]))
+        for tag, at in by_language([text.language for text, _ in found]).items():
+            own = [rows[one] for one in at]
+            table.append(_row(tag, own))
             for measure, name in _F1.items():
-                columns = ([counts[at][f"{name} {kind}"] for at in own] for kind in ("right", "wrong", "missed"))
-                scores.append(Scores(measure, tag, tuple(np.array(one, dtype=np.float64) for one in columns), "f1"))
+                columns = np.array([[counts[f"{name} {kind}"] for *_, counts in own] for kind in _KINDS], dtype=float)
+                scores.append(Scores(measure, tag, tuple(columns), "f1"))
+        kept = [f"{name} {kind}" for name in _F1.values() for kind in _KINDS]
         items = [
-            {"note": text.name, "language": text.language} | {name: own[name] for name in _ITEM}
-            for (text, _), own in zip(found, counts, strict=True)
+            {"note": text.name, "language": text.language} | {name: counts[name] for name in kept}
+            for text, _, counts in rows
         ]
-        findings = sum(len(text.findings) for text, _ in found)
-        head = f"{len(found)} texts with {findings} findings at their places"
-        return Report(head, table, items, run.problems, further=further, scores=scores)
-
-
-_ITEM = [f"{name} {kind}" for name in _F1.values() for kind in ("right", "wrong", "missed")]
+        head = f"{len(found)} texts with {sum(len(text.findings) for text, _ in found)} findings at their places"
+        return Report(head, table, items, run.problems, further=status_tables(status), scores=scores)
 
 
 def links(text: GoldText, note: LinkedNote) -> list[Linked]:
@@ -116,18 +108,16 @@ def _known(text: GoldText, pipeline: NotePipeline) -> GoldText:
     """A text with the ids of its concepts as the bundle writes them."""
 
     def spelt(ids: frozenset[str]) -> frozenset[str]:
-        """Ids as the bundle writes them."""
         return frozenset(as_known(ids, pipeline.bundle.kb))
 
     findings = tuple(replace(one, concepts=spelt(one.concepts)) for one in text.findings)
     return replace(text, findings=findings, concepts=spelt(text.concepts), affirmed=spelt(text.affirmed))
 
 
-def _row(tag: str, found: Sequence[tuple[GoldText, list[Linked]]], counts: Sequence[Counter[str]]) -> Row:
+def _row(tag: str, found: Sequence[tuple[GoldText, list[Linked], Counter[str]]]) -> Row:
     """The measures of the texts of one language."""
-    total = sum(counts, Counter[str]())
-    scored = [one for text, links in found for one in judged(text, links)]
-    score, right = (np.array(column) for column in zip(*scored, strict=True)) if scored else (None, None)
+    total = sum((counts for *_, counts in found), Counter[str]())
+    scored = np.array([one for text, links, _ in found for one in judged(text, links)], dtype=float).reshape(-1, 2)
     documents, mentions = (rates(total, name) for name in _F1.values())
     return {
         "language": tag,
@@ -136,5 +126,5 @@ def _row(tag: str, found: Sequence[tuple[GoldText, list[Linked]]], counts: Seque
         "status not read": rates(total, "regardless")[2],
         **dict(zip(("mention P", "mention R", "mention F1"), mentions, strict=True)),
         **{name: total[name] / max(total[of], 1) for name, of in SHARES.items()},
-        "calibration": None if score is None or right is None else calibration_error(score, right),
+        "calibration": calibration_error(scored[:, 0], scored[:, 1] > 0) if len(scored) else None,
     }

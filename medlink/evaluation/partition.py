@@ -1,13 +1,16 @@
 """Measures of a clustering against the concepts of its terms.
 
 Terms may belong to several concepts. One definition holds for all measures: two terms belong together when they share
-a concept. With one concept for each term these are the usual measures.
+a concept; a pair that shares several is one pair all the same. With one concept for each term these are the usual
+measures. Terms and concepts are an incidence matrix, ``(n, concepts)`` SciPy CSR of int64 ones, so that pairs are
+counted without listing them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,8 +19,12 @@ from numpy.typing import NDArray
 from medlink.clustering.clusters import Record
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation.names import read_clusters, read_dictionary
-from medlink.evaluation.pairs import Groups, harmonic, incidence, related, share_of, split_columns
 from medlink.evaluation.task import Report, Run, Task
+
+Groups = Sequence[str | Collection[str] | Collection[int]]
+"""For each name its concept, or its concepts."""
+_CHUNK = 1 << 18
+_ROWS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +65,6 @@ def measure_partition(
 
     Raises:
         ConfigError: there are no terms, lengths differ, or a term has no concept.
-
-    >>> found = measure_partition(["1", "1", "2"], ["A", "A", "A"], ["en", "de", "en"])
-    >>> round(found.pair_precision, 3), round(found.pair_recall, 3), round(found.bcubed_recall, 3)
-    (1.0, 0.333, 0.556)
-    >>> found.cross_lingual_recall
-    0.5
     """
     n = len(clusters)
     if not n:
@@ -77,9 +78,10 @@ def measure_partition(
     pairs = np.array([both.sum() - n, size.sum() - n, gold.sum() - n])
     precision = np.array([share_of(pairs[0], pairs[1]), (both / size).mean()])
     recall = np.array([share_of(pairs[0], pairs[2]), (both / gold).mean()])
-    pair, bcubed = np.stack([precision, recall, harmonic(precision, recall)], axis=1).tolist()
+    both_kinds = np.stack([precision, recall, harmonic(precision, recall)], axis=1).ravel().tolist()
     across = None if languages is None else _cross_lingual(matrix, cluster, languages)
-    return PartitionMeasures(n, len(sizes), pair[0], pair[1], pair[2], bcubed[0], bcubed[1], bcubed[2], across)
+    measures: list[Any] = [*both_kinds, across]
+    return PartitionMeasures(n, len(sizes), *measures)
 
 
 def _cross_lingual(matrix: Any, cluster: NDArray[np.int64], languages: Sequence[str | Collection[str]]) -> float | None:
@@ -95,6 +97,77 @@ def _cross_lingual(matrix: Any, cluster: NDArray[np.int64], languages: Sequence[
     joined = split_columns(of_known, cluster[known])
     apart = [int((related(m) - related(split_columns(m, language))).sum()) for m in (joined, of_known)]
     return apart[0] / apart[1] if apart[1] else None
+
+
+def incidence(groups: Groups) -> Any:
+    """Which of n names belongs to which concept; columns follow the sorted ids.
+
+    Raises:
+        ConfigError: a name has no concept.
+    """
+    sets: list[set[Any]] = [{group} if isinstance(group, str) else set(group) for group in groups]
+    if not all(sets):
+        raise ConfigError(f"name {sets.index(set())} belongs to no concept", remedy="leave such names out")
+    number = {name: column for column, name in enumerate(sorted(set().union(*sets)))}
+    return from_rows([sorted(number[name] for name in ids) for ids in sets], len(number))
+
+
+def from_rows(rows: Sequence[Collection[int]], width: int) -> Any:
+    """The sparse matrix with ones at the columns of each row."""
+    from scipy.sparse import csr_array
+
+    columns = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+    ends = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return csr_array((np.ones(len(columns), dtype=np.int64), columns, ends), shape=(len(rows), width))
+
+
+def split_columns(matrix: Any, label: NDArray[np.int64]) -> Any:
+    """Part each concept by an integer label of its names, 0 or more, such as a cluster or a language.
+
+    Two rows share a column of the result if they share a concept and have the same label.
+    """
+    labels = np.repeat(label, np.diff(matrix.indptr))
+    key = matrix.indices.astype(np.int64) * (int(label.max(initial=0)) + 1) + labels
+    used, columns = np.unique(key, return_inverse=True)
+    return type(matrix)((matrix.data, columns, matrix.indptr), shape=(matrix.shape[0], len(used)))
+
+
+def related(matrix: Any) -> NDArray[np.int64]:
+    """``(n,)`` how many names share a concept with each name, itself included: n more than twice the pairs in all.
+
+    The sizes of its concepts, less what names that share more than one concept with it were counted too often. Only
+    names of several concepts can be such, and only among them are pairs formed: time and memory are linear in names
+    as long as concepts are bounded.
+    """
+    counts: NDArray[np.int64] = np.asarray(matrix @ matrix.sum(axis=0), dtype=np.int64)
+    several = np.flatnonzero(np.diff(matrix.indptr) > 1)
+    few = matrix[several]
+    others = few.T.tocsr()
+    for start in range(0, len(several), _ROWS):
+        shared = few[start : start + _ROWS] @ others
+        shared.data -= 1
+        counts[several[start : start + _ROWS]] -= np.asarray(shared.sum(axis=1), dtype=np.int64)
+    return counts
+
+
+def share(matrix: Any, one: NDArray[np.integer[Any]], other: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+    """``(p,)`` whether the names in rows ``one (p,)`` and ``other (p,)`` share a concept."""
+    same = np.zeros(len(one), dtype=bool)
+    for start in range(0, len(one), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        same[part] = np.asarray(matrix[one[part]].multiply(matrix[other[part]]).sum(axis=1)) > 0
+    return same
+
+
+def harmonic(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Harmonic mean, 0 where both are 0: F1 of precision and recall."""
+    return share_of(2 * one * other, one + other)
+
+
+def share_of(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
+    """``part / whole``, 0 where the whole is 0."""
+    part = np.asarray(part, dtype=np.float64)
+    return np.divide(part, whole, out=np.zeros_like(part), where=np.asarray(whole) > 0)
 
 
 class PartitionTask(Task):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,17 +27,15 @@ _BLOCK = 256  # queries compared at a time: with 1000 names each, some megabytes
 _SPARE = 8  # more than asked for, so that rounding in a matrix product cannot cut a tie in the middle
 
 
-@dataclass(frozen=True, slots=True)
-class Ranks:
+class Ranks(NamedTuple):
     """At which rank each of q queries found its gold, and what it found first; ``(q,)`` each.
 
     ``rank`` is that of the first gold concept, from 1; 0 where none is among the names looked at. ``concept`` is the
-    one of rank 1 and ``name`` the row of its name, -1 where the dictionary is empty; ``cosine`` that of query and name.
+    one of rank 1, -1 where the dictionary is empty; ``cosine`` that of the query and its best name.
     """
 
     rank: NDArray[np.int64]
     concept: NDArray[np.int64]
-    name: NDArray[np.int64]
     cosine: NDArray[np.float32]
 
 
@@ -64,10 +62,6 @@ def measure_ranks(ranks: NDArray[np.integer[Any]]) -> RankMeasures:
 
     Raises:
         ConfigError: there is no query, or a rank is negative.
-
-    >>> found = measure_ranks(np.array([1, 4, 0, 10]))
-    >>> found.acc1, found.acc5, found.mrr, found.unfound
-    (0.25, 0.5, 0.3375, 0.25)
     """
     if not len(ranks):
         raise ConfigError("no queries to measure", remedy="give one or more")
@@ -104,28 +98,19 @@ def rank_gold(
 
     Raises:
         ConfigError: the depth is below 1, or ``rank_by`` is unknown.
-
-    >>> from scipy.sparse import csr_array
-    >>> owners = csr_array(np.array([[1, 0], [1, 0], [0, 1]]))  # two names of concept 0, one of concept 1
-    >>> names = np.array([[1, 0], [0.8, 0.6], [0, 1]], dtype=np.float32)
-    >>> query, gold = np.array([[1, 0]], dtype=np.float32), csr_array(np.array([[0, 1]]))
-    >>> [rank_gold(query, names, owners, gold, rank_by=by).rank.tolist() for by in ("concepts", "names")]
-    [[2], [3]]
     """
     if rank_by not in get_args(RankBy):
         raise ConfigError(f"rank_by is {rank_by!r}", remedy=f"one of {', '.join(get_args(RankBy))}")
     if depth < 1:
         raise ConfigError(f"depth {depth}, 1 or more expected")
     count = len(queries)
-    none = np.full(count, NONE, dtype=np.int64)
-    found = Ranks(np.zeros_like(none), none, none.copy(), np.zeros(count, dtype=np.float32))
+    found = Ranks(np.zeros(count, dtype=np.int64), np.full(count, NONE), np.zeros(count, dtype=np.float32))
     names = np.ascontiguousarray(names, dtype=np.float32)
     for start in range(0, count if len(names) else 0, _BLOCK):
         part = slice(start, min(start + _BLOCK, count))
         rows, cosines = _nearest(np.ascontiguousarray(queries[part], dtype=np.float32), names, depth)
-        ranks = _rank(rows, cosines, owners, gold[part], rank_by)
-        found.rank[part] = np.where(ranks.rank <= depth, ranks.rank, 0)
-        found.concept[part], found.name[part], found.cosine[part] = ranks.concept, ranks.name, ranks.cosine
+        rank, found.concept[part], found.cosine[part] = _rank(rows, cosines, owners, gold[part], rank_by)
+        found.rank[part] = np.where(rank <= depth, rank, 0)
         if progress is not None:
             progress(part.stop, count)
     return found
@@ -138,7 +123,7 @@ def _rank(rows: NDArray[np.int64], cosines: NDArray[np.float32], owners: Any, go
     entries = owners[rows.ravel()]
     sizes = np.diff(entries.indptr)
     query = np.repeat(np.arange(b), sizes.reshape(rows.shape).sum(axis=1))
-    name, cosine = np.repeat(rows.ravel(), sizes), np.repeat(cosines.ravel(), sizes)
+    cosine = np.repeat(cosines.ravel(), sizes)
     # only equal cosines are reordered: such a sort is quick, and a stable one keeps the order of rows
     level = np.cumsum((np.diff(query, prepend=0) != 0) | (np.diff(cosine, prepend=cosine[:1]) != 0))
     order = np.argsort(level * width + entries.indices, kind="stable")
@@ -153,7 +138,7 @@ def _rank(rows: NDArray[np.int64], cosines: NDArray[np.float32], owners: Any, go
     rank = np.zeros(b, dtype=np.int64)
     rank[of_query] = seen[hits[at]] - seen[first[of_query]] + 1
     best = order[first]
-    return Ranks(rank, entries.indices[best].astype(np.int64), name[best], cosine[best])
+    return Ranks(rank, entries.indices[best].astype(np.int64), cosine[best])
 
 
 def _nearest(queries: NDArray[np.float32], names: NDArray[np.float32], depth: int) -> Neighbours:

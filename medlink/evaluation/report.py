@@ -8,7 +8,6 @@ import json
 import os
 import platform
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from medlink import __version__
 from medlink.curation.page import to_json, write_page
 from medlink.errors import ConfigError, MedlinkError
 from medlink.evaluation.plot import write_intervals
-from medlink.evaluation.suite import Measured, Outcome, Suite, compare, read_suite, run_suite
+from medlink.evaluation.suite import Outcome, Suite, compare, read_suite, run_suite
 from medlink.evaluation.task import Progress, Row, separated, shown
 from medlink.files.folders import whole_folder
 from medlink.files.json import write_json
@@ -30,11 +29,9 @@ CHANCE = 0.05
 """Below it a system is said to be worse than the best one."""
 _LIBRARIES = ("faiss-cpu", "faiss-gpu", "numpy", "scipy", "sentence-transformers", "spacy", "torch")
 _TITLE = "Evaluation"
-
-
 Section = dict[str, Any]
 """What the report says of one task: ``title``, ``lead``, and ``grids``, tables of ``title``, ``header`` and ``rows``,
-whose cells are texts and :class:`Measured`."""
+whose cells are texts and measures: value and interval, whether it is the best, and whether it is worse than that."""
 
 
 def evaluate_all(
@@ -66,10 +63,10 @@ def write_tables(
 ) -> None:
     """Write tables, page and picture into a folder; ``say`` is called where there is no picture."""
     measured = compare(suite, outcomes)
-    parts, values = list(sections(suite, outcomes, measured)), [_flat(one) for one in measured]
-    found = {"outcomes": [_plain(one) for one in outcomes], "measures": values}
-    write_json(folder / "report.json", found, "the report")
-    for name, lines in (("report.csv", separated(values, ",")), ("report.md", _markdown(parts))):
+    parts = list(_sections(suite, outcomes, measured))
+    found = {"outcomes": [_plain(one) for one in outcomes], "measures": measured}
+    write_json(folder / "report.json", _finite(found), "the report")
+    for name, lines in (("report.csv", separated(measured, ",")), ("report.md", _markdown(parts))):
         with whole_text(folder / name, "the report") as file:
             file.writelines(lines)
     write_page(folder / "index.html", "evaluation", ("page.js",), _TITLE, [to_json(_finite(parts))])
@@ -81,22 +78,32 @@ def write_tables(
         say(f"no picture: {type(error).__name__}")
 
 
-def sections(suite: Suite, outcomes: Sequence[Outcome], measured: Sequence[Measured]) -> Iterator[Section]:
+def _finite(value: Any) -> Any:
+    """Plain data with ``None`` for NaN, which JSON does not have."""
+    return json.loads(json.dumps(value), parse_constant=lambda _: None)
+
+
+def _plain(one: Outcome) -> dict[str, Any]:
+    report = None if one.report is None else one.report.to_dict()
+    named = {"title": one.entry.title, "task": one.entry.task, "kind": one.kind, "system": one.system}
+    return {**named, "error": one.error or None, "report": report}
+
+
+def _sections(suite: Suite, outcomes: Sequence[Outcome], measured: Sequence[Row]) -> Iterator[Section]:
     """What the report says, task by task, then what failed."""
     for entry in suite.tasks:
-        own = [one for one in outcomes if one.entry is entry and one.report is not None]
-        values = [one for one in measured if one.title == entry.title]
+        own = [(one.system, one.report) for one in outcomes if one.entry is entry and one.report is not None]
+        values = [one for one in measured if one["title"] == entry.title]
         grids = [_compared(values)] if values else []
         tables: dict[str, list[Row]] = {}
-        for one in own:
-            assert one.report is not None
-            for title, rows in {"All measures": one.report.table, **one.report.further}.items():
-                tables.setdefault(title, []).extend({"system": one.system, **row} for row in rows)
+        for system, report in own:
+            for title, rows in {"All measures": report.table, **report.further}.items():
+                tables.setdefault(title, []).extend({"system": system, **row} for row in rows)
         for title, rows in tables.items():
             header = list(dict.fromkeys(name for row in rows for name in row))
             cells = [[shown(row.get(name)) for name in header] for row in rows]
             grids += [{"title": title, "header": header, "rows": cells}] if rows else []
-        heads = list(dict.fromkeys(one.report.head for one in own if one.report is not None))
+        heads = dict.fromkeys(report.head for _, report in own)
         yield {"title": entry.title, "lead": "; ".join([f"medlink evaluate {entry.task}", *heads]), "grids": grids}
     failed = [[one.entry.title, one.system, one.error] for one in outcomes if one.error]
     if failed:
@@ -104,17 +111,16 @@ def sections(suite: Suite, outcomes: Sequence[Outcome], measured: Sequence[Measu
         yield {"title": "Failed", "lead": "", "grids": [grid]}
 
 
-def _compared(values: Sequence[Measured]) -> dict[str, Any]:
+def _compared(values: Sequence[Row]) -> dict[str, Any]:
     """The measures of a task: a row for each system and group, a column for each measure."""
-    measures = list(dict.fromkeys(one.measure for one in values))
-    rows: dict[tuple[str, str], dict[str, Measured]] = {}
+    measures = list(dict.fromkeys(one["measure"] for one in values))
+    rows = dict[Any, dict[Any, list[Any]]]()
     for one in values:
-        rows.setdefault((one.group, one.system), {})[one.measure] = one
-    cells = []
-    for (group, system), own in rows.items():
-        some = next(iter(own.values()))
-        head = [group, system, some.kind, str(some.estimate.items)]
-        cells.append([*head, *(own.get(measure, "-") for measure in measures)])
+        worse = isinstance(one["p"], float) and one["p"] < CHANCE
+        key = one["group"], one["system"], one["kind"], str(one["items"])
+        cell = [one["value"], one["low"], one["high"], bool(one["best"]), worse]
+        rows.setdefault(key, {})[one["measure"]] = cell
+    cells = [[*head, *(own.get(measure, "-") for measure in measures)] for head, own in rows.items()]
     title = f"With 95 % intervals; * worse than the best, p < {CHANCE}"
     return {"title": title, "header": ["of", "system", "kind", "items", *measures], "rows": cells}
 
@@ -131,47 +137,17 @@ def _markdown(parts: Sequence[Section]) -> Iterator[str]:
     yield "\nData, systems, versions, seed and machine: manifest.json.\n"
 
 
-def _cell(cell: str | Measured) -> str:
-    """A cell of a Markdown table."""
-    if isinstance(cell, Measured):
-        found = cell.estimate
-        text = f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
-        return f"**{text}**" if cell.best else f"{text}{' *' * _is_worse(cell)}"
-    return " ".join(cell.split()).replace("|", r"\|")
-
-
-def _is_worse(one: Measured) -> bool:
-    return one.p is not None and one.p < CHANCE
-
-
-def _finite(value: Any) -> Any:
-    """Plain data with ``None`` for NaN, which JSON does not have; a measure is its value and interval, best, worse."""
-
-    def plain(one: Measured) -> list[Any]:
-        """A measure as a list."""
-        return [one.estimate.value, one.estimate.low, one.estimate.high, one.best, _is_worse(one)]
-
-    return json.loads(json.dumps(value, default=plain), parse_constant=lambda _: None)
-
-
-def _flat(one: Measured) -> dict[str, Any]:
-    """A measure as a row of the CSV."""
-    head = {"title": one.title, "measure": one.measure, "group": one.group, "kind": one.kind, "system": one.system}
-    row: dict[str, Any] = _finite({**head, **asdict(one.estimate), "best": int(one.best), "p": one.p})
-    return row
-
-
-def _plain(one: Outcome) -> dict[str, Any]:
-    """What a task found, ready for JSON."""
-    report = None if one.report is None else one.report.to_dict()
-    named = {"title": one.entry.title, "task": one.entry.task, "kind": one.kind, "system": one.system}
-    found: dict[str, Any] = _finite({**named, "error": one.error or None, "report": report})
-    return found
+def _cell(cell: str | list[Any]) -> str:
+    if isinstance(cell, str):
+        return " ".join(cell.split()).replace("|", r"\|")
+    value, low, high = (shown(number, none="nan") for number in cell[:3])
+    best, worse = cell[3:]
+    text = f"{value} [{low}, {high}]"
+    return f"**{text}**" if best else f"{text}{' *' * worse}"
 
 
 def manifest(suite: Suite, outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """What the numbers depend on: hashes of data, dictionaries, encoders and indexes, versions, seed and machine."""
-    inputs = {name for entry in suite.tasks for name in entry.inputs}
     versions = {"medlink": __version__, "python": platform.python_version()}
     for name in _LIBRARIES:
         try:
@@ -179,25 +155,26 @@ def manifest(suite: Suite, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         except PackageNotFoundError:
             continue
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    cores = len(os.sched_getaffinity(0))
+    machine = {"cores": len(os.sched_getaffinity(0)), "memory": f"{memory:.0f} GiB"}
+    peers = {
+        name: (peer.command, [Path(suite.place(word)) for word in peer.command]) for name, peer in suite.peers.items()
+    }
     return {
         "evaluation": {"file": suite.path.name, "sha256": _digest(suite.path)},
         "seed": suite.seed,
         "resamples": suite.resamples,
-        "inputs": {name: _digest(Path(suite.place(name))) for name in sorted(inputs)},
+        "inputs": {name: _digest(Path(suite.place(name))) for entry in suite.tasks for name in entry.inputs},
         "encoders": {name: _or_error(_encoder, suite.encoder(name)) for name in suite.encoders},
         "bundles": {name: _or_error(_bundle, suite.place(given)) for name, given in suite.bundles.items()},
         "peers": {
             name: {
-                "command": list(peer.command),
-                "files": {
-                    word: _digest(Path(suite.place(word))) for word in peer.command if Path(suite.place(word)).is_file()
-                },
+                "command": list(words),
+                "files": {word: _digest(path) for word, path in zip(words, paths, strict=True) if path.is_file()},
             }
-            for name, peer in suite.peers.items()
+            for name, (words, paths) in peers.items()
         },
         "versions": versions,
-        "machine": {"platform": platform.platform(), "cores": cores, "memory": f"{memory:.0f} GiB"},
+        "machine": {"platform": platform.platform(), **machine},
         "seconds": [[one.entry.title, one.system, round(one.seconds, 2)] for one in outcomes],
         "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
@@ -206,10 +183,8 @@ def manifest(suite: Suite, outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def _or_error(facts: Callable[[str], dict[str, Any]], given: str) -> dict[str, Any]:
     try:
         return {"path": given, **facts(given)}
-    except MedlinkError as error:
-        return {"path": given, "error": str(error)}
     except Exception as error:  # a damaged model does not undo hours of work
-        return {"path": given, "error": type(error).__name__}
+        return {"path": given, "error": str(error) if isinstance(error, MedlinkError) else type(error).__name__}
 
 
 def _encoder(given: str) -> dict[str, Any]:
@@ -222,26 +197,17 @@ def _encoder(given: str) -> dict[str, Any]:
 
 def _bundle(given: str) -> dict[str, Any]:
     bundle = Bundle(given)
-    parts: dict[str, str] = {kind: part["folder"] for kind, part in bundle.manifest["parts"].items()}
-    return {**bundle.versions, "parts": parts}
+    return {**bundle.versions, "parts": {kind: part["folder"] for kind, part in bundle.manifest["parts"].items()}}
 
 
 def _digest(path: Path) -> str | None:
     """SHA-256 of a file, or of the names and contents of those of a folder; ``None`` for what cannot be read."""
     try:
-        return _hashed(path)
+        if path.is_file():
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        files = [one for one in sorted(path.rglob("*")) if one.is_file()]
     except OSError:
         return None
-
-
-def _hashed(path: Path) -> str | None:
-    if path.is_file():
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    if not path.is_dir():
-        return None
-    whole = hashlib.sha256()
-    for one in sorted(path.rglob("*")):
-        if one.is_file():
-            whole.update(f"{one.relative_to(path)} {_digest(one)}\n".encode("utf-8", "surrogateescape"))
-    return whole.hexdigest()
+    lines = [f"{one.relative_to(path)} {_digest(one)}\n".encode("utf-8", "surrogateescape") for one in files]
+    return hashlib.sha256(b"".join(lines)).hexdigest() if path.is_dir() else None

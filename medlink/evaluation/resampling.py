@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -70,18 +69,12 @@ def spearman(x: Vector, y: Vector, axis: int = -1) -> Any:
 
 
 def f1(right: Vector, wrong: Vector, missed: Vector, axis: int = -1) -> Any:
-    """F1 of summed counts along an axis, 0 where nothing is right.
-
-    >>> float(f1(np.array([1.0, 1.0]), np.array([1.0, 0.0]), np.array([0.0, 1.0])))
-    0.6666666666666666
-    """
+    """F1 of summed counts along an axis, 0 where nothing is right."""
     twice = 2 * right.sum(axis=axis)
     return twice / np.maximum(twice + wrong.sum(axis=axis) + missed.sum(axis=axis), 1)
 
 
-STATISTICS: Mapping[str, Statistic] = MappingProxyType(
-    {"mean": np.mean, "f1": f1, "pearson": pearson, "spearman": spearman}
-)
+STATISTICS: Mapping[str, Statistic] = {"mean": np.mean, "f1": f1, "pearson": pearson, "spearman": spearman}
 """How values are made of columns, by name."""
 
 
@@ -110,22 +103,17 @@ def chance(one: Scores, other: Scores, resamples: int = RESAMPLES, seed: int = 1
 
     Raises:
         ConfigError: the two are not of the same items.
-
-    >>> right, wrong = Scores("Acc@1", "de", (np.ones(20),)), Scores("Acc@1", "de", (np.zeros(20),))
-    >>> round(chance(right, wrong, resamples=999), 3), chance(right, right)
-    (0.002, 1.0)
     """
     statistic, width = STATISTICS[one.statistic], len(one.columns)
     if (one.measure, one.group, len(one.columns[0])) != (other.measure, other.group, len(other.columns[0])):
         raise ConfigError("two systems are compared on the same items", remedy="measure both on one file")
 
     def difference(*columns: Vector, axis: int = -1) -> Any:
-        """By how much the statistic of the one is above that of the other."""
         return statistic(*columns[:width], axis=axis) - statistic(*columns[width:], axis=axis)
 
     drawn = _drawn(difference, (*one.columns, *other.columns), resamples, seed)
-    below, above = (int(np.count_nonzero(side)) for side in (drawn <= 0, drawn >= 0))
-    return float(min(1.0, 2 * (min(below, above) + 1) / (len(drawn) + 1)))
+    rarer = int(min(np.count_nonzero(drawn <= 0), np.count_nonzero(drawn >= 0)))
+    return min(1.0, 2 * (rarer + 1) / (len(drawn) + 1))
 
 
 def _drawn(statistic: Statistic, columns: Sequence[Vector], resamples: int, seed: int) -> Vector:
@@ -139,18 +127,12 @@ def _drawn(statistic: Statistic, columns: Sequence[Vector], resamples: int, seed
         raise ConfigError("there are no items to draw from", remedy="measure one or more")
     if n < 2:
         return np.array([float(statistic(*columns))])
+    rng, batch = np.random.default_rng(seed), max(1, _CELLS // n)
+    shared: dict[str, Any] = {"paired": True, "vectorized": True, "method": "percentile", "rng": rng}
     with warnings.catch_warnings():
         # of resamples in which a side does not vary: their NaN says so
         warnings.simplefilter("ignore")
-        drawn = bootstrap(
-            tuple(columns),
-            statistic,
-            n_resamples=resamples,
-            batch=max(1, _CELLS // n),
-            paired=True,
-            vectorized=True,
-            method="percentile",
-            rng=np.random.default_rng(seed),
+        drawn: Vector = bootstrap(
+            tuple(columns), statistic, n_resamples=resamples, batch=batch, **shared
         ).bootstrap_distribution
-    defined: Vector = drawn[~np.isnan(drawn)]
-    return defined
+    return drawn[~np.isnan(drawn)]

@@ -6,21 +6,62 @@ place of the concept, SCT-L2P of BioLORD 2022 (section 4.2, appendix A.3).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import isnan
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from medlink.errors import ConfigError
-from medlink.evaluation.names import Dictionary, Ids
-from medlink.evaluation.pairs import from_rows
+from medlink.errors import ConfigError, InputError
+from medlink.evaluation.names import (
+    MARK,
+    SEVERAL,
+    Dictionary,
+    Ids,
+    as_known,
+    of_languages,
+    plain,
+    read_dictionary,
+    split_ids,
+    usable,
+)  # fmt: skip
+from medlink.evaluation.partition import from_rows
 from medlink.evaluation.ranking import DEPTH, RankBy, RankMeasures, measure_ranks, rank_gold
 from medlink.evaluation.resampling import Scores
-from medlink.evaluation.task import Encode, Progress, Report, Row, Run, Sampled, embed, step
+from medlink.evaluation.task import (
+    Cell,
+    Encode,
+    Progress,
+    Report,
+    Row,
+    Run,
+    Sampled,
+    StrPath,
+    by_language,
+    embed,
+    step,
+)  # fmt: skip
+from medlink.files.problems import Problems
+from medlink.files.streams import LineFile
+from medlink.files.tables import first_line, open_table
+from medlink.kb import KnowledgeBase
+from medlink.kb.queries import HIERARCHY
+from medlink.kb.readers.common import known_language
+from medlink.language.tags import language_filter, language_tag
+from medlink.notes.gold import find_gold, pubtator, read_gold
+from medlink.notes.reading import ending
+
+_BIOSYN_MARKS = 4  # document||start|end||type||mention||ids
+_TAGGED = re.compile(r"([a-z]{2})_")
+_ID_COLUMNS = ("concept_id", "id")
+_TEXT_COLUMNS = ("name", "mention", "text")
+_ANNOTATED = (".ann", ".pubtator", ".jsonl", ".ndjson")
+_AROUND = 200  # characters of context on either side, as where notes are linked
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +110,10 @@ def retrieve(
     """An answer for each query from the names of a dictionary, in their order; each distinct text is embedded once.
 
     ``encode`` gives n texts as ``(n, d)`` float32 unit vectors; for ``depth`` and ``rank_by`` see
-    :func:`medlink.evaluation.ranking.rank_gold`. ``progress`` is called with step, done and whole; the parts of a
-    composite query are ranked each.
+    :func:`medlink.evaluation.ranking.rank_gold`. The parts of a composite query are ranked each.
 
     Raises:
         ConfigError: the dictionary has no name, or an option is outside its range.
-
-    >>> letters = lambda texts: np.eye(3, dtype=np.float32)[[ord(text[0]) - ord("a") for text in texts]]
-    >>> entries = Dictionary.of([(("A",), "a1"), (("B",), "b1")])
-    >>> [answer.rank for answer in retrieve(letters, entries, [Query(("b",), ("B",)), Query(("a",), ("B",))])]
-    [1, 2]
     """
     if not dictionary.texts:
         raise ConfigError("there are no names to look among", remedy="give a dictionary with names")
@@ -86,10 +121,7 @@ def retrieve(
     texts = list(dict.fromkeys([*dictionary.texts, *parts]))
     row = {text: at for at, text in enumerate(texts)}
     vectors = embed(encode, texts, progress)
-    by_id: dict[str, list[int]] = {}
-    for at, ids in enumerate(dictionary.concepts):
-        for one in ids:
-            by_id.setdefault(one, []).append(at)
+    by_id = dictionary.by_id()
     right = [sorted({at for one in query.gold for at in by_id.get(one, ())}) for query in queries]
     gold = [found for found, query in zip(right, queries, strict=True) for _ in query.parts]
     width = len(dictionary.concepts)
@@ -107,9 +139,8 @@ def retrieve(
         mine = slice(start, start := start + len(query.parts))
         own = ranks.rank[mine].tolist()
         concepts = tuple(dictionary.concepts[at] for at in ranks.concept[mine].tolist())
-        answers.append(
-            Answer(query, bool(right_of), max(own) if all(own) else 0, concepts, float(ranks.cosine[mine].min()))
-        )
+        cosine = float(ranks.cosine[mine].min())
+        answers.append(Answer(query, bool(right_of), max(own) if all(own) else 0, concepts, cosine))
     return answers
 
 
@@ -118,16 +149,133 @@ def measure_answers(answers: Sequence[Answer]) -> dict[str, RankMeasures]:
 
     Raises:
         ConfigError: there is no answer.
-
-    >>> queries = [Query(("asma",), ("A",), "es"), Query(("Asthma",), ("A",), "de")]
-    >>> answers = [Answer(query, True, rank, (("A",),), 1.0) for query, rank in zip(queries, (1, 2))]
-    >>> {tag: found.mrr for tag, found in measure_answers(answers).items()}
-    {'de': 0.5, 'es': 1.0, 'all': 0.75}
     """
     ranks = np.array([answer.rank for answer in answers], dtype=np.int64)
-    tags = np.array([answer.query.language for answer in answers], dtype=np.str_)
-    parts = {str(tag): measure_ranks(ranks[tags == tag]) for tag in np.unique(tags)}
-    return parts if len(parts) == 1 else {**parts, "all": measure_ranks(ranks)}
+    own = by_language([answer.query.language for answer in answers])
+    return {tag: measure_ranks(ranks[rows]) for tag, rows in own.items()}
+
+
+def rank_scores(languages: Sequence[str], ranks: Sequence[int]) -> list[Scores]:
+    """What Acc@1, Acc@5 and MRR are made of, for each language and for all, from languages and ranks (0: not found)."""
+    rank, found = np.array(ranks, dtype=np.float64), list[Scores]()
+    each = np.divide(1.0, rank, out=np.zeros_like(rank), where=rank > 0)
+    columns = {"Acc@1": rank == 1, "Acc@5": (rank > 0) & (rank <= 5), "MRR": each}
+    for tag, rows in by_language(languages).items():
+        found += [Scores(name, tag or "-", (values[rows].astype(np.float64),)) for name, values in columns.items()]
+    return found
+
+
+def query_row(query: Query, known: bool, rank: int) -> dict[str, Cell]:
+    """A query, and at which rank it found a concept, as ids and numbers: its text may come from a note."""
+    return {
+        "source": query.source,
+        "row": query.row or None,
+        "language": query.language,
+        "gold": "|".join(query.gold),
+        "in_dictionary": int(known),
+        "rank": rank or None,
+    }
+
+
+def read_queries(paths: Iterable[StrPath], problems: Problems, *, language: str = "") -> tuple[Query, ...]:
+    """What is looked up: files, or folders of ``*.concept`` files or of annotated notes.
+
+    The first line says which layout a file has. BioSyn: ``document||start|end||type||mention||ids``; a mention that was
+    taken apart at ``|`` or ``+`` is composite and right when all parts are. XL-BEL: ``ids||mention`` or
+    ``ids||mention||context``, where the context is not used; a file name that begins with a language, such as
+    ``de_1k_test_query.txt``, gives its language. Table: columns ``concept_id`` (or ``id``), ``name`` (or ``mention`` or
+    ``text``), ``language`` and ``context``. Annotated notes: what :func:`medlink.notes.gold.read_gold` reads, by the
+    ending of the file or its first line; the context is 200 characters on either side. Ids are joined by ``|`` or
+    ``+``; each of them is right. Bad rows are counted in ``problems``, and so are queries without a concept, which are
+    left out. ``language`` is that of queries whose file names none.
+
+    Raises:
+        InputError: a file cannot be read or has no such layout, a folder has none of these files, no query has a
+            concept, or too many rows are bad.
+    """
+    files = list(_files(paths))
+    queries = [query for path in files for query in _read(path, problems, language)]
+    kept = tuple(query for query in queries if query.gold)
+    if not kept:
+        remedy = "give other queries"
+        raise InputError("there is no query with a concept in it", path=", ".join(map(str, files)), remedy=remedy)
+    if len(kept) < len(queries):
+        problems.skipped["query without a concept"] += len(queries) - len(kept)
+    return kept
+
+
+def _files(paths: Iterable[StrPath]) -> Iterator[Path]:
+    for path in map(Path, paths):
+        inside = sorted(path.glob("*.concept")) if path.is_dir() else [path]
+        if not inside and not any(ending(one) in _ANNOTATED for one in path.rglob("*")):
+            remedy = "name a file, or another folder"
+            raise InputError("there is no *.concept file or annotated note in the folder", path=path, remedy=remedy)
+        yield from inside or find_gold([path])[0]
+
+
+def _read(path: Path, problems: Problems, language: str) -> Iterator[Query]:
+    if ending(path) in _ANNOTATED or pubtator.begins(path):
+        return _read_annotated(path, problems, language)
+    read = _read_marked if MARK in first_line(path) else _read_table
+    return read(path, problems, language)
+
+
+def _read_marked(path: Path, problems: Problems, language: str) -> Iterator[Query]:
+    """Lines of BioSyn or of XL-BEL; a file has one of both layouts, that of its first line."""
+    found = _TAGGED.match(path.name)
+    named = language_tag(found[1]) if found else None
+    lines = LineFile(path, problems)
+    biosyn: bool | None = None
+    for line, text in lines:
+        if not text.strip():
+            continue
+        if biosyn is None:
+            biosyn = text.count(MARK) == _BIOSYN_MARKS
+        # the context of XL-BEL is free text, in which the mark may stand again
+        cells = [cell.strip() for cell in text.split(MARK, _BIOSYN_MARKS if biosyn else 2)]
+        if biosyn and len(cells) == _BIOSYN_MARKS + 1 and cells[3]:
+            gold = split_ids(cells[4])
+            yield Query(_parts(cells[3], gold), gold, language, path.name, line)
+        elif not biosyn and len(cells) > 1 and cells[1]:
+            yield Query((plain(cells[1]),), split_ids(cells[0]), named or language, path.name, line)
+        else:
+            lines.bad("no mention between ||", line)
+
+
+def _read_annotated(path: Path, problems: Problems, language: str) -> Iterator[Query]:
+    """The mentions of annotated notes, with numbers for lines; those that a reader rejected are left out."""
+    kept = ((note, one) for note in read_gold(path, problems) for one in note.annotations if not one.rejected)
+    for row, (note, one) in enumerate(kept, 1):
+        tag = language if note.language is None else language_tag(note.language) or ""
+        text = note.text
+        context = text[max(0, one.pieces[0][0] - _AROUND) : one.pieces[-1][1] + _AROUND] if text is not None else ""
+        yield Query((plain(one.text),), split_ids("|".join(one.concepts)), tag, path.name, row, context)
+
+
+def _parts(mention: str, gold: Ids) -> Ids:
+    """Parts of a composite mention: one that has several ids and was taken apart, as BioSyn's preparation does."""
+    parts = [plain(part) for part in SEVERAL.split(mention) if part.strip()]
+    return tuple(dict.fromkeys(parts)) if len(gold) > 1 and len(parts) > 1 else (plain(mention),)
+
+
+def _read_table(path: Path, problems: Problems, language: str) -> Iterator[Query]:
+    table = open_table(path, problems)
+    ids, text = (next((one for one in names if table.has([one])), None) for names in (_ID_COLUMNS, _TEXT_COLUMNS))
+    if ids is None or text is None:
+        raise table.unknown("the columns concept_id and name, or lines with ||")
+    further = [column for column in ("language", "context") if table.has([column])]
+    places = table.places([ids, text, *further])
+    for line, cells in table.rows:
+        given, name, *rest = (cells[at].strip() for at in places)
+        said = dict(zip(further, rest, strict=True))
+        code = said.get("language") or language
+        known = language_tag(code) if code else ""
+        if not name:
+            table.lines.bad("empty name", line)
+        elif known is None:
+            table.lines.bad("unknown language", line, repr(code)[:40])
+        else:
+            yield Query((plain(name),), split_ids(given), known, path.name, line, said.get("context", ""))
 
 
 class RankedTask(Sampled):
@@ -144,48 +292,163 @@ class RankedTask(Sampled):
         answers = self.answers(dictionary, queries, run)
         known = Counter(answer.query.language for answer in answers if answer.known)
         known["all"] = known.total()
-        head_row = ("language", "queries", "in dictionary", "Acc@1", "Acc@5", "MRR", "not found")
-        table: list[Row] = []
-        for tag, found in measure_answers(answers).items():
-            measures = found.queries, known[tag], found.acc1, found.acc5, found.mrr, found.unfound
-            table.append(dict(zip(head_row, (tag or "-", *measures), strict=True)))
-        scores = rank_scores([(answer.query.language, answer.rank) for answer in answers])
-        return Report(head, table, [_row(answer) for answer in answers], run.problems, scores=scores)
+        table: list[Row] = [
+            {
+                "language": tag or "-",
+                "queries": found.queries,
+                "in dictionary": known[tag],
+                "Acc@1": found.acc1,
+                "Acc@5": found.acc5,
+                "MRR": found.mrr,
+                "not found": found.unfound,
+            }
+            for tag, found in measure_answers(answers).items()
+        ]
+        scores = rank_scores([one.query.language for one in answers], [one.rank for one in answers])
+        first = (" ".join("|".join(ids) for ids in one.concept) for one in answers)
+        items = [
+            {
+                **query_row(one.query, one.known, one.rank),
+                "first": ids,
+                "cosine": None if isnan(one.cosine) else one.cosine,
+            }
+            for one, ids in zip(answers, first, strict=True)
+        ]
+        return Report(head, table, items, run.problems, scores=scores)
 
     def answers(self, dictionary: Dictionary, queries: Sequence[Query], run: Run) -> list[Answer]:
         """What the encoder or the peer of a run finds."""
-        if run.peer is not None:
-            if self.rank_by == "names":
-                raise ConfigError("a peer ranks concepts, not names", remedy='set rank_by = "concepts"')
-            return run.peer.answers(dictionary, queries, self.depth)
-        return retrieve(run.encode, dictionary, queries, depth=self.depth, rank_by=self.rank_by, progress=run.progress)
+        if run.peer is None:
+            rank_by, progress = self.rank_by, run.progress
+            return retrieve(run.encode, dictionary, queries, depth=self.depth, rank_by=rank_by, progress=progress)
+        if self.rank_by == "names":
+            raise ConfigError("a peer ranks concepts, not names", remedy='set rank_by = "concepts"')
+        return run.peer.answers(dictionary, queries, self.depth)
 
 
-def rank_scores(ranks: Sequence[tuple[str, int]]) -> list[Scores]:
-    """What Acc@1, Acc@5 and MRR are made of, for each language and for all, from languages and ranks (0: not found).
+class QueryOptions(Sampled):
+    """Which of the queries of files are asked."""
 
-    >>> [(one.measure, one.group, one.columns[0].tolist()) for one in rank_scores([("de", 2), ("de", 0)])][::2]
-    [('Acc@1', 'de', [0.0, 0.0]), ('MRR', 'de', [0.5, 0.0])]
+    sample: Annotated[int | None, Field(ge=1, description="Only so many queries, drawn at random.")] = None
+    distinct: Annotated[bool, Field(description="Ask queries of the same words, ids and language once.")] = False
+
+    def asked(self, paths: Iterable[StrPath], run: Run, language: str) -> tuple[Query, ...]:
+        """The queries of some files, as :func:`read_queries` reads them."""
+        found = read_queries(paths, run.problems, language=known_language(language))
+        if self.distinct:
+            first = dict[tuple[Ids, Ids, str], Query]()
+            for query in found:
+                first.setdefault((query.parts, tuple(sorted(query.gold)), query.language), query)
+            found = tuple(first.values())
+        return self.drawn(found)
+
+
+def known_gold(queries: Iterable[Query], known: Container[str], run: Run) -> tuple[Query, ...]:
+    """The queries with their gold as the dictionary of a run writes it.
+
+    Raises:
+        InputError: none of the ids is in the dictionary.
     """
-    tags = sorted({tag for tag, _ in ranks})
-    found = list[Scores]()
-    for group in [*tags, *["all"] * (len(tags) > 1)]:
-        own = np.array([rank for tag, rank in ranks if group in (tag, "all")], dtype=np.float64)
-        reciprocal = np.divide(1.0, own, out=np.zeros_like(own), where=own > 0)
-        for measure, values in (("Acc@1", own == 1), ("Acc@5", (own > 0) & (own <= 5)), ("MRR", reciprocal)):
-            found.append(Scores(measure, group or "-", (values.astype(np.float64),)))
+    found = tuple(replace(query, gold=as_known(query.gold, known)) for query in queries)
+    if not any(one in known for query in found for one in query.gold):
+        remedy = "give the queries the ids of the dictionary, or a dictionary of their terminology"
+        message = f"none of the concepts of its queries is in {run.paths[0]}"
+        raise InputError(message, path=run.paths[1], remedy=remedy)
     return found
 
 
-def _row(answer: Answer) -> Row:
-    """One query as ids and numbers: its text may come from a note."""
-    return {
-        "source": answer.query.source,
-        "row": answer.query.row or None,
-        "language": answer.query.language,
-        "gold": "|".join(answer.query.gold),
-        "in_dictionary": int(answer.known),
-        "rank": answer.rank or None,
-        "first": " ".join("|".join(ids) for ids in answer.concept),
-        "cosine": None if isnan(answer.cosine) else answer.cosine,
-    }
+class RetrievalTask(QueryOptions, RankedTask):
+    """Acc@1, Acc@5 and MRR of names that are looked up in a dictionary, for each language.
+
+    DICTIONARY is a knowledge base, a bundle, a table with concept_id and name, or lines id||name. QUERIES are files in
+    the layout of BioSyn (*.concept, or a folder of them) or XL-BEL, tables with concept_id and name, or annotated notes
+    (brat, PubTator, links of 'medlink link'). Queries whose concept the dictionary does not have count as not found.
+    """
+
+    inputs: ClassVar = ("dictionary", "queries...")
+
+    dictionary_languages: Annotated[
+        str | None, Field(description="Look among names of these languages only, such as en or en,de.")
+    ] = None
+    language: Annotated[str, Field(description="Language of queries that name none.")] = ""
+
+    def measure(self, run: Run) -> Report:
+        """Look the queries up among the names of the dictionary."""
+        languages = language_filter(self.dictionary_languages)
+        asked = self.asked(run.paths[1:], run, self.language)
+        names = read_dictionary(run.paths[0], run.problems, languages=languages)
+        queries = known_gold(asked, {one for ids in names.concepts for one in ids}, run)
+        head = f"{len(queries)} queries, {len(names)} names of {len(names.concepts)} concepts"
+        return self.report(head, names, queries, run)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """Names of the concepts that have children, and a query for each name of a leaf, whose gold are its parents.
+
+    The ``source`` of a query is the leaf; ``nameless`` counts leaves left out because they have no name.
+    """
+
+    dictionary: Dictionary
+    queries: tuple[Query, ...]
+    nameless: int
+
+
+def read_leaves(store: KnowledgeBase, *, languages: frozenset[str] | None = None) -> Leaves:
+    """Leaves and their parents from the hierarchy of a knowledge base: SCT-L2P of BioLORD 2022 (section 4.2, A.3).
+
+    A leaf has a parent and no child; every name of it is a query, and the gold are its direct parents, by whatever
+    name. The dictionary is all names of all concepts with a child. Fully specified names (type ``fsn``) are left out,
+    as the index does. With ``languages`` both sides have only names of these, and those without a language.
+
+    Raises:
+        InputError: no relation leads from a leaf to a parent, or there is no name on one of the two sides.
+    """
+    parents: dict[str, set[str]] = {}
+    for relation in store.iter_relations(types=HIERARCHY):
+        parents.setdefault(relation.head, set()).add(relation.tail)
+    inner = set().union(*parents.values()) if parents else set()
+    leaves = parents.keys() - inner
+    if not leaves:
+        remedy = "build it from a source with is-a relations"
+        raise InputError("there is no concept with a parent and without a child", path=store.path, remedy=remedy)
+    entries: list[tuple[tuple[str, ...], str]] = []
+    queries: dict[Query, None] = {}  # each once, in their order
+    for name in usable(store.iter_names(), languages):
+        if name.concept_id in inner:
+            entries.append(((name.concept_id,), name.text))
+        elif name.concept_id in leaves:
+            query = Query((plain(name.text),), tuple(sorted(parents[name.concept_id])), name.language, name.concept_id)
+            queries[query] = None
+    if not entries or not queries:
+        side = "concepts with a child" if queries else "leaves"
+        remedy = "name other languages, or leave them out"
+        raise InputError(f"{side} have no name{of_languages(languages)}", path=store.path, remedy=remedy)
+    return Leaves(Dictionary.of(entries), tuple(queries), len(leaves - {query.source for query in queries}))
+
+
+class LeafToParentTask(RankedTask):
+    """Rank of the parents among all concepts that are no leaves, for the names of leaves (SCT-L2P, BioLORD 2022).
+
+    KB is a knowledge base or a bundle, of whatever source that has a hierarchy.
+    """
+
+    inputs: ClassVar = ("kb",)
+
+    rank_by: Annotated[RankBy, Field(description="What is ranked: a concept by its best name, or each name.")] = (
+        "concepts"
+    )
+    languages: Annotated[str | None, Field(description="Names of these languages only, such as en or en,de.")] = None
+
+    def measure(self, run: Run) -> Report:
+        """Rank the concepts with children for each name of a leaf."""
+        languages = language_filter(self.languages)
+        with KnowledgeBase(run.paths[0]) as store:
+            found = read_leaves(store, languages=languages)
+        run.problems.skipped += Counter({"leaf without a name": found.nameless})
+        queries, dictionary = self.drawn(found.queries), found.dictionary
+        head = (
+            f"{len(queries)} names of {len({query.source for query in queries})} leaves, "
+            f"{len(dictionary)} names of {len(dictionary.concepts)} concepts with children"
+        )
+        return self.report(head, dictionary, queries, run)

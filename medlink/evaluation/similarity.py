@@ -6,7 +6,7 @@ of sentence pairs (section 4.3, table 3), and which of two hypotheses is nearer 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -26,14 +26,7 @@ MEASURES = ("spearman", "pearson")
 def pair_cosines(one: NDArray[np.float32], other: NDArray[np.float32]) -> NDArray[np.float32]:
     """``(n,)`` cosine of each row with the same row of another array, ``(n, d)`` float32 unit vectors both.
 
-    They are summed in one order: equal pairs have equal cosines.
-
-    Raises:
-        ConfigError: the shapes differ.
-
-    >>> x = np.array([[1, 0], [0.6, 0.8]], dtype=np.float32)
-    >>> pair_cosines(x, x[::-1]).round(3).tolist()
-    [0.6000000238418579, 0.6000000238418579]
+    They are summed in one order: equal pairs have equal cosines. ConfigError where the shapes differ.
     """
     if one.shape != other.shape or one.ndim != 2:
         raise ConfigError(f"embeddings of shape {one.shape} and {other.shape}, the same (n, d) expected")
@@ -66,26 +59,23 @@ def correlate(
     Raises:
         ConfigError: lengths differ, there are fewer than two pairs, a side does not vary or holds NaN or infinite
             values, or an option is outside its range.
-
-    >>> correlate([1, 2, 3, 4], [0.1, 0.2, 0.3, 0.9]).value
-    1.0
-    >>> round(correlate([1, 2, 3, 4], [0.1, 0.2, 0.3, 0.9], measure="pearson").value, 3)
-    0.898
     """
     if measure not in MEASURES:
         raise ConfigError(f"unknown measure {measure!r}", remedy=f"one of {', '.join(MEASURES)}")
     columns = _columns(ratings, scores, "ratings", "scores")
-    named = {"ratings": columns[0], "scores": columns[1]}
-    for name, values in named.items():
+    _check_rated(*columns)
+    return estimate(STATISTICS[measure], columns, resamples, confidence, seed)
+
+
+def _check_rated(ratings: Vector, scores: Vector) -> None:
+    for name, values in (("ratings", ratings), ("scores", scores)):
         if not np.isfinite(values).all():
             raise ConfigError(f"the {name} hold NaN or infinite values", remedy="give finite numbers")
-    if len(columns[0]) < 2:
-        raise ConfigError(f"{len(columns[0])} rated pairs, two or more expected", remedy="give more pairs")
-    for name, values in named.items():
+        if len(values) < 2:
+            raise ConfigError(f"{len(values)} rated pairs, two or more expected", remedy="give more pairs")
         if (values == values[0]).all():
             remedy = "give pairs that differ"
             raise ConfigError(f"the {name} are all equal, so no correlation is defined", remedy=remedy)
-    return estimate(STATISTICS[measure], columns, resamples, confidence, seed)
 
 
 def triplet_accuracy(
@@ -96,19 +86,10 @@ def triplet_accuracy(
     confidence: float = CONFIDENCE,
     seed: int = 1,
 ) -> Estimate:
-    """Share of triplets in which the entailed text is nearer to its premise than the contradicted one.
+    """Share of n triplets in which the cosine ``(n,)`` of the premise with the entailed text is the higher one.
 
-    BioLORD 2022, section 4.4 and table 4 (MedNLI-S). A tie is no success. The interval is that of :func:`correlate`.
-
-    Args:
-        entailed, contradicted: ``(n,)`` cosines of the premise with each.
-        resamples, confidence, seed: see :func:`correlate`.
-
-    Raises:
-        ConfigError: lengths differ, there is no triplet, or an option is outside its range.
-
-    >>> triplet_accuracy([0.9, 0.5, 0.1, 0.3], [0.2, 0.5, 0.0, 0.4]).value
-    0.5
+    BioLORD 2022, section 4.4 and table 4 (MedNLI-S). A tie is no success. Interval and options are those of
+    :func:`correlate`; ConfigError where lengths differ or there is no triplet.
     """
     columns = _columns(entailed, contradicted, "entailed cosines", "contradicted cosines")
     if not len(columns[0]):
@@ -117,7 +98,6 @@ def triplet_accuracy(
 
 
 def _columns(one: ArrayLike, other: ArrayLike, first: str, second: str) -> tuple[Vector, Vector]:
-    """Two columns of one length."""
     x, y = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if x.ndim != 1 or x.shape != y.shape:
         raise ConfigError(f"{first} of shape {x.shape} and {second} of shape {y.shape}, the same (n,) expected")
@@ -149,45 +129,42 @@ class SimilarityTask(Sampled):
             else:
                 extras = [] if run.regressor is None else [extra.name for extra in run.regressor.extras]
                 read.append((path, self.drawn(read_pairs(path, run.problems, extras))))
-        table: list[Row] = []
-        items: list[Row] = []
-        scores: list[Scores] = []
+        table, items, scores = list[Row](), list[Row](), list[Scores]()
         for path, of_file in read:
-            name: dict[str, Cell] = {"file": Path(path).name}
-            estimates, rows, columns = self._measured(path, of_file, run)
-            scores += [Scores(measure, Path(path).name, *made) for measure, made in columns.items()]
-            for measure, found in estimates.items():
+            name = Path(path).name
+            rows, made = self._measured(path, of_file, run)
+            items += [{"file": name, **row} for row in rows]
+            for measure, (columns, statistic) in made.items():
+                scores.append(Scores(measure, name, columns, statistic))
+                found = scores[-1].estimate(self.resamples, self.seed)
                 interval = {"value": found.value, "low": found.low, "high": found.high}
-                table.append({**name, "items": found.items, "measure": measure, **interval})
-            items += [name | row for row in rows]
+                table.append({"file": name, "items": found.items, "measure": measure, **interval})
         count = sum(len(of_file) for _, of_file in read)
         head = f"{count} items of {len(read)} file{'s' * (len(read) != 1)}"
         return Report(head, table, items, run.problems, scores=scores)
 
     def _measured(
         self, path: StrPath, items: Sequence[Any], run: Run
-    ) -> tuple[dict[str, Estimate], Iterable[dict[str, Cell]], dict[str, tuple[tuple[Vector, ...], str]]]:
-        """The measures of one file, a row for each of its items, without their texts, and what each is made of."""
+    ) -> tuple[list[dict[str, Cell]], dict[str, tuple[tuple[Vector, ...], str]]]:
+        """A row for each item of a file, without its texts, and what each measure is made of."""
         pairs = isinstance(items[0], RatedPair)
         fields = ("one", "other") if pairs else ("premise", "entailed", "contradicted")
         cosines = self._scores([[getattr(item, field) for item in items] for field in fields], items, run)
-        rows = zip(items, *(column.tolist() for column in cosines), strict=True)
-        options = {"resamples": self.resamples, "seed": self.seed}
         if not pairs:
-            written = ({"row": item.row, "entailed": near, "contradicted": far} for item, near, far in rows)
-            nearer = (cosines[0] > cosines[1]).astype(np.float64)
-            return {"accuracy": triplet_accuracy(*cosines, **options)}, written, {"accuracy": ((nearer,), "mean")}
-        ratings, name = [item.rating for item in items], "cosine" if run.regressor is None else "score"
+            both = zip(items, *(column.tolist() for column in cosines), strict=True)
+            rows = [{"row": item.row, "entailed": near, "contradicted": far} for item, near, far in both]
+            return rows, {"accuracy": (((cosines[0] > cosines[1]).astype(np.float64),), "mean")}
+        name = "cosine" if run.regressor is None else "score"
+        rows = [
+            {"row": item.row, "id_1": item.ids[0], "id_2": item.ids[1], "rating": item.rating, name: near}
+            for item, near in zip(items, cosines[0].tolist(), strict=True)
+        ]
+        columns = np.array([item.rating for item in items], dtype=np.float64), cosines[0].astype(np.float64)
         try:
-            found = {one: correlate(ratings, cosines[0], measure=one, **options) for one in self.measures}
+            _check_rated(*columns)
         except ConfigError as error:
             raise InputError(error.message, path=path, remedy=error.remedy) from error
-        written = (
-            {"row": item.row, "id_1": item.ids[0], "id_2": item.ids[1], "rating": item.rating, name: near}
-            for item, near in rows
-        )
-        columns = np.array(ratings, dtype=np.float64), cosines[0].astype(np.float64)
-        return found, written, {measure: (columns, measure) for measure in self.measures}
+        return rows, {measure: (columns, measure) for measure in self.measures}
 
     @staticmethod
     def _scores(of_field: list[list[str]], items: Sequence[Any], run: Run) -> list[NDArray[Any]]:

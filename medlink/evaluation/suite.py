@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from medlink.errors import ConfigError, MedlinkError
+from medlink.evaluation import TASKS
 from medlink.evaluation.linking import LinkingTask
-from medlink.evaluation.peers import LIMIT, Peer
-from medlink.evaluation.resampling import RESAMPLES, Estimate, chance
-from medlink.evaluation.task import Progress, Report, Task
-from medlink.evaluation.tasks import TASKS
+from medlink.evaluation.peers import Peer
+from medlink.evaluation.resampling import RESAMPLES, chance
+from medlink.evaluation.task import Progress, Report, Row, Task
 from medlink.files.toml import read_toml
 from medlink.models.encoders import parted
 from medlink.settings import Settings
@@ -29,13 +29,6 @@ KINDS = ("bundles", "encoders", "peers")
 _REMEMBERED = 500_000  # texts whose embeddings are kept for each encoder, less than 1 GB each at 384 dimensions
 FILES = "files"
 """Kind of what a task measures that reads nothing but files."""
-
-
-class PeerOptions(Settings):
-    """A program of others, see :mod:`medlink.evaluation.peers`."""
-
-    command: Annotated[tuple[str, ...], Field(strict=False, min_length=1)]
-    limit: Annotated[float, Field(gt=0, strict=False)] = LIMIT
 
 
 class Entry(Settings):
@@ -56,8 +49,8 @@ class Suite(Settings):
     resamples: Annotated[int, Field(ge=1, le=1_000_000)] = RESAMPLES
     encoders: Annotated[dict[str, str], Field(default_factory=dict)]
     bundles: Annotated[dict[str, str], Field(default_factory=dict)]
-    peers: Annotated[dict[str, PeerOptions], Field(default_factory=dict)]
-    tasks: Annotated[tuple[Entry, ...], Field(min_length=1)]
+    peers: Annotated[dict[str, Peer], Field(default_factory=dict)]
+    tasks: Annotated[tuple[Entry, ...], Field(strict=False, min_length=1)]
 
     def place(self, name: str) -> str:
         """A file or folder beside the evaluation file; what is none there stays as it is."""
@@ -69,6 +62,20 @@ class Suite(Settings):
         given = self.encoders[name]
         bare = parted(given)[1]
         return f"{given.removesuffix(bare)}{self.place(bare)}"
+
+    def task(self, entry: Entry) -> Task:
+        """The task of an entry, with the seed and the resamples of all."""
+        kind = TASKS[entry.task]
+        shared: dict[str, Any] = {
+            name: getattr(self, name) for name in ("seed", "resamples") if name in kind.model_fields
+        }
+        return kind(**{**shared, **entry.options})
+
+    def systems(self, entry: Entry) -> list[tuple[str, str]]:
+        """Kind and name of what an entry measures."""
+        fit, named = TASKS[entry.task].systems, entry.systems
+        found = [(kind, name) for kind in fit for name in getattr(self, kind) if name in named or not named]
+        return found if fit else [(FILES, "-")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +90,6 @@ class Outcome:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A measure of a system with its interval; ``best`` of all systems, or how likely the difference to the best is by
-    chance (``p``)."""
-
-    title: str
-    measure: str
-    group: str
-    kind: str
-    system: str
-    estimate: Estimate
-    best: bool
-    p: float | None
-
-
 def read_suite(path: str | Path) -> Suite:
     """Read an evaluation file, which ``docs/evaluation.md`` describes.
 
@@ -106,23 +98,14 @@ def read_suite(path: str | Path) -> Suite:
         ConfigError: something is missing, unknown or of the wrong kind, or a system has the name of another.
     """
     path = Path(path).absolute()
-    said = read_toml(path)
     try:
-        given, tasks = _section(said.pop("peers", {}), "peers"), said.pop("tasks", [])
-        peers = {name: PeerOptions(**_section(one, f"peers.{name}")) for name, one in given.items()}
-        entries = [Entry(**_section(one, "tasks")) for one in (tasks if isinstance(tasks, list) else [tasks])]
-        titled = tuple(one.replace(title=one.title or " ".join((one.task, *one.inputs))) for one in entries)
-        suite = Suite(**{**said, "path": path, "peers": peers, "tasks": titled})
+        suite = Suite(**{**read_toml(path), "path": path})
+        titled = (one.replace(title=one.title or " ".join((one.task, *one.inputs))) for one in suite.tasks)
+        suite = suite.replace(tasks=tuple(titled))
         _check(suite)
     except ConfigError as error:
         raise ConfigError(error.message, path=error.path or path, remedy=error.remedy) from error
     return suite
-
-
-def _section(given: object, name: str) -> dict[str, Any]:
-    if not isinstance(given, dict):
-        raise ConfigError(f"[{name}] is no section", remedy="write it as docs/evaluation.md does")
-    return given
 
 
 def _check(suite: Suite) -> None:
@@ -137,9 +120,9 @@ def _check(suite: Suite) -> None:
             raise ConfigError(f"unknown task {entry.task!r}", remedy=f"one of {', '.join(TASKS)}")
         if unknown := sorted(set(entry.systems) - set(names)):
             raise ConfigError(f"{entry.title}: unknown system {unknown[0]!r}", remedy=f"one of {', '.join(names)}")
-        _task(suite, entry)
+        suite.task(entry)
         kind = TASKS[entry.task]
-        if not systems(suite, entry):
+        if not suite.systems(entry):
             raise ConfigError(f"{entry.title}: no system fits", remedy=f"name some of {', '.join(kind.systems)}")
         wanted = kind.inputs[1:] if "bundles" in kind.systems else kind.inputs
         more = wanted[-1].endswith("...") and len(entry.inputs) > len(wanted)
@@ -148,32 +131,16 @@ def _check(suite: Suite) -> None:
             raise ConfigError(f"{entry.title}: {len(entry.inputs)} inputs", remedy=remedy)
 
 
-def _task(suite: Suite, entry: Entry) -> Task:
-    """The task of an entry, with the seed and the resamples of all."""
-    kind = TASKS[entry.task]
-    shared: dict[str, Any] = {name: getattr(suite, name) for name in ("seed", "resamples") if name in kind.model_fields}
-    return kind(**{**shared, **entry.options})
-
-
-def systems(suite: Suite, entry: Entry) -> list[tuple[str, str]]:
-    """Kind and name of what an entry measures."""
-    fit = TASKS[entry.task].systems
-    found = [
-        (kind, name) for kind in fit for name in getattr(suite, kind) if name in entry.systems or not entry.systems
-    ]
-    return found if fit else [(FILES, "-")]
-
-
 def run_suite(
     suite: Suite, progress: Progress | None = None, say: Callable[[str], object] = lambda _: None
 ) -> list[Outcome]:
     """Run every task on every system that fits; ``say`` is called with a line for each."""
-    runner, outcomes = _Runner(suite, progress), list[Outcome]()
+    loaded, outcomes = dict[str, Any](), list[Outcome]()
     for entry in suite.tasks:
-        for kind, name in systems(suite, entry):
+        for kind, name in suite.systems(entry):
             start, report, error = time.perf_counter(), None, ""
             try:
-                report = runner.run(entry, kind, name)
+                report = _run(suite, entry, kind, name, loaded, progress)
             except MedlinkError as refused:
                 error = str(refused)
             except Exception as failed:  # whatever a library or a damaged file does to one, the others are measured
@@ -184,6 +151,33 @@ def run_suite(
     return outcomes
 
 
+def _run(suite: Suite, entry: Entry, kind: str, name: str, loaded: dict[str, Any], progress: Progress | None) -> Report:
+    task, inputs = suite.task(entry), [suite.place(one) for one in entry.inputs]
+    if kind == FILES:
+        return task.run(inputs, progress=progress)
+    if kind == "bundles":
+        return task.run([suite.place(suite.bundles[name]), *inputs], progress=progress)
+    if isinstance(task, LinkingTask):
+        own = [one for of, one in suite.systems(entry) if of == "bundles"] or list(suite.bundles)
+        if not own:
+            remedy = "name a bundle, whose names are looked up"
+            raise ConfigError("linking needs a bundle", path=suite.path, remedy=remedy)
+        inputs, task = [suite.place(suite.bundles[own[0]]), *inputs], task.by_name()
+    if name not in loaded:
+        loaded[name] = _system(suite, kind, name)
+    return task.run(inputs, loaded[name], progress)
+
+
+def _system(suite: Suite, kind: str, name: str) -> Any:
+    from medlink.models import load_encoder
+    from medlink.training.mlte.recipe import is_mlte
+
+    if kind == "peers":
+        return suite.peers[name].replace(name=name, folder=suite.path.parent)
+    given = suite.encoder(name)
+    return given if is_mlte(given) else _Remembering(load_encoder(given))
+
+
 class _Remembering:
     """An encoder that embeds a text once: several tasks look among the names of one dictionary."""
 
@@ -191,7 +185,6 @@ class _Remembering:
         self._encoder, self._known = encoder, dict[str, NDArray[np.float32]]()
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """n texts to ``(n, d)`` float32 unit vectors."""
         if len(self._known) > _REMEMBERED:
             self._known.clear()
         new = list(dict.fromkeys(text for text in texts if text not in self._known))
@@ -200,49 +193,16 @@ class _Remembering:
         return np.stack([self._known[text] for text in texts])
 
 
-class _Runner:
-    """Runs tasks; an encoder is loaded once."""
+def compare(suite: Suite, outcomes: Sequence[Outcome]) -> list[Row]:
+    """Every measure of every system with its interval: a row of texts and numbers, beside the best of the same items.
 
-    def __init__(self, suite: Suite, progress: Progress | None) -> None:
-        self._suite, self._progress = suite, progress
-        self._loaded: dict[str, Any] = {}
-
-    def run(self, entry: Entry, kind: str, name: str) -> Report:
-        """What a task says of one system, which has a kind and a name."""
-        suite, task = self._suite, _task(self._suite, entry)
-        inputs = [suite.place(one) for one in entry.inputs]
-        if kind == FILES:
-            return task.run(inputs, progress=self._progress)
-        if kind == "bundles":
-            return task.run([suite.place(suite.bundles[name]), *inputs], progress=self._progress)
-        if isinstance(task, LinkingTask):
-            own = [one for of, one in systems(suite, entry) if of == "bundles"] or list(suite.bundles)
-            if not own:
-                remedy = "name a bundle, whose names are looked up"
-                raise ConfigError("linking needs a bundle", path=suite.path, remedy=remedy)
-            inputs, task = [suite.place(suite.bundles[own[0]]), *inputs], task.by_name()
-        return task.run(inputs, self._system(kind, name), self._progress)
-
-    def _system(self, kind: str, name: str) -> Any:
-        from medlink.models import load_encoder
-        from medlink.training.mlte.recipe import is_mlte
-
-        if name not in self._loaded:
-            if kind == "peers":
-                peer = self._suite.peers[name]
-                self._loaded[name] = Peer(name, peer.command, limit=peer.limit, folder=self._suite.path.parent)
-            else:
-                given = self._suite.encoder(name)
-                self._loaded[name] = given if is_mlte(given) else _Remembering(load_encoder(given))
-        return self._loaded[name]
+    ``best`` is 1 for the best of all systems, ``p`` how likely the difference to the best is by chance; ``None`` stands
+    for what is not defined.
+    """
+    return [row for entry in suite.tasks for row in _compared(suite, [o for o in outcomes if o.entry is entry])]
 
 
-def compare(suite: Suite, outcomes: Sequence[Outcome]) -> list[Measured]:
-    """Every measure of every system with its interval, beside the best one of the same items."""
-    return [one for entry in suite.tasks for one in _compared(suite, [o for o in outcomes if o.entry is entry])]
-
-
-def _compared(suite: Suite, outcomes: Sequence[Outcome]) -> Iterator[Measured]:
+def _compared(suite: Suite, outcomes: Sequence[Outcome]) -> Iterator[Row]:
     found = [(one, score) for one in outcomes if one.report is not None for score in one.report.scores]
     for measure, group in dict.fromkeys((score.measure, score.group) for _, score in found):
         own = [(one, score) for one, score in found if (score.measure, score.group) == (measure, group)]
@@ -252,4 +212,6 @@ def _compared(suite: Suite, outcomes: Sequence[Outcome]) -> Iterator[Measured]:
             best = known.value == estimates[first].value
             alike = not best and known.items == estimates[first].items
             p = chance(score, own[first][1], suite.resamples, suite.seed) if alike else None
-            yield Measured(one.entry.title, measure, group, one.kind, one.system, known, best, p)
+            numbers = {name: number if np.isfinite(number) else None for name, number in asdict(known).items()}
+            head = {"title": one.entry.title, "measure": measure, "group": group, "kind": one.kind}
+            yield {**head, "system": one.system, **numbers, "best": int(best), "p": p}

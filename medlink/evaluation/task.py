@@ -1,20 +1,20 @@
 """An evaluation: its options, what it reads, and the report that it gives.
 
 A task is a group of options (:class:`medlink.settings.Settings`) with one method, :meth:`Task.run`. ``medlink
-evaluate`` makes a command of each task in :data:`medlink.evaluation.tasks.TASKS`.
+evaluate`` makes a command of each task in :data:`medlink.evaluation.TASKS`.
 """
 
 from __future__ import annotations
 
 import csv
-import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from os import PathLike
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, cast
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from medlink.evaluation.resampling import Scores
     from medlink.models import Encoder
     from medlink.training import MlteRegressor
+
+    System: TypeAlias = str | Encoder | MlteRegressor | Peer
 
 StrPath = str | PathLike[str]
 Cell = float | int | str | None
@@ -63,14 +65,7 @@ class Report:
     scores: Sequence[Scores] = ()
 
     def text(self) -> str:
-        """The head, and the tables with their columns aligned and three decimals.
-
-        >>> print(Report("2 queries", [{"language": "de", "Acc@1": 0.5}, {"language": "all", "Acc@1": None}]).text())
-        2 queries
-        language  Acc@1
-        de        0.500
-        all       -
-        """
+        """The head, and the tables with their columns aligned and three decimals."""
         further = [line for title, rows in self.further.items() if rows for line in ("", title, *_aligned(rows))]
         return "\n".join([self.head, *_aligned(self.table), *further])
 
@@ -87,15 +82,14 @@ class Report:
         left_out = dict(sorted((self.problems.bad + self.problems.skipped).items()))
         further = {title: [dict(row) for row in rows] for title, rows in self.further.items()}
         found = {"head": self.head, "table": [dict(row) for row in self.table], "left_out": left_out}
-        notes = list(self.problems.notes)
-        return found | ({"further": further} if further else {}) | ({"notes": notes} if notes else {})
+        some = {"further": further, "notes": list(self.problems.notes)}
+        return found | {name: value for name, value in some.items() if value}
 
 
 def _aligned(table: Sequence[Row]) -> Iterator[str]:
-    """The lines of a table, its columns aligned."""
     lines = [list(table[0]), *([shown(cell) for cell in row.values()] for row in table)]
-    widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
-    return ("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 def shown(cell: Cell, digits: str = ".3f", none: str = "-") -> str:
@@ -113,37 +107,24 @@ def separated(rows: Iterable[Row], separator: str) -> Iterator[str]:
     >>> list(separated([{"name": "=a", "cosine": -1 / 3}], "\t"))
     ['name\tcosine\n', "'=a\t-0.333333\n"]
     """
-
-    def line(cells: Iterable[str]) -> str:
-        """A row with its line end."""
-        if separator == "\t":
-            return "\t".join(cells) + "\n"
-        buffer = io.StringIO()
-        csv.writer(buffer, delimiter=separator, lineterminator="\n").writerow(cells)
-        return buffer.getvalue()
-
+    quoted = csv.writer(SimpleNamespace(write=str), delimiter=separator, lineterminator="\n").writerow
     for number, row in enumerate(rows):
-        if not number:
-            yield line(row)
-        yield line(as_cell(cell) if isinstance(cell, str) else shown(cell, ".6g", "") for cell in row.values())
+        cells = [as_cell(cell) if isinstance(cell, str) else shown(cell, ".6g", "") for cell in row.values()]
+        for line in ([*row], cells) if not number else (cells,):
+            yield "\t".join(line) + "\n" if separator == "\t" else str(quoted(line))
 
 
 class Run:
     """What a task is given when it runs; ``problems`` is where readers count the rows that they leave out.
 
-    Args:
-        paths: a file or folder for each of the inputs of the task.
-        encoder: an encoder, or what :func:`medlink.load_encoder` takes; for tasks on pairs also a regressor of pairs
-            (:class:`medlink.MlteRegressor`), or its folder; for those that look names up also a peer.
-        progress: called as each step goes on.
+    ``paths`` are a file or folder for each of the inputs of the task. ``encoder`` is an encoder, or what
+    :func:`medlink.load_encoder` takes; for tasks on pairs also a regressor of pairs (:class:`medlink.MlteRegressor`),
+    or its folder; for those that look names up also a peer. ``progress`` is called as each step goes on.
     """
 
-    def __init__(
-        self, paths: Sequence[StrPath], encoder: str | Encoder | MlteRegressor | Peer, progress: Progress | None
-    ) -> None:
-        self.paths, self.progress = paths, progress
+    def __init__(self, paths: Sequence[StrPath], encoder: System, progress: Progress | None) -> None:
+        self.paths, self.progress, self._encoder = paths, progress, encoder
         self.problems = Problems(adjustable=False)
-        self._encoder = encoder
 
     @cached_property
     def encode(self) -> Encode:
@@ -155,8 +136,8 @@ class Run:
             raise ConfigError("a regressor of pairs gives no embeddings, which this task needs", remedy=remedy)
         if self.peer is not None:
             raise ConfigError("a peer ranks concepts, this task needs embeddings", remedy="name an encoder")
-        encoder = load_encoder(self._encoder) if isinstance(self._encoder, str) else self._encoder
-        return cast("Encoder", encoder).encode
+        encoder = load_encoder(self._encoder) if isinstance(self._encoder, str) else cast("Encoder", self._encoder)
+        return encoder.encode
 
     @property
     def peer(self) -> Peer | None:
@@ -196,12 +177,7 @@ class Task(Settings, ABC):
     itemised: ClassVar[bool] = True
     draws: ClassVar[bool] = False
 
-    def run(
-        self,
-        paths: Sequence[StrPath],
-        encoder: str | Encoder | MlteRegressor | Peer = "builtin",
-        progress: Progress | None = None,
-    ) -> Report:
+    def run(self, paths: Sequence[StrPath], encoder: System = "builtin", progress: Progress | None = None) -> Report:
         """Read the files, measure, and report; the arguments are those of :class:`Run`.
 
         Raises:
@@ -226,18 +202,18 @@ class Sampled(Task):
 
 
 def draw(items: Sequence[Item], count: int, seed: int) -> tuple[Item, ...]:
-    """At most so many of the items, drawn at random without replacement, in their order.
-
-    Raises:
-        ConfigError: the count is below 1.
-
-    >>> len(draw("abc", 2, seed=1)), draw("abc", 5, seed=1)
-    (2, ('a', 'b', 'c'))
-    """
+    """At most so many of the items, one or more, drawn at random without replacement, in their order."""
     if count < 1:
         raise ConfigError(f"a sample of {count}, 1 or more expected")
     rows = np.sort(np.random.default_rng(seed).permutation(len(items))[:count])
     return tuple(items[row] for row in rows.tolist())
+
+
+def by_language(tags: Sequence[str]) -> dict[str, NDArray[np.intp]]:
+    """The rows of each language, by tag, and all of them (``"all"``) unless there is only one."""
+    given = np.array(tags, dtype=np.str_)
+    found = {str(tag): np.flatnonzero(given == tag) for tag in np.unique(given)}
+    return found if len(found) == 1 else {**found, "all": np.arange(len(given))}
 
 
 def step(progress: Progress | None, name: str) -> Callable[[int, int], object] | None:
@@ -246,11 +222,7 @@ def step(progress: Progress | None, name: str) -> Callable[[int, int], object] |
 
 
 def embed(encode: Encode, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
-    """Embed one or more texts some at a time, so that a progress bar moves: ``(n, d)`` float32.
-
-    Raises:
-        ConfigError: there is no text.
-    """
+    """Embed one or more texts some at a time, so that a progress bar moves: ``(n, d)`` float32."""
     if not texts:
         raise ConfigError("no texts to embed", remedy="give one or more")
     first = encode(texts[:_CHUNK])

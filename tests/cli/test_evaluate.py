@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import medlink
-from medlink.cli.evaluate import evaluate
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation import TASKS, sweep
 from medlink.evaluation.names import read_dictionary
 from medlink.files.problems import Problems
 from medlink.models import load_encoder
+from tests.evaluation.commands import noise, rows, run
 
 TABLE = Path(medlink.__file__).parent / "resources" / "demo" / "terminology.tsv"
-
-
-def run(*args: object) -> Result:
-    return CliRunner().invoke(evaluate, [str(arg) for arg in args], catch_exceptions=False)
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t"))
 
 
 def test_clustering_says_what_the_library_says(tmp_path: Path) -> None:
@@ -62,13 +51,7 @@ def test_each_option_of_clustering_changes_the_output() -> None:
 
 
 def test_clustering_with_another_encoder(tmp_path: Path) -> None:
-    from medlink.models import StaticEncoder
-    from medlink.models.encoders import builtin_folder
-
-    encoder = StaticEncoder.load(builtin_folder())
-    noise = np.random.default_rng(0).integers(-127, 127, encoder.tensors["table"].shape).astype(np.int8)
-    StaticEncoder(encoder.config, {**encoder.tensors, "table": noise}, forms=encoder.forms).save(tmp_path / "noise")
-    options = ("--sample", 300, "--encoder", tmp_path / "noise", "--plot", tmp_path / "a.svg")
+    options = ("--sample", 300, "--encoder", noise(tmp_path), "--plot", tmp_path / "a.svg")
     pytest.importorskip("matplotlib")
     assert run("clustering", TABLE, *options).stdout != run("clustering", TABLE, "--sample", 300).stdout
     assert "noise: F1 " in (tmp_path / "a.svg").read_text("utf-8")

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
-import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 import medlink
-from medlink.cli.evaluate import evaluate
-from medlink.errors import ConfigError, InputError, KnowledgeBaseError
+from medlink.errors import ConfigError, InputError
 from medlink.evaluation import measure_answers, read_leaves, retrieve
 from medlink.evaluation.names import read_dictionary
-from medlink.evaluation.retrieval_data import read_queries
+from medlink.evaluation.retrieval import read_queries
 from medlink.evaluation.task import draw
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
-from medlink.models import StaticEncoder, load_encoder
-from medlink.models.encoders import builtin_folder
+from medlink.models import load_encoder
+from tests.evaluation.commands import noise, rows, run
 
 TABLE = Path(medlink.__file__).parent / "resources" / "demo" / "terminology.tsv"
-
-
-def run(*args: object) -> Result:
-    return CliRunner().invoke(evaluate, [str(arg) for arg in args], catch_exceptions=False)
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t"))
 
 
 @pytest.fixture(scope="module")
@@ -45,14 +32,8 @@ def queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def noise(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An encoder of random weights."""
-    encoder = StaticEncoder.load(builtin_folder())
-    table = encoder.tensors["table"]
-    tensors = {**encoder.tensors, "table": np.random.default_rng(0).integers(-127, 127, table.shape).astype(np.int8)}
-    return StaticEncoder(encoder.config, tensors, forms=encoder.forms).save(
-        tmp_path_factory.mktemp("noise") / "encoder"
-    )
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return noise(tmp_path_factory.mktemp("noise"))
 
 
 def test_retrieval_says_what_the_library_says(queries: Path, tmp_path: Path) -> None:
@@ -88,7 +69,7 @@ def test_retrieval_says_what_the_library_says(queries: Path, tmp_path: Path) -> 
     assert [p.name for p in tmp_path.iterdir()] == ["out.tsv"]
 
 
-def test_each_option_of_retrieval_changes_the_output(queries: Path, noise: Path, tmp_path: Path) -> None:
+def test_each_option_of_retrieval_changes_the_output(queries: Path, encoder: Path, tmp_path: Path) -> None:
     names = tmp_path / "names.tsv"
     names.write_text("".join(TABLE.read_text("utf-8").splitlines(keepends=True)[:400]), "utf-8")
     small = ("retrieval", names, queries, "--sample", 40)
@@ -100,7 +81,7 @@ def test_each_option_of_retrieval_changes_the_output(queries: Path, noise: Path,
         ("--seed", 2),
         ("--dictionary-languages", "en"),
         ("--rank-by", "concepts"),
-        ("--encoder", noise),
+        ("--encoder", encoder),
     ):
         assert run(*small, *options).stdout != base, options
     plain = tmp_path / "plain.tsv"
@@ -118,17 +99,6 @@ def test_bad_rows_are_said(tmp_path: Path) -> None:
         f"rows that cannot be used: 1 (no mention between ||, the first at {tmp_path / 'q.concept'}:2)" in result.stderr
     )
     assert result.stdout.splitlines()[-1].split() == ["-", "1", "1", "1.000", "1.000", "1.000", "0.000"]
-
-
-def test_queries_of_another_terminology_are_refused(tmp_path: Path) -> None:
-    other = tmp_path / "other.tsv"
-    other.write_text("id\tname\nX:1\tclinical concept\n", "utf-8")
-    with pytest.raises(
-        InputError, match=r"other\.tsv: none of the concepts of its queries is in .*Remedy: give the que"
-    ):
-        run("retrieval", TABLE, other)
-    other.write_text("id\tname\nX:1\tclinical concept\nDEMO:0001\tclinical concept\n", "utf-8")
-    assert run("retrieval", TABLE, other).stdout
 
 
 def test_refusals_of_retrieval(queries: Path, tmp_path: Path) -> None:
@@ -167,7 +137,7 @@ def test_leaf_to_parent_says_what_the_library_says(demo_path: Path, tmp_path: Pa
     assert table[0]["gold"] == "|".join(queries[0].gold)
 
 
-def test_each_option_of_leaf_to_parent_changes_the_output(demo_path: Path, noise: Path) -> None:
+def test_each_option_of_leaf_to_parent_changes_the_output(demo_path: Path, encoder: Path) -> None:
     small = ("leaf-to-parent", demo_path, "--sample", 60)
     base = run(*small).stdout
     assert run(*small).stdout == base
@@ -177,7 +147,7 @@ def test_each_option_of_leaf_to_parent_changes_the_output(demo_path: Path, noise
         ("--seed", 2),
         ("--languages", "en,es"),
         ("--rank-by", "names"),
-        ("--encoder", noise),
+        ("--encoder", encoder),
     ):
         assert run(*small, *options).stdout != base, options
     german = run("leaf-to-parent", demo_path, "--languages", "de").stdout.splitlines()
@@ -190,12 +160,3 @@ def test_leaves_without_a_name_are_said(tmp_path: Path) -> None:
     build_kb(tmp_path / "kb.sqlite", [Input("table", tmp_path / "names.tsv")])
     result = run("leaf-to-parent", tmp_path, "--languages", "de")
     assert "rows left out: 1 (leaf without a name)" in result.stderr
-
-
-def test_refusals_of_leaf_to_parent(tmp_path: Path) -> None:
-    with pytest.raises(KnowledgeBaseError, match="there is no knowledge base"):
-        run("leaf-to-parent", tmp_path)
-    with pytest.raises(ConfigError, match="unknown language 'klingon'"):
-        run("leaf-to-parent", tmp_path, "--languages", "klingon")
-    with pytest.raises(ConfigError, match="sample is 0, at least 1 expected"):
-        run("leaf-to-parent", tmp_path, "--sample", 0)

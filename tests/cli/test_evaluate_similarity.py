@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from numpy.typing import NDArray
 
 import medlink
-from medlink.cli.evaluate import evaluate
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation import correlate, pair_cosines, triplet_accuracy
-from medlink.models import StaticEncoder, load_encoder
-from medlink.models.encoders import builtin_folder
+from medlink.models import load_encoder
+from tests.evaluation.commands import noise, rows, run
 
 TABLE = Path(medlink.__file__).parent / "resources" / "demo" / "terminology.tsv"
 PAIRS = [
@@ -27,15 +24,6 @@ PAIRS = [
     ("H", "cough", "F", "bronchial asthma", 1.0),
 ]
 TRIPLETS = [("He has fever.", "His temperature is high: fever.", "No illness."), ("cough", "He coughs", "a cough")]
-
-
-def run(*args: object) -> Result:
-    return CliRunner().invoke(evaluate, [str(arg) for arg in args], catch_exceptions=False)
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t"))
 
 
 @pytest.fixture
@@ -106,13 +94,10 @@ def test_each_option_changes_the_output(command: str, tmp_path: Path) -> None:
         f'"{one}","{other}",{rating}\n' for one, other, rating in zip(names[::2], names[1::2], ratings, strict=True)
     ]
     pairs.write_text("".join(lines), "utf-8")
-    encoder = StaticEncoder.load(builtin_folder())
-    noise = np.random.default_rng(0).integers(-127, 127, encoder.tensors["table"].shape).astype(np.int8)
-    StaticEncoder(encoder.config, {**encoder.tensors, "table": noise}, forms=encoder.forms).save(tmp_path / "noise")
     small = (command, pairs, "--sample", 30, "--seed", 3)
     base = run(*small).stdout
     assert run(*small).stdout == base
-    for options in (("--sample", 40), ("--seed", 1), ("--resamples", 9), ("--encoder", tmp_path / "noise")):
+    for options in (("--sample", 40), ("--seed", 1), ("--resamples", 9), ("--encoder", noise(tmp_path))):
         assert run(*small, *options).stdout != base, options
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import importlib
 from collections.abc import Callable
 from pathlib import Path
@@ -65,12 +64,6 @@ def test_scores_by_hand(table: Table, tmp_path: Path) -> None:
     assert 0 < float(first[4]) < 0.5
 
 
-def test_a_bundle_needs_a_folder(scripts: tuple[ModuleType, ModuleType]) -> None:
-    result = CliRunner().invoke(scripts[0].main, [])
-    assert result.exit_code == 2
-    assert "--work names the folder" in result.output
-
-
 def test_abbreviations_of_the_abstract(
     scripts: tuple[ModuleType, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,7 +94,3 @@ def test_alpha_id_terms_are_right_for_all_their_codes(
     wanted = [data.Query("Primose", frozenset({"ORPHANET:1", "ORPHANET:2"}), "de")]
     # of one half, and of the other nothing
     assert data.alpha_id_held_out() + data.alpha_id_held_out(fitted=True) == wanted
-
-
-def test_examples_hold(scripts: tuple[ModuleType, ModuleType]) -> None:
-    assert doctest.testmod(scripts[1]) == (0, 2)

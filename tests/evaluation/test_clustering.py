@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.evaluation import Sweep, sweep
+from medlink.evaluation import sweep
 from medlink.evaluation.clustering import NEIGHBOURS, THRESHOLDS, ClusteringTask, count_pairs, threshold_range
-from medlink.evaluation.pairs import incidence
-from medlink.index import selfjoin
+from medlink.evaluation.partition import incidence
 from tests.evaluation.test_pairs import random_groups
 
 
@@ -69,35 +68,6 @@ def test_a_pair_at_the_threshold_is_not_predicted() -> None:
     assert sweep(["A", "A"], x, thresholds=[0.5 - 1e-7]).tp.tolist() == [1]
 
 
-def test_a_pair_that_shares_two_concepts_counts_once() -> None:
-    found = sweep([("A", "B"), ("A", "B"), "C"], np.eye(3, dtype=np.float32), thresholds=[0.5])
-    assert (found.true_pairs, found.fn.tolist()) == (1, [1])
-
-
-def test_neighbours_and_thresholds_change_the_result() -> None:
-    groups, x = random_groups(60, 8, seed=3), vectors(60)
-    few, many = sweep(groups, x, neighbours=2), sweep(groups, x, neighbours=30)
-    assert (few.tp + few.fp)[0] < (many.tp + many.fp)[0]
-    assert few.true_pairs == many.true_pairs
-    assert few.thresholds.tolist() == list(THRESHOLDS)
-    assert len(sweep(groups, x, thresholds=[0.2]).tp) == 1
-
-
-def test_the_kind_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selfjoin, "_SCANNED", 1)
-    groups, x = random_groups(2000, 500, seed=3), vectors(2000, 16)
-    asked: list[str] = []
-    cells = selfjoin._cells
-    monkeypatch.setattr(selfjoin, "_cells", lambda *given: asked.append("cells") or cells(*given))
-    sweep(groups, x)
-    assert asked == []
-    sweep(groups, x, kind="cells")
-    assert asked == ["cells"]
-    seen: list[tuple[int, int]] = []
-    sweep(groups, x, progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (2000, 2000)
-
-
 def test_pairs_are_counted_in_64_bits() -> None:
     n = 100_000
     rows = np.full((n, 1), -1)
@@ -122,10 +92,3 @@ def test_refusals() -> None:
 def test_the_task_has_the_same_defaults() -> None:
     assert threshold_range(ClusteringTask().thresholds) == list(THRESHOLDS)
     assert ClusteringTask().neighbours == NEIGHBOURS
-
-
-def test_a_sweep_is_a_record() -> None:
-    found = sweep(["A", "A"], vectors(2), thresholds=[-1])
-    assert isinstance(found, Sweep)
-    with pytest.raises(AttributeError):
-        found.names = 3  # type: ignore[misc]  # what must fail

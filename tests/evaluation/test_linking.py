@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from sklearn.calibration import calibration_curve
 
-from medlink.cli.evaluate import evaluate
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation import TASKS
-from medlink.evaluation.calibration import calibration_error, share_at_precision
-from medlink.evaluation.retrieval import Query
-from medlink.evaluation.retrieval_data import read_queries
+from medlink.evaluation.calibration import calibration_error
+from medlink.evaluation.retrieval import Query, read_queries
 from medlink.files.problems import Problems
 from medlink.linking import Linker, Mention
 from medlink.records import LINKED
+from tests.evaluation import commands
+from tests.evaluation.commands import rows
+from tests.scripts import benchmark
 
 GOLD = (
     "concept_id\tmention\tlanguage\tcontext\n"
@@ -32,7 +32,7 @@ GOLD = (
 
 
 def run(*args: object) -> Result:
-    return CliRunner().invoke(evaluate, ["linking", *map(str, args)], catch_exceptions=False)
+    return commands.run("linking", *args)
 
 
 @pytest.fixture
@@ -44,13 +44,12 @@ def gold(tmp_path: Path) -> Path:
 def test_it_says_what_the_linker_says(demo_path: Path, linker: Linker, gold: Path, tmp_path: Path) -> None:
     said = run(demo_path, gold, "-o", tmp_path / "items.tsv").stdout.splitlines()
     assert said[0] == "5 mentions, 479 concepts of bundle, linked in their contexts"
-    rows = [line.split("\t") for line in GOLD.splitlines()[1:]]
-    links = linker.link([Mention(row[1], row[2]) for row in rows], [row[3] for row in rows], k=10)
+    given = [line.split("\t") for line in GOLD.splitlines()[1:]]
+    links = linker.link([Mention(row[1], row[2]) for row in given], [row[3] for row in given], k=10)
     ids = [[one.concept_id for one in link.candidates] for link in links]
     ranks = [one.index("DEMO:0016") + 1 if "DEMO:0016" in one else 0 for one in ids[:2]] + [0]
     ranks += [ids[3].index("DEMO:0039") + 1 if "DEMO:0039" in ids[3] else 0, ranks[1]]
-    with (tmp_path / "items.tsv").open(encoding="utf-8", newline="") as file:
-        items = list(csv.DictReader(file, delimiter="\t"))
+    items = rows(tmp_path / "items.tsv")
     assert [int(item["rank"] or 0) for item in items] == ranks
     assert [item["in_dictionary"] for item in items] == ["1", "1", "0", "1", "1"]
     np.testing.assert_allclose(
@@ -63,7 +62,7 @@ def test_it_says_what_the_linker_says(demo_path: Path, linker: Linker, gold: Pat
     scores = np.array([link.candidates[0].score for link in links])
     for line in said[2:]:
         tag, mentions, known, *values = line.split()
-        of = [at for at, row in enumerate(rows) if tag in (row[2], "all")]
+        of = [at for at, row in enumerate(given) if tag in (row[2], "all")]
         precision = np.mean([first[at] for at in of if linked[at]])
         wanted = [
             np.mean([first[at] for at in of]),
@@ -92,7 +91,7 @@ def test_each_option_changes_the_output(demo_path: Path, linker: Linker, gold: P
     assert run(demo_path, gold, "--sample", 2, "--seed", 3).stdout != run(demo_path, gold, "--sample", 2).stdout
     assert run(demo_path, gold, "--distinct").stdout.startswith("4 mentions")
     for options, count in (((), 5), (("--distinct",), 4)):
-        looked_up = CliRunner().invoke(evaluate, ["retrieval", str(demo_path), str(gold), *options])
+        looked_up = commands.run("retrieval", demo_path, gold, *options)
         assert looked_up.stdout.startswith(f"{count} queries")
     plain = tmp_path / "plain.tsv"
     second = linker.link(["heart failure"])[0].candidates[1].concept_id
@@ -112,8 +111,7 @@ def test_parts_of_a_composite_mention_are_all_right_as_in_biosyn(demo_path: Path
     (tmp_path / "a.concept").write_text("\n".join(lines) + "\n", "utf-8")
     with_migraine = run(demo_path, tmp_path / "a.concept", "-o", tmp_path / "out.tsv")
     assert with_migraine.exit_code == 0
-    with (tmp_path / "out.tsv").open(encoding="utf-8", newline="") as file:
-        items = list(csv.DictReader(file, delimiter="\t"))
+    items = rows(tmp_path / "out.tsv")
     first, migraine = items[0]["first"].split(), items[1]["first"].split()[0]
     assert first == [migraine, "DEMO:0016"]
     assert [item["rank"] for item in items] == ["", "", "1"]
@@ -147,7 +145,7 @@ def test_annotated_notes_are_gold(demo_path: Path, tmp_path: Path) -> None:
     said = run(demo_path, *paths, "--language", "en").stdout.splitlines()
     # ids are known without what stands before them
     assert [line.split()[:3] for line in said[2:]] == [["de", "1", "1"], ["en", "2", "2"], ["all", "3", "3"]]
-    alike = CliRunner().invoke(evaluate, ["retrieval", str(demo_path), *map(str, paths)], catch_exceptions=False)
+    alike = commands.run("retrieval", demo_path, *paths)
     assert alike.stdout.splitlines()[-1].split()[:3] == ["all", "3", "3"]
     (tmp_path / "notes/a.ann").unlink()
     with pytest.raises(InputError, match=r"notes: there is no \*\.concept file or annotated note in the folder"):
@@ -183,4 +181,4 @@ def test_share_at_a_precision_is_that_of_a_loop() -> None:
     scores = rng.integers(0, 20, 100) / 20
     right = rng.uniform(size=100) < scores
     wanted = [np.mean(scores >= at) for at in set(scores.tolist()) if right[scores >= at].mean() >= 0.8]
-    assert share_at_precision(scores, right, 0.8) == pytest.approx(max(wanted, default=0))
+    assert benchmark("accuracy").share_at_precision(scores, right, 0.8) == pytest.approx(max(wanted, default=0))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from medlink.errors import InputError, KnowledgeBaseError
+from medlink.errors import InputError
 from medlink.evaluation.names import Dictionary, read_clusters, read_dictionary
 from medlink.files.problems import Problems
 from medlink.kb import Input, build_kb
@@ -34,12 +34,6 @@ def test_table_and_knowledge_base_are_the_same(table: Path, tmp_path: Path, demo
     assert len(read_dictionary(demo_path, Problems()).concepts) == 479
 
 
-def test_fully_specified_names_are_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "names.tsv"
-    path.write_text("concept_id\tname\tlanguage\ttype\nA\tasthma (disorder)\ten\tfsn\nA\tasthma\ten\t\n", "utf-8")
-    assert read_dictionary(path, Problems()).texts == ("asthma",)
-
-
 def test_a_sample_is_of_whole_concepts() -> None:
     names = Dictionary.of(((f"C{i % 40}",), f"name {i}", "en") for i in range(200))
     sample = names.sample(52, seed=1)
@@ -48,16 +42,6 @@ def test_a_sample_is_of_whole_concepts() -> None:
     assert names.sample(52, seed=1) == sample
     assert names.sample(52, seed=2) != sample
     assert names.sample(1000, seed=1) == names
-
-
-def test_bad_names(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
-        read_dictionary(tmp_path / "missing.tsv", Problems())
-    with pytest.raises(KnowledgeBaseError, match="there is no knowledge base"):
-        read_dictionary(tmp_path, Problems())
-    (tmp_path / "none.tsv").write_text("concept_id\tname\n", "utf-8")
-    with pytest.raises(InputError, match=r"none\.tsv: there are no names in it\. Remedy: give a source"):
-        read_dictionary(tmp_path / "none.tsv", Problems())
 
 
 def test_clusters(tmp_path: Path) -> None:

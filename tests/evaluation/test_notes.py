@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from sklearn.metrics import precision_recall_fscore_support
 
-from medlink.cli.evaluate import evaluate
 from medlink.errors import InputError
 from medlink.evaluation.findings import Finding, GoldText, Linked, count, is_affirmed, is_right, rates, read_texts
 from medlink.evaluation.status import status_tables, value_rates
@@ -20,6 +18,7 @@ from medlink.files.problems import Problems
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
 from medlink.records import Qualifiers
+from tests.evaluation import commands
 
 TEXT = "She had a heart attack and has gout. No asthma. Her mother has gout."
 
@@ -41,7 +40,7 @@ def write(path: Path, *lines: dict[str, Any]) -> Path:
 
 
 def run(*args: object) -> Result:
-    return CliRunner().invoke(evaluate, ["notes", *map(str, args)], catch_exceptions=False)
+    return commands.run("notes", *args)
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +83,7 @@ def test_the_demo_by_hand(demo_path: Path, gold: Path, tmp_path: Path) -> None:
         **{"P": 1.0, "R": 1.0, "F1": 1.0},
     }
     assert status["experiencer", "family"]["F1"] == 1
-    with (tmp_path / "items.tsv").open(encoding="utf-8", newline="") as file:
-        one, two = csv.DictReader(file, delimiter="\t")
+    one, two = commands.rows(tmp_path / "items.tsv")
     assert (one["note"], one["documents right"], one["documents missed"], one["mentions right"]) == (
         "one",
         "2",

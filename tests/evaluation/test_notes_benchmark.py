@@ -109,13 +109,3 @@ def test_ratios_are_to_medlink_with_the_same_notes(script: Any, tmp_path: Path) 
         "| m | 1 | 1 | 0.5 | 0.5 | 2.0 | 2.0 | 1.00 | 5 | 4 | 100 |",
     ]
     assert script.middle([runs[1], runs[0], runs[2]]) == runs[1]
-
-
-def test_what_is_missing_is_said(script: Any, tmp_path: Path) -> None:
-    rows, remarks = script.rivals(tmp_path, tmp_path / "names.tsv")
-    assert not rows
-    assert [remark.split(" is left out: it is not installed")[0] for remark in remarks] == [
-        "quickumls",
-        "tfidf",
-        "fasthpocr",
-    ]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.evaluation import pairs
-from medlink.evaluation.pairs import harmonic, incidence, related, share, share_of, split_columns
+from medlink.evaluation import partition
+from medlink.evaluation.partition import harmonic, incidence, related, share, share_of, split_columns
 
 
 def random_groups(n: int, concepts: int, seed: int) -> list[tuple[str, ...]]:
@@ -26,8 +26,8 @@ def test_incidence_by_hand() -> None:
 
 @pytest.mark.parametrize(("n", "concepts"), [(1, 5), (40, 5), (200, 30), (200, 5)])
 def test_against_the_double_loop(n: int, concepts: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pairs, "_ROWS", 7)
-    monkeypatch.setattr(pairs, "_CHUNK", 11)
+    monkeypatch.setattr(partition, "_ROWS", 7)
+    monkeypatch.setattr(partition, "_CHUNK", 11)
     groups = random_groups(n, concepts, seed=n + concepts)
     matrix = incidence(groups)
     naive = np.array([[bool(set(a) & set(b)) for b in groups] for a in groups])

@@ -35,7 +35,7 @@ for number, mention, language in reversed(queries):
 
 def peer(folder: Path, code: str = PROGRAM, **options: float) -> Peer:
     (folder / "peer.py").write_text(code, "utf-8")
-    return Peer("mine", [sys.executable, "peer.py"], folder=folder, **options)
+    return Peer(name="mine", command=[sys.executable, "peer.py"], folder=folder, **options)
 
 
 def test_what_a_peer_reads_and_prints(tmp_path: Path) -> None:
@@ -119,13 +119,13 @@ def test_a_peer_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> 
 
 def test_a_peer_that_is_not_there() -> None:
     with pytest.raises(ConfigError, match=r"nosuch: the peer 'p' cannot be started: .*Remedy: name a program"):
-        Peer("p", ["nosuch"]).rank(NAMES, [("fever", "")])
+        Peer(name="p", command=["nosuch"]).rank(NAMES, [("fever", "")])
 
 
 def test_tfidf_of_the_benchmarks_ranks_as_a_loop_does(tmp_path: Path) -> None:
     names = ["fever", "high fever", "cough", "dry cough", "Fieber"]
     entries = [((f"C{at % 3}",), name) for at, name in enumerate(names)]
-    mine = Peer("tfidf", [sys.executable, str(BENCHMARKS / "peers/rank_tfidf.py")])
+    mine = Peer(command=[sys.executable, str(BENCHMARKS / "peers/rank_tfidf.py")])
     asked = [("fevers", ""), ("coughing", "en"), ("0", "")]
     found = mine.rank(Dictionary.of(entries), asked)
     texts = sorted(names)

@@ -51,7 +51,7 @@ def test_by_hand() -> None:
     gold = table([{0}, {1}, {2}, {1, 2}], 3)
     found = rank_gold(query, names, owners, gold)
     assert found.rank.tolist() == [1, 3, 2, 2]
-    assert (found.concept.tolist(), found.name.tolist()) == ([0] * 4, [0] * 4)
+    assert found.concept.tolist() == [0] * 4
     np.testing.assert_allclose(found.cosine, 1)
     assert rank_gold(query, names, owners, gold, rank_by="names").rank.tolist() == [1, 4, 3, 3]
     assert rank_gold(query, names, owners, gold, depth=2).rank.tolist() == [1, 0, 0, 0]
@@ -78,7 +78,7 @@ def test_ties_go_to_the_lower_concept_then_to_the_lower_row() -> None:
     names = np.array([[1, 0]] * 3, dtype=np.float32)
     owners = table([{2}, {1}, {1}], 3)
     found = rank_gold(names[:1], names, owners, table([{2}], 3))
-    assert (found.concept.tolist(), found.name.tolist(), found.rank.tolist()) == ([1], [1], [2])
+    assert (found.concept.tolist(), found.rank.tolist()) == ([1], [2])
     assert rank_gold(names[:1], names, owners, table([{2}], 3), rank_by="names").rank.tolist() == [3]
 
 
@@ -92,7 +92,7 @@ def test_a_tie_is_not_cut_in_the_wrong_place() -> None:
 def test_edges() -> None:
     none, one = np.zeros((0, 2), dtype=np.float32), np.array([[1, 0]], dtype=np.float32)
     empty = rank_gold(one, none, csr_array((0, 2), dtype=np.int64), table([{0}], 2))
-    assert (empty.rank.tolist(), empty.concept.tolist(), empty.name.tolist()) == ([0], [-1], [-1])
+    assert (empty.rank.tolist(), empty.concept.tolist()) == ([0], [-1])
     assert rank_gold(none, one, table([{0}], 1), csr_array((0, 1), dtype=np.int64)).rank.shape == (0,)
     assert rank_gold(one, one, table([{0}], 2), csr_array((1, 2), dtype=np.int64)).rank.tolist() == [0]
     steps: list[tuple[int, int]] = []
@@ -115,13 +115,6 @@ def test_measures_by_hand() -> None:
     assert found.mrr == pytest.approx((1 + 1 + 1 / 2 + 1 / 5 + 1 / 6) / 6)
     assert found.to_dict()["mrr"] == found.mrr
     assert measure_ranks(np.array([0])).to_dict() == {"queries": 1, "acc1": 0, "acc5": 0, "mrr": 0, "unfound": 1}
-
-
-def test_measures_against_a_loop() -> None:
-    ranks = np.random.default_rng(3).integers(0, 12, 200)
-    found = measure_ranks(ranks)
-    assert found.mrr == pytest.approx(sum(1 / rank for rank in ranks.tolist() if rank) / 200)
-    assert found.acc5 == pytest.approx(sum(1 <= rank <= 5 for rank in ranks.tolist()) / 200)
 
 
 def test_measures_of_nothing_or_of_no_places() -> None:

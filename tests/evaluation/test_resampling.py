@@ -61,14 +61,6 @@ def test_chance_of_a_correlation_and_of_f1() -> None:
     assert STATISTICS["f1"](*np.ones((3, 2, 4))).shape == (2,)
 
 
-def test_the_seed_and_the_number_of_resamples_count() -> None:
-    values = np.random.default_rng(1).uniform(size=20)
-    base = scores(values).estimate(resamples=30)
-    assert base == scores(values).estimate(resamples=30)
-    assert base != scores(values).estimate(resamples=30, seed=2)
-    assert base != scores(values).estimate(resamples=31)
-
-
 def test_refusals() -> None:
     with pytest.raises(ConfigError, match="there are no items"):
         scores([]).estimate()

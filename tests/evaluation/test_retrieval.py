@@ -28,14 +28,6 @@ def ranks(*queries: Query, **options: object) -> list[int]:
     return [answer.rank for answer in retrieve(letters, ENTRIES, queries, **options)]  # type: ignore[arg-type]
 
 
-def test_dictionary() -> None:
-    assert ENTRIES.texts == ("a", "aab", "b", "c")
-    assert ENTRIES.concepts == (("A",), ("B",), ("C", "X"))
-    assert ENTRIES.owners == ((0,), (0,), (1,), (2,))
-    assert Dictionary.of([(("A",), "left  arm"), (("B",), "left arm")]).owners == ((0, 1),)
-    assert len(Dictionary.of([])) == 0
-
-
 def test_ranks_by_hand() -> None:
     # of "ab": aab has cosine 3 / sqrt(10), a and b 1 / sqrt(2), c 0
     assert ranks(Query(("ab",), ("A",)), Query(("ab",), ("B",)), Query(("ab",), ("X",))) == [1, 2, 3]

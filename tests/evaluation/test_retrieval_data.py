@@ -8,8 +8,7 @@ import pytest
 
 from medlink.errors import InputError, KnowledgeBaseError
 from medlink.evaluation.names import Dictionary, read_dictionary, split_ids
-from medlink.evaluation.retrieval import Query
-from medlink.evaluation.retrieval_data import read_queries
+from medlink.evaluation.retrieval import Query, read_queries
 from medlink.files.problems import Problems
 from medlink.kb import Input, build_kb
 

@@ -12,8 +12,6 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-import spacy
-from spacy.tokens import Doc
 
 from medlink.evaluation.findings import Finding, GoldText
 from medlink.records import Qualifiers
@@ -175,22 +173,6 @@ def test_the_race_goes_on_without_those_that_fail(
     assert again.remarks()[-1].startswith("Fake 1.0: a stored pass of 20")
 
 
-def test_names_for_rivals(scripts: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rivals = scripts[0]
-    rows = [("HP:1", "Pyrexia", "en"), ("HP:1", "Fieber", "de"), ("HP:1", "Zz  fever", "en"), ("HP:0", 'a "b"', "en")]
-    monkeypatch.setattr(rivals, "hpo_dictionary", lambda: rows)
-    monkeypatch.setattr(rivals, "labels", lambda: {"HP:1": "Zz fever"})
-    monkeypatch.setattr(rivals, "phenotypes", lambda: {"HP:1"})
-    written = rivals.write_names(tmp_path / "names.tsv").read_text("utf-8").splitlines()
-    assert written == [
-        "concept_id\tname\tsemantic_type\tlanguage",
-        'HP:0\ta "b"\t\ten',
-        "HP:1\tZz fever\tphenotype\ten",
-        "HP:1\tFieber\tphenotype\tde",
-        "HP:1\tPyrexia\tphenotype\ten",
-    ]
-
-
 WORDS = "atypical", "benign", "chronic", "distal", "episodic", "focal", "growing", "hidden", "intrinsic", "juvenile"
 # scispaCy leaves out groups of letters in fewer than ten names
 NAMES = {"de": "starkes Fieber", "en": "severe fever", "es": "fiebre alta"}
@@ -223,21 +205,6 @@ def test_real_rivals(scripts: tuple[Any, ...], tmp_path: Path, name: str, langua
     (found,) = passed.found
     assert [(text.text[start:end], concept) for start, end, concept, _ in found] == [(right, "HP:0000001")]
     assert all(0.7 <= score <= 1.001 for *_, score in found)
-
-
-def test_candidates_of_tfidf(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS / "peers"))
-    tfidf = importlib.import_module("find_tfidf")
-    nlp = spacy.blank("en")
-    words = ["The", "severe", "fever", "of", "a", "child"]
-    heads, deps = [2, 2, 2, 2, 5, 3], ["det", "amod", "ROOT", "prep", "det", "pobj"]
-    parsed = Doc(nlp.vocab, words, heads=heads, deps=deps, pos=["DET", "ADJ", "NOUN", "ADP", "DET", "NOUN"])
-    assert [span.text for span in tfidf._chunks(parsed)] == ["severe fever", "child"]
-    runs = {span.text for span in tfidf._runs(nlp("fever of a child, cough"))}
-    assert runs == {"fever", "fever of a child", "child", "cough"}
-    spans = [(0, 5, "A", 0.8), (0, 9, "B", 0.9), (6, 9, "C", 0.9), (10, 12, "D", 0.7)]
-    assert tfidf._apart(spans) == [spans[1], spans[3]]
-    monkeypatch.delitem(sys.modules, "find_tfidf")
 
 
 def test_stored_answers_are_json_lines(scripts: tuple[Any, ...], peers: Path) -> None:

@@ -18,7 +18,7 @@ import medlink.cli.train
 import medlink.clustering
 import medlink.curation
 import medlink.curation.page
-import medlink.evaluation.tasks
+import medlink.evaluation
 import medlink.index
 import medlink.kb
 import medlink.linking
