@@ -29,8 +29,8 @@ from rivals import LANGUAGES, Passed, Rival, RivalError, Span, write_names
 
 from medlink.evaluation.calibration import calibration_error
 from medlink.evaluation.findings import GoldText, Linked, count, is_affirmed, judged, rates
+from medlink.evaluation.findings import links as found_in
 from medlink.evaluation.notes import SHARES
-from medlink.evaluation.notes import links as found_in
 from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.notes.pipeline import LinkedNote, NotePipeline

@@ -3,26 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from medlink.errors import InputError
 from medlink.evaluation.names import split_ids
-from medlink.evaluation.task import StrPath
+from medlink.evaluation.task import Row, StrPath
 from medlink.files.json import read_json_lines
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.notes.gold import find_gold, read_gold
 from medlink.notes.reading import ending
-from medlink.records import Experiencer, Presence, Qualifiers, Temporality
+from medlink.records import LINKED, Experiencer, Presence, Qualifiers, Temporality
+
+if TYPE_CHECKING:
+    from medlink.notes.pipeline import LinkedNote
+    from medlink.reading.status import StatusReader
 
 Piece = tuple[int, int]
-TOLD = frozenset(("presence", "temporality", "experiencer"))
+FIELDS: dict[str, tuple[str, ...]] = {
+    "presence": get_args(Presence),
+    "temporality": get_args(Temporality),
+    "experiencer": get_args(Experiencer),
+}
+"""The values of each field, the usual one first."""
+HEADING = "heading"
+"""What is read as a part of a heading has no status."""
+Said = dict[str, tuple[str, str]]
+"""Value and cue of each field."""
+Pairs = Counter[tuple[str, str]]
+"""How often a value that is right is read as a value."""
+TOLD = frozenset(FIELDS)
 """What a gold may tell of a finding: fields of :class:`medlink.records.Qualifiers`."""
 
 
@@ -80,6 +97,19 @@ class Linked(NamedTuple):
     affirmed: bool
     linked: bool
     score: float
+
+
+def links(text: GoldText, note: LinkedNote) -> list[Linked]:
+    """The mentions of a note with their best concepts; what is a heading or was not asked for is none."""
+    found = []
+    for one in note.mentions:
+        if one.link.candidates:
+            best = one.link.candidates[0]
+            so = one.qualifiers is None or is_affirmed(one.qualifiers, text.told)
+            ids = best.concept_id, *best.same_as
+            concept = next((known for known in ids if known in text.concepts), best.concept_id)
+            found.append(Linked(one.start, one.end, concept, so, one.link.status == LINKED, best.score))
+    return found
 
 
 def is_affirmed(said: Qualifiers, told: Collection[str]) -> bool:
@@ -155,6 +185,46 @@ def rates(counts: Counter[str], name: str) -> tuple[float, float, float]:
     right, wrong, missed = (counts[f"{name} {kind}"] for kind in ("right", "wrong", "missed"))
     precision, recall = right / max(right + wrong, 1), right / max(right + missed, 1)
     return precision, recall, 2 * precision * recall / max(precision + recall, 1e-9)
+
+
+def read_findings(reader: StatusReader, text: GoldText) -> list[Said]:
+    """What a reader reads of each finding of a text; one in several pieces by the first that a cue speaks of.
+
+    The findings are given by their places, so that only what is said of them counts.
+    """
+    note, pieces = reader.read(text.text), [piece for one in text.findings for piece in one.pieces]
+    # of the whole note at once, for lists are made of mentions
+    said = iter(zip(note.qualify(pieces), note.cues(pieces), strict=True))
+    return [_read(list(islice(said, len(one.pieces)))) for one in text.findings]
+
+
+def _read(said: list[tuple[Qualifiers | None, dict[str, str]]]) -> Said:
+    found = {}
+    for field in FIELDS:
+        ways = [(getattr(one, field) if one else HEADING, cues.get(field, "")) for one, cues in said]
+        found[field] = next((way for way in ways if way[1]), ways[0])
+    return found
+
+
+def value_rates(pairs: Pairs, value: str) -> tuple[float, float, float, int, int]:
+    """Precision, recall and F1 of a value, how often it is right, and how often it was read."""
+    right, should = pairs[value, value], sum(n for (one, _), n in pairs.items() if one == value)
+    said = sum(n for (_, one), n in pairs.items() if one == value)
+    return right / max(said, 1), right / max(should, 1), 2 * right / max(said + should, 1), should, said
+
+
+def status_tables(pairs: Mapping[tuple[str, str], Pairs]) -> dict[str, list[Row]]:
+    """Each value with its measures, and as what it was read, from the pairs of each language and field."""
+    rates, confusion = list[Row](), list[Row]()
+    for (language, field), own in sorted(pairs.items()):
+        for value in FIELDS[field]:
+            precision, recall, f1, should, said = value_rates(own, value)
+            head = {"language": language, "field": field, "value": value}
+            if should or said:
+                rates.append({**head, "findings": should, "P": precision, "R": recall, "F1": f1})
+            read = ((one, own[value, one]) for one in (*FIELDS[field], HEADING))
+            confusion += [{**head, "read as": one, "findings": number} for one, number in read if number]
+    return {"status": rates, "status as it was read": confusion}
 
 
 class _Marked(BaseModel):

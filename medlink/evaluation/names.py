@@ -140,19 +140,15 @@ def read_dictionary(
     else:
         found = Dictionary.of(_biosyn_entries(LineFile(path, problems)), by_language=by_language)
     if not found:
+        asked = "" if languages is None else f" of {', '.join(sorted(languages))}"
         remedy = "give a source with ids and names"
-        raise InputError(f"there are no names{of_languages(languages)} in it", path=path, remedy=remedy)
+        raise InputError(f"there are no names{asked} in it", path=path, remedy=remedy)
     return found
 
 
 def _named(names: Iterable[Name], languages: frozenset[str] | None, by_language: bool) -> Dictionary:
     entries = (((one.concept_id,), one.text, one.language) for one in usable(names, languages))
     return Dictionary.of(entries, by_language=by_language)
-
-
-def of_languages(languages: frozenset[str] | None) -> str:
-    """The languages that were asked for, as a message names them."""
-    return "" if languages is None else f" of {', '.join(sorted(languages))}"
 
 
 def usable(names: Iterable[Name], languages: frozenset[str] | None = None) -> Iterator[Name]:

@@ -12,22 +12,21 @@ import numpy as np
 
 from medlink.errors import InputError
 from medlink.evaluation.calibration import calibration_error
-from medlink.evaluation.findings import GoldText, Linked, count, is_affirmed, judged, rates, read_texts
+from medlink.evaluation.findings import GoldText, count, judged, links, rates, read_findings, read_texts, status_tables
 from medlink.evaluation.names import as_known
 from medlink.evaluation.resampling import Scores
 from medlink.evaluation.task import Report, Row, Run, Task, by_language
 from medlink.notes.options import NoteOptions
-from medlink.records import LINKED
 
 if TYPE_CHECKING:
-    from medlink.evaluation.status import Pairs
-    from medlink.notes.pipeline import LinkedNote, NotePipeline
+    from medlink.notes.pipeline import NotePipeline
 
 _BATCH = 32
 SHARES = {"touched": "annotated", "exact": "annotated", "right": "coded"}
 """Counts of findings that are shares, and of which counts."""
 _F1 = {"F1": "documents", "mention F1": "mentions"}
 _KINDS = ("right", "wrong", "missed")
+_Row = tuple[GoldText, list[tuple[float, bool]], Counter[str]]
 
 
 class NotesTask(NoteOptions, Task):
@@ -43,7 +42,6 @@ class NotesTask(NoteOptions, Task):
 
     def measure(self, run: Run) -> Report:
         """Link the texts, and count what is right; tables by language."""
-        from medlink.evaluation.status import read_findings, status_tables
         from medlink.notes.pipeline import NotePipeline
         from medlink.notes.reading import Note
         from medlink.reading.status import status_reader
@@ -54,7 +52,7 @@ class NotesTask(NoteOptions, Task):
         if not any(concept in pipeline.bundle.kb for text in texts for concept in text.concepts):
             remedy = "give a bundle of the terminology whose ids were annotated"
             raise InputError(f"none of its concepts is in {run.paths[0]}", path=run.paths[1], remedy=remedy)
-        found, status = list[tuple[GoldText, list[Linked]]](), defaultdict[tuple[str, str], "Pairs"](Counter)
+        rows, status = list[_Row](), defaultdict[tuple[str, str], Counter[tuple[str, str]]](Counter)
         for start in range(0, len(texts), _BATCH):
             batch = texts[start : start + _BATCH]
             notes = pipeline.link([Note(text.name, text.text, text.language or None) for text in batch])
@@ -63,7 +61,8 @@ class NotesTask(NoteOptions, Task):
                     run.problems.skipped["note that cannot be read"] += 1
                     continue
                 known = replace(text, language=note.language)
-                found.append((known, links(known, note)))
+                found = links(known, note)
+                rows.append((known, judged(known, found), count(known, found)))
                 reader = status_reader(note.language) if text.told and text.findings else None
                 read = [] if reader is None else read_findings(reader, text)
                 for finding, said in zip(text.findings, read, strict=bool(read)):
@@ -71,12 +70,11 @@ class NotesTask(NoteOptions, Task):
                         status[note.language, field][getattr(finding.said, field), said[field][0]] += 1
             if run.progress is not None:
                 run.progress("texts linked", min(start + _BATCH, len(texts)), len(texts))
-        if not found:
+        if not rows:
             remedy = "give texts of notes in a language that medlink reads"
             raise InputError("none of its texts could be read", path=run.paths[1], remedy=remedy)
-        rows = [(text, links, count(text, links)) for text, links in found]
         table, scores = list[Row](), list[Scores]()
-        for tag, at in by_language([text.language for text, _ in found]).items():
+        for tag, at in by_language([text.language for text, *_ in rows]).items():
             own = [rows[one] for one in at]
             table.append(_row(tag, own))
             for measure, name in _F1.items():
@@ -87,21 +85,8 @@ class NotesTask(NoteOptions, Task):
             {"note": text.name, "language": text.language} | {name: counts[name] for name in kept}
             for text, _, counts in rows
         ]
-        head = f"{len(found)} texts with {sum(len(text.findings) for text, _ in found)} findings at their places"
+        head = f"{len(rows)} texts with {sum(len(text.findings) for text, *_ in rows)} findings at their places"
         return Report(head, table, items, run.problems, further=status_tables(status), scores=scores)
-
-
-def links(text: GoldText, note: LinkedNote) -> list[Linked]:
-    """The mentions of a note with their best concepts; what is a heading or was not asked for is none."""
-    found = []
-    for one in note.mentions:
-        if one.link.candidates:
-            best = one.link.candidates[0]
-            so = one.qualifiers is None or is_affirmed(one.qualifiers, text.told)
-            ids = best.concept_id, *best.same_as
-            concept = next((known for known in ids if known in text.concepts), best.concept_id)
-            found.append(Linked(one.start, one.end, concept, so, one.link.status == LINKED, best.score))
-    return found
 
 
 def _known(text: GoldText, pipeline: NotePipeline) -> GoldText:
@@ -114,10 +99,10 @@ def _known(text: GoldText, pipeline: NotePipeline) -> GoldText:
     return replace(text, findings=findings, concepts=spelt(text.concepts), affirmed=spelt(text.affirmed))
 
 
-def _row(tag: str, found: Sequence[tuple[GoldText, list[Linked], Counter[str]]]) -> Row:
+def _row(tag: str, found: Sequence[_Row]) -> Row:
     """The measures of the texts of one language."""
     total = sum((counts for *_, counts in found), Counter[str]())
-    scored = np.array([one for text, links, _ in found for one in judged(text, links)], dtype=float).reshape(-1, 2)
+    scored = np.array([one for _, each, _ in found for one in each], dtype=float).reshape(-1, 2)
     documents, mentions = (rates(total, name) for name in _F1.values())
     return {
         "language": tag,

@@ -18,34 +18,11 @@ import numpy as np
 from pydantic import Field
 
 from medlink.errors import ConfigError, InputError
-from medlink.evaluation.names import (
-    MARK,
-    SEVERAL,
-    Dictionary,
-    Ids,
-    as_known,
-    of_languages,
-    plain,
-    read_dictionary,
-    split_ids,
-    usable,
-)  # fmt: skip
+from medlink.evaluation.names import MARK, SEVERAL, Dictionary, Ids, as_known, plain, read_dictionary, split_ids, usable
 from medlink.evaluation.partition import from_rows
 from medlink.evaluation.ranking import DEPTH, RankBy, RankMeasures, measure_ranks, rank_gold
 from medlink.evaluation.resampling import Scores
-from medlink.evaluation.task import (
-    Cell,
-    Encode,
-    Progress,
-    Report,
-    Row,
-    Run,
-    Sampled,
-    StrPath,
-    by_language,
-    embed,
-    step,
-)  # fmt: skip
+from medlink.evaluation.task import Encode, Progress, Report, Row, Run, Sampled, StrPath, by_language, embed, step
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import first_line, open_table
@@ -165,7 +142,7 @@ def rank_scores(languages: Sequence[str], ranks: Sequence[int]) -> list[Scores]:
     return found
 
 
-def query_row(query: Query, known: bool, rank: int) -> dict[str, Cell]:
+def query_row(query: Query, known: bool, rank: int) -> Row:
     """A query, and at which rank it found a concept, as ids and numbers: its text may come from a note."""
     return {
         "source": query.source,
@@ -423,7 +400,8 @@ def read_leaves(store: KnowledgeBase, *, languages: frozenset[str] | None = None
     if not entries or not queries:
         side = "concepts with a child" if queries else "leaves"
         remedy = "name other languages, or leave them out"
-        raise InputError(f"{side} have no name{of_languages(languages)}", path=store.path, remedy=remedy)
+        wanted = "" if languages is None else f" of {', '.join(sorted(languages))}"
+        raise InputError(f"{side} have no name{wanted}", path=store.path, remedy=remedy)
     return Leaves(Dictionary.of(entries), tuple(queries), len(leaves - {query.source for query in queries}))
 
 

@@ -7,31 +7,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
-from medlink.evaluation.names import Dictionary, read_clusters, read_dictionary
-from medlink.files.problems import Problems
-from medlink.kb import Input, build_kb
-
-TABLE = "concept_id\tname\tlanguage\nA:1\tasthma\ten\nA:1\tAsthma\tde\nA:2\tasthma\tes\nA:3\tcough\ten\n"
-
-
-@pytest.fixture
-def table(tmp_path: Path) -> Path:
-    (tmp_path / "names.tsv").write_text(TABLE, "utf-8")
-    return tmp_path / "names.tsv"
-
-
-def test_table_and_knowledge_base_are_the_same(table: Path, tmp_path: Path, demo_path: Path) -> None:
-    names = read_dictionary(table, Problems())
-    assert names.texts == ("Asthma", "asthma", "cough")
-    assert names.concepts == (("A:1",), ("A:2",), ("A:3",))
-    assert names.owners == ((0,), (0, 1), (2,))
-    assert names.languages == (("de",), ("en", "es"), ("en",))
-    assert len(names) == 3
-    build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
-    for path in (tmp_path / "kb.sqlite", tmp_path):
-        found = read_dictionary(path, Problems())
-        assert (found, found.languages) == (names, names.languages)
-    assert len(read_dictionary(demo_path, Problems()).concepts) == 479
+from medlink.evaluation.names import Dictionary, read_clusters
 
 
 def test_a_sample_is_of_whole_concepts() -> None:

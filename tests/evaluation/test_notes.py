@@ -12,8 +12,18 @@ from click.testing import Result
 from sklearn.metrics import precision_recall_fscore_support
 
 from medlink.errors import InputError
-from medlink.evaluation.findings import Finding, GoldText, Linked, count, is_affirmed, is_right, rates, read_texts
-from medlink.evaluation.status import status_tables, value_rates
+from medlink.evaluation.findings import (
+    Finding,
+    GoldText,
+    Linked,
+    count,
+    is_affirmed,
+    is_right,
+    rates,
+    read_texts,
+    status_tables,
+    value_rates,
+)
 from medlink.files.problems import Problems
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note

@@ -36,9 +36,11 @@ def test_dictionaries_of_a_table_and_of_a_knowledge_base_are_the_same(tmp_path: 
     table = write(tmp_path, "names.tsv", NAMES)
     found = read_dictionary(table, Problems())
     assert found == Dictionary(("Asthma", "asthma", "cough"), ((0,), (0,), (1,)), (("A:1",), ("A:2",)))
+    assert found.languages == (("de",), ("en",), ("",))
     build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
     for path in (tmp_path / "kb.sqlite", tmp_path):
-        assert read_dictionary(path, Problems()) == found
+        same = read_dictionary(path, Problems())
+        assert (same, same.languages) == (found, found.languages)
     german = Dictionary(("Asthma", "cough"), ((0,), (1,)), (("A:1",), ("A:2",)))
     for path in (table, tmp_path):
         assert read_dictionary(path, Problems(), languages=frozenset({"de"})) == german

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,26 +86,27 @@ def test_triplets_by_hand() -> None:
     assert triplet_accuracy(near, far, seed=2) != triplet_accuracy(near, far)
 
 
-def test_refusals() -> None:
-    with pytest.raises(ConfigError, match=r"unknown measure 'kendall'\. Remedy: one of spearman, pearson"):
-        correlate([1, 2], [1, 2], measure="kendall")
-    with pytest.raises(ConfigError, match=r"ratings of shape \(2,\) and scores of shape \(3,\), the same"):
-        correlate([1, 2], [1, 2, 3])
-    with pytest.raises(ConfigError, match=r"1 rated pairs, two or more expected\. Remedy: give more pairs"):
-        correlate([1], [1])
-    with pytest.raises(ConfigError, match="the ratings are all equal, so no correlation is defined"):
-        correlate([1, 1], [1, 2])
-    with pytest.raises(ConfigError, match="the scores are all equal"):
-        correlate([1, 2], [1, 1])
-    with pytest.raises(ConfigError, match="the scores hold NaN or infinite values"):
-        correlate([1, 2], [1, math.nan])
-    with pytest.raises(ConfigError, match="0 resamples, 1 or more expected"):
-        correlate([1, 2], [1, 2], resamples=0)
-    with pytest.raises(ConfigError, match="confidence 1, above 0 and below 1 expected"):
-        correlate([1, 2], [1, 2], confidence=1)
+@pytest.mark.parametrize(
+    ("columns", "options", "said"),
+    [
+        (([1, 2], [1, 2]), {"measure": "kendall"}, r"unknown measure 'kendall'\. Remedy: one of spearman, pearson"),
+        (([1, 2], [1, 2, 3]), {}, r"ratings of shape \(2,\) and scores of shape \(3,\), the same"),
+        (([1], [1]), {}, r"1 rated pairs, two or more expected\. Remedy: give more pairs"),
+        (([1, 1], [1, 2]), {}, "the ratings are all equal, so no correlation is defined"),
+        (([1, 2], [1, 1]), {}, "the scores are all equal"),
+        (([1, 2], [1, math.nan]), {}, "the scores hold NaN or infinite values"),
+        (([1, 2], [1, 2]), {"resamples": 0}, "0 resamples, 1 or more expected"),
+        (([1, 2], [1, 2]), {"confidence": 1}, "confidence 1, above 0 and below 1 expected"),
+    ],
+)
+def test_refusals_of_correlations(columns: tuple[list[float], list[float]], options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        correlate(*columns, **options)
+
+
+def test_refusals_of_triplets() -> None:
     with pytest.raises(ConfigError, match=r"no triplets to measure\. Remedy: give one or more"):
         triplet_accuracy([], [])
-    with pytest.raises(
-        ConfigError, match=r"entailed cosines of shape \(1,\) and contradicted cosines of shape \(2,\), the same"
-    ):
+    shapes = r"entailed cosines of shape \(1,\) and contradicted cosines of shape \(2,\), the same"
+    with pytest.raises(ConfigError, match=shapes):
         triplet_accuracy([1], [1, 2])
