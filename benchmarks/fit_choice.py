@@ -35,8 +35,7 @@ from medlink.reading.abbreviations import LongForms, detector
 from medlink.reading.classifier import SpanClassifier, shipped_classifier, without_longer
 from medlink.reading.features import ALONE, COLUMNS, UNRANKED, feature_rows, rival_pairs, rival_rows
 from medlink.reading.finder import BuiltinFinder
-from medlink.reading.logistic import LogisticModel
-from medlink.reading.prefilter import shipped_filter
+from medlink.reading.logistic import LogisticModel, shipped_filter
 from medlink.reading.status import StatusReader
 
 FOLDS = 5
@@ -173,7 +172,7 @@ def filter_rows(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Rows:
     """The candidates of texts that are no names, and whether the classifier that ships selects each."""
     found: list[tuple[tuple[float, ...], bool, float, int]] = []
     for _, batch, finder, scanned, explained in _read(bundle, sets):
-        candidates = finder.generator.all_candidates(scanned, explained)
+        candidates = finder.generator.candidates(scanned, explained, filtered=False)
         selected = shipped_classifier().select(finder.scored(scanned, candidates)[0])
         for text, spans, kept in zip(batch, candidates, selected, strict=True):
             scores = {id(one.candidate): one.score or 0.0 for one in kept}

@@ -1,23 +1,17 @@
-"""Candidate spans: where a scanned text may have a mention, and the ways to read each span.
-
-A span is a candidate as a name of the index, by word families, around a word of a finding, as an abbreviation or
-another word that leaves something out, as a member of a list that lacks a word, as a measured value, or as a learned
-mention.
-"""
+"""Candidate spans: where a scanned text may have a mention, and a way to read it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from medlink.index.dictionary import Match
 from medlink.language.lexicon.entries import Abbreviation
 from medlink.language.lexicon.organs import Cue
 from medlink.language.lexicon.shorthand import LACONIC
-from medlink.language.scan import FINDS, Place, ScannedText, ScannedWord, WordEntry
+from medlink.language.scan import FINDS, Place, ScannedText, ScannedWord
 from medlink.reading.protocols import Span
-from medlink.reading.values import ValueFinding
 from medlink.records import Value
 
 _OF_FINDINGS = FINDS | {"body", "function", "substance", "organism", "quality", ""}
@@ -26,8 +20,6 @@ _MOST = 5  # words of content of an open window
 _WIDEST = 12  # words of one on each side, those of the grammar included
 NO_CONCEPT, NO_MENTION = "no concept", "no mention"
 """What a learned mention may have been beside a concept; no id has a blank."""
-_FINDING_KINDS = frozenset(("disease", "finding", LACONIC))
-"""Kinds of shorthand that stand for a finding."""
 
 
 class Shortened(NamedTuple):
@@ -79,7 +71,7 @@ class CandidateSpan:
     @property
     def of_thing(self) -> bool:
         """Whether it is read as an abbreviation of something else than a finding."""
-        return self.short is not None and self.short.usual.kind not in _FINDING_KINDS
+        return self.short is not None and self.short.usual.kind not in ("disease", "finding", LACONIC)
 
 
 class LearnedSpan(NamedTuple):
@@ -92,30 +84,8 @@ class LearnedSpan(NamedTuple):
         """The span as a candidate, ``None`` where it is no mention; ``match`` are the names that it is."""
         if self.what == NO_MENTION:
             return None
-        if self.what == NO_CONCEPT:
-            return CandidateSpan(place, match=match, learned="", learned_share=0.0)
-        return CandidateSpan(place, match=match, learned=self.what, learned_share=self.share)
-
-
-@dataclass(slots=True)
-class Sources:
-    """Where the candidates of one text are, by what makes them candidates."""
-
-    names: Mapping[Place, Match | None]
-    explained: Mapping[Place, str]
-    families: Collection[Place]
-    windows: Collection[Place] = ()
-    short: Mapping[Place, Shortened] = field(default_factory=dict)
-    members: Mapping[Place, Sequence[str]] = field(default_factory=dict)
-    learned: Mapping[Place, LearnedSpan] = field(default_factory=dict)
-    values: Mapping[Place, ValueFinding] = field(default_factory=dict)
-
-    @property
-    def places(self) -> list[Place]:
-        """All of them, in order."""
-        return sorted(
-            {*self.names, *self.families, *self.windows, *self.short, *self.members, *self.learned, *self.values}
-        )
+        what, share = ("", 0.0) if self.what == NO_CONCEPT else self
+        return CandidateSpan(place, match=match, learned=what, learned_share=share)
 
 
 def open_windows(text: ScannedText, covered: Collection[Place]) -> set[Place]:
@@ -123,22 +93,12 @@ def open_windows(text: ScannedText, covered: Collection[Place]) -> set[Place]:
 
     They begin or end with a word of a finding, and at the other end stands what findings are named by.
     """
-    inside = bytearray(len(text.words))
-    for first, stop in covered:
-        inside[first:stop] = b"\1" * (stop - first)
-    found: set[Place] = set()
-    for at in text.where(text.table.column("finds", _finds, bool)):
-        if not inside[at]:
-            found.update(_around(at, text.words))
-    return found
-
-
-def _finds(entry: WordEntry) -> bool:
-    return not entry.word.function and not FINDS.isdisjoint(entry.kinds)
+    inside = {at for place in covered for at in range(*place)}
+    finds = text.table.column("finds", lambda entry: not entry.word.function and bool(FINDS & entry.kinds), bool)
+    return {place for at in text.where(finds) if at not in inside for place in _around(at, text.words)}
 
 
 def _around(at: int, words: Sequence[ScannedWord]) -> Iterator[Place]:
-    """Spans that hold one word."""
     before, behind = list(_ends(at, words, -1)), list(_ends(at, words, 1))
     for first, more in before:
         for last, further in behind:

@@ -8,12 +8,10 @@ those are selected whose log odds have the greatest sum.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import NamedTuple
 
 from medlink.language.scan import Place
@@ -29,13 +27,12 @@ from medlink.reading.features import (
     USUAL,
     ScoredSpan,
     feature_rows,
-    holds,
     log_odds,
     overlapping,
     rival_pairs,
     rival_rows,
 )
-from medlink.reading.logistic import LogisticModel
+from medlink.reading.logistic import LogisticModel, shipped
 
 _LIKE = 0.05  # difference of scores that does not make a longer span of the same concept the better one
 
@@ -70,8 +67,12 @@ class SpanClassifier:
 
     def score(self, texts: Sequence[Sequence[ScoredSpan]]) -> list[list[SelectedSpan]]:
         """All spans of n texts with their probabilities."""
-        alone = self.alone.probabilities(row for spans in texts for row in feature_rows(spans))
-        plain = iter(self.model.probabilities(_with_rivals(texts, alone)))
+        alone = iter(self.alone.probabilities(row for spans in texts for row in feature_rows(spans)))
+        rivals = (
+            row for spans in texts for row in rival_rows([next(alone) for _ in spans], rival_pairs(spans))
+        )  # a long text has very many, and no two are in memory
+        rows = ((*row, *next(rivals)) for spans in texts for row in feature_rows(spans))
+        plain = iter(self.model.probabilities(rows))
         return [[SelectedSpan(one.candidate, self._score(one, next(plain))) for one in spans] for spans in texts]
 
     def score_given(self, spans: Sequence[ScoredSpan], places: Sequence[Place]) -> dict[Place, SelectedSpan]:
@@ -79,81 +80,48 @@ class SpanClassifier:
         left, wanted = without_longer(spans), set(places)
         kept, dropped = set(map(id, left)), wanted - {one.candidate.place for one in left}
         left = [one for one in spans if id(one) in kept or one.candidate.place in dropped]
-        found: dict[Place, SelectedSpan] = {}
-        for one in self.score([left])[0]:
-            before = found.get(one.place)
-            # of equals the last, as best_apart takes it
-            if one.place in wanted and (before is None or (before.score or 0.0) <= (one.score or 0.0)):
-                found[one.place] = one
-        return found
+        # of equals the last, as best_apart takes it
+        ordered = sorted(self.score([left])[0], key=lambda one: one.score or 0.0)
+        return {one.place: one for one in ordered if one.place in wanted}
 
     def _score(self, one: ScoredSpan, plain: float) -> float:
-        """The probability of a span: what was learned of it goes before what the regression says."""
-        learned = one.candidate.learned
-        if learned is not None:
-            return one.best.score if learned else self.least
-        return min(max(plain, self._floor(one)), self._ceiling(one))
-
-    def _floor(self, one: ScoredSpan) -> float:
-        """How likely a span is right whatever the weights say, which know few abbreviations and no values."""
-        context = one.candidate.context
-        if one.candidate.value is not None:
-            return one.best.score
-        if context[SAFE]:
-            return one.best.score * context[USUAL]  # it means that without any context
-        # a name in capitals is a mention, if often none that one can be sure of
-        return self.least if one.is_name and context[LISTED] and context[UPPER] else 0.0
-
-    @staticmethod
-    def _ceiling(one: ScoredSpan) -> float:
-        """How likely a span is right at most: a test, an organ, a drug is no finding that is named after it."""
-        if one.best.ranked.adds or (one.candidate.of_thing and not one.is_name):
-            return min(OF_ANOTHER_KIND, one.best.score)
-        return 1.0
-
-
-def _with_rivals(texts: Iterable[Sequence[ScoredSpan]], alone: Sequence[float]) -> Iterator[tuple[float, ...]]:
-    """The columns :data:`medlink.reading.features.COLUMNS` of the spans of texts; a long text has very many."""
-    start = 0
-    for spans in texts:
-        rivals = rival_rows(alone[start : start + len(spans)], rival_pairs(spans))
-        yield from ((*row, *rival) for row, rival in zip(feature_rows(spans), rivals, strict=True))
-        start += len(spans)
+        candidate, score, context = one.candidate, one.best.score, one.candidate.context
+        if candidate.learned is not None:
+            return score if candidate.learned else self.least
+        # the weights know few abbreviations and no values
+        least = 0.0
+        if candidate.value is not None:
+            least = score
+        elif context[SAFE]:
+            least = score * context[USUAL]  # it means that without any context
+        elif one.is_name and context[LISTED] and context[UPPER]:
+            least = self.least  # a name in capitals is a mention, if often none that one can be sure of
+        # a test, an organ, a drug is no finding that is named after it
+        named_after = one.best.ranked.adds or (candidate.of_thing and not one.is_name)
+        return min(max(plain, least), min(OF_ANOTHER_KIND, score) if named_after else 1.0)
 
 
 @cache
 def shipped_classifier() -> SpanClassifier:
     """The weights that ship with medlink."""
-    raw = json.loads(resources.files("medlink").joinpath("resources/notes/choice.json").read_text("utf-8"))
+    raw = shipped("choice")
     return SpanClassifier(LogisticModel.of(raw["alone"], ALONE), LogisticModel.of(raw["model"], COLUMNS), raw["least"])
-
-
-def by_first_names(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
-    """Spans, of the values those alone that the bundle has a name for, each by the first of its names."""
-    named, kept = set[Place](), []
-    for one in spans:
-        if one.candidate.value is not None:
-            if not one.is_name or one.candidate.place in named:
-                continue
-            named.add(one.candidate.place)
-        kept.append(one)
-    return kept
 
 
 def without_longer(spans: Sequence[ScoredSpan]) -> list[ScoredSpan]:
     """Spans, without those that another one of the same concept makes needless, and abbreviations in a name."""
     dropped = bytearray(len(spans))
     for i, j in overlapping(spans):
-        for wide, narrow in ((i, j), (j, i)):
-            if spans[narrow].is_short and _is_part(spans[narrow], spans[wide]):
-                dropped[narrow] = 1
-        if spans[i].best.ranked.concept == spans[j].best.ranked.concept:
-            if spans[i].candidate.place == spans[j].candidate.place and not _is_named(spans[i], spans[j]):
+        one, other = spans[i], spans[j]
+        dropped[i] |= one.is_short and _is_part(one, other)
+        dropped[j] |= other.is_short and _is_part(other, one)
+        if one.best.ranked.concept == other.best.ranked.concept:
+            if one.candidate.place == other.candidate.place and not _is_named(one, other):
                 continue  # of two ways to read what is no name as it is written the likelier one is taken
-            if holds(spans[i], spans[j]):
-                dropped[j if _is_better(spans[i], spans[j]) else i] = 1
-            elif holds(spans[j], spans[i]):
-                dropped[i if _is_better(spans[j], spans[i]) else j] = 1
+            if one.holds(other):
+                dropped[j if _is_better(one, other) else i] = 1
+            elif other.holds(one):
+                dropped[i if _is_better(other, one) else j] = 1
     return [one for one, drop in zip(spans, dropped, strict=True) if not drop]
 
 
@@ -165,7 +133,7 @@ def _is_named(*ways: ScoredSpan) -> bool:
 def _is_part(one: ScoredSpan, name: ScoredSpan) -> bool:
     """Whether a span is a part of a longer one that is a name of the bundle as it is written."""
     as_written = name.is_name and name.candidate.expanded is None and bool(name.candidate.context[LISTED])
-    return as_written and one.candidate.place != name.candidate.place and holds(name, one)
+    return as_written and one.candidate.place != name.candidate.place and name.holds(one)
 
 
 def _is_better(wide: ScoredSpan, narrow: ScoredSpan) -> bool:
@@ -174,7 +142,8 @@ def _is_better(wide: ScoredSpan, narrow: ScoredSpan) -> bool:
         return wide.candidate.learned is not None
     if wide.candidate.place == narrow.candidate.place:
         # a name is read as itself, but an abbreviation as what it is short for where that is a name too
-        return wide.preference > narrow.preference
+        preferred, other = ((one.is_name, one.is_short, one.candidate.expanded is None) for one in (wide, narrow))
+        return preferred > other
     if wide.is_name:
         return True
     # "arterielle Hypertonie" says what "Hypertonie" leaves out; "OSA on CPAP" says no more of OSA
@@ -186,20 +155,14 @@ def best_apart(spans: Sequence[SelectedSpan], least: float) -> list[SelectedSpan
     """Of spans that overlap those whose log odds, each less those of ``least``, have the greatest sum; in order.
 
     Weighted interval scheduling (Kleinberg and Tardos 2005, section 6.1).
-
-    >>> from medlink.reading.candidates import CandidateSpan as Span
-    >>> spans = [SelectedSpan(Span((0, 3)), .8), SelectedSpan(Span((0, 1)), .7), SelectedSpan(Span((2, 3)), .7)]
-    >>> [one.place for one in best_apart(spans, .35)]
-    [(0, 1), (2, 3)]
     """
     scored = [one for one in spans if one.score is not None and one.score >= least]
     kept = sorted(scored, key=lambda one: (one.place[1], -one.place[0]))
     ends = [one.place[1] for one in kept]
-    zero = log_odds(least)
     sums, before = [0.0], list[int | None]()
     for number, one in enumerate(kept):
         reach = bisect_right(ends, one.place[0], 0, number)
-        total = sums[reach] + log_odds(one.score or 0.0) - zero
+        total = sums[reach] + log_odds(one.score or 0.0) - log_odds(least)
         # a mention of no gain is one where nothing else is
         better = total >= sums[number]
         sums.append(total if better else sums[number])
@@ -207,9 +170,7 @@ def best_apart(spans: Sequence[SelectedSpan], least: float) -> list[SelectedSpan
     chosen, number = list[SelectedSpan](), len(kept)
     while number:
         reached = before[number - 1]
-        if reached is None:
-            number -= 1
-        else:
+        if reached is not None:
             chosen.append(kept[number - 1])
-            number = reached
+        number = number - 1 if reached is None else reached
     return chosen[::-1]

@@ -6,8 +6,7 @@ Each member that lacks the word is read with it. Only what then says a name of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from cachetools import LRUCache
 from medlink.index import ConceptIndex
 from medlink.index.family_match import entry_features
 from medlink.index.names import Selections
-from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner, WordEntry
+from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
 
 _HEAD = 5  # letters of the shortest last part of a compound that members share
 _BEFORE = 4  # words of a member before the one that joins
@@ -47,31 +46,26 @@ class ListReader:
     ) -> None:
         self._joins, self._scanner = joins, scanner
         self._index, self._selection = index, selection
+        # the features of what is a name in whole, of other readings None
         self._known: LRUCache[str, tuple[int, ...] | None] = LRUCache(_KEPT)
 
     def read(self, texts: Sequence[ScannedText]) -> list[list[Member]]:
         """The members of lists in n texts that lack a word and are a name of the index with it."""
-        found = [
-            list(dict.fromkeys([*_hyphened(text, self._joins, self._tails), *_joined(text, self._joins)]))
-            for text in texts
-        ]
+        found = [dict.fromkeys([*_hyphened(text, self._joins), *_joined(text, self._joins)]) for text in texts]
         self._learn({one.says for members in found for one in members})
         return [self._kept(members) for members in found]
 
     def _learn(self, readings: set[str]) -> None:
-        """Find out which readings are a name in whole, and what features they have; ``None`` for no name."""
         new = sorted(readings - self._known.keys())
         scanned = self._scanner.scan_all(new)
-        unknown = len(self._index.forms.names)
-        for reading, text, whole in zip(
-            new, scanned, self._index.match_families(scanned, self._selection), strict=True
-        ):
+        unknown, names = len(self._index.forms.names), self._index.match_families(scanned, self._selection)
+        for reading, text, whole in zip(new, scanned, names, strict=True):
             content = [at for at, word in enumerate(text.words) if not word.function]
             is_name = bool(content) and (content[0], content[-1] + 1) in whole
             features = (feature for at in content for feature in entry_features(text.words[at].entry, unknown))
             self._known[reading] = tuple(features) if is_name else None
 
-    def _kept(self, members: Sequence[Member]) -> list[Member]:
+    def _kept(self, members: Collection[Member]) -> list[Member]:
         kept: dict[tuple[Place, tuple[int, ...]], Member] = {}
         for one in members:
             features = self._known.get(one.says)
@@ -81,90 +75,74 @@ class ListReader:
                 kept[key] = max(kept.get(key, one), one, key=lambda member: len(member.says))
         return list(kept.values())
 
-    def _tails(self, text: ScannedText, word: ScannedWord) -> Iterator[str]:
-        """The last parts of a compound, as it is written."""
-        written, read = _written(text, word), word.entry.word
-        length = 0
-        for piece in read.pieces[:0:-1] if len(read.text) == len(written) else ():
-            length += len(piece)
-            if length >= _HEAD:
-                yield written[-length:]
+
+def _tails(text: ScannedText, word: ScannedWord) -> Iterator[str]:
+    """The last parts of a compound, as it is written."""
+    written, read, length = _written(text, word), word.entry.word, 0
+    for piece in read.pieces[:0:-1] if len(read.text) == len(written) else ():
+        length += len(piece)
+        if length >= _HEAD:
+            yield written[-length:]
 
 
-def _hyphened(
-    text: ScannedText, joins: Collection[str], tails: Callable[[ScannedText, ScannedWord], Iterator[str]]
-) -> Iterator[Member]:
+def _hyphened(text: ScannedText, joins: Collection[str]) -> Iterator[Member]:
     """Members that end with a hyphen, or begin with one: *Leber- und Niereninsuffizienz*, *Herzfehler und -rasen*."""
     words, letters = text.words, text.text
     if "-" not in letters:
         return
     for at, word in enumerate(words):
+        own, begins = _written(text, word), letters[max(word.start - 2, 0) : word.start]
         if letters[word.end : word.end + 1] == "-" and not letters[word.end + 1 : word.end + 2].isalnum():
             for other in words[at + 1 : at + _CHAIN]:
                 if letters[other.end : other.end + 1] == "-" or _written(text, other) in joins:
                     continue
-                own = _written(text, word)
-                for tail in tails(text, other):
+                for tail in _tails(text, other):
                     yield Member((at, at + 1), f"{own}-{tail}" if own.isupper() else own + tail)
                 break
-        elif _is_tail(text, at) and _written(text, words[at - 1]) in joins:
-            for tail in tails(text, words[at - 2]):
-                stem = _written(text, words[at - 2])[: -len(tail)]
-                yield Member((at, at + 1), stem + _written(text, word))
-
-
-def _is_tail(text: ScannedText, at: int) -> bool:
-    """Whether a hyphen stands before a word, and no letter before the hyphen."""
-    start = text.words[at].start
-    return at > 1 and text.text[start - 1] == "-" and not text.text[start - 2].isalnum()
+        elif at > 1 and begins[-1:] == "-" and not begins[0].isalnum() and _written(text, words[at - 1]) in joins:
+            for tail in _tails(text, words[at - 2]):
+                yield Member((at, at + 1), _written(text, words[at - 2])[: -len(tail)] + own)
 
 
 def _joined(text: ScannedText, joins: Collection[str]) -> Iterator[Member]:
     """Members that share a word before or behind them: *renal and hepatic failure*, *Schmerzen in Arm und Bein*."""
-    words = text.words
-    for end, start in _gaps(text, joins):
+    words, letters = text.words, text.text
+    joining = text.table.column(
+        "coordination", lambda entry: entry.word.function and entry.written.casefold() in joins, bool
+    )
+    gaps = {at: at + 1 for at in text.where(joining)}  # from behind the first member to the second
+    if "/" in letters:
+        for at, (one, other) in enumerate(pairwise(words), 1):
+            if letters[one.end : other.start] == "/":
+                gaps.setdefault(at, at)
+    for end, start in sorted(gaps.items()):
         if end and start < len(words) and words[end - 1].clause == words[start].clause:
             yield from _first(text.text, words, end, start)
             yield from _second(text.text, words, end, start)
 
 
-def _gaps(text: ScannedText, joins: Collection[str]) -> list[Place]:
-    """Where two members meet: behind the last word of the first, and at the first word of the second."""
-    words, letters = text.words, text.text
-    found = {at: at + 1 for at in text.where(text.table.column("coordination", partial(_coordinates, joins), bool))}
-    if "/" in letters:
-        for at, (one, other) in enumerate(pairwise(words), 1):
-            if letters[one.end : other.start] == "/":
-                found.setdefault(at, at)
-    return sorted(found.items())
-
-
-def _coordinates(joins: Collection[str], entry: WordEntry) -> bool:
-    """Whether a word joins members of a list."""
-    return entry.word.function and entry.written.casefold() in joins
-
-
 def _first(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Iterator[Member]:
     """Readings of the first member with the last words of the second one."""
-    stop = _stop(words, start, _BEHIND)
+    stop = _stop(words, start)
     for first in () if words[end - 1].finds or words[start].function else _firsts(words, end):
-        finds = any(word.finds for word in words[first:end])
+        finds = _find(words[first:end])
         # "contractures of both knees and moderate contractures of both hips" lacks nothing
         said = any(word.finds for word in words[max(first - _BEFORE, 0) : first] if word.clause == words[first].clause)
         if words[first].function or (said and not finds):
             continue
-        for tail in range(start + 1, stop):
-            shared = words[tail:stop] if finds else words[tail : 1 + _last_find(words, tail, stop)]
+        last = stop if finds else max((at + 1 for at in range(start + 1, stop) if words[at].finds), default=start)
+        for tail in range(start + 1, last):
             # "Parese der oberen" lacks "Extremitäten", "renal" lacks "failure"
-            if shared and not shared[0].function and finds != any(word.finds for word in shared):
+            shared = words[tail:last]
+            if not shared[0].function and finds != _find(shared):
                 yield Member((first, end), f"{_between(text, words[first:end])} {_between(text, shared)}")
 
 
 def _second(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Iterator[Member]:
     """Readings of the second member with the first words of the first one."""
-    stop = _stop(words, start, _BEHIND)
+    stop = _stop(words, start)
     own = next((at for at in range(start, stop) if not words[at].function), stop)
-    if own == stop or any(word.finds for word in words[start:stop]):
+    if own == stop or _find(words[start:stop]):
         return
     for first in _firsts(words, end):
         if words[first].finds:
@@ -182,19 +160,18 @@ def _firsts(words: Sequence[ScannedWord], end: int) -> range:
     return range(first, end)
 
 
-def _stop(words: Sequence[ScannedWord], start: int, most: int) -> int:
+def _stop(words: Sequence[ScannedWord], start: int) -> int:
     """Where the words of content end that begin there, behind words of the grammar."""
     stop = start
-    while stop < len(words) and stop - start < most and words[stop].clause == words[start].clause:
+    while stop < len(words) and stop - start < _BEHIND and words[stop].clause == words[start].clause:
         if words[stop].function and not all(word.function for word in words[start:stop]):
             break
         stop += 1
     return stop
 
 
-def _last_find(words: Sequence[ScannedWord], start: int, stop: int) -> int:
-    """The last word of a finding in some words; none is before them."""
-    return max((at for at in range(start, stop) if words[at].finds), default=start - 1)
+def _find(words: Sequence[ScannedWord]) -> bool:
+    return any(word.finds for word in words)
 
 
 def _written(text: ScannedText, word: ScannedWord) -> str:

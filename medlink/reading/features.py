@@ -34,7 +34,6 @@ it is a name of the bundle as it is written, whether the note explains it; wheth
 abbreviation or else a word that leaves something out, whether that is the organ that is spoken of, and in the same
 sentence, how often it is; how often the same words are short for something where they are not read so; and whether it
 is so without any context."""
-_READING = ("family", "expanded", "read_words", "abbreviation")
 WORDING = (
     *(f"kind_{kind}" for kind in KINDS), "unknown", "unknown_share", "known_share", "whole",
     *(f"{end}_{kind}" for kind in ENDS for end in ("first", "last")), "first_unknown", "last_unknown", "family_word",
@@ -42,7 +41,7 @@ WORDING = (
 )  # fmt: skip
 """How many words of a span are of which kind, the kinds of its first and last word, whether the lexicon knows it whole.
 They count where it is read as it is written and is no name: a drug is a mention where the bundle names drugs."""
-UNRANKED = (*CONTEXT, *_READING, *WORDING)
+UNRANKED = (*CONTEXT, "family", "expanded", "read_words", "abbreviation", *WORDING)
 """What is known of a span before it is ranked: of its context, how it is read, and its wording."""
 _LANGUAGE = tuple(f"language_{tag}" for tag in LANGUAGES)
 SPAN = (*UNRANKED, *_LANGUAGE)
@@ -50,16 +49,12 @@ SPAN = (*UNRANKED, *_LANGUAGE)
 UPPER, LISTED, SHORTHAND, LACONIC_WORD, USUAL, SAFE = map(
     CONTEXT.index, ("upper", "listed", "shorthand", "laconic", "usual", "safe")
 )
-"""Where these stand in :data:`CONTEXT`."""
-_WORDING = len(UNRANKED) - len(WORDING)
-_NO_WORDING = (0.0,) * len(WORDING)
 RIVALS = ("wider", "narrower", "crossing", "wider_odds", "narrower_odds", "crossing_odds")
 """The highest probability, judged alone, of the spans that hold it, lie in it, or overlap it otherwise; and the log
 odds of each less its own."""
-EVIDENCE = ("score", "log_odds", "rank", "margin", "words", "adds", *FEATURES)
-"""What the likeliest concept of a span tells: score, rank and measures of the linker."""
-ALONE = (*EVIDENCE, *CONTEXT, *WORDING, *_LANGUAGE)
-"""What is known of a span whatever overlaps it."""
+ALONE = ("score", "log_odds", "rank", "margin", "words", "adds", *FEATURES, *CONTEXT, *WORDING, *_LANGUAGE)
+"""What is known of a span whatever overlaps it: score, rank and measures of its likeliest concept by the linker, and
+its words."""
 COLUMNS = (*ALONE, *RIVALS)
 
 
@@ -80,39 +75,23 @@ class ScoredSpan(NamedTuple):
         context = self.candidate.context
         return bool(context[SHORTHAND]) and not context[LACONIC_WORD]
 
-    @property
-    def preference(self) -> tuple[bool, bool, bool]:
-        """Of two ways to read the same words the one that is a name, then the abbreviation, then what is written."""
-        return self.is_name, self.is_short, self.candidate.expanded is None
-
-    @property
-    def unranked(self) -> tuple[float, ...]:
-        """The columns of :data:`ALONE` that no concept tells."""
-        own = self.candidate.context
-        as_written = self.candidate.expanded is None and not self.is_name
-        wording = own[_WORDING : len(UNRANKED)] if as_written else _NO_WORDING
-        return *own[: len(CONTEXT)], *wording, *own[len(UNRANKED) :]
-
-    @property
-    def evidence(self) -> tuple[float, ...]:
-        """The columns :data:`EVIDENCE`."""
-        ranked, score = self.best.ranked, self.best.score
-        odds = min(max(score, _SURE), 1 - _SURE)
-        by_words = ranked.route == WORDS
-        return (
-            score,
-            log(odds / (1 - odds)),
-            ranked.rank,
-            ranked.margin,
-            by_words,
-            ranked.adds,
-            *(ranked.measures or ()),
-        )
+    def holds(self, narrow: ScoredSpan) -> bool:
+        """Whether another span lies in it."""
+        (first, stop), (start, end) = self.candidate.place, narrow.candidate.place
+        return first <= start and end <= stop
 
 
 def feature_rows(spans: Iterable[ScoredSpan]) -> Iterator[tuple[float, ...]]:
     """The columns :data:`ALONE` of spans."""
-    return ((*one.evidence, *one.unranked) for one in spans)
+    for one in spans:
+        ranked, score, own = one.best.ranked, one.best.score, one.candidate.context
+        odds = min(max(score, _SURE), 1 - _SURE)
+        as_written = one.candidate.expanded is None and not one.is_name
+        wording = own[len(UNRANKED) - len(WORDING) : len(UNRANKED)] if as_written else (0.0,) * len(WORDING)
+        yield (
+            score, log(odds / (1 - odds)), ranked.rank, ranked.margin, ranked.route == WORDS, ranked.adds,
+            *(ranked.measures or ()), *own[: len(CONTEXT)], *wording, *own[len(UNRANKED) :],
+        )  # fmt: skip
 
 
 def rival_pairs(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int, int]]:
@@ -120,7 +99,7 @@ def rival_pairs(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int, int]]:
     for i, j in overlapping(spans):
         if spans[i].candidate.place != spans[j].candidate.place:  # else two ways to read the same words
             for one, other in ((i, j), (j, i)):
-                yield one, other, 0 if holds(spans[other], spans[one]) else 1 if holds(spans[one], spans[other]) else 2
+                yield one, other, 0 if spans[other].holds(spans[one]) else 1 if spans[one].holds(spans[other]) else 2
 
 
 def rival_rows(alone: Sequence[float], pairs: Iterable[tuple[int, int, int]]) -> Iterator[tuple[float, ...]]:
@@ -128,10 +107,8 @@ def rival_rows(alone: Sequence[float], pairs: Iterable[tuple[int, int, int]]) ->
     highest = [[0.0, 0.0, 0.0] for _ in alone]
     for one, other, kind in pairs:
         highest[one][kind] = max(highest[one][kind], alone[other])
-    return (
-        (*held, *(log_odds(rival) - log_odds(own) if rival else _NO_RIVAL for rival in held))
-        for own, held in zip(alone, highest, strict=True)
-    )
+    for own, held in zip(alone, highest, strict=True):
+        yield (*held, *(log_odds(rival) - log_odds(own) if rival else _NO_RIVAL for rival in held))
 
 
 def log_odds(probability: float) -> float:
@@ -146,12 +123,5 @@ def overlapping(spans: Sequence[ScoredSpan]) -> Iterator[tuple[int, int]]:
     for j, one in enumerate(spans):
         start = one.candidate.place[0]
         open_ = [i for i in open_ if spans[i].candidate.place[1] > start]
-        for i in open_:
-            yield i, j
+        yield from ((i, j) for i in open_)
         open_.append(j)
-
-
-def holds(wide: ScoredSpan, narrow: ScoredSpan) -> bool:
-    """Whether a span holds another one."""
-    (first, stop), (start, end) = wide.candidate.place, narrow.candidate.place
-    return first <= start and end <= stop

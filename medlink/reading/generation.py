@@ -1,14 +1,20 @@
-"""``CandidateGenerator``: the candidate spans of scanned texts, and the ways to read each."""
+"""``CandidateGenerator``: the candidate spans of scanned texts, and the ways to read each.
+
+A span is a candidate as a name of the index, by word families, around a word of a finding, as an abbreviation or
+another word that leaves something out, as a member of a list that lacks a word, as a measured value, or as a learned
+mention.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from functools import partial
-
-from cachetools import LRUCache
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 from medlink.index import ConceptIndex
+from medlink.index.dictionary import Match
 from medlink.index.names import Selections
 from medlink.language.cues.no_mentions import no_mentions
 from medlink.language.cues.tables import scopes
@@ -19,27 +25,37 @@ from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
 from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.reading.abbreviations import LongForms
-from medlink.reading.candidates import CandidateSpan, Shortened, Sources, open_windows
-from medlink.reading.columns import SpanColumns, span_columns
-from medlink.reading.coordination import ListReader, Member
+from medlink.reading.candidates import CandidateSpan, LearnedSpan, Shortened, open_windows
+from medlink.reading.columns import SpanColumns
+from medlink.reading.coordination import ListReader
 from medlink.reading.features import UNRANKED
 from medlink.reading.learned import Learned
+from medlink.reading.logistic import shipped_filter
 from medlink.reading.names import SHORT, NameFinder
 from medlink.reading.options import FinderOptions
 from medlink.reading.persons import PersonNames
-from medlink.reading.prefilter import SpanFilter, shipped_filter
-from medlink.reading.values import ValueFinding, value_findings
+from medlink.reading.values import value_findings
 
 _USUAL = 0.5  # share of the uses of an abbreviation from which on it is ranked in any case
 _KEPT = 1 << 14  # long forms and the like of which is kept whether they are names
 _PERSONS = frozenset(("person", "general"))
 _NO_FINDING = _PERSONS | {"body", "function", "quality", "measure", "circumstance"}
-_AT_A_TIME = 1 << 13  # spans whose columns are worked out together
 _NUMBER = re.compile(r"\s{0,3}[:=<>]?\s{0,3}\d")  # what makes a value of the word before it
 _BLANKS = 4  # characters before a word in which a number may end
 _CLAUSE = 15  # words of a clause on either side in which another part of the body is looked for
 _NO_MENTION = frozenset(("text", "dose", "unit", "person", "place"))
 """Kinds of abbreviations that stand for nothing that a terminology of findings, drugs or procedures has."""
+
+
+class _Sources(NamedTuple):
+    """What makes spans of a text candidates."""
+
+    names: Mapping[Place, Match | None]
+    explained: Mapping[Place, str]
+    families: Collection[Place]
+    windows: Collection[Place]
+    short: Mapping[Place, Shortened]
+    members: Mapping[Place, Sequence[str]]
 
 
 class CandidateGenerator:
@@ -71,24 +87,16 @@ class CandidateGenerator:
         self._joins, self._either = scopes(language).joins, scopes(language).either
         self._lists = ListReader(self._joins, scanner, index, selection)
         self._no_mentions, self._persons = no_mentions(language), PersonNames(language)
-        self._is_english = base(language) == HEADWORDS
-        self._known_names: LRUCache[str, bool] = LRUCache(_KEPT)
+        self._is_name = lru_cache(_KEPT)(lambda says: bool(index.lookup(says, language, selection)))
 
-    def candidates(self, texts: Sequence[ScannedText], explained: Sequence[LongForms]) -> list[list[CandidateSpan]]:
-        """The candidate spans of each of n texts that may be selected, in the order of their places."""
-        return self._described(texts, self._found(texts, explained), shipped_filter())
-
-    def all_candidates(self, texts: Sequence[ScannedText], explained: Sequence[LongForms]) -> list[list[CandidateSpan]]:
-        """The candidate spans of each of n texts, in the order of their places."""
-        return self._described(texts, self._found(texts, explained), None)
-
-    def _found(self, texts: Sequence[ScannedText], explained: Sequence[LongForms]) -> list[list[CandidateSpan]]:
-        families = self._index.match_families(texts, self._selection)
-        columns = zip(texts, explained, families, self._lists.read(texts), strict=True)
-        return [
-            self._of_text(text, self._sources(text, long_forms, near, members))
-            for text, long_forms, near, members in columns
-        ]
+    def candidates(
+        self, texts: Sequence[ScannedText], explained: Sequence[LongForms], *, filtered: bool = True
+    ) -> list[list[CandidateSpan]]:
+        """The candidate spans of each of n texts, in the order of their places; those that are hardly mentions, by
+        their words alone, are left out where it is ``filtered``."""
+        families, members = self._index.match_families(texts, self._selection), self._lists.read(texts)
+        found = map(self._of_text, texts, explained, families, members)
+        return self._described(texts, list(found), filtered=filtered)
 
     def with_given(
         self,
@@ -102,7 +110,7 @@ class CandidateGenerator:
             [CandidateSpan(place) for place in dict.fromkeys(wanted) if place[0] < place[1] and place not in held]
             for wanted, held in zip(given, known, strict=True)
         ]
-        both = zip(candidates, self._described(texts, new, None), strict=True)
+        both = zip(candidates, self._described(texts, new, filtered=False), strict=True)
         return [sorted([*spans, *more], key=lambda one: one.place) for spans, more in both]
 
     def verbatim(self, text: ScannedText, long_forms: LongForms) -> list[CandidateSpan]:
@@ -111,26 +119,33 @@ class CandidateGenerator:
         names = self._names.find(text, explained)
         found = {place: CandidateSpan(place, explained.get(place), match) for place, match in names.items()}
         silent = set[Place]()  # what was learned to be no mention still hides what it holds
-        for place, learned in () if self._learned is None else self._learned.places(text, self._language).items():
+        for place, learned in self._learned_in(text).items():
             if place not in explained:
                 one = learned.candidate(place, names.get(place))
                 found[place] = one or CandidateSpan(place)
                 silent.update(() if one else (place,))
-        return [found[place] for place in _longest(found) if place not in silent]
+        taken, kept = set[int](), list[CandidateSpan]()
+        for place in sorted(found, key=lambda place: (place[0] - place[1], place[0])):
+            if taken.isdisjoint(range(*place)):
+                taken.update(range(*place))
+                kept += [] if place in silent else [found[place]]
+        return sorted(kept, key=lambda one: one.place)
+
+    def _learned_in(self, text: ScannedText) -> dict[Place, LearnedSpan]:
+        return {} if self._learned is None else self._learned.places(text, self._language)
 
     def _described(
-        self, texts: Sequence[ScannedText], spans: Sequence[Sequence[CandidateSpan]], worth: SpanFilter | None
+        self, texts: Sequence[ScannedText], spans: Sequence[Sequence[CandidateSpan]], *, filtered: bool
     ) -> list[list[CandidateSpan]]:
-        """The spans of texts with their columns; those alone that are ``worth`` ranking."""
+        """The spans of texts with their columns."""
         if not any(spans):
             return [[] for _ in texts]
         kept, known = list[bool](), dict[bytes, tuple[float, ...]]()
-        # some at a time: a long note has many more than are kept
-        for columns in SpanColumns.of(texts, spans, self._joins).parts(_AT_A_TIME):
-            rows = span_columns(columns, self._language)
-            likely = [True] * len(rows) if worth is None else worth.kept(rows[:, : len(UNRANKED)])
-            for one, is_likely, row in zip(columns.spans, likely, rows, strict=True):
-                kept.append(one.sure or is_likely)
+        judge, least = shipped_filter()
+        for part, rows in SpanColumns(texts, spans, self._joins, self._language).rows():
+            likely = judge.probabilities(rows[:, : len(UNRANKED)]) if filtered else [1.0] * len(part)
+            for one, probability, row in zip(part, likely, rows, strict=True):
+                kept.append(one.sure or probability >= least)
                 if kept[-1]:
                     # what a note repeats has the same columns
                     key = row.tobytes()
@@ -138,24 +153,39 @@ class CandidateGenerator:
         left = iter(kept)
         return [[one for one in found if next(left)] for found in spans]
 
-    def _sources(
-        self, text: ScannedText, long_forms: LongForms, families: set[Place], lacking: Sequence[Member]
-    ) -> Sources:
+    def _of_text(
+        self, text: ScannedText, long_forms: LongForms, families: set[Place], lacking: Sequence[tuple[Place, str]]
+    ) -> list[CandidateSpan]:
         explained = {text.place(*span): long for span, long in long_forms.items()}
         explained = {place: long for place, long in explained.items() if place[0] < place[1]}
-        members: dict[Place, list[str]] = {}
+        members: dict[Place, list[str]] = defaultdict(list)
         for place, says in lacking:
-            members.setdefault(place, []).append(says)
-        return Sources(
-            names=self._names.find(text, explained),
-            explained=explained,
-            families=families,
-            windows=open_windows(text, families) - families,
-            short=self._short(text),
-            members=members,
-            learned={} if self._learned is None else self._learned.places(text, self._language),
-            values=self._values(text),
-        )
+            members[place].append(says)
+        names, short = self._names.find(text, explained), self._short(text)
+        sources = _Sources(names, explained, families, open_windows(text, families) - families, short, members)
+        values = {
+            text.place(one.start, one.end): one
+            for one in (value_findings(text.text, self._language) if self._options.values else ())
+        }
+        taught, lies_in = self._learned_in(text), self._no_mentions.inside(text.indexed)
+        found = list[CandidateSpan]()
+        for place in sorted({*names, *families, *sources.windows, *short, *members, *taught, *values}):
+            start, end = text.span(place)
+            if self._persons.are_at(text.text, start, end):
+                continue
+            if place in taught and place not in explained:
+                learned = taught[place].candidate(place, names.get(place))
+                if learned is not None:
+                    learned.listed = place in names
+                    found.append(learned)
+            elif place in values:
+                value = values[place]
+                found += [
+                    CandidateSpan(place, name, value=value.value, span=(value.start, value.end)) for name in value.names
+                ]
+            elif not lies_in(start, end):
+                found += self._ways(text, place, sources)
+        return found
 
     def _short(self, text: ScannedText) -> dict[Place, Shortened]:
         """What is short for something in a text, by the tables of its language."""
@@ -169,33 +199,7 @@ class CandidateGenerator:
                     found[at, at + 1] = Shortened(usual)
         return found
 
-    def _values(self, text: ScannedText) -> dict[Place, ValueFinding]:
-        """The measured values that are findings."""
-        found = value_findings(text.text, self._language) if self._options.values else ()
-        return {text.place(one.start, one.end): one for one in found}
-
-    def _of_text(self, text: ScannedText, sources: Sources) -> list[CandidateSpan]:
-        """The candidates of a text."""
-        found, lies_in = list[CandidateSpan](), self._no_mentions.inside(text.indexed)
-        for place in sources.places:
-            start, end = text.span(place)
-            if self._persons.are_at(text.text, start, end):
-                continue
-            if place in sources.learned and place not in sources.explained:
-                learned = sources.learned[place].candidate(place, sources.names.get(place))
-                if learned is not None:
-                    learned.listed = place in sources.names
-                    found.append(learned)
-            elif place in sources.values:
-                value = sources.values[place]
-                found += [
-                    CandidateSpan(place, name, value=value.value, span=(value.start, value.end)) for name in value.names
-                ]
-            elif not lies_in(start, end):
-                found += self._ways(text, place, sources)
-        return found
-
-    def _ways(self, text: ScannedText, place: Place, sources: Sources) -> Iterator[CandidateSpan]:
+    def _ways(self, text: ScannedText, place: Place, sources: _Sources) -> Iterator[CandidateSpan]:
         """The ways to read a span: with the word it lacks, as what it is short for, in full, as it is written."""
         short, listed, explained = sources.short.get(place), place in sources.names, place in sources.explained
         family, match = place in sources.families, sources.names.get(place)
@@ -203,49 +207,36 @@ class CandidateGenerator:
         way = partial(CandidateSpan, place, match=match, listed=listed, explained=explained, family=family)
         for says in sources.members.get(place, ()):
             yield way(expanded=says, discontinuous=apart)
-        is_abbreviation = short is not None and short.usual.kind != LACONIC and not explained
         if short is not None:
             if short.usual.kind in _NO_MENTION:
                 return
             if not explained:
                 yield from self._in_full(short, way)
+        as_written = partial(way, expanded=sources.explained.get(place), otherwise=short.usual.weight if short else 0.0)
         if listed:
-            yield way(expanded=sources.explained.get(place), otherwise=short.usual.weight if short else 0.0)
-        elif not is_abbreviation and self._is_open(text, place, sources):
-            # an abbreviation is its usual meaning, and no rarer one that a family of words has; a name is believed
-            yield way(
-                expanded=sources.explained.get(place),
-                otherwise=short.usual.weight if short else 0.0,
-                discontinuous=apart,
-                sure=explained,
-            )
-            for says in () if self._is_english else self._headwords(text, place):
+            yield as_written()
+            return
+        # an abbreviation is its usual meaning, and no rarer one that a family of words has; a name is believed
+        is_abbreviation = short is not None and short.usual.kind != LACONIC and not explained
+        is_open = place in sources.families or place in sources.windows
+        if is_open and not (is_abbreviation or self._names_either(text, place) or _says_nothing(text, place)):
+            yield as_written(discontinuous=apart, sure=explained)
+            for says in self._headwords(text, place):
                 yield way(expanded=says, discontinuous=apart, sure=self._is_name(says))
 
     def _in_full(self, short: Shortened, way: partial[CandidateSpan]) -> Iterator[CandidateSpan]:
-        """The readings of a span as what it is short for."""
+        usual = short.usual
+        known = usual.safe or (usual.kind in ("disease", "finding") and usual.weight >= _USUAL)
         # many terminologies have more English names than others
-        for says in dict.fromkeys((short.usual.long, short.usual.english or short.usual.long)):
+        for says in dict.fromkeys((usual.long, usual.english or usual.long)):
             one = way(expanded=says, short=short)
-            one.sure = one.listed or short.usual.safe or _is_usual(short) or self._is_name(says)
+            one.sure = one.listed or known or self._is_name(says)
             yield one
-
-    def _is_open(self, text: ScannedText, place: Place, sources: Sources) -> bool:
-        """Whether a span that is no name is one by its words."""
-        found = place in sources.families or place in sources.windows
-        return found and not self._names_either(text, place) and not _says_nothing(text, place)
-
-    def _is_name(self, says: str) -> bool:
-        """Whether what a span is read as is a name of the index."""
-        known = self._known_names.get(says)
-        if known is None:
-            known = self._known_names[says] = bool(self._index.lookup(says, self._language, self._selection))
-        return known
 
     def _headwords(self, text: ScannedText, place: Place) -> list[str]:
         """The English headword of the finding that a span names in whole, by a word or a fixed phrase."""
         forms, meanings = self._index.forms, text.meanings(place)
-        if len(meanings) != 1 or forms.kinds[meanings[0]] != "finding":
+        if base(self._language) == HEADWORDS or len(meanings) != 1 or forms.kinds[meanings[0]] != "finding":
             return []
         name = forms.names[meanings[0]]
         return [] if "(" in name or normalise(name) == normalise(text.written(place)) else [name]
@@ -253,15 +244,13 @@ class CandidateGenerator:
     def _names_either(self, text: ScannedText, place: Place) -> bool:
         """Whether a span names one finding *or* another, and so none that is made of both."""
         words = text.words
-        found = [
-            at for at in range(*place) if words[at].function and text.written((at, at + 1)).casefold() in self._either
-        ]
-        return any(_find(words[place[0] : at]) and _find(words[at : place[1]]) for at in found)
-
-
-def _is_usual(short: Shortened) -> bool:
-    """Whether a span is short for a finding more often than not."""
-    return short.usual.kind in ("disease", "finding") and short.usual.weight >= _USUAL
+        return any(
+            words[at].function
+            and text.written((at, at + 1)).casefold() in self._either
+            and _find(words[place[0] : at])
+            and _find(words[at : place[1]])
+            for at in range(*place)
+        )
 
 
 def _says_nothing(text: ScannedText, place: Place) -> bool:
@@ -288,13 +277,3 @@ def _is_bare(text: ScannedText, place: Place, cue: Cue) -> bool:
     near, clause = (text.words[max(place[0] - _CLAUSE, 0) : place[1] + _CLAUSE], text.words[place[0]].clause)
     others = (word for word in near if word.clause == clause and (word.end <= start or word.start >= end))
     return not any("body" in word.kinds for word in others if not cue.start <= word.start < cue.end)
-
-
-def _longest(places: Collection[Place]) -> list[Place]:
-    """The longest of places that overlap, between equals the first; in order."""
-    taken, kept = set[int](), []
-    for start, end in sorted(places, key=lambda place: (place[0] - place[1], place[0])):
-        if taken.isdisjoint(range(start, end)):
-            taken.update(range(start, end))
-            kept.append((start, end))
-    return sorted(kept)

@@ -63,9 +63,6 @@ def decided(seen: Seen, least: float) -> LearnedSpan | None:
     """What something is by what it was most often, ``None`` where that has less than a share.
 
     One is added to right and to wrong (Laplace): what was seen twice and always right is right in three of four.
-
-    >>> decided(Counter({"X:1": 3, NO_MENTION: 1}), 0.5), decided(Counter({"X:1": 1, "X:2": 1}), 0.5)
-    (LearnedSpan(what='X:1', share=0.6666666666666666), None)
     """
     (what, most), (_, second) = (seen + Counter()).most_common(2) if len(seen) > 1 else [*seen.items(), ("", 0)]
     share = (most + 1) / (seen.total() + 2)
@@ -106,14 +103,9 @@ class Forms:
 
 
 class Learned:
-    """Learned mentions for the notes of one bundle.
+    """The mentions of the file that ``medlink learn`` wrote, for the notes of one bundle.
 
-    Args:
-        path: the file that ``medlink learn`` wrote, for messages.
-        hash: of the file's content: links depend on it.
-        head: what the file says of itself.
-        entries: its mentions.
-        bundle: whose concepts count.
+    Links depend on the ``hash`` of the file's content; ``path`` is for messages.
 
     Raises:
         InputError: the bundle has none of the concepts.
@@ -122,29 +114,26 @@ class Learned:
     def __init__(self, path: Path, hash: str, head: Head, entries: Entries, bundle: Bundle) -> None:
         self.path, self.hash, self._head = path, hash, head
         named = {what for entry in entries.values() for what in entry.everywhere} - {NO_CONCEPT, NO_MENTION}
-        self._unknown = named - bundle.kb.sources_of(named).keys()
-        if named and named == self._unknown:
+        unknown = named - bundle.kb.sources_of(named).keys()
+        if named and named == unknown:
             raise InputError(
                 f"the bundle has none of its {counted(len(named), 'concept')}",
                 path=path,
                 remedy="learn from the notes again, with this bundle",
             )
-        self._learned: dict[str, dict[tuple[str, str | None], LearnedSpan]] = {}
+        self._learned: dict[str, dict[tuple[str, str | None], LearnedSpan]] = defaultdict(dict)
         self._left_out = set[tuple[str, str]]()
         for (mention, language), entry in entries.items():
-            self._add(mention, language, entry)
+            ways: list[tuple[str | None, Seen]] = [(None, entry.everywhere), *entry.seen.items()]
+            for section, seen in ways:
+                learned = decided(seen, head.least_share)
+                if learned is None or (section is not None and seen.total() < head.least_seen):
+                    continue
+                if learned.what in unknown:
+                    self._left_out.add((mention, language))
+                else:
+                    self._learned[language][mention, section] = learned
         self._forms = {la: Forms({mention for mention, _ in learned}) for la, learned in self._learned.items()}
-
-    def _add(self, mention: str, language: str, entry: Entry) -> None:
-        ways: list[tuple[str | None, Seen]] = [(None, entry.everywhere), *entry.seen.items()]
-        for section, seen in ways:
-            learned = decided(seen, self._head.least_share)
-            if learned is None or (section is not None and seen.total() < self._head.least_seen):
-                continue
-            if learned.what in self._unknown:
-                self._left_out.add((mention, language))
-            else:
-                self._learned.setdefault(language, {})[mention, section] = learned
 
     def gaps(self) -> Iterator[str]:
         """What of the file does not count, a sentence each."""
@@ -157,11 +146,11 @@ class Learned:
 
     def places(self, text: ScannedText, language: str) -> dict[Place, LearnedSpan]:
         """What the spans of a text were, by their words; of those that lie in each other the longest."""
-        learned, forms = self._learned.get(language), self._forms.get(language)
-        if learned is None or forms is None:
+        if language not in self._forms:
             return {}
+        learned = self._learned[language]
         words = [Token(word.start, word.end, word.entry.exact) for word in text.words]
-        found = list(forms.places(text.text, words))
+        found = list(self._forms[language].places(text.text, words))
         sections = [""] * len(found)
         if found and any(section for _, section in learned) and (reader := status_reader(language)) is not None:
             sections = reader.read_once(text).sections([(start, end) for _, start, end in found])

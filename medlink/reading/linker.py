@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from medlink.linking import Linker as BareLinker
 from medlink.linking import Mention
+from medlink.reading.finder import FoundMention
 from medlink.reading.options import FinderOptions
 from medlink.reading.protocols import Span
-from medlink.reading.reader import ReadMention, TextReader
+from medlink.reading.reader import TextReader
 from medlink.records import Link
 
 
@@ -32,47 +34,38 @@ class Linker(BareLinker):
         if contexts is None or isinstance(mentions, str) or len(contexts) != len(mentions):
             return super().link(mentions, contexts, k)
         judged = self._judged(mentions, contexts)
-        told = [judged[at].found.mention if at in judged else mention for at, mention in enumerate(mentions)]
-        around = [judged[at].found.context if at in judged else context for at, context in enumerate(contexts)]
+        told = [judged[at].mention if at in judged else mention for at, mention in enumerate(mentions)]
+        around = [judged[at].context if at in judged else context for at, context in enumerate(contexts)]
         return super().link(told, around, k)
 
-    def _judged(self, mentions: Sequence[str | Mention], contexts: Sequence[str]) -> dict[int, ReadMention]:
+    def _judged(self, mentions: Sequence[str | Mention], contexts: Sequence[str]) -> dict[int, FoundMention]:
         """The mentions that stand in their contexts, by number, as a reader of notes judges them."""
-        given: dict[str, dict[str, dict[Span, list[int]]]] = {}
-        for at, (mention, context) in enumerate(zip(mentions, contexts, strict=True)):
-            text = mention.text if isinstance(mention, Mention) else mention
-            known = isinstance(mention, Mention) and (mention.likely is not None or mention.taught is not None)
-            language = (mention.language if isinstance(mention, Mention) else None) or self.options.language
-            if language is None or known or not isinstance(text, str) or not text.strip():
+        # the numbers of mentions by language, context and place
+        given: dict[str, dict[str, dict[Span, list[int]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+        for at, (one, context) in enumerate(zip(mentions, contexts, strict=True)):
+            mention = one if isinstance(one, Mention) else Mention(one)
+            language = mention.language or self.options.language
+            known = mention.likely is not None or mention.taught is not None
+            if language is None or known or not isinstance(mention.text, str) or not mention.text.strip():
                 continue
-            place = re.search(rf"(?<!\w){re.escape(text.strip())}(?!\w)", context)
+            place = re.search(rf"(?<!\w){re.escape(mention.text.strip())}(?!\w)", context)
             if place is not None:
-                given.setdefault(language, {}).setdefault(context, {}).setdefault(place.span(), []).append(at)
-        found: dict[int, ReadMention] = {}
+                given[language][context][place.span()].append(at)
+        found: dict[int, FoundMention] = {}
         for language, texts in given.items():
             read = self._reader(language).judge(list(texts), [list(spans) for spans in texts.values()])
             for spans, ones in zip(texts.values(), read, strict=True):
-                for numbers, one in zip(spans.values(), ones, strict=True):
-                    found.update(dict.fromkeys(numbers, one))
-        return {at: self._as_given(mentions[at], one) for at, one in found.items()}
+                for numbers, judged in zip(spans.values(), ones, strict=True):
+                    for at in numbers:
+                        said, found[at] = mentions[at], judged.found
+                        if isinstance(said, Mention) and said.expanded is not None:  # the caller's long form stands
+                            found[at] = replace(judged.found, mention=replace(said, likely=None))
+        return found
 
     @cached_property
-    def _readers(self) -> dict[str, TextReader]:
-        """What reads contexts, by their language."""
-        return {}
-
-    def _reader(self, language: str) -> TextReader:
-        if language not in self._readers:
-            options = FinderOptions(qualifiers=False)
-            self._readers[language] = TextReader(self.bundle, language, options, linker=self)
-        return self._readers[language]
-
-    @staticmethod
-    def _as_given(mention: str | Mention, one: ReadMention) -> ReadMention:
-        """A judged mention with the long form that the caller gave, where there is one."""
-        if isinstance(mention, str) or mention.expanded is None:
-            return one
-        return replace(one, found=replace(one.found, mention=replace(mention, likely=None)))
+    def _reader(self) -> Callable[[str], TextReader]:
+        """What reads contexts in a language."""
+        return cache(lambda tag: TextReader(self.bundle, tag, FinderOptions(qualifiers=False), linker=self))
 
 
 def load(bundle: str | Path, **options: Any) -> Linker:

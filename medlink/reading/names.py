@@ -9,13 +9,12 @@ from cachetools import LRUCache
 
 from medlink.index import ConceptIndex, Filter
 from medlink.index.dictionary import Match
+from medlink.language.languages import stop_words
 from medlink.language.scan import Place, ScannedText
 from medlink.language.tags import base
 from medlink.language.text import same_letters, spelling
 from medlink.reading.options import FinderOptions
 
-Names = dict[Place, Match | None]
-"""Spans by their words, with the names of the index they are; ``None`` where these are to be looked up."""
 SHORT = 3
 """Letters of a name that counts in upper case alone: as a rule it is an abbreviation."""
 _CAPITALS = 4  # letters of what is as a rule an abbreviation where it is in capitals
@@ -27,38 +26,35 @@ _ByTag = dict[str, Mapping[float, str]]
 
 
 class NameFinder:
-    """Find the names of an index in scanned text, inflected forms included.
+    """Find the names of an index in scanned text of a language (BCP 47), inflected forms included.
 
-    Args:
-        index: names to look for.
-        language: language of the texts, BCP 47. Names of its regions, and names without a language, are its own.
-        stop_words: words, in lower case, that are no mention on their own.
-        options: further options; their ``language`` is not looked at.
+    Names of its regions, and names without a language, are its own.
     """
 
-    def __init__(
-        self, index: ConceptIndex, language: str, stop_words: Collection[str] = (), options: FinderOptions | None = None
-    ) -> None:
+    def __init__(self, index: ConceptIndex, language: str, options: FinderOptions | None = None) -> None:
         options = options or FinderOptions()
-        self._index, self._language, self._stop_words = index, language, stop_words
+        self._index, self._language, self._stop_words = index, language, stop_words(language)
         self.own = {tag for tag in index.languages if not tag or base(tag) == base(language)}
         self._of_language = None if options.other_languages else language
         self._selection = index.select(Filter(semantic_types=tuple(sorted(options.semantic_types))))
         self._known: LRUCache[tuple[str, ...], bool] = LRUCache(_KEPT)
 
-    def find(self, text: ScannedText, explained: Collection[Place] = ()) -> Names:
-        """Names in a text, which may overlap: at each word the longest of each language; ``explained`` spans too."""
+    def find(self, text: ScannedText, explained: Collection[Place] = ()) -> dict[Place, Match | None]:
+        """Names in a text, which may overlap: at each word the longest of each language; ``explained`` spans too.
+
+        Those of spans that are ``None`` are to be looked up.
+        """
         places: dict[Place, _ByTag] = defaultdict(dict)
-        longest: dict[int, int] = {}  # for each word the end of the longest name in the text's own language
+        longest: dict[int, int] = defaultdict(int)  # the end of the longest name in the text's own language by its word
         for place, tag, names in self._index.find(text, self._of_language):
             known = places[place].get(tag)
             places[place][tag] = {**names, **known} if known else names
             if tag in self.own:
-                longest[place[0]] = max(place[1], longest.get(place[0], 0))
-        found: Names = dict.fromkeys(explained)
+                longest[place[0]] = max(place[1], longest[place[0]])
+        found: dict[Place, Match | None] = dict.fromkeys(explained)
         for place, by_tag in places.items():
             if self._is_mention(text.written(place), by_tag, one_word=place[1] - place[0] == 1):
-                known_whole = longest.get(place[0], 0) <= place[1]
+                known_whole = longest[place[0]] <= place[1]
                 found.setdefault(place, self._match(text.span(place), by_tag) if known_whole else None)
         return found
 
@@ -73,7 +69,6 @@ class NameFinder:
         return Match(*span, self._language, 1, rows)
 
     def _is_mention(self, written: str, by_tag: _ByTag, *, one_word: bool) -> bool:
-        """Whether a span stands for what it names."""
         key = (written, *by_tag)
         known = self._known.get(key)
         if known is None:

@@ -17,8 +17,6 @@ Detector = Annotated[
         "with medlink[scispacy], or none."
     ),
 ]
-
-
 Qualify = Annotated[
     bool,
     Field(
@@ -29,11 +27,7 @@ Qualify = Annotated[
 
 
 class FinderOptions(Settings):
-    """What :class:`medlink.reading.reader.TextReader` can be told.
-
-    >>> FinderOptions(abbreviations=True).abbreviations, FinderOptions(abbreviations=False).abbreviations
-    ('builtin', 'none')
-    """
+    """What :class:`medlink.reading.reader.TextReader` can be told."""
 
     language: Annotated[str | None, AfterValidator(known_tag), Field(description="Language of the notes.")] = None
     other_languages: Annotated[
@@ -59,7 +53,6 @@ class FinderOptions(Settings):
             "what was present before stays."
         ),
     ] = False
-
     learned: Annotated[
         str | None,
         AfterValidator(lambda given: named_place("learned", given)),

@@ -23,6 +23,8 @@ from medlink.reading.status import is_kept, status_reader
 from medlink.reading.values import as_measured
 from medlink.records import Qualifiers
 
+_Explained = Sequence[LongForms | None] | None
+
 
 @dataclass(frozen=True, slots=True)
 class ReadMention:
@@ -38,9 +40,9 @@ class TextReader:
     Args:
         bundle: whose concepts are looked for.
         language: of the texts, BCP 47.
-        options: of finding mentions.
+        options: of finding mentions; their ``language`` is not looked at.
         classifier: what decides which spans are mentions; the weights that ship when left out.
-        linker: what links them.
+        linker: what links them; one for the options when left out.
         learned: learned mentions.
         finder: what finds mentions in place of medlink, which judges and links them.
         qualifier: what reads their qualifiers in place of medlink.
@@ -68,9 +70,7 @@ class TextReader:
         self._lock = Lock()
 
     @collection_paused()
-    def read(
-        self, texts: Sequence[str], explained: Sequence[LongForms | None] | None = None
-    ) -> list[list[ReadMention]]:
+    def read(self, texts: Sequence[str], explained: _Explained = None) -> list[list[ReadMention]]:
         """The mentions of n texts, without headings and what is not wanted.
 
         Args:
@@ -85,26 +85,21 @@ class TextReader:
                 given = [sorted(set(spans)) for spans in self._given.find(texts, self._language)]
                 found = self._finder.judge(scanned, known, given)
             read = self._qualified(scanned, found)
-        return [[one for one in found if self._is_kept(one)] for found in read]
+        if self._status is None and self._qualifier is None:
+            return read
+        return [[one for one in of if is_kept(one.qualifiers, present_only=self._present_only)] for of in read]
 
     @collection_paused()
     def judge(
-        self, texts: Sequence[str], given: Sequence[Sequence[Span]], explained: Sequence[LongForms | None] | None = None
+        self, texts: Sequence[str], given: Sequence[Sequence[Span]], explained: _Explained = None
     ) -> list[list[ReadMention]]:
-        """The given spans of n texts as mentions: what another recogniser found, judged and qualified as own ones are.
-
-        Args:
-            texts: n texts.
-            given: the spans of each, by their characters.
-            explained: the long forms of those whose abbreviations are known.
-        """
+        """The given spans of n texts, by their characters, as mentions: what another recogniser found, judged and
+        qualified as own ones are; ``explained`` as :meth:`read` takes them."""
         with self._lock:
             scanned, known = self._scanned(texts, explained)
             return self._qualified(scanned, self._finder.judge(scanned, known, given), headings=True)
 
-    def _scanned(
-        self, texts: Sequence[str], explained: Sequence[LongForms | None] | None
-    ) -> tuple[list[ScannedText], list[LongForms]]:
+    def _scanned(self, texts: Sequence[str], explained: _Explained) -> tuple[list[ScannedText], list[LongForms]]:
         find = self._long_forms
         pairs = zip(texts, explained or [None] * len(texts), strict=True)
         known = [{} if find is None else found or find(text) for text, found in pairs]
@@ -114,28 +109,16 @@ class TextReader:
         self, texts: Sequence[ScannedText], mentions: Sequence[Sequence[FoundMention]], *, headings: bool = False
     ) -> list[list[ReadMention]]:
         """Mentions with their qualifiers; those of a mention in a heading are ``None`` unless ``headings`` count."""
-        if self._status is None and self._qualifier is None:
-            return [[ReadMention(one, None) for one in found] for found in mentions]
         read = []
         for text, found in zip(texts, mentions, strict=True):
             spans = [(one.start, one.end) for one in found]
-            apart = {span for span, one in zip(spans, found, strict=True) if one.discontinuous}
-            qualifiers = self._qualify(text, spans, apart, headings=headings) if spans else []
-            measured = as_measured(qualifiers, (one.value for one in found))
-            read.append([ReadMention(*pair) for pair in zip(found, measured, strict=True)])
+            said: list[Qualifiers | None] = [None] * len(spans)
+            if spans and self._qualifier is not None:
+                said = list(self._qualifier.qualify(text.text, spans))
+            elif spans and self._status is not None:
+                apart = {span for span, one in zip(spans, found, strict=True) if one.discontinuous}
+                note = self._status.read_once(text)
+                said = list(note.qualifiers(spans, apart)) if headings else note.qualify(spans, apart)
+            measured = as_measured(said, (one.value for one in found))
+            read.append(list(map(ReadMention, found, measured)))
         return read
-
-    def _qualify(
-        self, text: ScannedText, spans: Sequence[Span], apart: set[Span], *, headings: bool
-    ) -> Sequence[Qualifiers | None]:
-        """The qualifiers of the mentions of a text, of which some have their words ``apart``."""
-        if self._qualifier is not None:
-            return self._qualifier.qualify(text.text, spans)
-        assert self._status is not None
-        note = self._status.read_once(text)
-        return note.qualifiers(spans, apart) if headings else note.qualify(spans, apart)
-
-    def _is_kept(self, one: ReadMention) -> bool:
-        return (self._status is None and self._qualifier is None) or is_kept(
-            one.qualifiers, present_only=self._present_only
-        )

@@ -9,13 +9,14 @@ import pytest
 
 from medlink.index import Bundle, family_match
 from medlink.linking.demo import demo_notes
-from medlink.reading import generation, logistic
+from medlink.reading import columns as span_columns
+from medlink.reading import logistic
 from medlink.reading.candidates import CandidateSpan
-from medlink.reading.columns import SpanColumns, span_columns
+from medlink.reading.columns import SpanColumns
 from medlink.reading.features import KINDS, SPAN, UNRANKED
 from medlink.reading.finder import BuiltinFinder
+from medlink.reading.logistic import shipped_filter
 from medlink.reading.options import FinderOptions
-from medlink.reading.prefilter import shipped_filter
 from medlink.reading.reader import TextReader
 
 
@@ -27,8 +28,7 @@ def test_columns_against_counting(demo: Bundle, language: str) -> None:
     for text in texts:
         starts = [rng.randrange(len(text.words)) for _ in range(60)] if text.words else []
         spans.append([CandidateSpan((at, min(at + rng.randint(1, 6), len(text.words)))) for at in sorted(starts)])
-    columns = SpanColumns.of(texts, spans, frozenset(("and", "und", "y")))
-    rows = span_columns(columns, f"{language}-AT")
+    ((_, rows),) = SpanColumns(texts, spans, frozenset(("and", "und", "y")), f"{language}-AT").rows()
     assert rows.shape[1] == len(SPAN)
     at = 0
     for text, found in zip(texts, spans, strict=True):
@@ -64,10 +64,11 @@ def test_columns_against_counting(demo: Bundle, language: str) -> None:
 def test_the_filter_drops_what_is_hardly_a_mention(demo: Bundle, language: str, text: str) -> None:
     generator = (finder := BuiltinFinder(demo, language)).generator
     texts = finder.scan([text])
-    (every,), (kept,) = generator.all_candidates(texts, [{}]), generator.candidates(texts, [{}])
+    (every,), (kept,) = (generator.candidates(texts, [{}], filtered=filtered) for filtered in (False, True))
     rows = [one.context[: len(UNRANKED)] for one in every if not one.sure]
-    worth = iter(shipped_filter().kept(rows))
-    assert kept == [one for one in every if one.sure or next(worth)]
+    model, least = shipped_filter()
+    likely = iter(model.probabilities(rows))
+    assert kept == [one for one in every if one.sure or next(likely) >= least]
     assert all(one in kept for one in every if one.sure)
     assert np.isfinite(rows).all()
 
@@ -77,7 +78,7 @@ def test_a_long_note_is_read_a_part_at_a_time(demo: Bundle, language: str, monke
     reader = TextReader(demo, language, FinderOptions())
     text = demo_notes()[language]
     whole = reader.read([text])
-    monkeypatch.setattr(generation, "_AT_A_TIME", 7)
+    monkeypatch.setattr(span_columns, "_AT_A_TIME", 7)
     monkeypatch.setattr(logistic, "_AT_A_TIME", 5)
     monkeypatch.setattr(family_match, "_CLAUSES", 2)
     assert reader.read([text]) == whole

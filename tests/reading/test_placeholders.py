@@ -6,7 +6,7 @@ import pytest
 
 from medlink import Note, NotePipeline
 from medlink.index import Bundle
-from medlink.reading.placeholders import in_placeholder
+from medlink.reading.persons import in_placeholder
 
 
 @pytest.mark.parametrize("text", ["[**Marfan 12**]", "[**Name\n(ID)**]", "<NAME>", "<DATE 2>", "XXX", "xxxx", "___"])
