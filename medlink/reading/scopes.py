@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, compress
 from typing import NamedTuple
@@ -22,15 +23,9 @@ _PARTING = (":", "(", "=", "→")
 _DASHES = ("-", "–", "—")
 _CLOSING = (".", ",", ";")
 _FIELD = {
-    "absent": "presence",
-    "uncertain": "presence",
-    "present": "presence",
-    "historical": "temporality",
-    "past": "temporality",
-    "hypothetical": "temporality",
-    "family": "experiencer",
-    "other": "experiencer",
-    "patient": "experiencer",
+    **dict.fromkeys(("absent", "uncertain", "present"), "presence"),
+    **dict.fromkeys(("historical", "past", "hypothetical"), "temporality"),
+    **dict.fromkeys(("family", "other", "patient"), "experiencer"),
 }
 _RANK = {"absent": 0, "uncertain": 1}  # between cues that are equally near
 
@@ -43,7 +38,7 @@ class Place(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What counts for a field of a mention: distance and rank of the cue, what it says, and its name."""
+    """What a cue says of a field of a mention: its distance and rank, by which the least counts, and its name."""
 
     distance: int
     rank: int
@@ -61,11 +56,11 @@ class Match(NamedTuple):
 
 
 def reading(matches: Sequence[Match]) -> dict[str, list[Match]]:
-    """Group matches by what their cues say."""
-    found: dict[str, list[Match]] = {}
+    """Matches by what their cues say."""
+    found: dict[str, list[Match]] = defaultdict(list)
     for match in matches:
         for reads in {cue.reads for cue in match.cues}:
-            found.setdefault(reads, []).append(match)
+            found[reads].append(match)
     return found
 
 
@@ -81,16 +76,11 @@ class Marked:
 
     def dashes(self, acting: Sequence[Match]) -> list[int]:
         """Find the dashes between blanks, but those beside a cue ("Fever - none")."""
-        words = self.layout.words
-        dashes = [at for at in self.layout.places_of(_DASHES) if 0 < at < len(words) - 1]
-        if not dashes:
-            return []
-        beside = {at for match in acting for start, end in match.parts for at in (start - 1, end)}
-        return [
-            at
-            for at in dashes
-            if at not in beside and words[at - 1].end < words[at].start and words[at].end < words[at + 1].start
-        ]
+        words, dashes = self.layout.words, self.layout.places_of(_DASHES)
+        dashes = [at for at in dashes if 0 < at < len(words) - 1]
+        dashes = [at for at in dashes if words[at - 1].end < words[at].start and words[at].end < words[at + 1].start]
+        beside = {at for match in acting if dashes for start, end in match.parts for at in (start - 1, end)}
+        return [at for at in dashes if at not in beside]
 
     def brackets(self, acting: Sequence[Match]) -> dict[int, int]:
         """Find where the brackets close in which cues stand with other words, by the ends of these cues."""
@@ -156,12 +146,12 @@ class _Scopes:
 
     def _is_inside(self, match: Match) -> bool:
         """Whether a part of a cue is a part of a mention ("Migraine without aura")."""
-        for start, end in match.parts:
-            number = bisect_right(self._starts, start)
-            for first, behind in self._mentions[max(0, number - 2) : number]:
-                if first <= start and end <= behind and behind - first > end - start:
-                    return True
-        return False
+        return any(
+            first <= start and end <= behind and behind - first > end - start
+            for start, end in match.parts
+            for number in (bisect_right(self._starts, start),)
+            for first, behind in self._mentions[max(0, number - 2) : number]
+        )
 
     def _act_around(self, cue: Cue, match: Match) -> None:
         """Let a frame speak of the mentions between its halves, and before them where it stands on both sides."""
@@ -208,12 +198,14 @@ class _Scopes:
         at, least, adverb = place - 1, max(place - _ADVERBS, 0), self._note.layout.rules.adverb
         while at > least and adverb.fullmatch(self._words[at].low):
             at -= 1
-        return at >= 0 and self._is_mention(at) and self._note.stops.find(1, at + 1, place) < 0
+        mention = at >= 0 and self._covered[at] and self._plain[at]
+        return bool(mention) and self._note.stops.find(1, at + 1, place) < 0
 
     def _ahead(self, cue: Cue, start: int, behind: int, until: int) -> Iterator[int]:
         """Mentions from a place on, as far as the cue reaches: words are counted from it or from the mention before."""
         counted, commas, denies = self._counted, self._note.commas, cue.reads == "absent"
         until = min(until, start + _FARTHEST + 1)
+        bracket = start < len(self._words) and self._words[start].low == "("
         anchor, comma = start, bisect_left(commas, start)
         for number in range(bisect_right(self._starts, behind), len(self._mentions)):
             first, end = self._mentions[number]
@@ -224,8 +216,8 @@ class _Scopes:
             distance = counted[first] - counted[anchor] if first > anchor else 0
             if cue.reach is not None and distance > cue.reach:
                 return
-            if anchor == start and denies and self._is_parted(start, first):
-                return
+            if anchor == start and denies and (bracket or any_within(self._note.partings, start + 1, first)):
+                return  # what it denies is no mention: "sits not yet (delay)"
             while comma < len(commas) and commas[comma] < anchor:
                 comma += 1
             if comma < len(commas) and commas[comma] < first:
@@ -266,22 +258,10 @@ class _Scopes:
         if nothing or tight or self._between(comma, first) > _ITEM:
             return False  # "no compresible, ascitis"
         more = end < len(self._words) and not note.stops[end] and self._plain[end]
-        return not denies or not (more or self._each_denied(start))
-
-    def _is_mention(self, place: int) -> bool:
-        """Whether a word, and no mark, is of a mention."""
-        return bool(self._covered[place] and self._plain[place])
-
-    def _is_parted(self, start: int, first: int) -> bool:
-        """Whether a mark parts what a cue denies, which is no mention, from one ("sits not yet (delay)")."""
-        bracket = start < len(self._words) and self._words[start].low == "("
-        return bracket or any_within(self._note.partings, start + 1, first)
-
-    def _each_denied(self, start: int) -> bool:
-        """Whether the clause of a denial has another one before or behind it."""
-        begin = self._from[bisect_right(self._from, start) - 1]
-        until = self._until[bisect_left(self._until, start)]
-        return bisect_left(self._denials, until) - bisect_left(self._denials, begin) > 1
+        # the clause has another denial before or behind
+        begin, close = self._from[bisect_right(self._from, start) - 1], self._until[bisect_left(self._until, start)]
+        each = bisect_left(self._denials, close) - bisect_left(self._denials, begin) > 1
+        return not denies or not (more or each)
 
     def _back(self, cue: Cue, end: int, *, crossing: bool) -> None:
         """Mentions before a place: over a comma only members of one list, or, where ``crossing``, the nearest."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from medlink.errors import ConfigError
@@ -22,6 +22,7 @@ from medlink.language.cues.matcher import Found, Word, words
 from medlink.language.cues.tables import Cue, Frame
 from medlink.language.scan import ScannedText
 from medlink.reading import clauses
+from medlink.reading.protocols import Span
 from medlink.reading.scopes import Decision, Marked, Match, Place, decide, reading
 from medlink.reading.sections import Sections
 from medlink.records import Qualifiers
@@ -52,10 +53,10 @@ class StatusReader:
 
     def read_once(self, text: ScannedText) -> ReadNote:
         """:meth:`read` of a scanned text, which keeps it: qualifiers and learned mentions ask for it."""
-        found = text.memo.get("note")
-        if not isinstance(found, ReadNote):
-            found = text.memo["note"] = self.read(text.text, text.tokens)
-        return found
+        if "note" not in text.memo:
+            text.memo["note"] = self.read(text.text, text.tokens)
+        note: ReadNote = text.memo["note"]
+        return note
 
 
 def status_reader(language: str, *, present_only: bool = False) -> StatusReader | None:
@@ -97,8 +98,12 @@ class ReadNote:
         chosen = _chosen([*_beside(cues, stops, layout), *_frames(layout, firsts, seconds)], stops)
         self._marked = Marked(layout, stops, chosen)
         # the longest of those with one start comes last; a mention has no full stop, as "eupn." has
-        absent = ((one, self._last_word(one.start, one.end)) for one in reader.absences.phrases.found(layout))
-        self._absent = {one.start: one._replace(end=end) for one, end in absent}
+        self._absent = {
+            one.start: one._replace(
+                end=next((at for at in range(one.end, one.start, -1) if not self._words[at - 1].is_mark), one.end)
+            )
+            for one in reader.absences.phrases.found(layout)
+        }
         denials = {part for match in reading(chosen).get("absent", ()) for part in match.parts}
         self._denials = sorted(denials | {Place(start, end) for start, end, _ in self._absent.values()})
 
@@ -111,18 +116,14 @@ class ReadNote:
             for one in self._sections.headings
         ]
 
-    def qualify(
-        self, mentions: Sequence[tuple[int, int]], loose: Collection[tuple[int, int]] = ()
-    ) -> list[Qualifiers | None]:
+    def qualify(self, mentions: Sequence[Span], loose: Collection[Span] = ()) -> list[Qualifiers | None]:
         """Qualify mentions as :meth:`qualifiers` does; ``None`` for one that lies inside a heading."""
         return [
             None if self._sections.in_heading(*self._place(*mention)) else found
             for mention, found in zip(mentions, self.qualifiers(mentions, loose), strict=True)
         ]
 
-    def qualifiers(
-        self, mentions: Sequence[tuple[int, int]], loose: Collection[tuple[int, int]] = ()
-    ) -> list[Qualifiers]:
+    def qualifiers(self, mentions: Sequence[Span], loose: Collection[Span] = ()) -> list[Qualifiers]:
         """Qualify mentions, which are given by their characters, those in headings as all others.
 
         Mentions that are ``loose`` too say their finding by their words in any order: a denial among these, as in
@@ -133,11 +134,11 @@ class ReadNote:
         found = {place: self._qualified(place, decided) for place, decided in self._decided(places).items()}
         return [replace(found[one], presence="absent") if one in denied else found[one] for one in places]
 
-    def sections(self, mentions: Sequence[tuple[int, int]]) -> list[str]:
+    def sections(self, mentions: Sequence[Span]) -> list[str]:
         """The kind of the section that each mention stands in, empty in none."""
         return [self._sections.kind(self._place(*mention).start) for mention in mentions]
 
-    def cues(self, mentions: Sequence[tuple[int, int]]) -> list[dict[str, str]]:
+    def cues(self, mentions: Sequence[Span]) -> list[dict[str, str]]:
         """The cue, as its table writes it, that decides each field of each mention; fields that no cue decides lack."""
         places = [self._place(*mention) for mention in mentions]
         decided = self._decided(places)
@@ -152,12 +153,17 @@ class ReadNote:
         effect = tables.effects()[section]._asdict() if section else {}
         values: dict[str, Any] = {field: value for field, value in effect.items() if value}
         values.update({field: one.reads for field, one in decided.items()})
-        if self._is_absence(place):
-            # it is no member of a list: "Keine Ödeme, afebril"
+        absent = self._absent.get(place.start)
+        if absent is not None and (absent.end == place.end or (absent.end < place.end and absent.values[0].of_place)):
+            # a word that says that something is absent is no member of a list: "Keine Ödeme, afebril"
             cue = decided.get("presence")
             values["presence"] = _TURNED.get(cue.reads, cue.reads) if cue and not cue.distance else "absent"
-        if values.get("temporality") in ("past", "historical"):
-            if self._is_over(place, values):
+        time = values.get("temporality")
+        if time in ("past", "historical"):
+            # what is absent never was, and what lasts is still there
+            mention = " ".join(word.low for word in self._words[place.start : place.end])
+            over = time == "historical" or self._layout.rules.passes.match(mention) is not None
+            if over and values.get("presence") != "absent":
                 values["temporality"] = "historical"
             else:
                 del values["temporality"]
@@ -168,25 +174,7 @@ class ReadNote:
         first, last = (bisect_left(self._denials, (at, 0)) for at in place)
         return any(one.end <= place.end and one != place for one in self._denials[first:last])
 
-    def _is_absence(self, place: Place) -> bool:
-        """Whether a mention is a word that says that something is absent, with or without the place where it is so."""
-        found = self._absent.get(place.start)
-        return found is not None and (found.end == place.end or (found.end < place.end and found.values[0].of_place))
-
-    def _last_word(self, start: int, end: int) -> int:
-        """The end of some words without the marks behind the last."""
-        return next((at for at in range(end, start, -1) if not self._words[at - 1].is_mark), end)
-
-    def _is_over(self, place: Place, values: dict[str, str]) -> bool:
-        """Whether a finding of the past is over: one that is absent never was, and what lasts is still there."""
-        if values.get("presence") == "absent":
-            return False
-        mention = " ".join(word.low for word in self._words[place.start : place.end])
-        passes = self._layout.rules.passes
-        return values["temporality"] == "historical" or passes.match(mention) is not None
-
     def _place(self, start: int, end: int) -> Place:
-        """The words of a stretch of characters."""
         starts = self._layout.starts
         first = max(bisect_right(starts, start) - 1, 0)
         if first + 1 < len(starts) and self._words[first].end <= start:
@@ -196,13 +184,13 @@ class ReadNote:
 
 def _frames(layout: clauses.Layout, firsts: Sequence[Found[Frame]], seconds: Sequence[Found[int]]) -> Iterator[Match]:
     """Frames: a first half and the nearest second one of the same row behind it."""
-    behind: dict[int, list[Place]] = {}
+    behind: dict[int, list[Place]] = defaultdict(list)
     for start, end, numbers in seconds:
         for number in numbers:
-            behind.setdefault(number, []).append(Place(start, end))
+            behind[number].append(Place(start, end))
     for start, end, frames in firsts:
         for frame in frames:
-            halves = behind.get(frame.number, [])
+            halves = behind[frame.number]
             at = bisect_left(halves, (end, end))
             if at < len(halves) and layout.counted[halves[at].start] - layout.counted[end] <= _GAP:
                 yield Match(start, halves[at].end, (Place(start, end), halves[at]), [frame.cue])
@@ -210,19 +198,19 @@ def _frames(layout: clauses.Layout, firsts: Sequence[Found[Frame]], seconds: Seq
 
 def _chosen(matches: Sequence[Match], stops: bytearray) -> list[Match]:
     """The longest matches of all, without overlap and each in one clause; of equals the closest, then the first."""
+
+    def preference(match: Match) -> tuple[int, int, int, tuple[Place, ...]]:
+        size = sum(end - start for start, end in match.parts)
+        return -size, match.end - match.start, len(match.parts), match.parts
+
     taken, chosen = bytearray(len(stops)), list[Match]()
-    for match in sorted(matches, key=_preference):
+    for match in sorted(matches, key=preference):
         inside = stops.find(1, match.start + 1, match.end) < 0
         if inside and all(taken.find(1, start, end) < 0 for start, end in match.parts):
             chosen.append(match)
             for start, end in match.parts:
                 taken[start:end] = b"\1" * (end - start)
     return sorted(chosen, key=lambda one: one.parts)
-
-
-def _preference(match: Match) -> tuple[int, int, int, tuple[Place, ...]]:
-    size = sum(end - start for start, end in match.parts)
-    return -size, match.end - match.start, len(match.parts), match.parts
 
 
 def _years(layout: clauses.Layout) -> Iterator[Found[Cue]]:
@@ -236,18 +224,11 @@ def _years(layout: clauses.Layout) -> Iterator[Found[Cue]]:
                     if found["month"] or (at > 1 and words[at - 1].low in "./-" and words[at - 2].low.isdecimal()):
                         latest = max(latest, years[at])
     for at, year in sorted(years.items()):
-        if year < latest - 1 and not _lasts(layout, at):
-            yield Found(at, at + 1, [_PASSED])
-
-
-def _lasts(layout: clauses.Layout, at: int) -> bool:
-    """Whether a word before a date says that something lasts since then, or is no date but a beginning."""
-    for word in reversed(layout.words[max(at - _DATE, 0) : at]):
-        if word.low in layout.rules.since:
-            return True
-        if word.low == ",":
-            return False
-    return False
+        if year < latest - 1:
+            # a word before it says that something lasts since then, or that it is no date but a beginning
+            before = (word.low for word in reversed(words[max(at - _DATE, 0) : at]))
+            if next((low for low in before if low == "," or low in layout.rules.since), ",") == ",":
+                yield Found(at, at + 1, [_PASSED])
 
 
 def _beside(found: Sequence[Found[Cue]], stops: bytearray, layout: clauses.Layout) -> Iterator[Match]:
@@ -264,13 +245,8 @@ def _beside(found: Sequence[Found[Cue]], stops: bytearray, layout: clauses.Layou
             if begin != clause:
                 opens = begin == start or layout.words[start - 1].low == ":"
                 clause, side = begin, "before" if opens else "after"
-            cues = [_on_side(cue, side) if cue.side == "beside" else cue for cue in values]
+            cues = [cue._replace(side=side) if cue.side == "beside" else cue for cue in values]
         yield Match(start, end, (Place(start, end),), cues)
-
-
-@lru_cache(maxsize=256)
-def _on_side(cue: Cue, side: tables.Side) -> Cue:
-    return cue._replace(side=side)
 
 
 def _ends_of_rows(found: Sequence[Found[Cue]]) -> Iterator[Found[Cue]]:

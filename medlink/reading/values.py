@@ -9,9 +9,11 @@ impossible or may be in several units, doses, dates, ranges, targets, changes, a
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import product
+from functools import cached_property
+from itertools import pairwise, product
 from typing import Literal, NamedTuple
 
 from medlink.language.values import (
@@ -83,9 +85,6 @@ class _Read(NamedTuple):
 def value_findings(text: str, language: str) -> list[ValueFinding]:
     """The values of a note that are findings, in order and without overlap; none in a language without words of values.
 
-    >>> [(one.start, one.end, one.names[-1]) for one in value_findings("Hb 7,9 g/dl, Temp. 36,8 °C", "de")]
-    [(0, 11, 'anemia')]
-
     Raises:
         InputError: the table of the language cannot be read.
     """
@@ -94,12 +93,7 @@ def value_findings(text: str, language: str) -> list[ValueFinding]:
 
 
 def as_measured(said: Iterable[Qualifiers | None], values: Iterable[Value | None]) -> list[Qualifiers | None]:
-    """What a note says of mentions; those that are values were measured: no denial or doubt around them is of them.
-
-    >>> value = Value("heart rate", 130.0, "/min", "high", "limit", 100.0)
-    >>> [one.presence for one in as_measured([Qualifiers("absent"), Qualifiers("absent")], [None, value])]
-    ['absent', 'present']
-    """
+    """What a note says of mentions; those that are values were measured: no denial or doubt around them is of them."""
     pairs = zip(said, values, strict=True)
     return [one if one is None or value is None else replace(one, presence="present") for one, value in pairs]
 
@@ -109,13 +103,14 @@ class _Note:
 
     def __init__(self, text: str, words: ValueWords) -> None:
         self._text, self._words = text, words
-        self._who: frozenset[Who] | None = None
 
     def findings(self) -> Iterator[ValueFinding]:
         """Values that are findings."""
-        end = 0
-        for read in self._beside_others(list(self._read())):
-            finding = None if read.start < end else self._finding(read)
+        end, read = 0, list(self._read())
+        for at, one in enumerate(read):
+            # a number behind a symbol is a value in a row of values: "Na 131, K 5,9"
+            beside = [pair for pair in pairwise(read[max(at - 1, 0) : at + 2]) if one.doubtful and self._in_row(*pair)]
+            finding = self._finding(one) if one.start >= end and (beside or not one.doubtful) else None
             if finding is not None:
                 yield finding
                 end = finding.end
@@ -128,14 +123,6 @@ class _Note:
             for read in () if called is None else self._values(*called, found):
                 yield read
                 end = read.end
-
-    def _beside_others(self, read: list[_Read]) -> Iterator[_Read]:
-        """The values, and of the numbers behind symbols those that stand in a row of values: *Na 131, K 5,9*."""
-        for at, one in enumerate(read):
-            before = read[at - 1] if at else one
-            after = read[at + 1] if at + 1 < len(read) else one
-            if not one.doubtful or self._in_row(before, one) or self._in_row(one, after):
-                yield one
 
     def _in_row(self, one: _Read, two: _Read) -> bool:
         return one.measure is not two.measure and _ROW.fullmatch(self._text[one.after : two.start]) is not None
@@ -164,16 +151,15 @@ class _Note:
 
     def _called(self, tokens: list[tuple[int, int]], stop: int) -> tuple[int, Called] | None:
         """The longest name that ends before a token."""
+        text, end = self._text, tokens[stop - 1][1]
         for first in range(max(0, stop - self._words.longest), stop):
-            start, end = tokens[first][0], tokens[stop - 1][1]
-            for called in self._words.names.get(key(self._text[start:end]), ()):
-                joined = all(
-                    _INSIDE.fullmatch(self._text[one[1] : two[0]])
-                    for one, two in zip(tokens[first:stop], tokens[first + 1 : stop], strict=False)
-                )
-                as_written = called.written is None or key_written(called.written) == key_written(self._text[start:end])
-                if joined and as_written:
-                    if _BEFORE.search(self._text[max(0, start - 2) : start]):
+            start = tokens[first][0]
+            written = text[start:end]
+            for called in self._words.names.get(key(written), ()):
+                gaps = (text[one[1] : two[0]] for one, two in pairwise(tokens[first:stop]))
+                as_written = called.written is None or TOKEN.findall(called.written) == TOKEN.findall(written)
+                if as_written and all(map(_INSIDE.fullmatch, gaps)):
+                    if _BEFORE.search(text[max(0, start - 2) : start]):
                         return None
                     return self._explained(tokens, first, called), called
         return None
@@ -189,10 +175,8 @@ class _Note:
 
     def _link(self, tokens: list[tuple[int, int]], stop: int) -> int:
         """How many tokens before one are a word that may stand between a name and its number."""
-        for count in range(min(4, stop), 0, -1):
-            if key(self._text[tokens[stop - count][0] : tokens[stop - 1][1]]) in self._words.links:
-                return count
-        return 0
+        said = ((n, self._text[tokens[stop - n][0] : tokens[stop - 1][1]]) for n in range(min(4, stop), 0, -1))
+        return next((count for count, written in said if key(written) in self._words.links), 0)
 
     def _has_unit(self, measure: Measure, start: int) -> bool:
         found = _NUMBER.match(self._text, start)
@@ -200,21 +184,9 @@ class _Note:
 
     def _values(self, start: int, called: Called, found: re.Match[str]) -> Iterator[_Read]:
         """The value that begins with a number, and the second half of a pair."""
-        measure, text, end = called.measure, self._text, found.end()
-        written = found[0]
+        measure, text, end, written = called.measure, self._text, found.end(), found[0]
         if measure.form == "pair":
-            lower = _LOWER.match(text, end)
-            if lower is None or not written.isdecimal():
-                return
-            pair = ((measure, written), (measures()["diastolic pressure"], lower[1]))
-            unit = measure.unit.match(text, lower.end())
-            if unit is None and _UNIT_LIKE.match(text, lower.end()):
-                return
-            stop = unit.end() if unit else lower.end()
-            both = [_plausible(one, number, list(one.units)) for one, number in pair]
-            if all(both) and int(written) > int(lower[1]):
-                for (one, _), pressure in zip(pair, both, strict=True):
-                    yield _Read(start, stop, one, tuple(pressure), stop)
+            yield from self._pair(start, measure, found)
             return
         ends = [written]
         if measure.form == "range" and (last := _LAST_OF_RANGE.match(text, end)):
@@ -235,10 +207,27 @@ class _Note:
         if not all(numbers) or (not units and not flag):
             return
         if limit is not None:
-            as_written = (measure.units[one] for one in units or measure.units)
-            limit = next((_converted(limit, to) for to in as_written if _plain(ends[0], to) in numbers[0]), None)
+            ways = [measure.units[one] for one in units or measure.units]
+            limit = next(
+                (_converted(limit, to) for to in ways if _converted(_decimal(ends[0]), to) in numbers[0]), None
+            )
         doubtful = called.symbol and unit is None and not flag
         yield _Read(start, stop, measure, tuple(n for some in numbers for n in some), after, flag, limit, doubtful)
+
+    def _pair(self, start: int, measure: Measure, found: re.Match[str]) -> Iterator[_Read]:
+        """Systolic and diastolic pressure."""
+        lower = _LOWER.match(self._text, found.end())
+        if lower is None or not found[0].isdecimal():
+            return
+        pair = ((measure, found[0]), (measures()["diastolic pressure"], lower[1]))
+        unit = measure.unit.match(self._text, lower.end())
+        if unit is None and _UNIT_LIKE.match(self._text, lower.end()):
+            return
+        stop = unit.end() if unit else lower.end()
+        both = [_plausible(one, number, list(one.units)) for one, number in pair]
+        if all(both) and int(found[0]) > int(lower[1]):
+            for (one, _), pressure in zip(pair, both, strict=True):
+                yield _Read(start, stop, one, tuple(pressure), stop)
 
     def _said(self, start: int, written: str, named: str) -> tuple[str, float | None, int]:
         """What the laboratory prints by a value: ``low``, ``high``, ``normal`` or nothing; its limit; the end.
@@ -283,7 +272,7 @@ class _Note:
         if read.flag:
             return next((one for one in limits if read.flag == ("low" if one.is_low else "high")), None)
         beyond = [one for one in limits if all(map(one.holds, read.numbers))]
-        mine = [one for one in beyond if one.who == "all" or one.who in self._whose()]
+        mine = [one for one in beyond if one.who == "all" or one.who in self._whose]
         return max(mine, key=lambda one: -(one.number or 0) if one.is_low else one.number or 0, default=None)
 
     def _is_meant(self, read: _Read) -> bool:
@@ -302,36 +291,23 @@ class _Note:
         said = [found[1] is not None for found in self._words.material.finditer(paragraph)]
         return said[-1] if said else True
 
+    @cached_property
     def _whose(self) -> frozenset[Who]:
-        """Whose limits hold for the patient of the note."""
-        if self._who is None:
-            self._who = _whose(self._text, self._words)
-        return self._who
-
-
-def _whose(text: str, words: ValueWords) -> frozenset[Who]:
-    """Whose limits hold: of adults unless the note is of a child, of one sex where nearly all words speak of it."""
-    counts = dict.fromkeys(("young", "child", "pregnant", "woman", "man"), 0)
-    age = None
-    for found in words.person.finditer(text):
-        kind = found.lastgroup or ""
-        if kind == "years":
-            age = int(found[kind]) if age is None else age
-        else:
+        """Whose limits hold: of adults unless the note is of a child, of one sex where nearly all words speak of it."""
+        counts, ages = Counter[str](), list[int]()
+        for found in self._words.person.finditer(self._text):
+            kind = found.lastgroup or ""
+            if kind == "years":
+                ages.append(int(found[kind]))
             counts[kind] += 1
-    if (age is None and (counts["young"] or counts["child"])) or (age is not None and age < _ADULT):
-        return frozenset()
-    who: set[Who] = {"adult"}
-    if counts["man"] > _MOSTLY * counts["woman"]:
-        who.add("man")
-    elif counts["woman"] > _MOSTLY * counts["man"] and not counts["pregnant"]:
-        who.add("woman")
-    return frozenset(who)
-
-
-def key_written(text: str) -> str:
-    """A name without its dots and signs, in the letters in which it is written."""
-    return "".join(TOKEN.findall(text))
+        if (ages and ages[0] < _ADULT) or (not ages and (counts["young"] or counts["child"])):
+            return frozenset()
+        who: set[Who] = {"adult"}
+        if counts["man"] > _MOSTLY * counts["woman"]:
+            who.add("man")
+        elif counts["woman"] > _MOSTLY * counts["man"] and not counts["pregnant"]:
+            who.add("woman")
+        return frozenset(who)
 
 
 def _may_stop(text: str, word: tuple[int, int], between: str) -> bool:
@@ -354,11 +330,6 @@ def _plausible(measure: Measure, written: str, units: list[str]) -> list[float]:
     return sorted({one for one in converted if measure.lowest <= one <= measure.highest})
 
 
-def _plain(written: str, to: Conversion) -> float:
-    """A number without thousands in the unit of the limits."""
-    return _converted(_decimal(written), to)
-
-
 def _converted(number: float, to: Conversion) -> float:
     return round(number * to.factor + to.offset, 4)
 
@@ -366,10 +337,9 @@ def _converted(number: float, to: Conversion) -> float:
 def _outside(number: float, printed: re.Match[str]) -> tuple[str, float]:
     """Of which side of a printed range a number is, and the bound."""
     if printed["sign"]:
-        bound = _decimal(printed["bound"])
-        if printed["sign"] in "<≤":
-            return ("high" if number > bound else "normal"), bound
-        return ("low" if number < bound else "normal"), bound
+        bound, below = _decimal(printed["bound"]), printed["sign"] in "<≤"
+        beyond = number > bound if below else number < bound
+        return ("high" if below else "low") if beyond else "normal", bound
     first, last = _decimal(printed["first"]), _decimal(printed["last"])
     if first >= last:
         return "normal", first  # it is no range
