@@ -45,23 +45,16 @@ def long_forms(text: str) -> LongForms:
     Where we differ: a short form is one word and not II or III, letters are compared without accents, what follows a
     comma in the brackets is left out, a long form does not reach across the end of a sentence or paragraph, and
     :func:`plausible` has the last word.
-
-    >>> text = "Chronische Herzinsuffizienz (CHI). CHI stabil. PEG (perkutane Gastrostomie)."
-    >>> {text[start:end]: long for (start, end), long in long_forms(text).items()}
-    {'CHI': 'Chronische Herzinsuffizienz', 'PEG': 'perkutane Gastrostomie'}
     """
-    pairs: dict[str, str] = {}
-    for short, long in _pairs(text) if "(" in text else ():
-        pairs.setdefault(short, long)
+    pairs = list(_pairs(text))
     return {
         place.span(): long
-        for short, long in pairs.items()
+        for short, long in {**dict(pairs), **dict(reversed(pairs))}.items()  # the first holds
         for place in re.finditer(rf"(?<!\w){re.escape(short)}(?!\w)", text)
     }
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Short and long forms in the order of their brackets."""
     for bracket in _BRACKETS.finditer(text):
         before = _BREAK.split(text[max(0, bracket.start() - _REACH) : bracket.start()])[-1].split()
         inside = _FURTHER.split(bracket[1].strip(), maxsplit=1)[0]
@@ -77,9 +70,6 @@ def best_long_form(short: str, words: str) -> str | None:
     """The shortest end of ``words`` that has the letters of ``short`` in their order, the first one at a word's start.
 
     Schwartz and Hearst (2003), figure 1.
-
-    >>> best_long_form("HSF", "expression of the heat shock factor"), best_long_form("XY", "heat shock")
-    ('heat shock factor', None)
     """
     plain = _plain(words)
     at = len(plain)
@@ -106,11 +96,6 @@ def plausible(short: str, long: str) -> bool:
 
     A short form has two upper-case letters; a long form is one phrase of letters, with at most two words for each
     letter of the short form and one more, and begins as the short form does.
-
-    >>> plausible("COPD", "chronisch obstruktive Lungenerkrankung"), plausible("kg", "kg > P97")
-    (True, False)
-    >>> plausible("ALT", "AST) 17 Uli; GPT"), plausible("PEEP", "positiva al final de la espiración")
-    (False, True)
     """
     if sum(map(str.isupper, short)) < 2 or _NO_PHRASE.search(long):
         return False

@@ -92,12 +92,9 @@ class _Word(NamedTuple):
 
 
 class AttributeReader:
-    """Reads the attributes of the findings in notes of one language with the terminology of a bundle.
+    """Reads the attributes of the findings in notes of one language (BCP 47) with the terminology of a bundle.
 
-    Args:
-        bundle: whose concepts attributes have, and whose lexicon knows their words.
-        language: of the notes, BCP 47.
-        linker: what links stretches; the concept of an attribute needs its threshold.
+    The concept of an attribute needs the threshold of the linker.
     """
 
     def __init__(self, bundle: Bundle, language: str, linker: Linker) -> None:

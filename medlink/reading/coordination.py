@@ -32,14 +32,7 @@ class Member(NamedTuple):
 
 
 class ListReader:
-    """Reads the members of lists that lack a word, for texts of one language.
-
-    Args:
-        joins: words that join members of a list.
-        scanner: of the texts.
-        index: whose names members have to be.
-        selection: the names that count.
-    """
+    """Reads the members of lists that lack a word, in texts of one language, whose words ``joins`` join members."""
 
     def __init__(
         self, joins: Collection[str], scanner: Scanner, index: ConceptIndex, selection: Selections | None

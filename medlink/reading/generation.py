@@ -59,16 +59,9 @@ class _Sources(NamedTuple):
 
 
 class CandidateGenerator:
-    """Find the candidate spans of texts of one language.
+    """Find the candidate spans of texts of one language (BCP 47) that a scanner scanned.
 
-    Args:
-        index: whose names are looked for.
-        language: language of the texts, BCP 47.
-        scanner: what scanned the texts.
-        names: what finds the names of the index in them.
-        options: of finding mentions.
-        selection: the concepts that a candidate may be.
-        learned: learned mentions.
+    They are of the concepts of a ``selection``; ``names`` finds the names of the index in the texts.
     """
 
     def __init__(

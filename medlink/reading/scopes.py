@@ -64,27 +64,61 @@ def reading(matches: Sequence[Match]) -> dict[str, list[Match]]:
     return found
 
 
-class Marked:
-    """A note with its cues, in order and without overlap, and for each word whether a scope ends before it."""
+def decide(
+    mentions: Sequence[Place], layout: Layout, stops: bytearray, matches: Sequence[Match]
+) -> list[dict[str, Decision]]:
+    """What the cues of a note decide of each field of mentions, which are given by their words, in order, each once.
 
-    def __init__(self, layout: Layout, stops: bytearray, matches: Sequence[Match]) -> None:
-        self.layout, self.stops, self.matches = layout, stops, matches
-        self.hard = list(compress(range(len(stops)), stops))
-        self.commas = layout.places.get(",", [])
-        self.joins, self.either = layout.places_of(layout.rules.joins), layout.places_of(layout.rules.either)
-        self.partings = layout.places_of(_PARTING)
+    The cues are in order and without overlap; ``stops`` says for each word whether a scope ends before it.
+    """
+    return _Scopes(mentions, layout, stops, matches).decided if mentions and layout.words else [{} for _ in mentions]
 
-    def dashes(self, acting: Sequence[Match]) -> list[int]:
-        """Find the dashes between blanks, but those beside a cue ("Fever - none")."""
-        words, dashes = self.layout.words, self.layout.places_of(_DASHES)
+
+class _Scopes:
+    def __init__(self, mentions: Sequence[Place], layout: Layout, stops: bytearray, matches: Sequence[Match]) -> None:
+        self._mentions, self._starts, self._stops = mentions, [start for start, _ in mentions], stops
+        self._words, self._plain, self._counted, self._rules = layout.words, layout.plain, layout.counted, layout.rules
+        self._commas, self._partings = layout.places.get(",", []), layout.places_of(_PARTING)
+        self._joins, self._either = layout.places_of(self._rules.joins), layout.places_of(self._rules.either)
+        self.decided: list[dict[str, Decision]] = [{} for _ in mentions]
+        self._covered, free = bytearray(len(self._plain)), bytearray(self._plain)
+        for start, end in mentions:
+            self._covered[start:end] = b"\1" * (end - start)
+            free[start:end] = bytes(end - start)
+        self._free = [0, *accumulate(free)]  # words before each place that are of no mention
+        acting = [match for match in matches if not self._is_inside(match)]
+        by_reads = reading(acting)
+        self._there = [match.start for match in by_reads.get("present", ())]
+        self._denials = [match.start for match in by_reads.get("absent", ())]
+        ends, causes = ([match.parts[0] for match in by_reads.get(reads, ())] for reads in ("end", "cause"))
+        clauses, dashes = list(compress(range(len(stops)), stops)), self._dashes(layout.places_of(_DASHES), acting)
+        hard = [*clauses, *dashes, *(start for start, _ in ends), len(self._words)]
+        self._over = sorted({*hard, *self._there})
+        self._until = sorted({*hard, *(start for start, _ in causes)})
+        self._from = sorted({0, *clauses, *(at + 1 for at in dashes), *(end for _, end in ends + causes)})
+        self._closed = self._brackets(layout.places_of(("(", ")")), clauses, acting)
+        self._bound = {
+            match.end
+            for match in acting
+            if self._words[match.start].low in self._rules.without
+            and match.start > 0
+            and self._covered[match.start - 1]
+        }
+        for match in acting:
+            for cue in match.cues:
+                if cue.side:
+                    (self._act if len(match.parts) == 1 else self._act_around)(cue, match)
+
+    def _dashes(self, dashes: Sequence[int], acting: Sequence[Match]) -> list[int]:
+        """Those dashes that stand between blanks, but those beside a cue ("Fever - none")."""
+        words = self._words
         dashes = [at for at in dashes if 0 < at < len(words) - 1]
         dashes = [at for at in dashes if words[at - 1].end < words[at].start and words[at].end < words[at + 1].start]
         beside = {at for match in acting if dashes for start, end in match.parts for at in (start - 1, end)}
         return [at for at in dashes if at not in beside]
 
-    def brackets(self, acting: Sequence[Match]) -> dict[int, int]:
-        """Find where the brackets close in which cues stand with other words, by the ends of these cues."""
-        brackets = self.layout.places_of(("(", ")"))
+    def _brackets(self, brackets: Sequence[int], clauses: Sequence[int], acting: Sequence[Match]) -> dict[int, int]:
+        """Where the brackets close in which cues stand with other words, by the ends of these cues."""
         if not brackets:
             return {}
         own = {place for match in acting for start, end in match.parts for place in range(start, end)}
@@ -92,57 +126,19 @@ class Marked:
         opened, closes, inside = list[int](), dict[int, int](), dict[int, int]()
         clause = 0
         for place in sorted({*brackets, *ends}):
-            if any_within(self.hard, clause + 1, place + 1):
+            if any_within(clauses, clause + 1, place + 1):
                 opened.clear()
             clause = place
             if place in ends and opened:
                 inside[ends[place]] = opened[-1]
             if place in own:
                 continue
-            if self.layout.words[place].low == "(":
+            if self._words[place].low == "(":
                 opened.append(place)
             elif opened:
                 closes[opened.pop()] = place
         closing = ((end, bracket, closes[bracket]) for end, bracket in inside.items() if bracket in closes)
         return {end: close for end, bracket, close in closing if ends.get(bracket + 1) != close}
-
-
-def decide(mentions: Sequence[Place], note: Marked) -> list[dict[str, Decision]]:
-    """What the cues of a note decide of each field of mentions, which are given by their words, in order, each once."""
-    return _Scopes(mentions, note).decided if mentions and note.layout.words else [{} for _ in mentions]
-
-
-class _Scopes:
-    def __init__(self, mentions: Sequence[Place], note: Marked) -> None:
-        self._mentions, self._starts, self._note = mentions, [start for start, _ in mentions], note
-        self._words, self._plain, self._counted = note.layout.words, note.layout.plain, note.layout.counted
-        self.decided: list[dict[str, Decision]] = [{} for _ in mentions]
-        self._covered, free = bytearray(len(self._plain)), bytearray(self._plain)
-        for start, end in mentions:
-            self._covered[start:end] = b"\1" * (end - start)
-            free[start:end] = bytes(end - start)
-        self._free = [0, *accumulate(free)]  # words before each place that are of no mention
-        acting = [match for match in note.matches if not self._is_inside(match)]
-        by_reads = reading(acting)
-        self._there = [match.start for match in by_reads.get("present", ())]
-        self._denials = [match.start for match in by_reads.get("absent", ())]
-        ends, causes = ([match.parts[0] for match in by_reads.get(reads, ())] for reads in ("end", "cause"))
-        dashes = note.dashes(acting)
-        hard = [*note.hard, *dashes, *(start for start, _ in ends), len(self._words)]
-        self._over = sorted({*hard, *self._there})
-        self._until = sorted({*hard, *(start for start, _ in causes)})
-        self._from = sorted({0, *note.hard, *(at + 1 for at in dashes), *(end for _, end in ends + causes)})
-        self._closed = note.brackets(acting)
-        without = note.layout.rules.without
-        self._bound = {
-            match.end
-            for match in acting
-            if self._words[match.start].low in without and match.start > 0 and self._covered[match.start - 1]
-        }
-        for match in acting:
-            for cue in match.cues:
-                if cue.side:
-                    (self._act if len(match.parts) == 1 else self._act_around)(cue, match)
 
     def _is_inside(self, match: Match) -> bool:
         """Whether a part of a cue is a part of a mention ("Migraine without aura")."""
@@ -184,7 +180,7 @@ class _Scopes:
             return False
         at, last = match.start - 1, len(self._words)
         behind = match.end + (match.end < last and self._words[match.end].low in _CLOSING)
-        nothing = behind == last or self._note.stops[behind]
+        nothing = behind == last or self._stops[behind]
         answers = at >= 0 and (self._words[at].low == ":" or self._covered_before(match.start))
         return bool(answers and nothing) or self._answers(cue, match)
 
@@ -195,15 +191,15 @@ class _Scopes:
 
     def _covered_before(self, place: int) -> bool:
         """Whether a mention ends before a place, or before the adverbs that end there ("Fieber derzeit nicht")."""
-        at, least, adverb = place - 1, max(place - _ADVERBS, 0), self._note.layout.rules.adverb
+        at, least, adverb = place - 1, max(place - _ADVERBS, 0), self._rules.adverb
         while at > least and adverb.fullmatch(self._words[at].low):
             at -= 1
         mention = at >= 0 and self._covered[at] and self._plain[at]
-        return bool(mention) and self._note.stops.find(1, at + 1, place) < 0
+        return bool(mention) and self._stops.find(1, at + 1, place) < 0
 
     def _ahead(self, cue: Cue, start: int, behind: int, until: int) -> Iterator[int]:
         """Mentions from a place on, as far as the cue reaches: words are counted from it or from the mention before."""
-        counted, commas, denies = self._counted, self._note.commas, cue.reads == "absent"
+        counted, commas, denies = self._counted, self._commas, cue.reads == "absent"
         until = min(until, start + _FARTHEST + 1)
         bracket = start < len(self._words) and self._words[start].low == "("
         anchor, comma = start, bisect_left(commas, start)
@@ -216,7 +212,7 @@ class _Scopes:
             distance = counted[first] - counted[anchor] if first > anchor else 0
             if cue.reach is not None and distance > cue.reach:
                 return
-            if anchor == start and denies and (bracket or any_within(self._note.partings, start + 1, first)):
+            if anchor == start and denies and (bracket or any_within(self._partings, start + 1, first)):
                 return  # what it denies is no mention: "sits not yet (delay)"
             while comma < len(commas) and commas[comma] < anchor:
                 comma += 1
@@ -235,29 +231,29 @@ class _Scopes:
         right behind the comma, nothing more is said of it ("no murmur, hernia on the left"), and its other members have
         no cues of their own ("no fever, no cough, rash").
         """
-        note, denies = self._note, cue.reads == "absent"
+        denies = cue.reads == "absent"
         first, end = self._mentions[number]
-        comma = note.commas[bisect_left(note.commas, first) - 1]
+        comma = self._commas[bisect_left(self._commas, first) - 1]
         denial = bisect_left(self._denials, start)
         if denies and denial < len(self._denials):
             until = min(until, self._denials[denial] + 1)
         until = min(until, start + _FARTHEST)
         nothing = self._free[comma] - self._free[start] == self._counted[comma] - self._counted[start]
         nothing = nothing and _FIELD[cue.reads] != "experiencer"  # what it speaks of is no mention
-        either = any_within(note.either, start, until)
+        either = any_within(self._either, start, until)
         behind = self._words[comma + 1].low
-        graded = (behind in note.layout.rules.grades or is_number(behind)) and not either
+        graded = (behind in self._rules.grades or is_number(behind)) and not either
         if graded or (nothing and cue.reads == "historical"):
             return False  # "s/p stent, asthma and gout"
         if start in self._bound:
             return either
-        if any_within(note.joins, start, until):
+        if any_within(self._joins, start, until):
             # "no fever or cough, rash": a list whose first comma stands behind its last joining word ends there
-            return any_within(note.joins, note.commas[bisect_left(note.commas, start)], until)
+            return any_within(self._joins, self._commas[bisect_left(self._commas, start)], until)
         tight = cue.reach is not None and cue.reads in _TIGHT
         if nothing or tight or self._between(comma, first) > _ITEM:
             return False  # "no compresible, ascitis"
-        more = end < len(self._words) and not note.stops[end] and self._plain[end]
+        more = end < len(self._words) and not self._stops[end] and self._plain[end]
         # the clause has another denial before or behind
         begin, close = self._from[bisect_right(self._from, start) - 1], self._until[bisect_left(self._until, start)]
         each = bisect_left(self._denials, close) - bisect_left(self._denials, begin) > 1
@@ -273,8 +269,8 @@ class _Scopes:
                 return
             if cue.reach is not None and self._between(behind, anchor) > cue.reach:
                 return
-            joined = joined or any_within(self._note.joins, behind, anchor)
-            if any_within(self._note.commas, behind, anchor):
+            joined = joined or any_within(self._joins, behind, anchor)
+            if any_within(self._commas, behind, anchor):
                 whole = self._free[anchor] == self._free[begin]
                 if not (crossing if anchor == end else joined or whole):
                     return

@@ -23,7 +23,7 @@ from medlink.language.cues.tables import Cue, Frame
 from medlink.language.scan import ScannedText
 from medlink.reading import clauses
 from medlink.reading.protocols import Span
-from medlink.reading.scopes import Decision, Marked, Match, Place, decide, reading
+from medlink.reading.scopes import Decision, Match, Place, decide, reading
 from medlink.reading.sections import Sections
 from medlink.records import Qualifiers
 
@@ -96,7 +96,7 @@ class ReadNote:
             if layout.begins_line(heading.end) and not clauses.opens_line(layout, heading.end):
                 stops[heading.end] = 1
         chosen = _chosen([*_beside(cues, stops, layout), *_frames(layout, firsts, seconds)], stops)
-        self._marked = Marked(layout, stops, chosen)
+        self._stops, self._cues = stops, chosen
         # the longest of those with one start comes last; a mention has no full stop, as "eupn." has
         self._absent = {
             one.start: one._replace(
@@ -146,7 +146,7 @@ class ReadNote:
 
     def _decided(self, places: Sequence[Place]) -> dict[Place, dict[str, Decision]]:
         ordered = sorted(set(places))
-        return dict(zip(ordered, decide(ordered, self._marked), strict=True))
+        return dict(zip(ordered, decide(ordered, self._layout, self._stops, self._cues), strict=True))
 
     def _qualified(self, place: Place, decided: dict[str, Decision]) -> Qualifiers:
         section = self._sections.kind(place.start)
