@@ -34,8 +34,8 @@ from medlink.language.scan import ScannedText
 from medlink.reading.abbreviations import LongForms, detector
 from medlink.reading.classifier import SpanClassifier, shipped_classifier, without_longer
 from medlink.reading.features import ALONE, COLUMNS, UNRANKED, feature_rows, rival_pairs, rival_rows
-from medlink.reading.finder import BuiltinFinder
 from medlink.reading.logistic import LogisticModel, shipped_filter
+from medlink.reading.reader import TextReader
 from medlink.reading.status import StatusReader
 
 FOLDS = 5
@@ -69,7 +69,7 @@ _BATCH = 32
 class _Batch(NamedTuple):
     title: str
     texts: list[GoldText]
-    finder: BuiltinFinder
+    finder: TextReader
     scanned: list[ScannedText]
     explained: list[LongForms]
 
@@ -132,11 +132,11 @@ def examples(work: Path, sets: Mapping[str, Sequence[GoldText]]) -> tuple[Rows, 
 
 def _read(bundle: Bundle, sets: Mapping[str, Sequence[GoldText]]) -> Iterator[_Batch]:
     """Batches of texts, each with its finder, its texts scanned and the long forms that they explain."""
-    finders: dict[str, BuiltinFinder] = {}
+    finders: dict[str, TextReader] = {}
     for title, texts in sets.items():
         for batch in in_batches(texts):
             language = batch[0].language
-            finder = finders.setdefault(language, BuiltinFinder(bundle, language))
+            finder = finders.setdefault(language, TextReader(bundle, language))
             find = detector("builtin", language)
             assert find is not None
             yield _Batch(title, batch, finder, finder.scan([t.text for t in batch]), [find(t.text) for t in batch])

@@ -12,10 +12,9 @@ from typing import Any
 
 from medlink.linking import Linker as BareLinker
 from medlink.linking import Mention
-from medlink.reading.finder import FoundMention
 from medlink.reading.options import FinderOptions
 from medlink.reading.protocols import Span
-from medlink.reading.reader import TextReader
+from medlink.reading.reader import FoundMention, TextReader
 from medlink.records import Link
 
 

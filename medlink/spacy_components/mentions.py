@@ -16,9 +16,8 @@ from spacy.vocab import Vocab
 from medlink.linking import Mention
 from medlink.notes.learned import open_learned
 from medlink.reading.abbreviations import of_doc
-from medlink.reading.finder import FoundMention, around
 from medlink.reading.protocols import Span as Characters
-from medlink.reading.reader import ReadMention, TextReader
+from medlink.reading.reader import FoundMention, ReadMention, TextReader, around
 from medlink.records import Attribute, Qualifiers, Value
 from medlink.spacy_components.component import Component, logger
 from medlink.spacy_components.options import MentionsOptions

@@ -9,20 +9,16 @@ import pytest
 
 from medlink.index import Bundle, family_match
 from medlink.linking.demo import demo_notes
-from medlink.reading import columns as span_columns
-from medlink.reading import logistic
+from medlink.reading import features, logistic
 from medlink.reading.candidates import CandidateSpan
-from medlink.reading.columns import SpanColumns
-from medlink.reading.features import KINDS, SPAN, UNRANKED
-from medlink.reading.finder import BuiltinFinder
+from medlink.reading.features import KINDS, SPAN, UNRANKED, SpanColumns
 from medlink.reading.logistic import shipped_filter
-from medlink.reading.options import FinderOptions
 from medlink.reading.reader import TextReader
 
 
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_columns_against_counting(demo: Bundle, language: str) -> None:
-    finder, rng = BuiltinFinder(demo, language), random.Random(7)
+    finder, rng = TextReader(demo, language), random.Random(7)
     texts = finder.scan([*demo_notes().values(), "", "..."])
     spans = []
     for text in texts:
@@ -62,7 +58,7 @@ def test_columns_against_counting(demo: Bundle, language: str) -> None:
 
 @pytest.mark.parametrize(("language", "text"), [("en", "Her fingers were tapering."), ("de", "Nachts starker Husten.")])
 def test_the_filter_drops_what_is_hardly_a_mention(demo: Bundle, language: str, text: str) -> None:
-    generator = (finder := BuiltinFinder(demo, language)).generator
+    generator = (finder := TextReader(demo, language)).generator
     texts = finder.scan([text])
     (every,), (kept,) = (generator.candidates(texts, [{}], filtered=filtered) for filtered in (False, True))
     rows = [one.context[: len(UNRANKED)] for one in every if not one.sure]
@@ -75,10 +71,10 @@ def test_the_filter_drops_what_is_hardly_a_mention(demo: Bundle, language: str, 
 
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_a_long_note_is_read_a_part_at_a_time(demo: Bundle, language: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    reader = TextReader(demo, language, FinderOptions())
+    reader = TextReader(demo, language)
     text = demo_notes()[language]
     whole = reader.read([text])
-    monkeypatch.setattr(span_columns, "_AT_A_TIME", 7)
+    monkeypatch.setattr(features, "_AT_A_TIME", 7)
     monkeypatch.setattr(logistic, "_AT_A_TIME", 5)
     monkeypatch.setattr(family_match, "_CLAUSES", 2)
     assert reader.read([text]) == whole
@@ -90,6 +86,6 @@ def test_a_long_note_is_read_a_part_at_a_time(demo: Bundle, language: str, monke
     [("de", "Lunge: eupn., VAG bds."), ("de", "Haut anikterisch, warm."), ("en", "Abdomen soft, nontender.")],
 )
 def test_a_word_that_denies_is_a_candidate_whatever_its_words_are(demo: Bundle, language: str, text: str) -> None:
-    generator = (finder := BuiltinFinder(demo, language)).generator
+    generator = (finder := TextReader(demo, language)).generator
     (kept,) = generator.candidates(finder.scan([text]), [{}])
     assert any(one.expanded and one.short is not None and one.short.usual.safe for one in kept)
