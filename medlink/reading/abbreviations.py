@@ -130,7 +130,6 @@ def _scispacy_detector() -> Any:
 
 
 def _scispacy(language: str) -> Callable[[str], LongForms]:
-    """scispaCy's ``AbbreviationDetector``."""
     import spacy  # a program that reads notes need not have it open
 
     nlp = spacy.blank(language)

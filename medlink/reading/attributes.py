@@ -83,8 +83,6 @@ def says_an_attribute(concept_id: str) -> bool:
 
 
 class _Word(NamedTuple):
-    """A word, or some, that may be an attribute."""
-
     place: Place
     kind: AttributeKind
     family: str | None = None
@@ -177,8 +175,6 @@ def _is_stage(text: str) -> bool:
 
 
 class _Note:
-    """A note with its mentions and attributes."""
-
     def __init__(
         self, rules: AttributeReader, text: ScannedText, mentions: Sequence[Place], spans: Sequence[tuple[Place, Best]]
     ) -> None:
@@ -189,7 +185,6 @@ class _Note:
         self._sides = {at for one in self._attributes if one.kind == "laterality" for at in range(*one.place)}
 
     def attached(self) -> list[list[Attribute]]:
-        """The attributes of each mention, in the order of the mentions."""
         found: list[list[Attribute]] = [[] for _ in self._mentions]
         sided = set[int]()  # mentions whose side is said
         for one in self._attributes:
@@ -232,7 +227,6 @@ class _Note:
         return one._replace(place=(one.place[0], stop + 1)) if goes_on else one
 
     def _of(self, one: _Word, sided: set[int]) -> Iterator[int]:
-        """The mentions that an attribute is of."""
         first, last = self._owner.get(one.place[0]), self._owner.get(one.place[1] - 1)
         if first is not None or last is not None:
             rest = {*range(*self._mentions[first])}.difference(range(*one.place)) if first is not None else set[int]()

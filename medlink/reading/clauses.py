@@ -37,10 +37,8 @@ class Layout(Text):
         self.rules, self.dots, self.opens = rules, set[int](), set[int]()
         self.starts = [word.start for word in words]
         self.plain = bytearray(b"\1") * len(words)
-        for low, places in self.places.items():
-            if not low[:1].isalnum():
-                for place in places:
-                    self.plain[place] = 0
+        for place in (place for low, places in self.places.items() if not low[:1].isalnum() for place in places):
+            self.plain[place] = 0
         self.counted = [0, *accumulate(self.plain)]
         self.lines = bytearray(len(words))
         self.breaks = [0] if words else []
@@ -98,7 +96,6 @@ def stops(layout: Layout) -> bytearray:
 
 
 def _numbered(layout: Layout) -> Iterator[int]:
-    """Find the items of lists within lines: 2. behind 1., and so on."""
     following = ""
     for mark in layout.places_of((".", ")")):
         number = layout.words[mark - 1].low if mark else ""
@@ -109,7 +106,6 @@ def _numbered(layout: Layout) -> Iterator[int]:
 
 
 def _ends(layout: Layout, mark: int) -> bool:
-    """Whether a mark with a word behind it in its line ends a clause."""
     low = layout.words[mark].low
     if low == ",":
         return begins_item(layout, mark + 1)

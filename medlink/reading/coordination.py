@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from cachetools import LRUCache
 
@@ -24,11 +23,8 @@ _CHAIN = 6  # words of a list whose members end with a hyphen
 _KEPT = 1 << 14  # readings of members of which is kept whether they are a name
 
 
-class Member(NamedTuple):
-    """A member of a list by its words, and what it says together with the word that it lacks."""
-
-    place: Place
-    says: str
+Member = tuple[Place, str]
+"""A member of a list by its words, and what it says together with the word that it lacks."""
 
 
 class ListReader:
@@ -45,7 +41,7 @@ class ListReader:
     def read(self, texts: Sequence[ScannedText]) -> list[list[Member]]:
         """The members of lists in n texts that lack a word and are a name of the index with it."""
         found = [dict.fromkeys([*_hyphened(text, self._joins), *_joined(text, self._joins)]) for text in texts]
-        self._learn({one.says for members in found for one in members})
+        self._learn({says for members in found for _, says in members})
         return [self._kept(members) for members in found]
 
     def _learn(self, readings: set[str]) -> None:
@@ -61,16 +57,15 @@ class ListReader:
     def _kept(self, members: Collection[Member]) -> list[Member]:
         kept: dict[tuple[Place, tuple[int, ...]], Member] = {}
         for one in members:
-            features = self._known.get(one.says)
+            features = self._known.get(one[1])
             if features is not None:
                 # the longest has the words of the grammar too
-                key = one.place, features
-                kept[key] = max(kept.get(key, one), one, key=lambda member: len(member.says))
+                key = one[0], features
+                kept[key] = max(kept.get(key, one), one, key=lambda member: len(member[1]))
         return list(kept.values())
 
 
 def _tails(text: ScannedText, word: ScannedWord) -> Iterator[str]:
-    """The last parts of a compound, as it is written."""
     written, read, length = _written(text, word), word.entry.word, 0
     for piece in read.pieces[:0:-1] if len(read.text) == len(written) else ():
         length += len(piece)
@@ -90,11 +85,11 @@ def _hyphened(text: ScannedText, joins: Collection[str]) -> Iterator[Member]:
                 if letters[other.end : other.end + 1] == "-" or _written(text, other) in joins:
                     continue
                 for tail in _tails(text, other):
-                    yield Member((at, at + 1), f"{own}-{tail}" if own.isupper() else own + tail)
+                    yield (at, at + 1), f"{own}-{tail}" if own.isupper() else own + tail
                 break
         elif at > 1 and begins[-1:] == "-" and not begins[0].isalnum() and _written(text, words[at - 1]) in joins:
             for tail in _tails(text, words[at - 2]):
-                yield Member((at, at + 1), _written(text, words[at - 2])[: -len(tail)] + own)
+                yield (at, at + 1), _written(text, words[at - 2])[: -len(tail)] + own
 
 
 def _joined(text: ScannedText, joins: Collection[str]) -> Iterator[Member]:
@@ -128,7 +123,7 @@ def _first(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Ite
             # "Parese der oberen" lacks "Extremitäten", "renal" lacks "failure"
             shared = words[tail:last]
             if not shared[0].function and finds != _find(shared):
-                yield Member((first, end), f"{_between(text, words[first:end])} {_between(text, shared)}")
+                yield (first, end), f"{_between(text, words[first:end])} {_between(text, shared)}"
 
 
 def _second(text: str, words: Sequence[ScannedWord], end: int, start: int) -> Iterator[Member]:
@@ -141,12 +136,10 @@ def _second(text: str, words: Sequence[ScannedWord], end: int, start: int) -> It
         if words[first].finds:
             for behind in range(first + 1, end):
                 if not all(word.function for word in words[behind:end]):
-                    says = f"{_between(text, words[first:behind])} {_between(text, words[start:stop])}"
-                    yield Member((own, stop), says)
+                    yield (own, stop), f"{_between(text, words[first:behind])} {_between(text, words[start:stop])}"
 
 
 def _firsts(words: Sequence[ScannedWord], end: int) -> range:
-    """Where a member may begin that ends there."""
     first = end - 1
     while first > 0 and end - first < _BEFORE and words[first - 1].clause == words[end - 1].clause:
         first -= 1

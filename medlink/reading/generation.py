@@ -47,8 +47,6 @@ _NO_MENTION = frozenset(("text", "dose", "unit", "person", "place"))
 
 
 class _Sources(NamedTuple):
-    """What makes spans of a text candidates."""
-
     names: Mapping[Place, Match | None]
     explained: Mapping[Place, str]
     families: Collection[Place]
@@ -129,21 +127,18 @@ class CandidateGenerator:
     def _described(
         self, texts: Sequence[ScannedText], spans: Sequence[Sequence[CandidateSpan]], *, filtered: bool
     ) -> list[list[CandidateSpan]]:
-        """The spans of texts with their columns."""
         if not any(spans):
             return [[] for _ in texts]
-        kept, known = list[bool](), dict[bytes, tuple[float, ...]]()
+        known = dict[bytes, tuple[float, ...]]()
         judge, least = shipped_filter()
         for part, rows in SpanColumns(texts, spans, self._joins, self._language).rows():
             likely = judge.probabilities(rows[:, : len(UNRANKED)]) if filtered else [1.0] * len(part)
             for one, probability, row in zip(part, likely, rows, strict=True):
-                kept.append(one.sure or probability >= least)
-                if kept[-1]:
+                if one.sure or probability >= least:
                     # what a note repeats has the same columns
                     key = row.tobytes()
                     one.context = known[key] = known.get(key) or tuple(row.tolist())
-        left = iter(kept)
-        return [[one for one in found if next(left)] for found in spans]
+        return [[one for one in found if one.context] for found in spans]
 
     def _of_text(
         self, text: ScannedText, long_forms: LongForms, families: set[Place], lacking: Sequence[tuple[Place, str]]
@@ -180,7 +175,6 @@ class CandidateGenerator:
         return found
 
     def _short(self, text: ScannedText) -> dict[Place, Shortened]:
-        """What is short for something in a text, by the tables of its language."""
         found = dict[Place, Shortened]()
         if self._shorthand is not None:
             for place, usual, cue in self._shorthand.laconic(text):

@@ -63,7 +63,6 @@ class Linker(BareLinker):
 
     @cached_property
     def _reader(self) -> Callable[[str], TextReader]:
-        """What reads contexts in a language."""
         return cache(lambda tag: TextReader(self.bundle, tag, FinderOptions(qualifiers=False), linker=self))
 
 

@@ -116,12 +116,8 @@ class TextReader:
 
     @collection_paused()
     def read(self, texts: Sequence[str], explained: _Explained = None) -> list[list[ReadMention]]:
-        """The mentions of n texts, without headings and what is not wanted.
-
-        Args:
-            texts: n texts.
-            explained: the long forms of those whose abbreviations are known.
-        """
+        """The mentions of n texts, without headings and what is not wanted; ``explained`` are the long forms of those
+        whose abbreviations are known."""
         with self._lock:
             scanned, known = self._scanned(texts, explained)
             if self._given is None:
@@ -262,7 +258,6 @@ class TextReader:
     def _found(
         self, text: ScannedText, span: Span, one: SelectedSpan | None, attributes: tuple[Attribute, ...] | None
     ) -> FoundMention:
-        """A mention as the linker takes it; a span without words has no candidate."""
         context = around(text.text, *span)
         if one is None:
             return FoundMention(*span, Mention(text.text[slice(*span)], self._language), context)

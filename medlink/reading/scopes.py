@@ -150,7 +150,6 @@ class _Scopes:
         )
 
     def _act_around(self, cue: Cue, match: Match) -> None:
-        """Let a frame speak of the mentions between its halves, and before them where it stands on both sides."""
         (_, start), (end, _) = match.parts
         for number in self._ahead(cue, start, start - 1, end):
             first, behind = self._mentions[number]
@@ -170,9 +169,9 @@ class _Scopes:
                 self._decide(cue._replace(reads="past") if lasts else cue, number, self._between(end, first))
                 ahead = True
         if cue.side != "before" or (not ahead and self._turns(cue, match)):
-            loose = (cue.side == "after" or not ahead) and (cue.reach is None or cue.reach > _SHORT)
-            loose = loose or (cue.side == "after" and self._words[match.start - 1].low == ",")
-            self._back(cue, match.start, crossing=loose)
+            after = cue.side == "after"
+            loose = (after or not ahead) and (cue.reach is None or cue.reach > _SHORT)
+            self._back(cue, match.start, crossing=loose or (after and self._words[match.start - 1].low == ","))
 
     def _turns(self, cue: Cue, match: Match) -> bool:
         """Whether a cue that stands before mentions has nothing behind ("Fever: no", "Edema none")."""

@@ -37,18 +37,15 @@ class Sections:
     """
 
     def __init__(self, layout: Layout, stops: bytearray, table: Phrases[str]) -> None:
-        self.headings: list[Heading] = []
-        self._firsts, self._starts, self._kinds = list[int](), list[int](), list[str]()
+        self.headings, self._starts, self._kinds = list[Heading](), list[int](), list[str]()
         behind, last = 0, len(layout.words) - 1
         items = (comma + 1 for comma in layout.places.get(",", ()) if comma < last)
         for place in sorted({*compress(range(len(stops)), stops), *items}):
             heading = _heading(layout, place, table, loud=not stops[place]) if place >= behind else None
             if heading is not None:
                 self.headings.append(heading)
-                self._firsts.append(heading.first)
                 behind = heading.end
-        kind = ""
-        ends = [*self._firsts, last + 1][1:]
+        kind, ends = "", [*(heading.first for heading in self.headings), last + 1][1:]
         for heading, following in zip(self.headings, ends, strict=True):
             kind = (_REVIEW if kind == _REVIEW else _EXAMINATION) if heading.kind == SYSTEM else heading.kind
             end = _end(heading, kind, following, layout, stops)
@@ -62,7 +59,7 @@ class Sections:
 
     def in_heading(self, first: int, end: int) -> bool:
         """Whether a stretch of words lies inside a heading."""
-        at = bisect_right(self._firsts, first) - 1
+        at = bisect_right(self.headings, first, key=lambda heading: heading.first) - 1
         return at >= 0 and end <= self.headings[at].end
 
 
@@ -135,7 +132,6 @@ def _end(heading: Heading, kind: str, following: int, layout: Layout, stops: byt
 
 
 def _goes_on(layout: Layout, stop: int) -> bool:
-    """Whether a note goes on to something else at a stop: in a line of more than a few words, or at a label."""
     if layout.lines[stop]:
         rest = layout.lines[stop + 1 : stop + 1 + _FEW]
         return len(rest) == _FEW and not any(rest)
@@ -143,5 +139,4 @@ def _goes_on(layout: Layout, stop: int) -> bool:
 
 
 def _shouted(words: Sequence[Word]) -> bool:
-    """Whether words are in capitals."""
     return all(word.is_mark or word.text.isupper() for word in words)

@@ -99,13 +99,10 @@ def as_measured(said: Iterable[Qualifiers | None], values: Iterable[Value | None
 
 
 class _Note:
-    """A note whose values are read with the words of its language."""
-
     def __init__(self, text: str, words: ValueWords) -> None:
         self._text, self._words = text, words
 
     def findings(self) -> Iterator[ValueFinding]:
-        """Values that are findings."""
         end, read = 0, list(self._read())
         for at, one in enumerate(read):
             # a number behind a symbol is a value in a row of values: "Na 131, K 5,9"
@@ -183,7 +180,6 @@ class _Note:
         return found is not None and measure.unit.match(self._text, found.end()) is not None
 
     def _values(self, start: int, called: Called, found: re.Match[str]) -> Iterator[_Read]:
-        """The value that begins with a number, and the second half of a pair."""
         measure, text, end, written = called.measure, self._text, found.end(), found[0]
         if measure.form == "pair":
             yield from self._pair(start, measure, found)
@@ -215,7 +211,6 @@ class _Note:
         yield _Read(start, stop, measure, tuple(n for some in numbers for n in some), after, flag, limit, doubtful)
 
     def _pair(self, start: int, measure: Measure, found: re.Match[str]) -> Iterator[_Read]:
-        """Systolic and diastolic pressure."""
         lower = _LOWER.match(self._text, found.end())
         if lower is None or not found[0].isdecimal():
             return
@@ -250,7 +245,6 @@ class _Note:
         return (said.pop() if len(said) == 1 else "normal" if said else ""), limit, end
 
     def _finding(self, read: _Read) -> ValueFinding | None:
-        """What a value is, if it is a finding."""
         limit = self._limit(read)
         if limit is None or not self._is_meant(read):
             return None
