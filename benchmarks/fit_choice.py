@@ -32,9 +32,14 @@ from medlink.index import Bundle, build_bundle
 from medlink.kb import Input, build_kb
 from medlink.language.scan import ScannedText
 from medlink.reading.abbreviations import LongForms, detector
-from medlink.reading.classifier import SpanClassifier, shipped_classifier, without_longer
+from medlink.reading.classifier import (
+    LogisticModel,
+    SpanClassifier,
+    shipped_classifier,
+    shipped_filter,
+    without_longer,
+)
 from medlink.reading.features import ALONE, COLUMNS, UNRANKED, feature_rows, rival_pairs, rival_rows
-from medlink.reading.logistic import LogisticModel, shipped_filter
 from medlink.reading.reader import TextReader
 from medlink.reading.status import StatusReader
 

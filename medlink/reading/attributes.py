@@ -26,9 +26,8 @@ from medlink.language.text import ROMAN
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import WORDS
 from medlink.linking.linker import Best
-from medlink.reading.classifier import SelectedSpan
+from medlink.reading.classifier import SelectedSpan, shipped
 from medlink.reading.features import ScoredSpan
-from medlink.reading.logistic import shipped
 from medlink.records import Attribute, AttributeKind
 
 _KINDS: tuple[AttributeKind, ...] = ("laterality", "severity", "course")

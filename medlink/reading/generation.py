@@ -26,10 +26,10 @@ from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.reading.abbreviations import LongForms
 from medlink.reading.candidates import CandidateSpan, LearnedSpan, Shortened, open_windows
+from medlink.reading.classifier import shipped_filter
 from medlink.reading.coordination import ListReader
 from medlink.reading.features import UNRANKED, SpanColumns
 from medlink.reading.learned import Learned
-from medlink.reading.logistic import shipped_filter
 from medlink.reading.names import SHORT, NameFinder
 from medlink.reading.options import FinderOptions
 from medlink.reading.persons import PersonNames

@@ -16,9 +16,15 @@ from medlink.linking.linker import Best
 from medlink.linking.measures import FEATURES
 from medlink.linking.ranking import Ranked
 from medlink.reading.candidates import CandidateSpan, Shortened
-from medlink.reading.classifier import SelectedSpan, SpanClassifier, best_apart, shipped_classifier, without_longer
+from medlink.reading.classifier import (
+    LogisticModel,
+    SelectedSpan,
+    SpanClassifier,
+    best_apart,
+    shipped_classifier,
+    without_longer,
+)
 from medlink.reading.features import ALONE, COLUMNS, RIVALS, SPAN, ScoredSpan, rival_pairs, rival_rows
-from medlink.reading.logistic import LogisticModel
 
 
 def scored(start: int, stop: int, concept: float, score: float, route: int = 2, **context: float) -> ScoredSpan:

@@ -9,10 +9,10 @@ import pytest
 
 from medlink.index import Bundle, family_match
 from medlink.linking.demo import demo_notes
-from medlink.reading import features, logistic
+from medlink.reading import classifier, features
 from medlink.reading.candidates import CandidateSpan
+from medlink.reading.classifier import shipped_filter
 from medlink.reading.features import KINDS, SPAN, UNRANKED, SpanColumns
-from medlink.reading.logistic import shipped_filter
 from medlink.reading.reader import TextReader
 
 
@@ -75,7 +75,7 @@ def test_a_long_note_is_read_a_part_at_a_time(demo: Bundle, language: str, monke
     text = demo_notes()[language]
     whole = reader.read([text])
     monkeypatch.setattr(features, "_AT_A_TIME", 7)
-    monkeypatch.setattr(logistic, "_AT_A_TIME", 5)
+    monkeypatch.setattr(classifier, "_AT_A_TIME", 5)
     monkeypatch.setattr(family_match, "_CLAUSES", 2)
     assert reader.read([text]) == whole
     assert len(whole[0]) > 20
