@@ -115,10 +115,9 @@ class AttributeReader:
             return []
         # of what is no name as it stands one word is enough: "left" of "left lower"
         spans = [
-            (place, one.best)
+            (one.candidate.place, one.best)
             for one in attributes
-            for place in (one.candidate.place,)
-            if (one.is_name or (one.best.ranked.route == WORDS and place[1] - place[0] == 1))
+            if (one.is_name or (one.best.ranked.route == WORDS and len(range(*one.candidate.place)) == 1))
             and self._says_one(one.best)
         ]
         return _Note(self, text, [one.place for one in mentions], spans).attached()

@@ -80,27 +80,26 @@ class CandidateGenerator:
         self._is_name = lru_cache(_KEPT)(lambda says: bool(index.lookup(says, language, selection)))
 
     def candidates(
-        self, texts: Sequence[ScannedText], explained: Sequence[LongForms], *, filtered: bool = True
-    ) -> list[list[CandidateSpan]]:
-        """The candidate spans of each of n texts, in the order of their places; those that are hardly mentions, by
-        their words alone, are left out where it is ``filtered``."""
-        families, members = self._index.match_families(texts, self._selection), self._lists.read(texts)
-        found = map(self._of_text, texts, explained, families, members)
-        return self._described(texts, list(found), filtered=filtered)
-
-    def with_given(
         self,
         texts: Sequence[ScannedText],
-        candidates: Sequence[Sequence[CandidateSpan]],
-        given: Sequence[Sequence[Place]],
+        explained: Sequence[LongForms],
+        given: Sequence[Sequence[Place]] | None = None,
+        *,
+        filtered: bool = True,
     ) -> list[list[CandidateSpan]]:
-        """Candidates of texts, and the ``given`` spans that are none of them as they are written."""
-        known = [{one.place for one in spans} for spans in candidates]
+        """The candidate spans of each of n texts, in the order of their places, and the ``given`` ones, as they are
+        written. Where it is ``filtered``, others that are hardly mentions by their words alone are left out."""
+        families, members = self._index.match_families(texts, self._selection), self._lists.read(texts)
+        found = list(map(self._of_text, texts, explained, families, members))
+        described = self._described(texts, found, filtered=filtered)
+        if given is None:
+            return described
+        known = [{one.place for one in spans} for spans in described]
         new = [
             [CandidateSpan(place) for place in dict.fromkeys(wanted) if place[0] < place[1] and place not in held]
             for wanted, held in zip(given, known, strict=True)
         ]
-        both = zip(candidates, self._described(texts, new, filtered=False), strict=True)
+        both = zip(described, self._described(texts, new, filtered=False), strict=True)
         return [sorted([*spans, *more], key=lambda one: one.place) for spans, more in both]
 
     def verbatim(self, text: ScannedText, long_forms: LongForms) -> list[CandidateSpan]:

@@ -191,8 +191,7 @@ class TextReader:
     ) -> list[list[FoundMention]]:
         """The given spans of n texts as mentions, each with the score that it has among all others, in their order."""
         places = [[text.place(*span) for span in spans] for text, spans in zip(texts, given, strict=True)]
-        candidates = self.generator.candidates(texts, explained)
-        scored, attributes = self.scored(texts, self.generator.with_given(texts, candidates, places))
+        scored, attributes = self.scored(texts, self.generator.candidates(texts, explained, places))
         found = []
         for text, ranked, wanted, own, of in zip(texts, scored, places, given, attributes, strict=True):
             known = {one.candidate.place for one in ranked}  # an attribute is what nothing else is

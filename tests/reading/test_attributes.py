@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import spacy
 
-from medlink.index import build_bundle
-from medlink.kb import Input, build_kb
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.notes.link import link_notes
-from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
 from medlink.reading.attributes import _KINDS, _table
+from tests.reading.bundles import bundle_of, mentions
 
 FINDINGS = {
     "en": ["Edema", "Erythema", "Fever", "Headache", "Knee pain", "Pleural effusion", "Crackles", "Weakness", "Cough"],
@@ -33,16 +32,12 @@ MODIFIERS = [
 
 def build(folder: Path, *, modifiers: bool) -> Path:
     rows = [
-        f"F:{number}\t{name}\t{language}\t\tFinding\n"
+        f"F:{number}\t{name}\t{language}\t\tFinding"
         for language, names in FINDINGS.items()
         for number, name in enumerate(names)
     ]
-    rows += [f"{one}\t{name}\ten\t{parent}\t{kind}\n" for one, name, parent, kind in MODIFIERS if modifiers]
-    table = folder / "names.tsv"
-    table.write_text("concept_id\tname\tlanguage\tparent\tsemantic_type\n" + "".join(rows), "utf-8")
-    build_kb(folder / "kb.sqlite", [Input("table", table)])
-    build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
-    return folder / "bundle"
+    rows += [f"{one}\t{name}\ten\t{parent}\t{kind}" for one, name, parent, kind in MODIFIERS if modifiers]
+    return bundle_of(folder, *rows, columns="concept_id\tname\tlanguage\tparent\tsemantic_type")
 
 
 @pytest.fixture(scope="module")
@@ -56,78 +51,28 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def found(bundle: Path, text: str, language: str, **options: object) -> dict[str, list[str] | None]:
-    """The texts of the attributes of each mention; offsets are those of the texts."""
-    (note,) = NotePipeline(bundle, language=language, **options).link([Note("n", text)])
-    for mention in note.mentions:
-        for one in mention.attributes or ():
-            assert text[one.start : one.end] == one.text
+    """The attributes of each mention, by the characters of both."""
     return {
-        text[m.start : m.end]: None if m.attributes is None else [one.text for one in m.attributes]
-        for m in note.mentions
+        text[m.start : m.end]: None if m.attributes is None else [text[one.start : one.end] for one in m.attributes]
+        for m in mentions(bundle, text, language, **options)
     }
 
 
-@pytest.mark.parametrize(
-    ("language", "text", "wanted"),
-    [
-        ("de", "Ödeme beidseits, kein Fieber.", {"Ödeme": ["beidseits"], "Fieber": []}),
-        ("de", "Pleuraerguss rechts und Husten.", {"Pleuraerguss": ["rechts"], "Husten": []}),
-        ("de", "Fieber und leichte Kopfschmerzen.", {"Fieber": [], "Kopfschmerzen": ["leichte"]}),
-        ("de", "Rötung und Ödem links.", {"Rötung": ["links"], "Ödem": ["links"]}),
-        ("de", "Rötung links und Ödem rechts.", {"Rötung": ["links"], "Ödem": ["rechts"]}),
-        ("de", "Ödem im Bereich des linken Beines mit Fieber.", {"Ödem": ["linken"], "Fieber": []}),
-        ("de", "Linkes Bein: Ödem. Schwäche rechtsseitig.", {"Ödem": [], "Schwäche": ["rechtsseitig"]}),
-        ("de", "Chronisch rezidivierender Husten.", {"Husten": ["Chronisch", "rezidivierender"]}),
-        (
-            "de",
-            "Starke Kopfschmerzen. Der Husten ist zunehmend.",
-            {"Kopfschmerzen": ["Starke"], "Husten": ["zunehmend"]},
-        ),
-        ("de", "bds. Ödeme. Pleuraerguss (links).", {"Ödeme": ["bds"], "Pleuraerguss": ["links"]}),
-        ("de", "Linke und rechte Knieschmerzen.", {"Knieschmerzen": ["Linke", "rechte"]}),
-        ("de", "HTEP bds. Ödeme. Husten, geringgr. Zyste.", {"Ödeme": [], "Husten": []}),
-        ("de", "Husten und linke Leiste frei.", {"Husten": []}),
-        ("de", "Ödem IIb links, Rötung Stadium 3 re.", {"Ödem": ["links"], "Rötung": ["re"]}),
-        ("de", "Rötung II° li. Schwäche Grad 2 rechts.", {"Rötung": ["li"], "Schwäche": ["rechts"]}),
-        (
-            "de",
-            "Ödeme re > li. Pleuraerguss rechts. >> links.",
-            {"Ödeme": ["re", "li"], "Pleuraerguss": ["rechts", "links"]},
-        ),
-        ("de", "Ödem 2024 links.", {"Ödem": []}),
-        ("de", "Ödem rechts > Fieber.", {"Ödem": ["rechts"], "Fieber": []}),
-        (
-            "en",
-            "Edema grade 2 bilaterally, weakness IIIa left > right.",
-            {"Edema": ["bilaterally"], "weakness": ["left", "right"]},
-        ),
-        ("es", "Edema grado II izquierdo.", {"Edema": ["izquierdo"]}),
-        ("en", "Severe headache and mild fever.", {"headache": ["Severe"], "fever": ["mild"]}),
-        ("en", "Left-sided weakness, bilateral crackles.", {"weakness": ["Left-sided"], "crackles": ["bilateral"]}),
-        ("en", "Edema and erythema bilaterally.", {"Edema": ["bilaterally"], "erythema": ["bilaterally"]}),
-        ("en", "Edema of the left leg with fever.", {"Edema": ["left"], "fever": []}),
-        ("en", "The cough is chronic. Headache, severe.", {"cough": ["chronic"], "Headache": ["severe"]}),
-        ("en", "Left lower leg edema and cough.", {"edema": ["Left"], "cough": []}),
-        ("en", "He left the hospital with fever.", {"fever": []}),
-        ("en", "Clear bilaterally without crackles.", {"crackles": []}),
-        ("en", "Severe, recurrent headache.", {"headache": ["Severe", "recurrent"]}),
-        ("en", "Severe, but fever.", {"fever": []}),
-        ("es", "Cefalea intensa y fiebre.", {"Cefalea": ["intensa"], "fiebre": []}),
-        ("es", "Edema bilateral leve, tos crónica.", {"Edema": ["bilateral", "leve"], "tos": ["crónica"]}),
-        ("es", "Derrame pleural izquierdo y leve tos.", {"Derrame pleural": ["izquierdo"], "tos": ["leve"]}),
-        ("es", "Eritema y edema en ambas piernas.", {"Eritema": [], "edema": ["ambas"]}),
-        ("es", "Debilidad en brazo derecho con fiebre.", {"Debilidad": ["derecho"], "fiebre": []}),
-        ("es", "Tareas cotidianas crónicas, tos.", {"tos": []}),
-        ("es", "Fiebre y leve IRC.", {"Fiebre": []}),
-    ],
-)
+def cases() -> Iterator[tuple[str, str, dict[str, list[str]]]]:
+    for line in (Path(__file__).parent / "attributes.tsv").read_text("utf-8").splitlines()[1:]:
+        language, text, wanted = line.split("\t")
+        pairs = (one.partition(":") for one in wanted.split(";"))
+        yield language, text, {mention.strip(): said.strip().split(", ") if said else [] for mention, _, said in pairs}
+
+
+@pytest.mark.parametrize(("language", "text", "wanted"), list(cases()))
 def test_of_which_finding(bundle: Path, language: str, text: str, wanted: dict[str, list[str]]) -> None:
     assert found(bundle, text, language) == wanted
 
 
 def described(bundle: Path, text: str, language: str) -> list[tuple[str, str, str | None, str | None]]:
-    (note,) = NotePipeline(bundle, language=language).link([Note("n", text)])
-    return [(a.text, a.kind, a.concept_id, a.name) for m in note.mentions for a in m.attributes or ()]
+    read = mentions(bundle, text, language)
+    return [(a.text, a.kind, a.concept_id, a.name) for m in read for a in m.attributes or ()]
 
 
 def test_kind_and_concept(bundle: Path, plain: Path) -> None:
@@ -149,11 +94,9 @@ def test_kind_and_concept(bundle: Path, plain: Path) -> None:
 
 
 def test_what_is_said_inside_a_mention(tmp_path: Path) -> None:
-    table = tmp_path / "names.tsv"
-    table.write_text("concept_id\tname\nX:1\tChronic cough\nX:2\tProlong\nX:3\tChronic\nX:4\tProlonged\n", "utf-8")
-    build_kb(tmp_path / "kb.sqlite", [Input("table", table)])
-    build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite")
-    assert found(tmp_path / "bundle", "Severe chronic cough.", "en") == {"chronic cough": ["Severe", "chronic"]}
+    rows = "X:1\tChronic cough", "X:2\tProlong", "X:3\tChronic", "X:4\tProlonged"
+    bundle = bundle_of(tmp_path, *rows, columns="concept_id\tname")
+    assert found(bundle, "Severe chronic cough.", "en") == {"chronic cough": ["Severe", "chronic"]}
 
 
 def test_those_who_ask_for_attributes_get_them_as_mentions(bundle: Path) -> None:

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from medlink.index import Bundle, ConceptIndex, build_bundle
-from medlink.kb import Input, build_kb
+from medlink.index import Bundle
 from medlink.language.cues.tables import scopes
 from medlink.language.lexicon.reading import shared_reader
 from medlink.language.scan import Scanner
-from medlink.notes.pipeline import NotePipeline
-from medlink.notes.reading import Note
 from medlink.reading.coordination import ListReader
+from tests.reading.bundles import bundle_of, mentions, presence
 
 NAMES = [
     "Hepatic failure", "Renal failure", "Heart failure", "Cardiac arrhythmia", "Edema of the legs", "Neck pain",
@@ -25,17 +23,7 @@ NAMES = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("lists")
-    rows = "".join(f"X:{number}\t{name}\ten\n" for number, name in enumerate(NAMES))
-    (folder / "names.tsv").write_text(f"concept_id\tname\tlanguage\n{rows}", "utf-8")
-    build_kb(folder / "kb.sqlite", [Input("table", folder / "names.tsv")])
-    build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
-    return folder / "bundle"
-
-
-@pytest.fixture(scope="module")
-def index(folder: Path) -> ConceptIndex:
-    return Bundle(folder).index
+    return bundle_of(tmp_path_factory.mktemp("lists"), *(f"X:{at}\t{name}\ten" for at, name in enumerate(NAMES)))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +59,8 @@ def index(folder: Path) -> ConceptIndex:
         ("de", "Leber-", {}),
     ],
 )  # fmt: skip
-def test_members(index: ConceptIndex, language: str, text: str, wanted: dict[str, set[str]]) -> None:
+def test_members(folder: Path, language: str, text: str, wanted: dict[str, set[str]]) -> None:
+    index = Bundle(folder).index
     scanner = Scanner(language, shared_reader(index.forms))
     scanned, lists = scanner.scan(text), ListReader(scopes(language).joins, scanner, index, None)
     found: dict[str, set[str]] = {}
@@ -81,23 +70,27 @@ def test_members(index: ConceptIndex, language: str, text: str, wanted: dict[str
     assert found.keys() == wanted.keys()
 
 
-def links(folder: Path, text: str, language: str) -> dict[str, str | None]:
-    (note,) = NotePipeline(folder, language=language, threshold=0.35).link([Note("n", text)])
-    return {text[one.start : one.end]: one.link.concept_id for one in note.mentions}
-
-
-def test_each_member_is_linked_with_its_own_place(folder: Path) -> None:
-    found = links(folder, "Bei bekannter Leber- und Niereninsuffizienz.", "de")
-    assert found == {"Leber": "X:0", "Niereninsuffizienz": "X:1"}
-    assert links(folder, "Fractura de tibia y peroné.", "es") == {"Fractura de tibia": "X:13", "peroné": "X:12"}
+@pytest.mark.parametrize(
+    ("language", "text", "wanted"),
+    [
+        ("de", "Bei bekannter Leber- und Niereninsuffizienz.", {"Leber": "X:0", "Niereninsuffizienz": "X:1"}),
+        ("es", "Fractura de tibia y peroné.", {"Fractura de tibia": "X:13", "peroné": "X:12"}),
+        ("en", "She has nausea and vomiting.", {"nausea and vomiting": "X:15"}),
+    ],
+)
+def test_each_member_is_linked_with_its_own_place(
+    folder: Path, language: str, text: str, wanted: dict[str, str]
+) -> None:
+    read = mentions(folder, text, language, threshold=0.35)
+    assert {one.link.mention: one.link.concept_id for one in read} == wanted
 
 
 def test_all_members_are_denied(folder: Path) -> None:
-    (note,) = NotePipeline(folder, language="en", threshold=0.35).link([Note("n", "No renal or hepatic failure.")])
-    assert [one.link.concept_id for one in note.mentions] == ["X:1", "X:0"]
-    assert [one.qualifiers.presence for one in note.mentions if one.qualifiers] == ["absent", "absent"]
+    read = mentions(folder, "No renal or hepatic failure.", "en", threshold=0.35)
+    assert [one.link.concept_id for one in read] == ["X:1", "X:0"]
+    assert presence(read) == ["absent", "absent"]
 
 
 def test_one_or_the_other_is_not_both(folder: Path) -> None:
-    assert "X:15" not in links(folder, "He denies nausea or vomiting.", "en").values()
-    assert links(folder, "She has nausea and vomiting.", "en") == {"nausea and vomiting": "X:15"}
+    read = mentions(folder, "He denies nausea or vomiting.", "en", threshold=0.35)
+    assert "X:15" not in [one.link.concept_id for one in read]

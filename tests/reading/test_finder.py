@@ -6,41 +6,35 @@ from pathlib import Path
 
 import pytest
 
-from medlink.index import build_bundle
-from medlink.kb import Input, build_kb
+from medlink.index import Bundle
 from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
+from medlink.reading.persons import in_placeholder
+from tests.reading.bundles import bundle_of, mentions, presence
 
 NAMES = [
     ("X:1", "Arterial hypertension"), ("X:2", "Peripheral edema"), ("X:2", "Edema of the legs"), ("X:3", "Fever"),
     ("X:4", "Deep venous thrombosis"), ("X:5", "Hepatomegaly"), ("X:5", "Enlarged liver"), ("X:6", "Chest pain"),
     ("X:7", "Left"), ("X:8", "Mild"), ("X:9", "Pyelonephritis"), ("X:10", "Cough"), ("X:10", "Tos"),
     ("X:11", "Tapering of fingers"), ("X:12", "Rheumatoid arthritis"), ("X:12", "RA"), ("X:13", "Asthma"),
-    ("X:1", "arterielle Hypertonie"),
-    ("X:14", "Elevated circulating prostate-specific antigen"),
-    ("X:15", "Cervical (neck)"),
-    ("X:16", "Muscle weakness"),
-    ("X:4", "tiefe Venenthrombose"),
+    ("X:1", "arterielle Hypertonie"), ("X:14", "Elevated circulating prostate-specific antigen"),
+    ("X:15", "Cervical (neck)"), ("X:16", "Muscle weakness"), ("X:4", "tiefe Venenthrombose"),
     ("X:17", "Myelomeningocele"), ("X:18", "Splenomegaly"), ("X:18", "Enlarged spleen"), ("X:19", "Gota"),
     ("HP:0025297", "Prolonged"), ("X:20", "Stroke"), ("X:21", "Flushing"), ("X:22", "Heart failure"),
 ]  # fmt: skip
-
 LANGUAGES = {"Tos": "es", "Gota": "es", "arterielle Hypertonie": "de", "tiefe Venenthrombose": "de"}
+Found = list[tuple[str, str | None, str | None]]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("finder")
-    rows = "".join(f"{concept}\t{name}\t{LANGUAGES.get(name, 'en')}\n" for concept, name in NAMES)
-    (folder / "names.tsv").write_text(f"concept_id\tname\tlanguage\n{rows}", "utf-8")
-    build_kb(folder / "kb.sqlite", [Input("table", folder / "names.tsv")])
-    build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
-    return folder / "bundle"
+    rows = (f"{concept}\t{name}\t{LANGUAGES.get(name, 'en')}" for concept, name in NAMES)
+    return bundle_of(tmp_path_factory.mktemp("finder"), *rows)
 
 
-def found(folder: Path, text: str, language: str, **options: object) -> list[tuple[str, str | None, str | None]]:
-    (note,) = NotePipeline(folder, language=language, **options).link([Note("n", text)])
-    return [(text[one.start : one.end], one.link.concept_id, one.link.expanded) for one in note.mentions]
+def found(folder: Path, text: str, language: str, **options: object) -> Found:
+    read = mentions(folder, text, language, **options)
+    return [(text[one.start : one.end], one.link.concept_id, one.link.expanded) for one in read]
 
 
 @pytest.mark.parametrize(
@@ -53,22 +47,41 @@ def found(folder: Path, text: str, language: str, **options: object) -> list[tup
         ("Paciente con tos.", "es", [("tos", "X:10", None)]),
     ],
 )
-def test_families(folder: Path, text: str, language: str, wanted: list[tuple[str, str, str | None]]) -> None:
+def test_families(folder: Path, text: str, language: str, wanted: Found) -> None:
     assert found(folder, text, language, threshold=0.35) == wanted
     assert found(folder, text, language, verbatim=True) == []
 
 
-def test_an_abbreviation_of_the_lexicon(folder: Path) -> None:
-    assert found(folder, "Z. n. TVT links.", "de") == [("TVT", "X:4", "tiefe Venenthrombose")]
+@pytest.mark.parametrize(
+    ("language", "text", "wanted"),
+    [
+        # an abbreviation, a word that leaves something out, and a phrase of clinicians
+        ("de", "Z. n. TVT links.", [("TVT", "X:4", "tiefe Venenthrombose")]),
+        ("de", "Bekannte Hypertonie.", [("Hypertonie", "X:1", "arterielle Hypertonie")]),
+        ("de", "Zunehmende Kraftminderung.", [("Kraftminderung", "X:16", "muscle weakness")]),
+        # names of persons
+        ("de", "Asthma, Anna, geb. am 1.1.1950", []),
+        ("de", "Oberarzt Dr. med Emil Asthma", []),
+        ("en", "Asthma, Anna, DOB 1/1/1950", []),
+        ("es", "Asthma, Ana, nacida en 1950", []),
+        ("es", "Asthma.", [("Asthma", "X:13", None)]),
+        # attributes, in a bundle without hierarchy too
+        ("en", "Left arm: mild.", []),
+        ("en", "Mild fever on the left.", [("fever", "X:3", None)]),
+        ("en", "A prolonged fever.", [("fever", "X:3", None)]),
+        # a test that a finding is named after, a part of the body, an abbreviation that may be something else
+        ("de", "PSA 1,5 ng/ml im Verlauf.", []),
+        ("en", "The PSA was measured.", []),
+        ("en", "The neck of the patient.", []),
+        ("en", "RA in the corner.", [("RA", None, "rheumatoid arthritis")]),
+    ],
+)
+def test_what_is_found_as_which_concept(folder: Path, language: str, text: str, wanted: Found) -> None:
+    assert found(folder, text, language) == wanted
+
+
+def test_abbreviations_may_be_left_alone(folder: Path) -> None:
     assert found(folder, "Z. n. TVT links.", "de", abbreviations="none") == []
-
-
-def test_a_word_that_leaves_something_out(folder: Path) -> None:
-    assert found(folder, "Bekannte Hypertonie.", "de") == [("Hypertonie", "X:1", "arterielle Hypertonie")]
-
-
-def test_a_phrase_of_clinicians_is_linked_by_its_headword(folder: Path) -> None:
-    assert found(folder, "Zunehmende Kraftminderung.", "de") == [("Kraftminderung", "X:16", "muscle weakness")]
 
 
 def test_a_word_that_leaves_out_the_organ_that_is_spoken_of(folder: Path) -> None:
@@ -79,47 +92,6 @@ def test_a_word_that_leaves_out_the_organ_that_is_spoken_of(folder: Path) -> Non
         assert read_as.isdisjoint({"periphere Ödeme", "Peripheral edema"})
 
 
-@pytest.mark.parametrize(
-    ("language", "text"),
-    [
-        ("de", "Asthma, Anna, geb. am 1.1.1950"),
-        ("de", "Oberarzt Dr. med Emil Asthma"),
-        ("en", "Asthma, Anna, DOB 1/1/1950"),
-        ("es", "Asthma, Ana, nacida en 1950"),
-    ],
-)
-def test_names_of_persons_are_no_mentions(folder: Path, language: str, text: str) -> None:
-    assert found(folder, text, language) == []
-    assert [concept for _, concept, _ in found(folder, "Asthma.", language)] == ["X:13"]
-
-
-def test_a_word_that_denies_a_finding(folder: Path) -> None:
-    (note,) = NotePipeline(folder, language="en").link([Note("n", "She was afebrile.")])
-    (one,) = note.mentions
-    assert one.link.concept_id == "X:3"
-    assert one.qualifiers is not None
-    assert one.qualifiers.presence == "absent"
-
-
-def test_attributes_are_no_mentions(folder: Path) -> None:
-    assert found(folder, "Left arm: mild.", "en") == []
-    assert {concept for _, concept, _ in found(folder, "Mild fever on the left.", "en")} == {"X:3"}
-
-
-def test_a_test_is_no_finding_that_is_named_after_it(folder: Path) -> None:
-    assert found(folder, "PSA 1,5 ng/ml im Verlauf.", "de") == []
-    assert found(folder, "The PSA was measured.", "en") == []
-
-
-def test_a_part_of_the_body_that_is_no_name_is_no_mention(folder: Path) -> None:
-    assert found(folder, "The neck of the patient.", "en") == []
-
-
-def test_an_abbreviation_that_may_be_something_else_is_nil(folder: Path) -> None:
-    ((mention, concept, _),) = found(folder, "RA in the corner.", "en")
-    assert (mention, concept) == ("RA", None)
-
-
 def test_what_may_not_be_linked_is_not_judged(folder: Path) -> None:
     text = "Fever, arterielle Hypertonie."
     assert {concept for _, concept, _ in found(folder, text, "de", languages=("de",))} - {None} == {"X:1"}
@@ -127,35 +99,26 @@ def test_what_may_not_be_linked_is_not_judged(folder: Path) -> None:
 
 
 def test_the_score_is_how_likely_the_mention_is_right(folder: Path) -> None:
-    pipeline = NotePipeline(folder, language="en")
-    plain, beside = (
-        pipeline.link([Note("n", text)])[0].mentions[0].link.candidates[0].score
-        for text in ("Fever.", "a fever dream song")
-    )
+    texts = "Fever.", "a fever dream song"
+    plain, beside = (mentions(folder, text, "en")[0].link.candidates[0].score for text in texts)
     assert 0 < beside < plain < 1
 
 
 def test_batches_and_single_notes_are_the_same(folder: Path) -> None:
     texts = ["Fever and cough.", "", "Beinödeme, TVT", "Fever (F). Enlarged liver."] * 5
-    pipeline = NotePipeline(folder, language="de")
-    together = pipeline.link([Note(str(number), text) for number, text in enumerate(texts)])
+    together = NotePipeline(folder, language="de").link([Note(str(at), text) for at, text in enumerate(texts)])
     alone = [NotePipeline(folder, language="de").link([Note(str(n), text)])[0] for n, text in enumerate(texts)]
     assert together == alone
 
 
 @pytest.fixture(scope="module")
 def two_sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("two")
-    tables = {
-        "own": "G:1,Herzinfarkt,de\nG:2,exazerbierte COPD,de\n",
-        "other": "L:1,Herzinfarkt,de\nL:1,Myokardinfarkt,de\n"
-        "L:2,chronisch obstruktive Lungenerkrankung,de\nL:2,chronic obstructive pulmonary disease,en\nL:2,COPD,de\n",
-    }
-    for name, rows in tables.items():
-        (folder / f"{name}.csv").write_text(f"concept_id,name,language\n{rows}", "utf-8")
-    build_kb(folder / "kb.sqlite", [Input("table", folder / f"{name}.csv") for name in tables])
-    build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
-    return folder / "bundle"
+    names = (
+        "L:1\tHerzinfarkt\tde", "L:1\tMyokardinfarkt\tde", "L:2\tchronisch obstruktive Lungenerkrankung\tde",
+        "L:2\tchronic obstructive pulmonary disease\ten", "L:2\tCOPD\tde",
+    )  # fmt: skip
+    own = "G:1\tHerzinfarkt\tde", "G:2\texazerbierte COPD\tde"
+    return bundle_of(tmp_path_factory.mktemp("two"), own=own, other=names)
 
 
 @pytest.mark.parametrize(("prefer", "concept"), [("own", "G:1"), ("other", "L:1")])
@@ -186,20 +149,38 @@ def test_words_that_are_no_finding(folder: Path, language: str, none: str, some:
     assert concept in [one for _, one, _ in found(folder, some, language, threshold=0.2)]
 
 
-def test_a_modifier_is_no_mention_in_a_bundle_without_hierarchy(folder: Path) -> None:
-    assert found(folder, "A prolonged fever.", "en", threshold=0.2) == [("fever", "X:3", None)]
-
-
 @pytest.mark.parametrize(
-    ("language", "text", "concept", "presence"),
+    ("language", "text", "concept", "said"),
     [
         ("de", "Die Milz ist nicht vergrößert.", "X:18", "absent"),
         ("de", "Die Milz ist vergrößert.", "X:18", "present"),
         ("en", "The spleen is not enlarged.", "X:18", "absent"),
+        ("en", "She was afebrile.", "X:3", "absent"),
     ],
 )
-def test_a_denial_inside_a_mention(folder: Path, language: str, text: str, concept: str, presence: str) -> None:
-    (note,) = NotePipeline(folder, language=language, threshold=0.2).link([Note("n", text)])
-    assert [(one.link.concept_id, one.qualifiers and one.qualifiers.presence) for one in note.mentions] == [
-        (concept, presence)
-    ]
+def test_a_denial_inside_a_mention(folder: Path, language: str, text: str, concept: str, said: str) -> None:
+    read = mentions(folder, text, language, threshold=0.2)
+    assert ([one.link.concept_id for one in read], presence(read)) == ([concept], [said])
+
+
+@pytest.mark.parametrize("text", ["[**Marfan 12**]", "[**Name\n(ID)**]", "<NAME>", "<DATE 2>", "XXX", "xxxx", "___"])
+def test_a_placeholder(text: str) -> None:
+    inside = in_placeholder(f"a {text} b {text}")
+    end = 2 + len(text)
+    assert inside(2, end)
+    assert inside(end - 1, end + 2)
+    assert not inside(0, 1)
+    assert not inside(end + 1, end + 2)
+
+
+@pytest.mark.parametrize("text", ["47,XXX", "<b>", "[COPD]", "XXXL", "p < 0.05 und > 3", "XX", "[** open"])
+def test_what_is_no_placeholder(text: str) -> None:
+    inside = in_placeholder(text)
+    assert not any(inside(at, at + 1) for at in range(len(text)))
+
+
+def test_no_mention_is_in_a_placeholder(demo: Bundle) -> None:
+    text = "[**Asthma**] <COUGH> fever [**Fever Clinic**] cough <b>gout</b>"
+    for verbatim in (False, True):
+        read = mentions(demo, text, "en", verbatim=verbatim)
+        assert [(one.link.mention, one.start) for one in read] == [("fever", 21), ("cough", 46), ("gout", 55)]

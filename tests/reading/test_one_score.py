@@ -12,6 +12,7 @@ from medlink.index import Bundle
 from medlink.reading.protocols import Span
 from medlink.records import Qualifiers
 from medlink.spacy_components.pipeline import build_pipeline
+from tests.reading.bundles import bundle_of, mentions
 
 SENTENCES = {
     "de": ("Bekannt ist {}.", "Kein Hinweis auf {}, seit 2010 stabil.", "Z. n. {} bei der Mutter"),
@@ -29,26 +30,27 @@ def notes(demo: Bundle, language: str) -> list[Note]:
     ]
 
 
-@pytest.mark.parametrize("language", ["de", "en", "es"])
-def test_the_same_score_by_all_ways(demo: Bundle, demo_path: Path, language: str) -> None:
-    some = notes(demo, language)
-    pipeline: Scores = {
+def scores(demo: Bundle, language: str, some: list[Note]) -> Scores:
+    return {
         (note.note.note_id, one.start, one.end): (one.link.candidates[0].concept_id, one.link.candidates[0].score)
         for note in NotePipeline(demo, language=language).link(some)
         for one in note.mentions
         if one.link.candidates
     }
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_the_same_score_by_all_ways(demo: Bundle, demo_path: Path, language: str) -> None:
+    some = notes(demo, language)
+    pipeline = scores(demo, language, some)
     assert len(pipeline) >= 300
     texts = {note.note_id: note.text for note in some}
-    places = list(pipeline)
+    once = [at for at in pipeline if texts[at[0]].count(texts[at[0]][at[1] : at[2]]) == 1]
     links = Linker(demo, language=language).link(
-        [Mention(texts[at][start:end], language) for at, start, end in places], [texts[at] for at, _, _ in places]
+        [Mention(texts[at][start:end], language) for at, start, end in once], [texts[at] for at, _, _ in once]
     )
-    linker = {
-        at: (one.candidates[0].concept_id, one.candidates[0].score) for at, one in zip(places, links, strict=True)
-    }
-    once = {at for at in places if texts[at[0]].count(texts[at[0]][at[1] : at[2]]) == 1}
-    assert {at: linker[at] for at in once} == {at: pipeline[at] for at in once}
+    best = [(one.candidates[0].concept_id, one.candidates[0].score) for one in links]
+    assert best == [pipeline[at] for at in once]
     nlp = build_pipeline(demo_path, language)
     spacy: Scores = {}
     for note, doc in zip(some, nlp.pipe(texts.values()), strict=True):
@@ -75,13 +77,7 @@ def test_spark_has_the_same_score(demo: Bundle, demo_path: Path) -> None:
         for row in found.to_dict("records")
         if len(row["candidates"])
     }
-    read = NotePipeline(demo, language="de").link(some)
-    assert spark == {
-        (note.note.note_id, one.start, one.end): one.link.candidates[0].score
-        for note in read
-        for one in note.mentions
-        if one.link.candidates
-    }
+    assert spark == {at: score for at, (_, score) in scores(demo, "de", some).items()}
 
 
 class Words:
@@ -115,12 +111,6 @@ def test_a_reader_of_qualifiers_of_ones_own(demo: Bundle) -> None:
     [("de", "Anamnese: Heuschnupfen seit der Kindheit.", "Heuschnupfen"), ("en", "OSA on CPAP", "OSA")],
 )
 def test_parts_are_not_hidden(tmp_path: Path, language: str, text: str, mention: str) -> None:
-    from medlink.index import build_bundle
-    from medlink.kb import Input, build_kb
-
-    rows = "HP:1\tAllergic rhinitis\ten\nHP:1\tHay fever\ten\nHP:2\tObstructive sleep apnea\ten\nHP:3\tFever\ten\n"
-    (tmp_path / "names.tsv").write_text(f"concept_id\tname\tlanguage\n{rows}", "utf-8")
-    build_kb(tmp_path / "kb.sqlite", [Input("table", tmp_path / "names.tsv")])
-    build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite")
-    (read,) = NotePipeline(tmp_path / "bundle", language=language).link([Note("n", text)])
-    assert [(m.link.mention, m.link.status) for m in read.mentions] == [(mention, "linked")]
+    names = ("1\tAllergic rhinitis", "1\tHay fever", "2\tObstructive sleep apnea", "3\tFever")
+    read = mentions(bundle_of(tmp_path, *(f"HP:{name}\ten" for name in names)), text, language)
+    assert [(m.link.mention, m.link.status) for m in read] == [(mention, "linked")]

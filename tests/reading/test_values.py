@@ -10,13 +10,11 @@ from typing import Any
 import pytest
 import spacy
 
-from medlink.index import build_bundle
-from medlink.kb import Input, build_kb
 from medlink.notes.link import link_notes
 from medlink.notes.options import NoteOptions
-from medlink.notes.pipeline import NotePipeline
 from medlink.notes.reading import Note
 from medlink.reading.values import value_findings
+from tests.reading.bundles import bundle_of, mentions, presence
 
 HERE = Path(__file__).parent
 
@@ -106,17 +104,13 @@ NAMES = ("anemia", "fever", "hypoxemia", "tachycardia", "hyponatremia")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("values")
-    rows = "".join(f"V:{number}\t{name}\ten\n" for number, name in enumerate(NAMES, 1))
-    (folder / "names.tsv").write_text(f"concept_id\tname\tlanguage\n{rows}", "utf-8")
-    build_kb(folder / "kb.sqlite", [Input("table", folder / "names.tsv")])
-    build_bundle(folder / "bundle", kb=folder / "kb.sqlite")
-    return folder / "bundle"
+    rows = (f"V:{number}\t{name}\ten" for number, name in enumerate(NAMES, 1))
+    return bundle_of(tmp_path_factory.mktemp("values"), *rows)
 
 
-def found(folder: Path, text: str, language: str = "de", **options: Any) -> list[tuple[str, str | None]]:
-    (note,) = NotePipeline(folder, language=language, **options).link([Note("n", text)])
-    return [(text[one.start : one.end], one.link.concept_id) for one in note.mentions]
+def found(folder: Path, text: str, **options: Any) -> list[tuple[str, str | None]]:
+    read = mentions(folder, text, "de", **options)
+    return [(text[one.start : one.end], one.link.concept_id) for one in read]
 
 
 def test_the_option_changes_what_is_found(folder: Path) -> None:
@@ -130,19 +124,16 @@ def test_the_option_changes_what_is_found(folder: Path) -> None:
 
 def test_a_denial_before_a_value_is_not_of_it(folder: Path) -> None:
     text = "Kein Fieber, keine Dyspnoe, SpO2 88 %."
-    (note,) = NotePipeline(folder, language="de", values=True).link([Note("n", text)])
-    read = {text[one.start : one.end]: one.qualifiers.presence for one in note.mentions if one.qualifiers}
-    assert read == {"Fieber": "absent", "SpO2 88 %": "present"}
+    read = mentions(folder, text, "de", values=True)
+    assert [text[one.start : one.end] for one in read] == ["Fieber", "SpO2 88 %"]
+    assert presence(read) == ["absent", "present"]
     assert found(folder, text, values=True, present_only=True) == [("SpO2 88 %", "V:3")]
 
 
 def test_a_value_of_before_and_of_a_relative(folder: Path) -> None:
     text = "Previous Hb 7.9 g/dl. Mother: Hb 7.1 g/dl."
-    (note,) = NotePipeline(folder, language="en", values=True).link([Note("n", text)])
-    first, second = (one.qualifiers for one in note.mentions)
-    assert first is not None
-    assert second is not None
-    assert (first.temporality, second.experiencer) == ("historical", "family")
+    said = [one.qualifiers for one in mentions(folder, text, "en", values=True)]
+    assert [q and (q.temporality, q.experiencer) for q in said] == [("historical", "patient"), ("current", "family")]
 
 
 def test_lines_and_spans_say_how_a_value_was_found(folder: Path, tmp_path: Path) -> None:

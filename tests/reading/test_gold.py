@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 from click.testing import CliRunner
 
-from tests.scripts import benchmark
+from tests.scripts import BENCHMARKS, benchmark
+
+MARK = re.compile(r"\{([-?<>@]?)([^{}|]+)\|(~?)([^{}|]+)\}")
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +45,25 @@ def test_quotes_are_found_as_the_guidelines_count_them() -> None:
     assert places(text, "Leber- ... insuffizienz", "1") == [(15, 21), (32, 44)]
     assert places(text, "und Niereninsuffizienz", "1") == [(22, 44)]
     assert places(text, "DS", "@7") == [(7, 9)]
+
+
+@pytest.mark.parametrize(("language", "texts", "findings"), [("de", 143, 3221), ("es", 91, 2110), ("en", 65, 1795)])
+def test_every_brace_is_a_finding(language: str, texts: int, findings: int) -> None:
+    text = (BENCHMARKS / f"gold/written/{language}.txt").read_text("utf-8")
+    assert (len(re.findall("^=== .", text, re.MULTILINE)), len(MARK.findall(text))) == (texts, findings)
+    assert not set("{}|") & set(MARK.sub("", text))
+
+
+def test_places_and_signs(shared: Path) -> None:
+    annotated = benchmark("annotated")
+    for language in ("de", "es", "en"):
+        for text in annotated.written_texts(language):
+            assert not set("{}|") & set(text.text)
+            for one in text.findings:
+                words = text.text[one.start : one.end]
+                assert words == words.strip() != ""
+                assert one.concepts <= annotated.phenotypes()
+    first = next(iter(annotated.written_texts("de")))
+    denied = [first.text[one.start : one.end] for one in first.findings if one.said.presence == "absent"]
+    assert denied[:2] == ["AP-Beschwerden", "Synkopen"]
+    assert first.concepts > first.affirmed
