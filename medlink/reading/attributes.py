@@ -203,7 +203,7 @@ class _Note:
         taken, found = set[int](), list[_Word]()
         for place, best in sorted(spans, key=lambda one: (one[0][0] - one[0][1], one[0], -one[1].score)):
             family = next((families[at] for at in range(*place) if at in families), None)
-            kind, own = self._rules.concept(best.concept_id)[0], family and self._rules.kinds[family]
+            kind, own = self._rules.concept(best.concept_id)[0], None if family is None else self._rules.kinds[family]
             if kind is not None and own not in (kind, None):
                 continue  # *homolateral* is not lateral
             kind = kind or own
