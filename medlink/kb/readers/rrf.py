@@ -22,6 +22,7 @@ What becomes of the rows:
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -37,7 +38,7 @@ from medlink.files.tables import read_columns, read_rows
 from medlink.kb.batches import Batch, one_by_one
 from medlink.kb.readers.common import MAX_RANK, Format, existing_folder, nothing_found
 from medlink.kb.readers.retired import CUI_COLUMNS, CUI_HISTORY, retired_cuis
-from medlink.kb.readers.rrf_names import NameKind, NameKinds, NameRows, judged
+from medlink.kb.readers.rrf_names import NameKind, NameKinds, NameRows, count_marks, judged
 from medlink.language.tags import language_filter, language_tag, wanted
 from medlink.records import FSN, Definition, Record, Relation, SemanticType, Source
 
@@ -243,17 +244,21 @@ class _Release:
         self.compare()
         known, announced = self.known_sources(), set[str]()
         yield known[SOURCE]
-        kinds, waiting = self.name_kinds(), NameRows(self.folder / "MRCONSO.RRF")
+        kinds, waiting, marks = self.name_kinds(), NameRows(self.folder / "MRCONSO.RRF"), Counter[str]()
         for lines, numbers, columns in self.columns("MRCONSO", 0, 13, 14, *_KIND_OF_NAME):
             rows = judged(lines, kinds, numbers, columns)
             for kind in dict.fromkeys(rows.kinds):
                 if kind.source not in announced:
                     announced.add(kind.source)
                     yield known.get(kind.source) or Source(kind.source)
+            count_marks(rows.text, marks)
             waiting.path = lines.path
             waiting.extend(rows)
             yield from waiting.whole().batches(SOURCE)
         yield from waiting.batches(SOURCE)
+        if marks:
+            told = ", ".join(f"{count:,} with {mark}" for mark, count in marks.most_common())
+            self.problems.notes.append(f"names kept that a source marks: {told}")
         if self.problems.rows and not announced:
             self.problems.notes.append(f"{self.folder / 'MRCONSO.RRF'}: no row is left after the filters")
 

@@ -6,9 +6,13 @@ fewer than rows, and each is looked at once. The rest is done by column.
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from itertools import compress
 from pathlib import Path
 from typing import Any
@@ -179,3 +183,23 @@ def count_kinds(found: Sequence[NameKind], problems: Problems) -> None:
         reason = kind.left_out or kind.no_name
         if reason and kind.tag is not None:
             problems.skipped[reason] += count
+
+
+@cache
+def _marks() -> tuple[list[str], re.Pattern[str]]:
+    """What sources add to names, and a pattern with a group for each."""
+    data = json.loads((resources.files("medlink") / "resources/kb/umls_marks.json").read_text("utf-8"))
+    marks: dict[str, str] = data["marks"]
+    return list(marks), re.compile("|".join(f"({pattern})" for pattern in marks.values()), re.MULTILINE)
+
+
+def count_marks(texts: Sequence[str], counts: Counter[str]) -> None:
+    """Count the names with something that their source adds, such as a tag; the first of them counts.
+
+    >>> found = Counter()
+    >>> count_marks(["Fever (finding)", "Pain, NOS", "[D]Fever", "Headache, CTCAE 5.0", "Fever"], found)
+    >>> sorted(found.values())
+    [1, 1, 1, 1]
+    """
+    names, pattern = _marks()
+    counts.update(names[(found.lastindex or 1) - 1] for found in pattern.finditer("\n".join(texts)))
