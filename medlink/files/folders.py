@@ -1,4 +1,4 @@
-"""Folders that appear whole, folders to work in, and the lock that tells which of them is in use.
+"""Folders that appear whole, folders to work in, and the locks that tell which of them is in use.
 
 What is being made lies in a hidden folder beside its target, with a locked file in it. The system takes the lock back
 when a process ends, however it ends, so that the next to write the same target can tell what a killed one left from
@@ -20,12 +20,14 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from medlink.errors import ConfigError
 
 StrPath = str | os.PathLike[str]
 logger = logging.getLogger("medlink")
 _LOCK, _DRAFT, _OLD = ".lock", "draft", "old"
-_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux, for which Python has no call
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of a file system without them
 _FILE = "name a file in a folder that you can write to and that has room"
 _FOLDER = "name a place that you can write to and that has room"
 
@@ -34,13 +36,14 @@ _FOLDER = "name a place that you can write to and that has room"
 def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
     """A folder to fill, which takes its place when the block ends without an error.
 
-    A folder that was there goes and leaves the new one its mode. After an error it is there and nothing else. A kill
-    leaves the old folder or the new one whole. Where the file system cannot let two folders change places in one step,
-    a kill between two renames leaves none, and the next call puts the old one back. Of two processes that write one
-    folder at the same time the last to end wins.
+    A folder that was there goes and leaves the new one its mode; after an error it is there and nothing else. Killed
+    between two renames, one moment when the new folder is complete, a process leaves none, and the next call puts the
+    old one back. Of two processes that write one folder at the same time the last to end wins.
 
-    The folder of ``path`` is made when it is not there; ``what`` names the new one in the :class:`ConfigError` that
-    says that it cannot be written.
+    The folder of ``path`` is made when it is not there.
+
+    Raises:
+        ConfigError: the folder, which ``what`` names, cannot be written.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_dir():
@@ -52,8 +55,6 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
         with alone(target.parent):
             if target.exists():
                 draft.chmod(stat.S_IMODE(target.stat().st_mode))
-                if _exchanged(draft, target):
-                    return
                 os.replace(target, work / _OLD)
             try:
                 os.replace(draft, target)
@@ -61,14 +62,6 @@ def whole_folder(path: StrPath, what: str = "the folder") -> Iterator[Path]:
                 with suppress(FileNotFoundError):
                     os.replace(work / _OLD, target)
                 raise
-
-
-def _exchanged(one: Path, other: Path) -> bool:
-    """Let two folders of one file system change places in one step; ``False`` where that is not possible."""
-    import ctypes
-
-    call = getattr(ctypes.CDLL(None), "renameat2", None)
-    return call is not None and call(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
 
 
 @contextmanager
@@ -109,67 +102,67 @@ def made_folder(path: Path, what: str = "the folder") -> Iterator[None]:
 def hidden_folder(target: Path) -> Iterator[Path]:
     """As :func:`scratch_folder`, in a folder that is there, and with the errors of the system."""
     with alone(target.parent):
-        _clear_all(target)
+        _clear(target)
         folder = target.with_name(_prefix(target) + secrets.token_hex(8))
         folder.mkdir(0o700)
         try:
-            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = _lock(folder / _LOCK)
         except OSError:
             folder.rmdir()
             raise
-        lock_now(lock)
     try:
         yield folder
     finally:
         # an old folder that could not be put back is left for the next call
         if target.exists() or not (folder / _OLD).exists():
             shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        lock.release()
 
 
 @contextmanager
 def locked(
     path: StrPath, what: str = "the folder", *, wait: bool = False, output: StrPath | None = None
 ) -> Iterator[None]:
-    """A file, made when it is not there, locked by this process as long as the block lasts; the file stays.
+    """A file, made with its folder when it is not there, locked by this process during the block; the file stays.
 
-    Where the file system has no locks nothing is kept. ``what`` names in errors what the lock keeps. With ``wait`` the
-    folder of the file is made as well, and who comes second waits, which is logged. ``output`` is the file of which the
-    locked one is the draft: errors name it.
+    Where the file system has no locks nothing is kept. ``what`` names in errors what the lock keeps. With ``wait`` who
+    comes second waits, which is logged. ``output`` is the file of which the locked one is the draft: errors name it.
 
     Raises:
         ConfigError: another process has the lock, or the file cannot be made.
     """
-    with one_error(path if output is None else output, what, _FOLDER if output is None else _FILE):
-        number = _locked_file(Path(path), what, wait, output)
+    path, lock, is_second = Path(path), None, False
+    with one_error(output or path, what, _FILE if output else _FOLDER):
+        while lock is None:
+            try:
+                lock = _lock(path, wait=is_second)
+            except Timeout as error:
+                if not wait:
+                    remedy = "wait for it to end" + (", or name another file" if output else "")
+                    raise ConfigError(
+                        f"another process is writing {what}", path=output or path.parent, remedy=remedy
+                    ) from error
+                logger.warning("another process is writing %s %s: waiting", what, path.parent)
+                is_second = True
+            except FileNotFoundError:
+                # who was first may have taken the folder away
+                if not is_second:
+                    raise
     try:
         yield
     finally:
-        os.close(number)
+        lock.release()
 
 
-def _locked_file(path: Path, what: str, wait: bool, output: StrPath | None) -> int:
-    while True:
-        if wait:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        number = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            if lock_now(number) is False:
-                if not wait:
-                    raise ConfigError(
-                        f"another process is writing {what}",
-                        path=output or path.parent,
-                        remedy="wait for it to end" + (", or name another file" if output else ""),
-                    )
-                logger.warning("another process is writing %s %s: waiting", what, path.parent)
-                fcntl.flock(number, fcntl.LOCK_EX)
-            # who had it may have taken the file away
-            if path.exists() and os.path.samestat(os.fstat(number), path.stat()):
-                return number
-        except BaseException:
-            os.close(number)
+def _lock(path: Path, *, wait: bool = False) -> FileLock:
+    """A file that is locked where the file system has locks; raises :class:`Timeout` where another has the lock."""
+    lock = FileLock(path, blocking=wait, fallback_to_soft=False)
+    try:
+        lock.acquire()
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
             raise
-        os.close(number)
+    return lock
 
 
 def remove(path: Path) -> None:
@@ -206,20 +199,6 @@ def one_error(path: StrPath, what: str, remedy: str = _FILE) -> Iterator[None]:
         raise ConfigError(message, path=path, remedy=remedy) from error
 
 
-def lock_now(number: int, kind: int = fcntl.LOCK_EX) -> bool | None:
-    """Lock an open file or folder without waiting.
-
-    Gives ``False`` where another process has a lock that bars this one, ``None`` where the file system has no locks.
-    """
-    try:
-        fcntl.flock(number, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return None
-    return True
-
-
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Nobody else puts anything in its place, or takes remnants away, in a folder as long as the block lasts."""
@@ -236,7 +215,7 @@ def alone(folder: Path) -> Iterator[None]:
 def clear_remnants(target: Path) -> None:
     """Remove what killed processes left beside a file or folder that is whole, where that is possible."""
     with suppress(OSError), alone(target.parent):
-        _clear_all(target)
+        _clear(target)
 
 
 def _prefix(target: Path) -> str:
@@ -244,21 +223,15 @@ def _prefix(target: Path) -> str:
     return f".writing-{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"
 
 
-def _clear_all(target: Path) -> None:
+def _clear(target: Path) -> None:
+    """Remove hidden folders that nobody has locked; a folder that a kill left moved away goes back first."""
     for left in target.parent.glob(f"{_prefix(target)}*"):
         with suppress(OSError):
-            _clear(left, target)
-
-
-def _clear(left: Path, target: Path) -> None:
-    """Remove a hidden folder that nobody has locked; a folder that a kill left moved away goes back first."""
-    # one without a lock is of a process that was killed before it had one, or as it took the folder away
-    number = os.open(left / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        # without locks nobody can tell whether it is in use
-        if lock_now(number):
-            if (left / _OLD).exists() and (left / _DRAFT).exists() and not target.exists():
-                os.replace(left / _OLD, target)
-            shutil.rmtree(left, ignore_errors=True)
-    finally:
-        os.close(number)
+            # one without a lock is of a process that was killed before it had one, or as it took the folder away
+            lock = _lock(left / _LOCK)
+            # without locks nobody can tell whether it is in use
+            if lock.is_locked:
+                if (left / _OLD).exists() and (left / _DRAFT).exists() and not target.exists():
+                    os.replace(left / _OLD, target)
+                shutil.rmtree(left, ignore_errors=True)
+            lock.release()

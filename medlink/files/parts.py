@@ -1,11 +1,11 @@
 """A folder of parts: folders named by what they hold, and a manifest that says which of them count.
 
-A part is filled in a hidden folder, sealed and renamed to its name. Then the manifest takes its place by one rename,
-and parts that it does not name are removed. Killed anywhere, a writer leaves the old state or the new one. Who has a
-state open holds its parts by shared locks, and what is held is not removed.
+A part is filled in a hidden folder and renamed to its name. Then the manifest takes its place by one rename, and parts
+that it does not name are removed. Killed anywhere, a writer leaves the old state or the new one. Who has a state open
+holds its parts by shared locks, and what is held is not removed.
 
-Sealed files have one modification time, as in reproducible archives. A file with another one was copied or written to,
-and is trusted when its hash is that of the manifest.
+The manifest has the size and the hash of every file. A file that was written later than the manifest was copied or
+changed, and is hashed when it is opened.
 """
 
 from __future__ import annotations
@@ -14,28 +14,27 @@ import fcntl
 import hashlib
 import os
 import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from medlink.errors import BundleError
-from medlink.files.folders import lock_now, locked, one_error, scratch_folder, sync
+from medlink.files.folders import locked, one_error, scratch_folder, sync
 from medlink.files.json import json_text, read_json
 from medlink.files.places import MANIFEST, PART, bundles_instead, is_part, refuse_part
 from medlink.files.whole import put_in_place
 
 FORMAT = 3
 """Version of the layout."""
-SEALED = 946_684_800
-"""Modification time of every sealed file, in seconds: the first of January 2000."""
 _LOCK = ".lock"
 _SMALL = 1 << 16
 _CRASHING = (".json", ".marisa")
 """Files whose damage is found on every opening: small ones, and those that go unchecked into native code."""
 _NEEDED = {"kb", "index", "encoder"}
+_TO_LOCK = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _TRIES = 100
 _WHAT = "the bundle"
 _ROOM = "make room on its disk, or name a place that you can write to and that has room"
@@ -51,14 +50,14 @@ class Checked(BaseModel):
 
 
 class File(Checked):
-    """A sealed file: its size in bytes and its SHA-256."""
+    """A file of a part: its size in bytes and its SHA-256."""
 
     size: Annotated[int, Field(ge=0)]
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
 class Part(Checked):
-    """A sealed folder: its name, and its files by their paths in it."""
+    """A part: the name of its folder, and its files by their paths in it."""
 
     folder: Annotated[str, Field(pattern=f"^{PART}$")]
     files: dict[Annotated[str, Field(pattern=r"^(\.?[^/.][^/]*/)*\.?[^/.][^/]*$")], File]
@@ -92,18 +91,18 @@ class Opened:
         self.folder = folder
         for left in reversed(range(_TRIES)):
             self.manifest = manifest or read_state(folder, model)
-            numbers: list[int] = []
-            self.release = weakref.finalize(self, _close, numbers)
+            held = ExitStack()
+            self.release = weakref.finalize(self, held.close)
             try:
                 for kind in self.manifest["parts"]:
-                    numbers.append(_hold(self.part(kind)))
+                    held.callback(os.close, _hold(self.part(kind)))
                 return
             except OSError as error:
                 self.release()
                 # a writer may have replaced the state since its manifest was read
                 if not left or self.manifest == (manifest or read_state(folder, model)):
                     raise BundleError(
-                        "a part of the bundle is missing", path=error.filename, remedy=rebuild(folder, kind)
+                        "a part of the bundle is missing", path=self.part(kind), remedy=rebuild(folder, kind)
                     ) from error
 
     def part(self, kind: str) -> Path:
@@ -111,39 +110,40 @@ class Opened:
         return self.folder / str(self.manifest["parts"][kind]["folder"])
 
     def check(self, kind: str) -> None:
-        """See that the files of a part are those that were sealed.
+        """See that the files of a part are those that the manifest names; raises the first of :meth:`damaged`.
 
-        Files of the sealed size and time are trusted but for small ones; of others the hash is compared.
-
-        Raises:
-            BundleError: a file is missing or damaged.
+        A large file of the size that was written, and not written to since, is trusted.
         """
         for error in self.damaged(kind, trusting=True):
             raise error
 
     def damaged(self, kind: str, *, trusting: bool) -> Iterator[BundleError]:
-        """What is wrong with the files of a part; where none is trusted, sound ones are sealed again if they may be."""
+        """What is wrong with the files of a part."""
         remedy = rebuild(self.folder, kind)
         if kind == "kb":
             remedy = f"copy it from another place, or run 'medlink kb build {self.folder} ...', and then {remedy[4:]}"
+        written = 0
+        with suppress(OSError):
+            written = (self.folder / MANIFEST).stat().st_mtime_ns if trusting else 0
         for name, file in self.manifest["parts"][kind]["files"].items():
-            path = self.part(kind) / name
-            wrong = ""
-            try:
-                found = path.stat()
-                if found.st_size != file["size"]:
-                    wrong = f"has {found.st_size} bytes, {file['size']} were written"
-                elif not (trusting and _trusted(path, found)) and _sha256(path) != file["sha256"]:
-                    wrong = "is damaged"
-                elif not trusting:
-                    with suppress(OSError):
-                        seal(path)
-            except FileNotFoundError:
-                wrong = "is missing"
-            except OSError as error:
-                wrong = f"cannot be read: {error.strerror}"
-            if wrong:
-                yield BundleError(f"a file of the bundle {wrong}", path=path, remedy=remedy)
+            if wrong := _damage(self.part(kind) / name, file, written):
+                yield BundleError(f"a file of the bundle {wrong}", path=self.part(kind) / name, remedy=remedy)
+
+
+def _damage(path: Path, file: Raw, written: int) -> str:
+    """What is wrong with a file; a large one is not hashed that is no newer than a time in nanoseconds."""
+    try:
+        found = path.stat()
+        if found.st_size != file["size"]:
+            return f"has {found.st_size} bytes, {file['size']} were written"
+        is_trusted = found.st_mtime_ns <= written and found.st_size > _SMALL and path.suffix not in _CRASHING
+        if not is_trusted and _sha256(path) != file["sha256"]:
+            return "is damaged"
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return ""
 
 
 def rebuild(folder: Path, kind: str = "") -> str:
@@ -156,17 +156,10 @@ def rebuild(folder: Path, kind: str = "") -> str:
 
 
 def read_checked(path: Path, what: str, version: int, remedy: str, model: type[Checked]) -> Raw:
-    """Read a JSON file of a bundle, and check all of it that is used.
-
-    Args:
-        path: the file.
-        what: ``bundle`` or ``index``, which it describes.
-        version: format that can be read.
-        remedy: what helps where it cannot.
-        model: what it must look like.
+    """Read a JSON file that describes a ``bundle`` or an ``index``, and check all of it that is used.
 
     Raises:
-        BundleError: the file is missing or damaged, or is of another format.
+        BundleError: the file is missing or damaged, is of another format than ``version``, or unlike ``model``.
     """
     try:
         found = read_json(path)
@@ -234,11 +227,13 @@ def writing(folder: Path) -> Iterator[Path]:
 
 
 def place(folder: Path, draft: Path, kind: str, work: Path) -> Raw:
-    """Seal what was filled and rename it to its name; gives its entry in the manifest.
+    """Bring a folder that was filled to the disk and rename it to its name; gives its entry in the manifest.
 
     A sound part of the same content is left as it is.
     """
-    files = sealed(draft)
+    files = listed(draft)
+    for path in (draft, *draft.rglob("*")):
+        sync(path)
     entry = {"folder": _name(kind, files), "files": files}
     target = folder / str(entry["folder"])
     if not is_sound(folder, entry):
@@ -253,7 +248,6 @@ def switch(folder: Path, work: Path, manifest: Raw) -> None:
     """Let a manifest take its place, and with it all that it names."""
     draft = work / MANIFEST
     draft.write_text(json_text({**manifest, "hash": _own_hash(manifest)}), "utf-8")
-    sync(draft)
     put_in_place(draft, folder / MANIFEST, _WHAT)
 
 
@@ -270,9 +264,9 @@ def _clean(folder: Path, work: Path, kept: set[str]) -> None:
     for path in folder.iterdir():
         if path.name not in kept and is_part(path):
             with suppress(OSError):
-                number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                number = os.open(path, _TO_LOCK | os.O_NOFOLLOW)
                 try:
-                    if lock_now(number):
+                    if _lock_now(number, fcntl.LOCK_EX):
                         # nobody finds half of it; it goes with the folder that is worked in
                         os.replace(path, work / f"{path.name}-{number}")
                 finally:
@@ -310,41 +304,27 @@ def listed(part: Path) -> Raw:
     }
 
 
-def sealed(part: Path) -> Raw:
-    """Bring a folder to the disk with the time of sealed files; gives :func:`listed`."""
-    files = listed(part)
-    for name in files:
-        seal(part / name)
-        sync(part / name)
-    for path in (part, *part.rglob("*/")):
-        sync(path)
-    return files
-
-
-def seal(path: Path) -> None:
-    """Give a file the time of sealed ones."""
-    os.utime(path, (SEALED, SEALED))
-
-
-def _trusted(path: Path, found: os.stat_result) -> bool:
-    return int(found.st_mtime) == SEALED and found.st_size > _SMALL and path.suffix not in _CRASHING
-
-
 def _hold(part: Path) -> int:
     """An open folder, which nobody removes as long as it is open; an :class:`OSError` where it is gone or going."""
-    number = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    number = os.open(part, _TO_LOCK)
     try:
-        if lock_now(number, fcntl.LOCK_SH) is False or not os.path.samestat(os.fstat(number), part.stat()):
-            raise FileNotFoundError(None, "", os.fspath(part))
+        if _lock_now(number, fcntl.LOCK_SH) is False or not os.path.samestat(os.fstat(number), part.stat()):
+            raise FileNotFoundError(part)
     except BaseException:
         os.close(number)
         raise
     return number
 
 
-def _close(numbers: Iterable[int]) -> None:
-    for number in numbers:
-        os.close(number)
+def _lock_now(number: int, kind: int) -> bool | None:
+    """Lock an open folder: ``False`` where another process bars it, ``None`` where the file system has no locks."""
+    try:
+        fcntl.flock(number, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
 
 
 def _sha256(path: Path) -> str:

@@ -16,15 +16,15 @@ from medlink.files.folders import StrPath, alone, hidden_folder, one_error, sync
 
 _OPEN_FILES = ("/dev/std", "/dev/fd/", "/proc/")
 """What these name may be an open file of this process, such as /dev/stdout: a rename would not reach it."""
+_ANOTHER = "name another file"
 
 
 @contextmanager
 def whole_file(path: StrPath, what: str = "the output") -> Iterator[BinaryIO]:
     """A file to write bytes to, which takes its place when the block ends without an error.
 
-    A symbolic link stays and its target is replaced. A file that was there keeps its mode; a new one has that of the
-    umask. What is no regular file (a device, a FIFO) is written to straight away. After an error the old file is there
-    and nothing else; what a killed process left behind of the same file is removed first.
+    What is no regular file (a device, a FIFO) is written to straight away. After an error the old file is there and
+    nothing else; what a killed process left behind of the same file is removed first.
 
     Raises:
         ConfigError: the file, which ``what`` names, cannot be written.
@@ -34,39 +34,37 @@ def whole_file(path: StrPath, what: str = "the output") -> Iterator[BinaryIO]:
             with open(path, "ab") as file:
                 yield file
             return
-        target = Path(os.path.realpath(path))
-        with hidden_folder(target) as folder:
+        with hidden_folder(Path(os.path.realpath(path))) as folder:
             with open(folder / "draft", "wb") as file:
                 yield file
-                file.flush()
-                os.fsync(file.fileno())
-            _take_place(folder / "draft", target)
+            put_in_place(folder / "draft", path, what)
 
 
 def put_in_place(draft: StrPath, path: StrPath, what: str = "the output") -> None:
-    """Let a complete file, in the folder of what ``path`` stands for, take its place as :func:`whole_file` does."""
+    """Let a complete file take the place of ``path`` in one step, which is on the disk then.
+
+    A symbolic link stays and its target is replaced, by a draft in the folder of that. A file that was there leaves
+    the new one its mode.
+
+    Raises:
+        ConfigError: the file, which ``what`` names, cannot be written.
+    """
     with one_error(path, what):
-        _take_place(Path(draft), Path(os.path.realpath(path)))
+        target = Path(os.path.realpath(path))
+        draft = Path(draft)
+        sync(draft)
+        with alone(target.parent):
+            status = _status(target)
+            if status is not None:
+                draft.chmod(stat.S_IMODE(status.st_mode))
+            os.replace(draft, target)
+            sync(target.parent)
 
 
 def is_replaced(path: StrPath) -> bool:
-    """Whether a target is a file that another one replaces; what else is there is written to as it stands.
-
-    >>> is_replaced("no such file"), is_replaced(os.devnull), is_replaced("/dev/stdout")
-    (True, False, False)
-    """
+    """Whether a target is a file that another one replaces; what else is there is written to as it stands."""
     status = _status(path)
     return not os.fspath(path).startswith(_OPEN_FILES) and (status is None or stat.S_ISREG(status.st_mode))
-
-
-def _take_place(draft: Path, target: Path) -> None:
-    """Rename a draft; a file that was there leaves it its mode."""
-    with alone(target.parent):
-        status = _status(target)
-        if status is not None:
-            draft.chmod(stat.S_IMODE(status.st_mode))
-        os.replace(draft, target)
-        sync(target.parent)
 
 
 @contextmanager
@@ -123,15 +121,14 @@ def check_targets(targets: Mapping[str, StrPath | None], inputs: Iterable[StrPat
     Raises:
         ConfigError: a target is a folder, lies in none, is an input or lies in one, or two are one file.
     """
-    read = list(inputs)
-    taken: dict[Path, str] = {}
+    read, taken = list(inputs), dict[Path, str]()
     for what, path in targets.items():
         if path is None:
             continue
-        with one_error(path, what, "name another file"):
+        with one_error(path, what, _ANOTHER):
             where = _replaced(what, path, read)
         if where in taken:
-            raise ConfigError(f"{what} and {taken[where]} are one file", path=path, remedy="name another file")
+            raise ConfigError(f"{what} and {taken[where]} are one file", path=path, remedy=_ANOTHER)
         if where is not None:
             taken[where] = what
 
@@ -146,14 +143,14 @@ def _replaced(what: str, path: StrPath, read: Iterable[StrPath | int]) -> Path |
     if status is not None and not stat.S_ISREG(status.st_mode):
         return None
     for other in read:
-        same = not isinstance(other, int) and Path(os.path.realpath(other)) == where
+        real = None if isinstance(other, int) else Path(os.path.realpath(other))
+        same = real == where
         with suppress(OSError):
             there = os.fstat(other) if isinstance(other, int) else Path(other).stat()
             same = same or (status is not None and os.path.samestat(status, there))
         if same:
-            raise ConfigError(f"{what} is the input", path=path, remedy="name another file")
-    for other in read:
-        if not isinstance(other, int) and Path(other).is_dir() and where.is_relative_to(os.path.realpath(other)):
+            raise ConfigError(f"{what} is the input", path=path, remedy=_ANOTHER)
+        if real is not None and real.is_dir() and where.is_relative_to(real):
             raise ConfigError(f"{what} lies in a folder that is read", path=path, remedy="name a file elsewhere")
     return where
 

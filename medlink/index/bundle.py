@@ -11,6 +11,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,7 @@ def finish(folder: Path, work: Path, manifest: Raw) -> None:
         ConfigError: the knowledge base that was taken in was written to meanwhile.
     """
     incoming, taken = folder / KB_FILE, folder / manifest["parts"]["kb"]["folder"] / KB_FILE
-    if incoming.exists() and incoming.samefile(taken) and int(taken.stat().st_mtime) != parts.SEALED:
+    if incoming.exists() and incoming.samefile(taken) and not parts.is_sound(folder, manifest["parts"]["kb"]):
         # it was taken in by a link
         raise ConfigError("the knowledge base was changed meanwhile", path=incoming, remedy="build again")
     parts.switch(folder, work, manifest)
@@ -224,11 +225,11 @@ def take(folder: Path, work: Path, kb: str | Path | None, old: Raw | None) -> Ra
     else:
         KnowledgeBase(incoming).close()
         try:
-            # what has another name is somebody's, who may write to it
-            if incoming.is_symlink() or incoming.stat().st_nlink > 1:
+            # what has another name, or is of another user, is somebody's, who may write to it
+            status = incoming.lstat()
+            if incoming.is_symlink() or status.st_nlink > 1 or status.st_uid != os.geteuid():
                 raise OSError
             os.link(incoming, draft)
-            parts.seal(draft)  # the file of another user can be linked at most
         except OSError:
             remove(draft)
             shutil.copyfile(incoming, draft)
@@ -279,7 +280,7 @@ def _saved(folder: Path, work: Path, model: Encoder, old: Raw | None) -> Raw:
 
 
 def verify_bundle(folder: str | Path) -> tuple[list[BundleError], dict[str, int]]:
-    """Compare every file of a bundle with the hash in its manifest; what is sound is sealed again where it may be.
+    """Compare every file of a bundle with the hash in its manifest, which is as new as they are then if all are sound.
 
     Returns:
         An error for each damaged file, and how many ``files`` and ``bytes`` there are.
@@ -290,6 +291,9 @@ def verify_bundle(folder: str | Path) -> tuple[list[BundleError], dict[str, int]
     state = Opened(Path(folder).absolute(), BundleManifest)
     files = [file for part in state.manifest["parts"].values() for file in part["files"].values()]
     damaged = [error for kind in state.manifest["parts"] for error in state.damaged(kind, trusting=False)]
+    if not damaged:
+        with suppress(OSError):
+            os.utime(state.folder / MANIFEST)
     return damaged, {"files": len(files), "bytes": sum(file["size"] for file in files)}
 
 

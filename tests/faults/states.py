@@ -60,6 +60,9 @@ def _encoder(path: Path) -> State:
     from medlink.models import load_encoder
 
     if not path.is_dir():
+        # killed between two renames: the next run puts the old one back
+        path = next(path.parent.glob(".writing-*/old"), path)
+    if not path.is_dir():
         return None
     encoder = load_encoder(path)
     return [encoder.fingerprint, encoder.encode(["cardiopathia"]).round(SCALE).tolist()]

@@ -14,8 +14,7 @@ from typing import Any
 
 from medlink.errors import ConfigError
 from medlink.files.databases import room_for
-from medlink.files.folders import hidden_folder, one_error
-from medlink.files.whole import is_replaced, put_in_place
+from medlink.files.whole import is_replaced, whole_file
 from medlink.kb.export.fhir import Beside, code_system, with_concepts
 from medlink.kb.store import KnowledgeBase
 from medlink.kb.systems import UNKNOWN, named
@@ -47,18 +46,13 @@ def write_ftrm(kb: KnowledgeBase, path: str | os.PathLike[str]) -> int:
     """
     if not is_replaced(path):
         raise ConfigError("a container is a file", path=path, remedy="name a file, not a device")
-    with one_error(path, "the output"), hidden_folder(Path(os.path.realpath(path))) as folder:
-        draft = folder / "draft"
-        file = sqlite3.connect(draft, isolation_level=None)
+    with whole_file(path) as draft:
+        file = sqlite3.connect(draft.name, isolation_level=None)
         try:
             with room_for(Path(path)):
-                count = _write(kb, file)
+                return _write(kb, file)
         finally:
             file.close()
-        with draft.open("rb") as whole:
-            os.fsync(whole.fileno())  # SQLite was told not to
-        put_in_place(draft, path)
-    return count
 
 
 def _write(kb: KnowledgeBase, file: sqlite3.Connection) -> int:
