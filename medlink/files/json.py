@@ -7,18 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from medlink.errors import InputError
 from medlink.files.folders import StrPath
 from medlink.files.streams import LineFile
 from medlink.files.whole import whole_text
 
 
 def json_text(data: Any) -> str:
-    r"""JSON that a person reads: sorted keys, two blanks, a final line end.
-
-    >>> json_text({"b": 1, "a": "ä"})
-    '{\n  "a": "ä",\n  "b": 1\n}\n'
-    """
+    """JSON that a person reads: sorted keys, two blanks, a final line end."""
     return json.dumps(data, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
@@ -34,15 +29,12 @@ def read_json(path: StrPath) -> Any:
 
 
 def parse_json(text: str) -> Any:
-    r"""The value of a JSON text.
+    """The value of a JSON text.
 
     Raises:
         json.JSONDecodeError: it is no JSON.
         ValueError: it is nested too deeply, has a number of too many digits, a key that is there twice in one object,
             or half a surrogate pair, which nothing can write. The message holds nothing of the text.
-
-    >>> parse_json('{"a": [1, "\\u00e4"]}')
-    {'a': [1, 'ä']}
     """
     try:
         data = json.loads(text, object_pairs_hook=_object)
@@ -56,18 +48,13 @@ def parse_json(text: str) -> Any:
 
 
 def read_whole(lines: LineFile) -> Any:
-    """The value of a JSON file of others, packed or not, taken into memory as a whole.
-
-    Raises:
-        InputError: it is no JSON, :func:`parse_json` refuses it, or it cannot be read.
-    """
+    """The value of a JSON file of others, packed or not; an :class:`InputError` where there is none to use."""
     try:
         return parse_json(lines.text())
     except json.JSONDecodeError as error:
-        message = f"is no JSON, or is cut off: {error.msg}"
-        raise InputError(message, path=lines.path, line=error.lineno, remedy="fetch it again") from error
+        raise lines.refused(f"is no JSON, or is cut off: {error.msg}", "fetch it again", error.lineno) from error
     except ValueError as error:
-        raise InputError(f"cannot be used: {error}", path=lines.path, remedy="fetch or export it again") from error
+        raise lines.refused(f"cannot be used: {error}", "fetch or export it again") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -78,11 +65,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def json_line(data: Any) -> str:
-    r"""One line of a file of JSON lines: the keys in their own order, a final line end.
-
-    >>> json_line({"b": "ä", "a": [1]})
-    '{"b": "ä", "a": [1]}\n'
-    """
+    """One line of a file of JSON lines: the keys in their own order, a final line end."""
     return json.dumps(data, ensure_ascii=False) + "\n"
 
 

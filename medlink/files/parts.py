@@ -14,12 +14,12 @@ import fcntl
 import hashlib
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from medlink.errors import BundleError
 from medlink.files.folders import locked, one_error, scratch_folder, sync
@@ -33,13 +33,10 @@ _LOCK = ".lock"
 _SMALL = 1 << 16
 _CRASHING = (".json", ".marisa")
 """Files whose damage is found on every opening: small ones, and those that go unchecked into native code."""
-_NEEDED = {"kb", "index", "encoder"}
-_TO_LOCK = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _TRIES = 100
 _WHAT = "the bundle"
 _ROOM = "make room on its disk, or name a place that you can write to and that has room"
 
-Kind = Literal["kb", "index", "encoder", "added"]
 Raw = dict[str, Any]
 
 
@@ -49,42 +46,36 @@ class Checked(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
 
 
-class File(Checked):
-    """A file of a part: its size in bytes and its SHA-256."""
-
-    size: Annotated[int, Field(ge=0)]
+class _File(Checked):
+    size: Annotated[int, Field(ge=0)]  # bytes
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class Part(Checked):
-    """A part: the name of its folder, and its files by their paths in it."""
-
+class _Part(Checked):
     folder: Annotated[str, Field(pattern=f"^{PART}$")]
-    files: dict[Annotated[str, Field(pattern=r"^(\.?[^/.][^/]*/)*\.?[^/.][^/]*$")], File]
+    files: dict[Annotated[str, Field(pattern=r"^(\.?[^/.][^/]*/)*\.?[^/.][^/]*$")], _File]  # by their paths in it
 
 
-def _complete(parts: dict[Kind, Part]) -> dict[Kind, Part]:
-    if missing := sorted(_NEEDED - parts.keys()):
-        raise ValueError(f"no {missing[0]}")
-    return parts
+class _Parts(Checked):
+    model_config = ConfigDict(extra="forbid")
+    kb: _Part
+    index: _Part
+    encoder: _Part
+    added: _Part = None  # type: ignore[assignment]  # absent, but never null
 
 
 class Manifest(Checked):
     """The manifest of a folder of parts."""
 
-    parts: Annotated[dict[Kind, Part], AfterValidator(_complete)]
+    parts: _Parts
 
 
 class Opened:
-    """A state of a folder of parts: its manifest, and its parts, which stay there as long as this lives.
-
-    Args:
-        folder: the folder.
-        model: what its manifest must look like.
-        manifest: the state to open, where it is not the present one.
+    """A state of a folder of parts, the present one unless its manifest is given; its parts stay as long as this lives.
 
     Raises:
-        BundleError: there is no such state, a part is missing, or the manifest is not as it was written.
+        BundleError: there is no such state, a part is missing, or the manifest is not as it was written, or unlike
+            ``model``.
     """
 
     def __init__(self, folder: Path, model: type[Manifest] = Manifest, manifest: Raw | None = None) -> None:
@@ -95,7 +86,7 @@ class Opened:
             self.release = weakref.finalize(self, held.close)
             try:
                 for kind in self.manifest["parts"]:
-                    held.callback(os.close, _hold(self.part(kind)))
+                    held.enter_context(_held(self.part(kind)))
                 return
             except OSError as error:
                 self.release()
@@ -106,7 +97,6 @@ class Opened:
                     ) from error
 
     def part(self, kind: str) -> Path:
-        """The folder of a part."""
         return self.folder / str(self.manifest["parts"][kind]["folder"])
 
     def check(self, kind: str) -> None:
@@ -118,7 +108,7 @@ class Opened:
             raise error
 
     def damaged(self, kind: str, *, trusting: bool) -> Iterator[BundleError]:
-        """What is wrong with the files of a part."""
+        """What is wrong with the files of a part, all of which are hashed where none is trusted."""
         remedy = rebuild(self.folder, kind)
         if kind == "kb":
             remedy = f"copy it from another place, or run 'medlink kb build {self.folder} ...', and then {remedy[4:]}"
@@ -147,7 +137,7 @@ def _damage(path: Path, file: Raw, written: int) -> str:
 
 
 def rebuild(folder: Path, kind: str = "") -> str:
-    """The command that mends most of what can be wrong with a bundle, or with its part of a kind."""
+    """The command that mends a bundle, or its part of a kind."""
     command = f"run 'medlink index build {folder}"
     if kind == "encoder":
         # without a name the bundle's own would be taken
@@ -214,9 +204,10 @@ def writing(folder: Path) -> Iterator[Path]:
                 try:
                     yield work
                 except BaseException:
+                    manifest: Raw = {"parts": {}}
                     with suppress(BundleError):
-                        before.update(_named(read_state(folder)))
-                    _clean(folder, work, before)
+                        manifest = read_state(folder)
+                    clean(folder, work, manifest, before)
                     raise
         finally:
             if not (folder / MANIFEST).exists():
@@ -251,26 +242,15 @@ def switch(folder: Path, work: Path, manifest: Raw) -> None:
     put_in_place(draft, folder / MANIFEST, _WHAT)
 
 
-def clean(folder: Path, work: Path, manifest: Raw) -> None:
-    """Remove the parts that the manifest does not name, but for those that somebody holds."""
-    _clean(folder, work, _named(manifest))
-
-
-def _named(manifest: Raw) -> set[str]:
-    return {part["folder"] for part in manifest["parts"].values()}
-
-
-def _clean(folder: Path, work: Path, kept: set[str]) -> None:
+def clean(folder: Path, work: Path, manifest: Raw, also: Set[str] = frozenset()) -> None:
+    """Remove the parts that a manifest does not name, but for those that are kept ``also`` or that somebody holds."""
+    kept = {part["folder"] for part in manifest["parts"].values()} | also
     for path in folder.iterdir():
         if path.name not in kept and is_part(path):
-            with suppress(OSError):
-                number = os.open(path, _TO_LOCK | os.O_NOFOLLOW)
-                try:
-                    if _lock_now(number, fcntl.LOCK_EX):
-                        # nobody finds half of it; it goes with the folder that is worked in
-                        os.replace(path, work / f"{path.name}-{number}")
-                finally:
-                    os.close(number)
+            with suppress(OSError), _opened(path, os.O_NOFOLLOW) as number:
+                if _lock_now(number, fcntl.LOCK_EX):
+                    # nobody finds half of it; it goes with the folder that is worked in
+                    os.replace(path, work / f"{path.name}-{number}")
 
 
 def named_by_content(folder: Path, kind: str) -> list[Raw]:
@@ -304,16 +284,22 @@ def listed(part: Path) -> Raw:
     }
 
 
-def _hold(part: Path) -> int:
-    """An open folder, which nobody removes as long as it is open; an :class:`OSError` where it is gone or going."""
-    number = os.open(part, _TO_LOCK)
+@contextmanager
+def _opened(part: Path, flags: int = 0) -> Iterator[int]:
+    number = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags)
     try:
+        yield number
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def _held(part: Path) -> Iterator[None]:
+    """Nobody removes a part meanwhile; an :class:`OSError` where it is gone or going."""
+    with _opened(part) as number:
         if _lock_now(number, fcntl.LOCK_SH) is False or not os.path.samestat(os.fstat(number), part.stat()):
             raise FileNotFoundError(part)
-    except BaseException:
-        os.close(number)
-        raise
-    return number
+        yield
 
 
 def _lock_now(number: int, kind: int) -> bool | None:

@@ -13,7 +13,6 @@ MANIFEST = "manifest.json"
 KB_FILE = "kb.sqlite"
 """Name of a knowledge base in a folder, which a bundle is built from."""
 PART = "(kb|index|encoder|added)-[0-9a-f]{16}"
-"""What the name of a part looks like."""
 
 
 def is_part(path: Path) -> bool:

@@ -1,8 +1,4 @@
-"""What could not be used of a file: counted by kind, with the first few named by file and line.
-
-A reader counts a bad row and goes on. When more than a share of a file's rows is bad the load stops: see
-:class:`Problems`.
-"""
+"""What could not be used of a file: counted by kind, with the first few named by file and line."""
 
 from __future__ import annotations
 
@@ -25,11 +21,7 @@ UTF8_REMEDY = "give the file as UTF-8, for example: iconv -f ISO-8859-1 -t UTF-8
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "note"), counted(0, "note"), counted(1_234, "near pair")
-    ('1 note', '0 notes', '1,234 near pairs')
-    """
+    """A number of things, such as ``1,234 notes``."""
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
@@ -49,6 +41,8 @@ class Problem:
 class Problems:
     """What went wrong, and what was left out on purpose, while one input was read.
 
+    A reader counts a bad row and goes on.
+
     Args:
         max_bad_share: share of bad rows in one file above which :class:`InputError` stops the load. Fewer than
             ``GRACE`` bad rows do not stop it, except when they are more than half of the file or the share is 0, which
@@ -57,10 +51,8 @@ class Problems:
         progress: called with the number of bytes taken in from disk since the last call.
 
     Attributes:
-        bad: bad rows by kind.
-        skipped: rows left out on purpose (filters, suppressed, inactive), by reason.
-        examples: the first ``EXAMPLES`` bad rows.
-        lines: line numbers of the first ``EXAMPLES`` bad rows of each kind.
+        bad, skipped: bad rows by kind; rows left out on purpose (filters, suppressed, inactive) by reason.
+        examples, lines: the first ``EXAMPLES`` bad rows; line numbers of as many of each kind.
         notes: remarks for the user, such as an optional file that is not there.
         rows: data rows seen in all files.
         at: file and line of what was read last, where the reader says so.
@@ -71,11 +63,8 @@ class Problems:
     ) -> None:
         if not 0 <= max_bad_share <= 1:
             raise ConfigError(f"max_bad_share is {max_bad_share}", remedy="give a share between 0 and 1")
-        self.max_bad_share = max_bad_share
-        self.adjustable = adjustable
-        self.progress = progress
-        self.bad: Counter[str] = Counter()
-        self.skipped: Counter[str] = Counter()
+        self.max_bad_share, self.progress, self.adjustable = max_bad_share, progress, adjustable
+        self.bad, self.skipped = Counter[str](), Counter[str]()
         self.examples: list[Problem] = []
         self.lines: dict[str, list[int]] = {}
         self.notes: list[str] = []
@@ -85,11 +74,7 @@ class Problems:
         self._in_file: dict[str, tuple[Counter[str], Problem]] = {}
 
     def bad_row(self, kind: str, path: str | PathLike[str], line: int, detail: str = "", rows: int = 0) -> None:
-        """Count one bad row; ``rows`` is how many of its file were seen so far.
-
-        Raises:
-            InputError: too large a share of the file is bad.
-        """
+        """Count one bad row; ``rows`` is how many of its file were seen so far. Raises as :meth:`judge` does."""
         problem = Problem(kind, str(path), line, detail)
         self.bad[kind] += 1
         if len(self.examples) < EXAMPLES:
@@ -112,11 +97,7 @@ class Problems:
             yield f"rows left out: {count} ({reason})"
 
     def judge(self, path: str | PathLike[str], rows: int) -> None:
-        """Stop when too large a share of the ``rows`` seen in ``path`` is bad.
-
-        Raises:
-            InputError: more than ``max_bad_share`` of the rows is bad.
-        """
+        """Raise :class:`InputError` when too large a share of the ``rows`` seen in ``path`` is bad."""
         if str(path) not in self._in_file:
             return
         kinds, first = self._in_file[str(path)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 import zlib
@@ -22,28 +23,29 @@ LONGEST_LINE = 1 << 20
 _BLOCK = 1 << 18
 _GZIP = b"\x1f\x8b"
 _AS_TEXT = "save its text as plain text in UTF-8, or leave it out"
+_NAME_IT = "name its encoding with --encoding"
+_PLACE = "name the file that holds the text"
 # how files begin that are no text, what they are, and what helps
-_NO_TEXT: tuple[tuple[tuple[bytes, ...], str, str], ...] = (
-    (
-        (b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),  # .xlsx, .docx, .odt and other zip files; .xls, .doc
-        "is a spreadsheet or document file, or zipped, and no text",
-        "save a spreadsheet as CSV in UTF-8, another document as plain text, and unpack what is zipped",
-    ),
-    ((b"%PDF-", b"{\\rtf"), "is PDF or RTF, and no plain text", "save it as plain text in UTF-8"),
-    (
-        (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*"),
-        "is a picture, and no text",
-        _AS_TEXT,
-    ),
-    (
-        (b"BZh", b"\xfd7zXZ\0", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd"),
-        "is packed, and no text",
-        "unpack it; what gzip packed is read as it is",
-    ),
-    ((b"SQLite format 3\0",), "is a database of SQLite, and no text", "name the file that holds the text"),
-    ((b"\x7fELF", b"\xca\xfe\xba\xbe"), "is a program, and no text", "name the file that holds the text"),
+_NO_TEXT = tuple(
+    (re.compile(begins, re.DOTALL), message, remedy)
+    for begins, message, remedy in (
+        (
+            rb"PK\x03\x04|\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",  # .xlsx, .docx, .odt and other zip files; .xls, .doc
+            "is a spreadsheet or document file, or zipped, and no text",
+            "save a spreadsheet as CSV in UTF-8, another document as plain text, and unpack what is zipped",
+        ),
+        (rb"%PDF-|\{\\rtf", "is PDF or RTF, and no plain text", "save it as plain text in UTF-8"),
+        (rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a|II\*\0|MM\0\*", "is a picture, and no text", _AS_TEXT),
+        (rb".{128}DICM|RIFF.{4}(WEBP|WAVE)", "is a picture or a sound, and no text", _AS_TEXT),
+        (
+            rb"BZh|\xfd7zXZ\0|7z\xbc\xaf\x27\x1c|Rar!\x1a\x07|\x28\xb5\x2f\xfd",
+            "is packed, and no text",
+            "unpack it; what gzip packed is read as it is",
+        ),
+        (rb"SQLite format 3\0", "is a database of SQLite, and no text", _PLACE),
+        (rb"\x7fELF|\xca\xfe\xba\xbe", "is a program, and no text", _PLACE),
+    )
 )
-_DICOM = slice(128, 132)
 _WIDE = ("utf-16", "utf-32")  # a line end is not one byte there
 # these decode bytes into text that nobody wrote, or carry a state from line to line
 _NO_LINES = ("hz", "idna", "iso2022", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7")
@@ -84,10 +86,9 @@ def standard_input() -> BinaryIO:
 
 
 def input_size(path: str | PathLike[str]) -> int:
-    """Bytes on disk at and below ``path``, for a progress bar; what cannot be looked at is left out."""
-    top = Path(path)
+    """Bytes on disk at and below ``path``; what cannot be looked at is left out."""
     size = 0
-    for file in (Path(folder, name) for folder, _, names in os.walk(top) for name in names) if top.is_dir() else (top,):
+    for file in (Path(path), *Path(path).rglob("*")):
         with suppress(OSError):
             size += file.stat().st_size if file.is_file() else 0
     return size
@@ -98,9 +99,6 @@ def text_encoding(encoding: str) -> str:
 
     Raises:
         ConfigError: there is no such encoding, or it is not one for lines of text.
-
-    >>> text_encoding("UTF8"), text_encoding("latin-1")
-    ('utf-8', 'iso8859-1')
     """
     try:
         name = lookup(encoding).name
@@ -122,15 +120,13 @@ class LineFile:
     a line.
 
     Args:
-        path: the file, or what to call ``stream``.
+        path: the file, or what to call ``stream``, which is read instead.
         problems: where bad rows are counted.
-        stream: where to read instead of opening ``path``.
         encoding: what the user says of the file; UTF-8 when nobody could say.
         pipes: whether ``path`` may be a pipe or a device.
         universal: a ``\r`` always ends a line, as in a list that is no table.
         may_be_empty: an empty file is no error.
         ended: every line has a line end, so that a last one without it is cut off.
-        longest: bytes of the longest line that is looked at, ``LONGEST_LINE`` unless given.
 
     Attributes:
         no_rows: lines so far that hold no row: those of a header, empty ones, further lines of a row.
@@ -142,7 +138,7 @@ class LineFile:
     Raises:
         ConfigError: see :func:`text_encoding`.
         InputError: there is no such file. While it is read: it cannot be read, is empty, is cut off inside its
-            compression or its last line, is a spreadsheet, is UTF-16 and not said to be, or too much of it is bad.
+            compression or its last line, is no text, is UTF-16 and not said to be, or too much of it is bad.
     """
 
     def __init__(
@@ -169,11 +165,11 @@ class LineFile:
         self._stream, self._universal, self._ended = stream, universal, ended
 
     def bad(self, kind: str, line: int, detail: str = "") -> None:
-        """Count a bad row of this file."""
+        """Count a bad row."""
         self.problems.bad_row(kind, self.path, line, detail, min(line, self.rows) - self.no_rows)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
-        """Line numbers, from 1, and lines; errors as the class says."""
+        """Line numbers, from 1, and lines."""
         for first, lines in self.in_bulk():
             # whoever asks for the number of rows asks for those so far
             for self.rows, text in enumerate(lines, first):
@@ -190,22 +186,20 @@ class LineFile:
         self.problems.judge(self.path, self.rows - self.no_rows)
 
     def text(self) -> str:
-        """The whole file as one text, which memory must hold; errors as the class says."""
+        """The whole file as one text."""
         with self._open() as stream:
             raw = b"".join(self._blocks(stream))
         self._check_empty(not raw.strip())
-        if b"\0" in raw:
-            at = raw.index(b"\0") + 1
-            raise InputError(f"is no text: byte {at} is NUL", path=self.path, remedy=_AS_TEXT)
+        if (at := raw.find(0)) >= 0:
+            raise self.refused(f"is no text: byte {at + 1} is NUL", _AS_TEXT)
         try:
             return raw.decode("utf-8" if self._wide else self._encoding).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
-            remedy = "name its encoding with --encoding" if self._given else UTF8_REMEDY
-            message = f"byte {error.start + 1} is not {error.encoding.upper()}"
-            raise InputError(message, path=self.path, remedy=remedy) from error
+            remedy = _NAME_IT if self._given else UTF8_REMEDY
+            raise self.refused(f"byte {error.start + 1} is not {error.encoding.upper()}", remedy) from error
 
     def blocks(self) -> Iterator[bytes]:
-        """The bytes of the file, unpacked, a part at a time, for a parser of its own; errors as the class says."""
+        """The bytes of the file, unpacked, a part at a time, for a parser of its own."""
         empty = True
         with self._open() as stream:
             for block in self._blocks(stream):
@@ -213,15 +207,15 @@ class LineFile:
                 yield block
         self._check_empty(empty)
 
-    def cut_off(self, message: str) -> None:
-        """Refuse the last line, which is not whole; where every bad row is tolerated so is this one.
+    def refused(self, message: str, remedy: str, line: int | None = None) -> InputError:
+        """What to raise of this file."""
+        return InputError(message, path=self.path, line=line, remedy=remedy)
 
-        Raises:
-            InputError: unless the share of bad rows may be 1.
-        """
+    def cut_off(self, message: str) -> None:
+        """Refuse the last line, which is not whole, by an :class:`InputError`, unless every bad row is tolerated."""
         if self.problems.max_bad_share < 1:
             remedy = "fetch, unpack or export the file again"
-            raise InputError(f"the last line is cut off{message}", path=self.path, line=self.rows, remedy=remedy)
+            raise self.refused(f"the last line is cut off{message}", remedy, self.rows)
 
     @contextmanager
     def _open(self) -> Iterator[BinaryIO]:
@@ -230,14 +224,13 @@ class LineFile:
                 yield stream
         except (EOFError, zlib.error) as error:
             message = f"the compressed file is damaged or cut off after line {self.rows}: {error}"
-            raise InputError(message, path=self.path, remedy="fetch or compress it again") from error
+            raise self.refused(message, "fetch or compress it again") from error
         except OSError as error:
-            message = f"cannot be read: {error.strerror or error}"
-            raise InputError(message, path=self.path, remedy="check the file and its rights") from error
+            raise self.refused(f"cannot be read: {error.strerror or error}", "check the file and its rights") from error
 
     def _check_empty(self, empty: bool) -> None:
         if empty and not self.may_be_empty:
-            raise InputError("the file is empty", path=self.path, remedy="fetch or export it again")
+            raise self.refused("the file is empty", "fetch or export it again")
 
     def _texts(self, stream: BinaryIO) -> Iterator[tuple[int, list[str]]]:
         for raws, ended in self._split(stream):
@@ -255,11 +248,9 @@ class LineFile:
 
     def _one_by_one(self, raws: list[bytes | None], ended: bool) -> Iterator[tuple[int, list[str]]]:
         """Lines of which one is bad, or the last of a file: a bad one is counted behind those before it."""
-        kind = f"not {self._inner.upper()}, see --encoding" if self._given else BAD_BYTES
         good: list[str] = []
         for raw in raws:
-            found = detail = ""
-            self.wrong = None
+            found, detail, self.wrong = "", "", None
             if raw is None:
                 found = f"longer than {self._longest:,} bytes"
             elif self.grew and not ended:
@@ -268,7 +259,8 @@ class LineFile:
                 try:
                     good.append(_without_mark(raw.decode(self._inner).replace("\r", " "), self.rows + 1))
                 except UnicodeDecodeError as error:
-                    found, detail = kind, f"byte {error.start + 1} of the line is not {self._inner.upper()}"
+                    found = f"not {self._inner.upper()}, see --encoding" if self._given else BAD_BYTES
+                    detail = f"byte {error.start + 1} of the line is not {self._inner.upper()}"
                     self.wrong = error
             if found and good:
                 yield self.rows - len(good) + 1, good
@@ -317,10 +309,8 @@ class LineFile:
             first = next(blocks, b"")
         blocks = chain([first] if first else [], blocks)
         for begins, message, remedy in _NO_TEXT:
-            if first.startswith(begins):
-                raise InputError(message, path=self.path, remedy=remedy)
-        if first[_DICOM] == b"DICM" or (first[:4] == b"RIFF" and first[8:12] in (b"WEBP", b"WAVE")):
-            raise InputError("is a picture or a sound, and no text", path=self.path, remedy=_AS_TEXT)
+            if begins.match(first):
+                raise self.refused(message, remedy)
         if not self._wide:
             self._refuse_wide(first)
             yield from blocks
@@ -332,9 +322,7 @@ class LineFile:
             if not self.grew:
                 decoder.decode(b"", True)
         except UnicodeError as error:  # of UTF-16 without its mark it is no other kind
-            raise InputError(
-                f"is not {self._encoding.upper()}", path=self.path, remedy="name its encoding with --encoding"
-            ) from error
+            raise self.refused(f"is not {self._encoding.upper()}", _NAME_IT) from error
 
     def _raw(self, stream: BinaryIO) -> Iterator[bytes]:
         """The bytes of the input as they are, up to where a file ended when it was opened."""
@@ -356,12 +344,8 @@ class LineFile:
             return
         found = "is" if marked else "has the NUL bytes of"
         wide = "utf-16" if marked else f"utf-16-{'le' if low >= high else 'be'}"
-        raise InputError(
-            f"{found} UTF-16, {'' if marked else 'is '}not {self._encoding.upper()}",
-            path=self.path,
-            line=1,
-            remedy=f"add --encoding {wide}" if self._given else UTF8_REMEDY.replace("ISO-8859-1", wide.upper()),
-        )
+        remedy = f"add --encoding {wide}" if self._given else UTF8_REMEDY.replace("ISO-8859-1", wide.upper())
+        raise self.refused(f"{found} UTF-16, {'' if marked else 'is '}not {self._encoding.upper()}", remedy, 1)
 
 
 def _without_mark(text: str, line: int) -> str:

@@ -10,7 +10,7 @@ from itertools import chain, repeat
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
-from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problems
+from medlink.files.problems import BAD_BYTES, UTF8_REMEDY, Problems, counted
 from medlink.files.streams import LineFile
 
 SWALLOWED = "swallowed by a quote"
@@ -24,12 +24,8 @@ _COLUMN = re.compile(r"[^\W\d][\w -]{0,40}")
 class Table:
     """A separated file, opened.
 
-    Attributes:
-        lines: the file, where bad rows are counted.
-        header: cells of the first line, in lower case.
-        first: the same cells as they are written.
-        rows: line numbers and cells of the lines that follow.
-        separators: what could have stood between the cells.
+    ``header`` are the cells of its ``first`` line in lower case, ``rows`` the line numbers and cells of the others, and
+    ``separators`` what could have stood between cells.
     """
 
     lines: LineFile
@@ -39,11 +35,7 @@ class Table:
     separators: str
 
     def has(self, columns: Sequence[str]) -> bool:
-        """Whether the header has all columns.
-
-        Raises:
-            InputError: it has one of them twice.
-        """
+        """Whether the header has all columns; an :class:`InputError` where it has one of them twice."""
         asked = [column.lower() for column in columns]
         if any(column not in self.header for column in asked):
             return False
@@ -53,11 +45,7 @@ class Table:
         return True
 
     def places(self, columns: Sequence[str]) -> list[int]:
-        """Where columns stand that must be there.
-
-        Raises:
-            InputError: one is missing or there twice.
-        """
+        """Where columns stand; an :class:`InputError` where one is missing or there twice."""
         if not self.has(columns):
             missing = next(column for column in columns if column.lower() not in self.header)
             raise self.error(
@@ -67,13 +55,13 @@ class Table:
         return [self.header.index(column.lower()) for column in columns]
 
     def with_first(self) -> Rows:
-        """All rows of a file without a header."""
+        """All rows, of a file without a header."""
         self.lines.no_rows -= 1
         yield 1, list(self.first)
         yield from self.rows
 
     def unknown(self, wanted: str) -> InputError:
-        """What to raise where the header is that of no layout."""
+        """What to raise of a header of no layout."""
         return self.error(
             f"looked for {wanted}; found {found_columns(self.first)}",
             "name the columns in the first line as docs/evaluation.md lists them",
@@ -89,10 +77,10 @@ class Table:
         begun = (BAD_BYTES, str(self.lines.path), 1)
         if any((bad.kind, bad.path, bad.line) == begun for bad in self.lines.problems.examples):
             message, remedy = f"{message}; the first line is not UTF-8", UTF8_REMEDY
-        return InputError(message, path=self.lines.path, line=1, remedy=remedy)
+        return self.lines.refused(message, remedy, 1)
 
     def _other_mark(self) -> str | None:
-        """What seems to stand between the cells of a first line in which nothing stands that was looked for."""
+        """What seems to stand between the cells of a first line that nothing parted."""
         if len(self.first) != 1:
             return None
         for mark in _SEPARATORS:
@@ -105,7 +93,7 @@ class Table:
 
 def found_columns(header: Sequence[str]) -> str:
     """What the first line of a table holds, without a word of it: where the header is missing, it is content."""
-    return f"{len(header)} column{'s' * (len(header) != 1)}" if any(header) else "no header"
+    return counted(len(header), "column") if any(header) else "no header"
 
 
 def first_line(path: StrPath) -> str:
@@ -131,8 +119,8 @@ def open_table(
     last, would have as many columns as the table if no quote meant anything.
 
     Args:
-        given: the file, plain or ``.gz``, or its lines.
-        problems: where bad rows are counted, unless there are lines that say it.
+        given: the file, plain or ``.gz``, or its lines, which say then where bad rows are counted.
+        problems: where bad rows are counted.
         separator: what stands between cells, where it is known: then there is no quoting.
         quoted_with: a column whose name says that cells are quoted all the same.
         comments: what a line begins with that is left out and counted.
@@ -162,7 +150,6 @@ def open_table(
 
 
 def _uncommented(lines: LineFile, mark: str) -> Iterator[tuple[int, str]]:
-    """The lines that do not begin with a mark."""
     for number, text in lines:
         if text.startswith(mark):
             lines.problems.skipped["comment line"] += 1
@@ -204,14 +191,10 @@ def read_columns(
     wanted: Sequence[int],
     *,
     closed: bool = False,
-    bulk: Iterator[tuple[int, list[str]]] | None = None,
 ) -> Iterator[tuple[Sequence[int], list[list[str]]]]:
-    """As :func:`read_rows`, thousands of rows at a time: their line numbers, and the ``wanted`` columns.
-
-    ``bulk`` are those lines of the file that are left, as :meth:`~medlink.files.streams.LineFile.in_bulk` gives them.
-    """
+    """As :func:`read_rows`, thousands of rows at a time: their line numbers, and the ``wanted`` columns."""
     width = columns + closed
-    for first, texts in lines.in_bulk() if bulk is None else bulk:
+    for first, texts in lines.in_bulk():
         for numbers, good in _of_width(lines, first, texts, columns, separator, closed):
             cells = separator.join(good).split(separator)
             yield numbers, [cells[place::width] for place in wanted]
@@ -246,28 +229,25 @@ def _quoted(lines: LineFile, numbered: Iterator[tuple[int, str]], separator: str
     widths: list[int] = []
 
     def texts() -> Iterator[str]:
-        """Lines as the csv module wants them, with their numbers and their widths without quoting noted."""
         for number, text in numbered:
             span.append(number)
             widths.append(text.count(separator) + 1)
             yield text + "\n"
 
     def swallowed(columns: int) -> bool:
-        """Whether the lines of a row look like rows themselves."""
         return len(span) > 1 and (columns in widths[1:-1] or widths[0] == widths[-1] == columns)
 
+    mend = "mend the first line"
     reader = csv.reader(texts(), delimiter=separator, strict=True)
     try:
         header = next(reader, [])
     except csv.Error as error:
-        raise InputError(f"is no CSV: {error}", path=lines.path, line=1, remedy="mend the first line") from error
+        raise lines.refused(f"is no CSV: {error}", mend, 1) from error
     if any("\n" in cell and separator in cell for cell in header):
-        message = f"a quote in the first line swallows the lines to {span[-1]}"
-        raise InputError(message, path=lines.path, line=span[0], remedy="mend the first line")
+        raise lines.refused(f"a quote in the first line swallows the lines to {span[-1]}", mend, span[0])
     lines.no_rows += len(span)
 
     def rows() -> Rows:
-        """Rows with the number of the line each begins in; of what is left out every line is counted."""
         while True:
             span.clear()
             widths.clear()
@@ -297,7 +277,7 @@ def _broken(lines: LineFile, span: list[int], error: csv.Error) -> None:
     large = "field larger" in str(error)
     if "unexpected end" in str(error) or (large and len(span) > 1):
         remedy = "close the quote, or give the table as TSV, which has no quoting"
-        raise InputError("a quoted cell does not end", path=lines.path, line=span[0], remedy=remedy) from error
+        raise lines.refused("a quoted cell does not end", remedy, span[0]) from error
     kind = f"a cell of more than {csv.field_size_limit():,} characters" if large else "broken quoting"
     for line in span:
         lines.bad(kind, line, "" if large else str(error))

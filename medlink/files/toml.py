@@ -10,11 +10,7 @@ from medlink.errors import InputError
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """What a TOML file says.
-
-    Raises:
-        InputError: it cannot be read, or is not TOML.
-    """
+    """What a TOML file says; an :class:`InputError` where it cannot be read, or is not TOML."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except tomllib.TOMLDecodeError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import sqlite3
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -82,6 +84,17 @@ def whole_text(path: StrPath, what: str = "the output", *, errors: str = "strict
             # the file is closed where it was opened; what was not flushed is of a block that failed
             with suppress(OSError):
                 text.detach()
+
+
+@contextmanager
+def room_for(path: Path) -> Iterator[None]:
+    """Let a full disk be the ``OSError`` that writing any other file raises; SQLite has an error of its own."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode not in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
+            raise
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
 
 
 @contextmanager

@@ -37,15 +37,10 @@ def read_elements(lines: LineFile, root: str, wanted: frozenset[str]) -> Iterato
     Memory grows with one element only. A file that declares entities is refused: they can unpack to any size, and
     reach for other files. The address of a document type is passed over, never opened.
 
-    Args:
-        lines: the file.
-        root: name of the outermost element.
-        wanted: names of the elements to give.
-
     Raises:
         InputError: the file is no XML or is cut off, has another root, declares entities, is nested more than
-            ``DEEPEST`` deep, or has an element of more than ``LONGEST_LINE`` bytes; see also
-            :class:`~medlink.files.streams.LineFile`.
+            ``DEEPEST`` deep, or has an element of more than ``LONGEST_LINE`` bytes; or as a
+            :class:`~medlink.files.streams.LineFile` raises it.
     """
     reader = _Elements(lines, root, wanted)
     given = 0
@@ -53,7 +48,6 @@ def read_elements(lines: LineFile, root: str, wanted: frozenset[str]) -> Iterato
         for block in lines.blocks():
             given += len(block)
             reader.parser.Parse(block)
-            # what is not parsed yet waits in the parser
             reader.weigh(given - max(reader.parser.CurrentByteIndex, 0))
             yield from reader.done
             reader.done.clear()
@@ -61,10 +55,9 @@ def read_elements(lines: LineFile, root: str, wanted: frozenset[str]) -> Iterato
         yield from reader.done
     except expat.ExpatError as error:
         message = f"is no XML, or is cut off: {expat.ErrorString(error.code)}"
-        raise InputError(message, path=lines.path, line=error.lineno, remedy="fetch it again") from error
+        raise lines.refused(message, "fetch it again", error.lineno) from error
     except (LookupError, ValueError) as error:
-        message = "its encoding is not known"
-        raise InputError(message, path=lines.path, line=1, remedy="give the file as UTF-8") from error
+        raise lines.refused("its encoding is not known", "give the file as UTF-8", 1) from error
 
 
 class _Elements:
@@ -77,30 +70,28 @@ class _Elements:
         self._depth = self._weight = 0
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
+        self.parser.StartElementHandler, self.parser.EndElementHandler = self._start, self._end
         self.parser.CharacterDataHandler = self._text
-        self.parser.EntityDeclHandler = self._entity
-        self.parser.SkippedEntityHandler = self._entity
+        self.parser.EntityDeclHandler = self.parser.SkippedEntityHandler = self._entity
 
-    def weigh(self, size: int) -> None:
-        """Refuse an element that is too large to hold."""
-        if self._weight + size > LONGEST_LINE:
-            raise self._refused(f"an element is longer than {LONGEST_LINE:,} bytes", "fetch or export it again")
+    def weigh(self, waiting: int = 0) -> None:
+        """Refuse an element that is too large to hold, with the bytes that wait in the parser."""
+        if self._weight + waiting > LONGEST_LINE:
+            raise self._refused(f"an element is longer than {LONGEST_LINE:,} bytes")
 
-    def _refused(self, message: str, remedy: str) -> InputError:
-        return InputError(message, path=self.lines.path, line=self.parser.CurrentLineNumber, remedy=remedy)
+    def _refused(self, message: str, remedy: str = "fetch or export it again") -> InputError:
+        return self.lines.refused(message, remedy, self.parser.CurrentLineNumber)
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise self._refused(f"is nested more than {DEEPEST} deep", "fetch or export it again")
+            raise self._refused(f"is nested more than {DEEPEST} deep")
         if self._depth == 1 and tag != self.root:
             raise self._refused(f"looked for {self.root}; found {tag[:40]}", f"give a file of {self.root}")
         if self._open or (self._depth == 2 and tag in self.wanted):
             # <a/> and b="" are the shortest
             self._weight += len(tag) + 3 + sum(len(key) + len(value) + 4 for key, value in attributes.items())
-            self.weigh(0)
+            self.weigh()
             element = Element(tag, attributes, self.parser.CurrentLineNumber)
             if self._open:
                 self._open[-1].parts.append(element)
@@ -117,7 +108,7 @@ class _Elements:
     def _text(self, text: str) -> None:
         if self._open:
             self._weight += len(text)
-            self.weigh(0)
+            self.weigh()
             self._open[-1].parts.append(text)
 
     def _entity(self, *_: object) -> None:

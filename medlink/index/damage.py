@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from medlink.errors import BundleError
 
 _DAMAGE = (LookupError, ValueError, ArithmeticError, RuntimeError, MemoryError)
 """What arrays raise, at whatever is done with them, that do not hold what was written."""
 
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
@@ -23,10 +22,9 @@ def damage_is_named(kind: type[T]) -> type[T]:
     return kind
 
 
-def _named(method: F) -> F:
+def _named(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def named(self: Any, *args: Any, **options: Any) -> Any:
-        """Call the method; what damaged arrays raise becomes a :class:`BundleError`."""
         try:
             return method(self, *args, **options)
         except _DAMAGE as error:
@@ -37,4 +35,4 @@ def _named(method: F) -> F:
                 remedy="run 'medlink index verify', which names the damaged file",
             ) from error
 
-    return cast("F", named)
+    return named

@@ -15,7 +15,7 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.files.databases import room_for
+from medlink.files.whole import room_for
 from medlink.index.arrays import Array, ArrayWriter, Groups, Strings, StringsWriter, open_array, save_array
 from medlink.index.keys import Keys
 from medlink.language.exact import normalise_all
