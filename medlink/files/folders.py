@@ -212,12 +212,6 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(number)
 
 
-def clear_remnants(target: Path) -> None:
-    """Remove what killed processes left beside a file or folder that is whole, where that is possible."""
-    with suppress(OSError), alone(target.parent):
-        _clear(target)
-
-
 def _prefix(target: Path) -> str:
     # a name of its own, since that of the target may be too long to be lengthened
     return f".writing-{blake2b(os.fsencode(target.name), digest_size=8).hexdigest()}-"

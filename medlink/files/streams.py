@@ -193,7 +193,7 @@ class LineFile:
         if (at := raw.find(0)) >= 0:
             raise self.refused(f"is no text: byte {at + 1} is NUL", _AS_TEXT)
         try:
-            return raw.decode("utf-8" if self._wide else self._encoding).removeprefix("\ufeff")
+            return raw.decode(self._inner).removeprefix("\ufeff")
         except UnicodeDecodeError as error:
             remedy = _NAME_IT if self._given else UTF8_REMEDY
             raise self.refused(f"byte {error.start + 1} is not {error.encoding.upper()}", remedy) from error

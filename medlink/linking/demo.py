@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from importlib import resources
 from pathlib import Path
 
 import platformdirs
 
 from medlink import __version__
-from medlink.files.folders import clear_remnants, scratch_folder, whole_folder
+from medlink.errors import ConfigError
+from medlink.files.folders import scratch_folder, whole_folder
 from medlink.files.parts import FORMAT
 from medlink.files.places import KB_FILE, MANIFEST
 from medlink.index import Bundle, build_bundle
@@ -49,7 +51,8 @@ def demo_bundle() -> Path:
     digest = hashlib.sha256(made_of.encode() + (demo_folder() / "terminology.tsv").read_bytes())
     folder = platformdirs.user_cache_path("medlink") / f"demo-{digest.hexdigest()[:16]}"
     if (folder / MANIFEST).exists():
-        clear_remnants(folder)
+        with suppress(ConfigError), scratch_folder(folder):
+            pass  # what a killed process left is gone
     else:
         with whole_folder(folder, "the demo bundle") as draft:
             build_demo_bundle(draft)
