@@ -15,6 +15,7 @@ FLOORS = {
     "records": 0,
     "errors": 0,
     "files": 0,
+    "bundles": 1,
     "processes": 0,
     "settings": 0,
     "language": 1,

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
+from medlink.bundles.places import MANIFEST
 from medlink.cli.options import PATH, graph_threads, json_output, show_progress
 from medlink.cli.output import Bars, print_json
 from medlink.cli.releases import inputs_of, release_options, some_inputs, under_options
 from medlink.files.escapes import visible
-from medlink.files.places import MANIFEST
 from medlink.files.problems import counted
 
 _out = click.option(

@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
+from medlink.bundles.places import KB_FILE, MANIFEST, refuse_other
 from medlink.cli.changes import kb_changes, kb_update
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, json_output, one_language, show_progress
 from medlink.cli.output import print_json
 from medlink.cli.releases import release_options, some_inputs, under_options
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
-from medlink.files.places import KB_FILE, MANIFEST, refuse_other
 from medlink.files.problems import counted
 from medlink.kb.readers import formats
 

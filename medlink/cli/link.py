@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from medlink.bundles.places import MANIFEST
 from medlink.cli.options import PATH, PATH_OR_INPUT, PATH_OR_NAME, given, settings_options
 from medlink.cli.output import Bars
 from medlink.errors import ConfigError
 from medlink.files.escapes import visible
-from medlink.files.places import MANIFEST
 from medlink.files.problems import counted
 from medlink.notes.options import NoteOptions, OutputOptions
 from medlink.notes.reading import KINDS, Fields, Note, ending

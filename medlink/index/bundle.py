@@ -1,6 +1,6 @@
 """The bundle: knowledge base, index and encoder that belong together, in one folder of parts.
 
-``manifest.json`` names the parts and binds them by content hash and fingerprint (:mod:`medlink.files.parts`). The
+``manifest.json`` names the parts and binds them by content hash and fingerprint (:mod:`medlink.bundles.parts`). The
 knowledge base that ``medlink kb build`` writes into the folder is no part of it until the bundle is built.
 """
 
@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from medlink import __version__
+from medlink.bundles import parts
+from medlink.bundles.parts import FORMAT, Opened, Raw
+from medlink.bundles.places import KB_FILE, MANIFEST, is_part, refuse_other
 from medlink.errors import BundleError, ConfigError, EncoderError
-from medlink.files import parts
 from medlink.files.folders import alone, remove
-from medlink.files.parts import FORMAT, Opened, Raw
-from medlink.files.places import KB_FILE, MANIFEST, is_part, refuse_other
 from medlink.files.problems import counted
 from medlink.index.concept_index import ConceptIndex
 from medlink.index.doubted import doubted_names

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from medlink.files import parts
-from medlink.files.places import KB_FILE
+from medlink.bundles import parts
+from medlink.bundles.places import KB_FILE
 from medlink.index.bundle import Bundle, finish, indexed, present
 from medlink.index.manifest import facts
 from medlink.index.part import Part

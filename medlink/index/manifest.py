@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import Field
 
-from medlink.files import parts
-from medlink.files.parts import Checked
+from medlink.bundles import parts
+from medlink.bundles.parts import Checked
 from medlink.kb import KnowledgeBase
 from medlink.language.lexicon.tables import read_folder
 

@@ -11,10 +11,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from medlink.bundles.parts import Checked, read_checked
 from medlink.errors import BundleError, ConfigError
 from medlink.files.folders import remove
 from medlink.files.json import json_text
-from medlink.files.parts import Checked, read_checked
 from medlink.index.arrays import REBUILD, open_array, save_array
 from medlink.index.dictionary import NameDictionary
 from medlink.index.embedded import SHARD, embedded, on_disk

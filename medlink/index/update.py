@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from medlink import __version__
+from medlink.bundles import parts
+from medlink.bundles.places import KB_FILE
 from medlink.errors import ConfigError
-from medlink.files import parts
-from medlink.files.places import KB_FILE
 from medlink.files.whole import check_targets
 from medlink.index.bundle import Bundle, fill_index, finish, present, reopened, say_left_out, take
 from medlink.index.embedded import same_rows

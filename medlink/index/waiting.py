@@ -6,10 +6,10 @@ from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
+from medlink.bundles import parts
+from medlink.bundles.parts import Opened, Raw
+from medlink.bundles.places import KB_FILE, MANIFEST
 from medlink.errors import MedlinkError
-from medlink.files import parts
-from medlink.files.parts import Opened, Raw
-from medlink.files.places import KB_FILE, MANIFEST
 from medlink.index.manifest import BundleManifest
 from medlink.kb import KnowledgeBase
 

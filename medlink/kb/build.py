@@ -29,9 +29,9 @@ from sqlalchemy import Connection, Table, create_engine, delete, insert, select
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
+from medlink.bundles.places import refuse_part
 from medlink.errors import ConfigError, InputError, KnowledgeBaseError
 from medlink.files.folders import scratch_folder
-from medlink.files.places import refuse_part
 from medlink.files.problems import Problems
 from medlink.files.streams import existing_file, input_size
 from medlink.files.whole import put_in_place

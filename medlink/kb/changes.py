@@ -33,10 +33,10 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
+from medlink.bundles.places import MANIFEST
 from medlink.errors import KnowledgeBaseError
 from medlink.files.escapes import as_cell, visible
 from medlink.files.json import json_line
-from medlink.files.places import MANIFEST
 from medlink.files.whole import check_targets, whole_text
 from medlink.kb import schema
 from medlink.kb.queries import HIERARCHY

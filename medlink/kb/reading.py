@@ -16,9 +16,9 @@ from sqlalchemy.exc import DatabaseError, ResourceClosedError
 from sqlalchemy.pool import NullPool
 from sqlalchemy.types import NullType
 
+from medlink.bundles.parts import rebuild
+from medlink.bundles.places import MANIFEST, is_part, refuse_part
 from medlink.errors import KnowledgeBaseError
-from medlink.files.parts import rebuild
-from medlink.files.places import MANIFEST, is_part, refuse_part
 
 REMEDY = "build it again with: medlink kb build"
 OTHER = "name a file that 'medlink kb build' made, or a bundle"

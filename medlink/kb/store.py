@@ -13,10 +13,10 @@ from typing import Any, Self, TypeVar
 
 from sqlalchemy import Table
 
+from medlink.bundles.parts import Opened
+from medlink.bundles.places import KB_FILE, MANIFEST
 from medlink.errors import ConfigError, KnowledgeBaseError
 from medlink.files.escapes import visible
-from medlink.files.parts import Opened
-from medlink.files.places import KB_FILE, MANIFEST
 from medlink.kb import queries, schema
 from medlink.kb.reading import OTHER, REMEDY, Reader, nothing_at
 from medlink.kb.schema import APPLICATION, READABLE, SCHEMA_VERSION, WITH_RETIRED

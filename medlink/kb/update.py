@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 
-from medlink.files.places import KB_FILE
+from medlink.bundles.places import KB_FILE
 from medlink.files.whole import check_targets
 from medlink.kb.build import build_kb
 from medlink.kb.changes import ChangeReport, compare_kbs, read_of

@@ -10,10 +10,10 @@ from pathlib import Path
 import platformdirs
 
 from medlink import __version__
+from medlink.bundles.parts import FORMAT
+from medlink.bundles.places import KB_FILE, MANIFEST
 from medlink.errors import ConfigError
 from medlink.files.folders import scratch_folder, whole_folder
-from medlink.files.parts import FORMAT
-from medlink.files.places import KB_FILE, MANIFEST
 from medlink.index import Bundle, build_bundle
 from medlink.index.part import FORMAT as INDEX_FORMAT
 from medlink.kb import Input, build_kb

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from medlink.bundles import parts as store
 from medlink.cli.main import app, main
 from medlink.errors import MedlinkError
-from medlink.files import parts as store
 from medlink.index import build_bundle
 from medlink.linking import Linker, Mention
 from medlink.models import load_encoder

@@ -63,7 +63,7 @@ def flips(bundle: Path, *, of_header: int, elsewhere: int, rotten: bool) -> Iter
 def use(bundle: str, trusting: bool = False) -> Any:
     """Open a bundle, link with it and ask its knowledge base; ``trusting`` as a large one, whose files are not read to
     the end when it is opened."""
-    from medlink.files import parts
+    from medlink.bundles import parts
     from medlink.index import Bundle
     from medlink.linking import Linker
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from medlink.bundles import parts as store
 from medlink.errors import BundleError, ConfigError, EncoderError, KnowledgeBaseError
-from medlink.files import parts as store
 from medlink.index import Bundle, build_bundle, extend_bundle
 from medlink.index.bundle import verify_bundle
 from medlink.index.waiting import waiting_kb

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from medlink.bundles import parts as store
 from medlink.cli.main import app
 from medlink.errors import BundleError, MedlinkError
-from medlink.files import parts as store
 from medlink.index import Bundle, ConceptIndex, build_bundle, extend_bundle
 from medlink.kb import Input, KnowledgeBase
 from medlink.language.lexicon.forms import shipped_forms

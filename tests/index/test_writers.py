@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from medlink.bundles import parts as store
 from medlink.errors import BundleError, ConfigError, MedlinkError
-from medlink.files import parts as store
 from medlink.index import Bundle, build_bundle, extend_bundle
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.linking import Linker

@@ -21,10 +21,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from medlink.bundles.places import MANIFEST, PART, bundles_instead, is_part, refuse_part
 from medlink.errors import BundleError
 from medlink.files.folders import locked, one_error, scratch_folder, sync
 from medlink.files.json import json_text, read_json
-from medlink.files.places import MANIFEST, PART, bundles_instead, is_part, refuse_part
 from medlink.files.whole import put_in_place
 
 FORMAT = 3
