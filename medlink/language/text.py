@@ -3,8 +3,8 @@
 ``normalise`` is the *exact* form: the same words in another typography (case, accents, ß, hyphens, apostrophes, Greek
 letters, possessives) get the same string. :meth:`Inflector.form` is the *inflected* form: a plural or another case of
 the same words, a roman numeral and a digit, also get the same string. Numbers survive both, so ``type 1`` never meets
-``type 2``. The exact form does not depend on the language, so that a name is found before its language is known; the
-inflected form does, by ``forms.json`` and ``articles.json``. Nothing here remembers a text but an :class:`Inflector`.
+``type 2``. The exact form does not depend on the language; the inflected form does, by ``forms.json`` and
+``articles.json``. Nothing here remembers a text but an :class:`Inflector`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,24 @@ from medlink.language.languages import Language, any_of, language_data, language
 
 APOSTROPHE = "'\u2018\u2019\u201b\u02bc\u00b4\u0060\u2032\uff07"
 _APOSTROPHES = re.compile(f"[{APOSTROPHE}]")
-POSSESSIVE = re.compile(r"(?<=\w)'s\b|(?<=s)'(?!\w)")
-DECIMAL = re.compile(r"(?<=\d)[.,](?=\d)")
-# '+' right behind a word is meaning ("CD4+", "HER2+"), every other mark only parts words.
-PLUS = re.compile(r"(?<=[^\W_])\+(?![^\W_])")
-MARKS = re.compile("[^\\w\\s\ue000\ue001]|_")
+# what no reader sees: soft hyphen, zero width
+INVISIBLE = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
+_UNSEEN = re.compile(f"[{INVISIBLE}]")
+_POSSESSIVE = re.compile(r"'(?:(?<=\w')s\b|(?<=s')(?!\w))")
+# Marks that are meaning: decimal points and commas, and '+' right behind a word ("CD4+", "HER2+"). In a folded text a
+# capital can stand for each, and a pattern that begins with its mark is searched fast.
+_MEANT = (
+    (re.compile(r"\.(?<=\d\.)(?=\d)"), "D"),
+    (re.compile(r",(?<=\d,)(?=\d)"), "D"),
+    (re.compile(r"\+(?<=[^\W_]\+)(?![^\W_])"), "P"),
+)
+_MARKS = re.compile(r"[^\w\s]|_")
+_ASCII_MARKS = {code: " " for code in range(128) if not chr(code).isalnum() and chr(code) != "\n"}
 _SPELT = 5  # letters of the shortest word that may be written in another spelling
 _LATIN_END = 0x250  # behind Latin Extended-B
 _STEMMED = 4  # letters of the shortest word that is stemmed
-_MOST = 262_144  # words whose stems are remembered at a time
-_STEMS = 1 << 17  # stems that a language keeps
-_LONGEST = 64  # letters of the longest word whose stem is kept
-_SPACE = re.compile(r"\s+")
-# Letters may be followed by combining marks (decomposed text) and by what no reader sees (soft hyphen, zero width).
-INVISIBLE = "\u00ad\u200b\u200c\u200d\u2060\ufeff"
-_UNSEEN = re.compile(f"[{INVISIBLE}]")
+_MOST = 262_144  # words whose forms an inflector remembers
+# letters may be followed by combining marks (decomposed text) and by what no reader sees
 _LETTERS = rf"(?:[^\W_][\u0300-\u036f{INVISIBLE}]*)+"
 _WORD = re.compile(rf"\d+(?:[.,]\d+)+|{_LETTERS}(?:[{APOSTROPHE}]{_LETTERS})*(?:\+(?![^\W_]))?")
 _DIGIT_EDGE = re.compile(r"(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
@@ -90,24 +93,24 @@ def normalise(text: str) -> str:
 
     Greek letters become their names, ß becomes ss, a decimal comma becomes a point.
 
-    >>> normalise("Crohn’s disease"), normalise("Graves' Disease")
-    ('crohn disease', 'graves disease')
-    >>> normalise("α-Thalassämie"), normalise("Gefäßverschluß"), normalise("1,25-Dihydroxy")
-    ('alpha thalassamie', 'gefassverschluss', '1.25 dihydroxy')
-    >>> normalise("CD4+ T-Zellen"), normalise("Síndrome de Sjögren")
-    ('cd4+ t zellen', 'sindrome de sjogren')
+    >>> normalise("Crohn’s disease"), normalise("α-Thalassämie"), normalise("1,25-OH"), normalise("CD4+ T-Zellen")
+    ('crohn disease', 'alpha thalassamie', '1.25 oh', 'cd4+ t zellen')
     """
     text = unicodedata.normalize("NFKC", text)
     if not text.isascii():
-        text = _UNSEEN.sub("", text)
-        text = text.translate(greek_names())
-        text = _APOSTROPHES.sub("'", text)
+        text = _APOSTROPHES.sub("'", _UNSEEN.sub("", text).translate(greek_names()))
+    return " ".join(without_marks(text).split())
+
+
+def without_marks(text: str) -> str:
+    """A text of the letters of exact forms, case folded, with blanks for its marks but for those that are meaning."""
     text = text.casefold()
     if "'" in text:
-        text = POSSESSIVE.sub("", text).replace("'", "")
-    text = PLUS.sub("\ue000", DECIMAL.sub("\ue001", text))
-    text = MARKS.sub(" ", strip_accents(text))
-    return _SPACE.sub(" ", text).strip().replace("\ue000", "+").replace("\ue001", ".")
+        text = _POSSESSIVE.sub("", text).replace("'", "")
+    for mark, stand_in in _MEANT:
+        text = mark.sub(stand_in, text)
+    text = text.translate(_ASCII_MARKS) if text.isascii() else _MARKS.sub(" ", strip_accents(text))
+    return text.replace("D", ".").replace("P", "+")
 
 
 def is_short(text: str) -> bool:
@@ -128,12 +131,16 @@ def spelling(text: str) -> str:
     return unicodedata.normalize("NFC", text).lower().strip()
 
 
-def _words(text: str, elided: re.Pattern[str] | None) -> list[tuple[int, int, str]]:
-    """Words of a running text with offsets, without what is elided; hyphens, slashes and punctuation part them.
+@lru_cache(maxsize=64)
+def elision(data: Language) -> re.Pattern[str] | None:
+    """What an apostrophe cuts off before a word; ``None`` where a language has no elision."""
+    if not data.articles.elision:
+        return None
+    return re.compile(f"(?:{'|'.join(map(re.escape, data.articles.elision))})[{APOSTROPHE}]", re.IGNORECASE)
 
-    >>> _words("Typ-2-Diabetes, Crohn's", None)
-    [(0, 3, 'Typ'), (4, 5, '2'), (6, 14, 'Diabetes'), (16, 23, "Crohn's")]
-    """
+
+def _words(text: str, elided: re.Pattern[str] | None) -> list[tuple[int, int, str]]:
+    """Words of a running text with offsets, without what is elided; hyphens, slashes and punctuation part them."""
     # plain tuples: of each word of each note, several times
     if elided is None:
         return [(*found.span(), found[0]) for found in _WORD.finditer(text)]
@@ -145,14 +152,6 @@ def _words(text: str, elided: re.Pattern[str] | None) -> list[tuple[int, int, st
     return words
 
 
-@lru_cache(maxsize=64)
-def elision(data: Language) -> re.Pattern[str] | None:
-    """What an apostrophe cuts off before a word; ``None`` where a language has no elision."""
-    if not data.articles.elision:
-        return None
-    return re.compile(f"(?:{'|'.join(map(re.escape, data.articles.elision))})[{APOSTROPHE}]", re.IGNORECASE)
-
-
 @cache
 def _latin() -> dict[int, str]:
     """Exact forms of the Latin letters beyond ASCII, but for those that stand for a letter and a mark (Ŀ, ŉ)."""
@@ -161,16 +160,20 @@ def _latin() -> dict[int, str]:
     return {ord(letter): normalise(letter) for letter in whole}
 
 
-def _parts(word: str) -> Sequence[str]:
+def _parts(word: str) -> list[str]:
     """Exact form of one word, letters and digits parted; a decimal number stays whole."""
     # a letter alone has the form that it has in a word: most words need no more than that
     plain = word if word.isascii() else word.translate(_latin())
     if plain.isascii() and plain.isalpha() and word.isalpha():
-        return (plain.lower(),)
+        return [plain.lower()]
     found: list[str] = []
     for part in normalise(word).split():
         found += (part,) if part.isalpha() or _NUMBER.fullmatch(part) else _DIGIT_EDGE.sub(" ", part).split()
     return found
+
+
+def _all_parts(text: str, data: Language) -> list[str]:
+    return [part for _, _, word in _words(text, elision(data)) for part in _parts(word)]
 
 
 def exact_words(text: str, language: str) -> list[Token]:
@@ -208,7 +211,6 @@ def _replacer(pairs: Sequence[tuple[re.Pattern[str], str]]) -> Callable[[str], s
     some = any_of(pattern for pattern, _ in pairs)  # most words have nothing to mend
 
     def replaced(word: str) -> str:
-        """The word with all replacements made."""
         if some.search(word):
             for pattern, to in pairs:
                 word = pattern.sub(to, word)
@@ -225,6 +227,10 @@ class Inflector:
 
     It keeps the forms of the words that it met for as long as it lives, so that texts of a clinic leave nothing behind
     once it is dropped.
+
+    Attributes:
+        numeral_cues: words before a roman numeral of one letter.
+        formed: the parts of a word, each with its form, and its form behind a cue of numerals if that differs.
     """
 
     def __init__(self, language: str) -> None:
@@ -232,8 +238,7 @@ class Inflector:
         self.numeral_cues = data.forms.numeral_cues
         self._elided = elision(data)
         self._stem = _spelling(data).stem
-        self._stems = lru_cache(_STEMS)(self._stem)
-        self._known: dict[str, tuple[tuple[str, str, str | None], ...]] = {}
+        self.formed = lru_cache(_MOST)(self._formed)
 
     def tokens(self, text: str) -> list[Token]:
         """The inflected form of a running text, word by word, with the offsets each comes from.
@@ -248,36 +253,25 @@ class Inflector:
         return [Token(*one) for one in self._read(text)]
 
     def _read(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Offsets and inflected form of each word; those of one word once for each of its parts."""
-        known, cues, previous = self._known, self.numeral_cues, ""
+        cues, previous = self.numeral_cues, ""
         for start, end, word in _words(text, self._elided):
-            formed = known.get(word) or self.formed(word)
-            for part, form, numeral in formed:
+            for part, form, numeral in self.formed(word):
                 yield start, end, form if numeral is None or previous not in cues else numeral
                 previous = part
 
-    def formed(self, word: str) -> tuple[tuple[str, str, str | None], ...]:
-        """The parts of a word, each with its form, and its form behind a cue of numerals if that differs."""
-        formed = self._known.get(word)
-        if formed is None:
-            if len(self._known) >= _MOST:
-                self._known.clear()
-            formed = self._known[word] = tuple([self._formed(part) for part in _parts(word)])
-        return formed
-
-    def _formed(self, part: str) -> tuple[str, str, str | None]:
-        """A part of a word with its form, and the one that it has behind a cue of numerals where that is another."""
-        numeral = ROMAN.get(part)
-        if numeral is not None and len(part) > 1:
-            return part, numeral, None
-        return part, self._stemmed(part), numeral
-
-    def _stemmed(self, part: str) -> str:
-        return self._stems(part) if len(part) <= _LONGEST else self._stem(part)
+    def _formed(self, word: str) -> tuple[tuple[str, str, str | None], ...]:
+        formed: list[tuple[str, str, str | None]] = []
+        for part in _parts(word):
+            numeral = ROMAN.get(part)
+            if numeral is not None and len(part) > 1:
+                formed.append((part, numeral, None))
+            else:
+                formed.append((part, self._stem(part), numeral))
+        return tuple(formed)
 
     def words(self, text: str) -> list[str]:
         """The inflected form of a text, word by word."""
-        return [token.text for token in self.tokens(text)]
+        return [form for _, _, form in self._read(text)]
 
     def form(self, text: str) -> str:
         """The inflected form of a text as one string.
@@ -285,17 +279,13 @@ class Inflector:
         >>> Inflector("de").form("Diabetes mellitus Typ II"), Inflector("de").form("Nierenzysten")
         ('diabet mellitus typ 2', 'nierenzyst')
         """
-        return " ".join([form for _, _, form in self._read(text)])
+        return " ".join(self.words(text))
 
     def word(self, word: str) -> str:
-        """The inflected form of a single word in its exact form: :meth:`form`, and quicker.
-
-        >>> [Inflector("de").word(word) for word in ("nierenzysten", "ii", "t2")]
-        ['nierenzyst', '2', 't 2']
-        """
+        """The inflected form of a single word in its exact form: :meth:`form`, and quicker; it is not remembered."""
         if not (word.isascii() and word.isalpha()):
             return self.form(word)
-        return ROMAN[word] if len(word) > 1 and word in ROMAN else self._stemmed(word)
+        return ROMAN[word] if len(word) > 1 and word in ROMAN else self._stem(word)
 
     def gap(self, between: str) -> str:
         """What stands between two words of a text, without what elision left there."""
@@ -326,8 +316,8 @@ def is_inflection(one: str, other: str, language: str) -> bool:
     (True, True)
     """
     data = language_data(language)
-    endings, spelling, elided = data.forms.inflections, _spelling(data), elision(data)
-    words_one, words_other = ([p for _, _, word in _words(text, elided) for p in _parts(word)] for text in (one, other))
+    endings, spelling = data.forms.inflections, _spelling(data)
+    words_one, words_other = _all_parts(one, data), _all_parts(other, data)
     if len(words_one) != len(words_other):
         return False
     for a, b in zip(words_one, words_other, strict=True):
@@ -352,11 +342,7 @@ def same_letters(one: str, other: str, language: str) -> bool:
 
 
 def may_speak_of_numbers(norm: str) -> bool:
-    """Whether an exact form has a digit or a word that looks like a roman numeral: quicker than :func:`numerals`.
-
-    >>> may_speak_of_numbers("cin 3"), may_speak_of_numbers("factor viii"), may_speak_of_numbers("anemia")
-    (True, True, False)
-    """
+    """Whether an exact form has a digit or a word that looks like a roman numeral: quicker than :func:`numerals`."""
     return _MAYBE_NUMBER.search(norm) is not None
 
 
@@ -367,11 +353,10 @@ def numerals(text: str, language: str = "") -> frozenset[str]:
     (['2'], ['3'])
     """
     data = language_data(language or "en")
-    found, cues, previous = set[str](), data.forms.numeral_cues, ""
-    for _, _, word in _words(text, elision(data)):
-        for part in _parts(word):
-            number = ROMAN.get(part) if len(part) > 1 or previous in cues else None
-            if number is not None or _NUMBER.fullmatch(part):
-                found.add(number or part)
-            previous = part
+    found, previous = set[str](), ""
+    for part in _all_parts(text, data):
+        number = ROMAN.get(part) if len(part) > 1 or previous in data.forms.numeral_cues else None
+        if number is not None or _NUMBER.fullmatch(part):
+            found.add(number or part)
+        previous = part
     return frozenset(found)
