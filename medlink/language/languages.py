@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterable
+from functools import cached_property, lru_cache, wraps
 from importlib import resources
 from os import PathLike
 from pathlib import Path
@@ -146,6 +146,7 @@ class ActRules(Rules):
 
 
 _R = TypeVar("_R", bound=Rules)
+_T = TypeVar("_T")
 
 
 class Language:
@@ -256,6 +257,17 @@ def language_data(language: str) -> Language:
     ('spanish', '')
     """
     return _found(os.environ.get(VARIABLE, "")).get(base(language), _UNKNOWN)
+
+
+def per_language(read: Callable[[Language], _T]) -> Callable[[str], _T]:
+    """A function of the data of a language as one of its tag (BCP 47), which is worked out once for each language."""
+    kept = lru_cache(maxsize=8)(read)
+
+    @wraps(read)
+    def of(language: str) -> _T:
+        return kept(language_data(language))
+
+    return of
 
 
 def guarded(language: str) -> tuple[Language, ...]:

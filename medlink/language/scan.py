@@ -19,17 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from medlink.language.cues.matcher import DECIMAL, LETTERS, RULE, Text, spelling
+from medlink.language.cues.matcher import Text, parts, spelling
 from medlink.language.cues.matcher import Word as Token
 from medlink.language.languages import language_data
 from medlink.language.lexicon.forms import SHORT, WORD
 from medlink.language.lexicon.reading import FamilyReader, Word
 from medlink.language.tags import base
-from medlink.language.text import APOSTROPHE, Inflector, elision, normalise
+from medlink.language.text import Inflector, elision, normalise
 
-_PLAIN = re.compile(rf"{DECIMAL}|{LETTERS}(?:[{APOSTROPHE}]{LETTERS})*|[^\w\s]|_")
-_TOKEN = re.compile(rf"([^\w\s]|_)\1{{{RULE - 1},}}|{_PLAIN.pattern}")
-_RUN = re.compile(rf"([^\w\s]|_)\1{{{RULE - 1}}}")
 # What ends a clause between two words: stops, brackets, bars, an empty line, a new item of a list, a dash.
 _BREAK = re.compile(r'[.;:!?()\[\]{},|•*"“”„<>=\t]|\n\s*\n|\n\s*[-•]|\s[-–]\s|(?:[^\w\s]|_){8}')
 _SIGN = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*){4,}")  # a plus behind such a word says that a finding is there
@@ -226,11 +223,11 @@ class Scanner:
     def _scan(self, text: str) -> ScannedText:
         asked = self._asked or self._reader.guess(normalise(text).split())
         known = self._known.setdefault(asked, {})
-        parts = [found[0] for found in _TOKEN.finditer(text)] if _RUN.search(text) else _PLAIN.findall(text)
-        analysed = [known.get(part) or self._analyse(part, asked) for part in parts]
+        read = parts(text)
+        analysed = [known.get(part) or self._analyse(part, asked) for part in read]
         end, new = 0, tuple.__new__  # what NamedTuple calls as well, by way of a function
         tokens = list[Token]()
-        for part, one in zip(parts, analysed, strict=True):
+        for part, one in zip(read, analysed, strict=True):
             start = text.find(part, end)  # only blanks lie between two tokens
             end = start + len(part)
             tokens.append(new(Token, (start, end, one.plain, one.low)))

@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from functools import cache, cached_property, lru_cache
+from collections.abc import Iterable
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
-from medlink.errors import InputError
-from medlink.language.cues.tables import alternatives, rows
-from medlink.language.languages import SHIPPED, language_data
+from medlink.language.languages import SHIPPED, Language, per_language
+from medlink.language.rows import alternatives, rows
 
 Form = Literal["number", "hundredths", "range", "pair", "part"]
 """How a value is written: a number, one with two decimals at least, one or both ends of a range, systolic before
@@ -55,12 +54,7 @@ class Limit(NamedTuple):
         return self.side in ("below", "to")
 
     def holds(self, number: float) -> bool:
-        """Whether a value, in the unit of the limits, is beyond the limit.
-
-        >>> limit = Limit("from", 38.0, "all", ("fever",), "")
-        >>> limit.holds(38.0), limit.holds(37.9)
-        (True, False)
-        """
+        """Whether a value, in the unit of the limits, is beyond the limit."""
         if self.number is None:
             return False
         if number == self.number:
@@ -103,17 +97,17 @@ class ValueWords:
         self.names: dict[tuple[str, ...], list[Called]] = {}
         self._findings: dict[str, tuple[str, ...]] = {}
         self._phrases: dict[str, list[str]] = {kind: [] for kind in get_args(Context)}
-        for line, row in rows(path, ("kind", "name", "words", "source")):
+        for row in rows(path, "kind", "name", "words", "source"):
             kind, name, words = row["kind"], row["name"], [one for one in alternatives(row["words"]) if one]
             if not words or not row["source"] or kind not in (*_NAMES, *self._phrases):
                 said = ", ".join((*_NAMES, *self._phrases))
-                raise _bad(path, line, f"a kind ({said}), words and a source are expected")
+                raise row.error(f"a kind ({said}), words and a source are expected", _REMEDY)
             if kind in self._phrases:
                 self._phrases[kind] += words
             elif kind == "finding":
                 self._findings[name] = tuple(words)
             elif name not in measures():
-                raise _bad(path, line, f"{name!r} is none of the measures of measures.tsv")
+                raise row.error(f"{name!r} is none of the measures of measures.tsv", _REMEDY)
             else:
                 self._call(measures()[name], words, symbol=kind == "symbol")
         self.longest = max(map(len, self.names), default=0)
@@ -132,21 +126,23 @@ class ValueWords:
         """A pattern of the words of some kinds, the longest first, without borders."""
         return any_phrase(word for kind in kinds for word in self._phrases[kind])
 
+    def _whole(self, pattern: str) -> re.Pattern[str]:
+        return re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
+
     @cached_property
     def either(self) -> re.Pattern[str]:
         """Words before a number that was not measured: what is aimed at, and by how much something changed."""
-        return re.compile(rf"(?<!\w)(?:{self.phrases('target', 'change')})(?!\w)", re.IGNORECASE)
+        return self._whole(self.phrases("target", "change"))
 
     @cached_property
     def target(self) -> re.Pattern[str]:
         """Words that say behind a value that it is aimed at."""
-        return re.compile(rf"(?<!\w)(?:{self.phrases('target')})(?!\w)", re.IGNORECASE)
+        return self._whole(self.phrases("target"))
 
     @cached_property
     def material(self) -> re.Pattern[str]:
         """Words for what was examined: blood as a group, another fluid without one."""
-        blood, fluid = self.phrases("blood"), self.phrases("fluid")
-        return re.compile(rf"(?<!\w)(?:({blood})|(?:{fluid}))(?!\w)", re.IGNORECASE)
+        return self._whole(f"({self.phrases('blood')})|{self.phrases('fluid')}")
 
     @cached_property
     def dose(self) -> re.Pattern[str]:
@@ -156,13 +152,11 @@ class ValueWords:
     @cached_property
     def person(self) -> re.Pattern[str]:
         """Words that say who the patient is: ``years`` (the number), ``young``, ``child``, ``pregnant``, a sex."""
-        years, months = self.phrases("years"), self.phrases("months")
-        groups = "|".join(f"(?P<{kind}>{self.phrases(kind)})" for kind in ("pregnant", "child", "woman", "man"))
-        young = rf"\d{{1,3}}[ \t-]{{0,2}}(?:{months})"
-        return re.compile(
-            rf"(?<!\w)(?:(?P<years>\d{{1,3}})[ \t-]{{0,2}}(?:{years})|(?P<young>{young})|{groups})(?!\w)",
-            re.IGNORECASE,
-        )
+        number = r"\d{1,3}"
+        years = rf"(?P<years>{number})[ \t-]{{0,2}}(?:{self.phrases('years')})"
+        young = rf"(?P<young>{number}[ \t-]{{0,2}}(?:{self.phrases('months')}))"
+        groups = (f"(?P<{kind}>{self.phrases(kind)})" for kind in ("pregnant", "child", "woman", "man"))
+        return self._whole("|".join((years, young, *groups)))
 
     @cached_property
     def flag(self) -> re.Pattern[str]:
@@ -192,62 +186,50 @@ def key(text: str) -> tuple[str, ...]:
 def any_phrase(words: Iterable[str]) -> str:
     """A pattern of any of some words, the longest first; blanks may be left out, and there are several µ."""
     ordered = sorted(set(words), key=lambda word: (-len(word), word))
-    return "|".join(map(_spelt, ordered)) or "(?!)"
+    return "|".join(re.escape(word).replace(r"\ ", f"{BLANK}?").replace("µ", "[µμu]") for word in ordered) or "(?!)"
 
 
-def _spelt(word: str) -> str:
-    return re.escape(word).replace(r"\ ", f"{BLANK}?").replace("µ", "[µμu]")
-
-
-def value_words(language: str) -> ValueWords | None:
-    """The words of a language, read once in a process; ``None`` where it has no ``values.tsv``.
+@per_language
+def value_words(data: Language) -> ValueWords | None:
+    """The words of a language; ``None`` where it has no ``values.tsv``.
 
     Raises:
         InputError: a row of the table cannot be read.
     """
-    path = language_data(language).table("values")
-    return None if path is None else _value_words(path)
-
-
-@lru_cache(maxsize=8)
-def _value_words(path: Path) -> ValueWords:
-    return ValueWords(path)
+    path = data.table("values")
+    return None if path is None else ValueWords(path)
 
 
 @cache
 def measures() -> dict[str, Measure]:
     """All measures with their limits, by name."""
-    spellings = dict(_spellings(SHIPPED / "units.tsv"))
+    spellings = {
+        row["unit"]: alternatives(row["spellings"]) for row in rows(SHIPPED / "units.tsv", "unit", "spellings")
+    }
     limits = dict[str, list[Limit]]()
-    for line, row in rows(SHIPPED / "limits.tsv", ("measure", "side", "limit", "who", "finding", "source")):
-        if row["side"] not in get_args(Side) or row["who"] not in get_args(Who) or not row["source"]:
-            raise _bad(SHIPPED / "limits.tsv", line, "a side, whose limit it is and a source are expected")
+    for row in rows(SHIPPED / "limits.tsv", "measure", "side", "limit", "who", "finding", "source"):
         number = float(row["limit"]) if row["limit"] else None
-        # side and who were looked at above
-        limit = Limit(row["side"], number, row["who"], tuple(alternatives(row["finding"])), row["source"])  # type: ignore[arg-type]
+        side, who = cast(Side, row["side"]), cast(Who, row["who"])
+        limit = Limit(side, number, who, tuple(alternatives(row["finding"])), row["source"])
         limits.setdefault(row["measure"], []).append(limit)
     found = dict[str, Measure]()
-    for _, row in rows(SHIPPED / "measures.tsv", ("measure", "of", "form", "units", "bare", "lowest", "highest")):
+    for row in rows(SHIPPED / "measures.tsv", "measure", "of", "form", "units", "bare", "lowest", "highest"):
         name, units = row["measure"], dict(map(_conversion, alternatives(row["units"])))
-        bare = tuple(filter(None, alternatives(row["bare"])))
         groups = "|".join(f"(?P<u{at}>{any_phrase(spellings.get(unit, []))})" for at, unit in enumerate(units))
-        pattern = re.compile(rf"{BLANK}{{0,2}}(?:[x×*·]{BLANK}?)?(?:{groups})(?:(?<!\w)|(?![\w/^]))", re.IGNORECASE)
-        bounds = float(row["lowest"]), float(row["highest"])
-        of_blood, form = row["of"] == "blood", row["form"]
-        # the forms of the table that ships are those of Form: a test reads it
-        found[name] = Measure(name, of_blood, form, units, bare, *bounds, tuple(limits.get(name, ())), pattern)  # type: ignore[arg-type]
+        found[name] = Measure(
+            name=name,
+            of_blood=row["of"] == "blood",
+            form=cast(Form, row["form"]),
+            units=units,
+            bare=tuple(filter(None, alternatives(row["bare"]))),
+            lowest=float(row["lowest"]),
+            highest=float(row["highest"]),
+            limits=tuple(limits.get(name, ())),
+            unit=re.compile(rf"{BLANK}{{0,2}}(?:[x×*·]{BLANK}?)?(?:{groups})(?:(?<!\w)|(?![\w/^]))", re.IGNORECASE),
+        )
     return found
-
-
-def _spellings(path: Path) -> Iterator[tuple[str, list[str]]]:
-    for _, row in rows(path, ("unit", "spellings")):
-        yield row["unit"], alternatives(row["spellings"])
 
 
 def _conversion(cell: str) -> tuple[str, Conversion]:
     unit, *numbers = cell.split()
     return unit, Conversion(*map(float, numbers))
-
-
-def _bad(path: Path, line: int, message: str) -> InputError:
-    return InputError(message, path=path, line=line, remedy=_REMEDY)

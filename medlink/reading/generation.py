@@ -16,8 +16,7 @@ from typing import NamedTuple
 from medlink.index import ConceptIndex
 from medlink.index.dictionary import Match
 from medlink.index.names import Selections
-from medlink.language.cues.no_mentions import no_mentions
-from medlink.language.cues.tables import scopes
+from medlink.language.cues.tables import no_mentions, scopes
 from medlink.language.lexicon.entries import HEADWORDS
 from medlink.language.lexicon.organs import Cue
 from medlink.language.lexicon.shorthand import LACONIC, Shorthand

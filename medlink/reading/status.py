@@ -17,7 +17,6 @@ from typing import Any
 
 from medlink.errors import ConfigError
 from medlink.language.cues import tables
-from medlink.language.cues.absences import absences
 from medlink.language.cues.matcher import Found, Word, words
 from medlink.language.cues.tables import Cue, Frame
 from medlink.language.scan import ScannedText
@@ -45,7 +44,7 @@ class StatusReader:
 
     def __init__(self, language: str) -> None:
         self.cues, self.headings = tables.cues(language), tables.headings(language)
-        self.scopes, self.absences = tables.scopes(language), absences(language)
+        self.scopes, self.absences = tables.scopes(language), tables.absences(language)
 
     def read(self, text: str, words: Sequence[Word] | None = None) -> ReadNote:
         """A note with its clauses, cues and sections; ``words`` are those of the text where they are known already."""
@@ -102,7 +101,7 @@ class ReadNote:
             one.start: one._replace(
                 end=next((at for at in range(one.end, one.start, -1) if not self._words[at - 1].is_mark), one.end)
             )
-            for one in reader.absences.phrases.found(layout)
+            for one in reader.absences.found(layout)
         }
         denials = {part for match in reading(chosen).get("absent", ()) for part in match.parts}
         self._denials = sorted(denials | {Place(start, end) for start, end, _ in self._absent.values()})

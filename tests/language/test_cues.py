@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
-from medlink.language.cues.absences import absences
 from medlink.language.cues.matcher import Phrases, Text, variants, words
-from medlink.language.cues.tables import cue_rows, cues, effects, has_cues, headings, scopes
+from medlink.language.cues.tables import absences, cues, effects, has_cues, headings, scopes
 from medlink.language.languages import VARIABLE, language_data
+from medlink.language.rows import rows
 
 HEADER = "cue\treads\tside\treach\tsource\texample\n"
 
@@ -94,10 +94,10 @@ def test_no_cue_stands_twice(language: str) -> None:
     path = language_data(language).table("cues")
     assert path is not None
     seen: dict[tuple[str, ...], str] = {}
-    rows = [row for _, row in cue_rows(path)]
-    assert [row["cue"] for row in rows] == sorted(row["cue"] for row in rows)
-    assert all(row["source"] for row in rows)
-    for row in rows:
+    listed = list(rows(path))
+    assert [row["cue"] for row in listed] == sorted(row["cue"] for row in listed)
+    assert all(row["source"] for row in listed)
+    for row in listed:
         for variant in variants(row["cue"]):
             key = tuple(word.text for word in words(variant))
             assert seen.setdefault(key, row["cue"]) == row["cue"]
@@ -111,7 +111,7 @@ def test_shipped_tables(language: str) -> None:
     assert scopes(language).joins > scopes(language).either - {"y/o", "and/or", "either"}
     table = language_data(language).table("cues")
     assert table is not None
-    examples = [row for _, row in cue_rows(table) if row["example"]]
+    examples = [row for row in rows(table) if row["example"]]
     assert len(examples) > 300
 
 
@@ -175,11 +175,15 @@ def test_a_language_without_tables_has_none() -> None:
     ],
 )
 def test_words_that_say_that_a_finding_is_absent(language: str, text: str, expected: dict[str, str]) -> None:
-    assert {text[start:end]: term for start, end, term in absences(language).find(text)} == expected
+    assert {text[start:end]: term for start, end, term in absences(language).find(Text(words(text)))} == expected
 
 
 def test_the_longest_word_counts_and_each_of_its_findings_is_given() -> None:
-    assert absences("en").find("Has no n/v/d.") == [(4, 12, "nausea"), (4, 12, "vomiting"), (4, 12, "diarrhea")]
+    assert absences("en").find(Text(words("Has no n/v/d."))) == [
+        (4, 12, "nausea"),
+        (4, 12, "vomiting"),
+        (4, 12, "diarrhea"),
+    ]
     assert absences("en-GB") is absences("en")
 
 

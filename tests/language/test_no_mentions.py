@@ -7,23 +7,22 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
-from medlink.language.cues.no_mentions import no_mentions
-from medlink.language.cues.tables import rows
+from medlink.language.cues.matcher import Text, words
+from medlink.language.cues.tables import no_mentions
 from medlink.language.languages import VARIABLE, language_data
-
-COLUMNS = ("phrase", "source", "example")
+from medlink.language.rows import rows
 
 
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_the_marked_words_of_every_example_are_no_mention_and_no_others(language: str) -> None:
     path = language_data(language).table("no_mentions")
     assert path is not None
-    phrases = [row["phrase"] for _, row in rows(path, COLUMNS)]
+    phrases = [row["phrase"] for row in rows(path)]
     assert phrases == sorted(set(phrases))
-    for _, row in rows(path, COLUMNS):
+    for row in rows(path):
         before, marked, behind = row["example"].replace(">", "<").split("<")
         text = before + marked + behind
-        is_none = no_mentions(language).inside(text)
+        is_none = no_mentions(language).inside(Text(words(text)))
         assert is_none(len(before), len(before) + len(marked)), row
         assert not is_none(0, len(text)), row
 
@@ -39,12 +38,12 @@ def test_the_marked_words_of_every_example_are_no_mention_and_no_others(language
     ],
 )
 def test_other_texts(language: str, text: str) -> None:
-    assert no_mentions(language).find(text) == []
+    assert no_mentions(language).found(Text(words(text))) == []
 
 
 def test_a_phrase_inside_a_longer_one() -> None:
     text = "It was irrigated and aspirated from the bag"
-    is_none = no_mentions("en").inside(text)
+    is_none = no_mentions("en").inside(Text(words(text)))
     assert [is_none(*place) for place in ((21, 30), (0, 6), (31, 43), (7, 30), (7, 43))] == [
         True, False, False, True, False
     ]  # fmt: skip

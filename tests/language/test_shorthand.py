@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import InputError
-from medlink.language.languages import Language, language_data
-from medlink.language.lexicon import organs, shorthand
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.lexicon.organs import ORGANS, Organs
 from medlink.language.lexicon.reading import shared_reader
@@ -56,16 +54,16 @@ def test_the_tables(language: str) -> None:
 
 
 @pytest.mark.parametrize("row", ["x\t\ty\tz\tmuch", "x\t\t\tz\t.5", "x\t\ty\tz\t2", "x\ttoe\ty\tz\t.5"])
-def test_a_bad_row(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = tmp_path / "laconic.tsv"
-    table.write_text(f"word\torgan\tlong\tenglish\tweight\na\t\tb\tc\t.9\n{row}\n", "utf-8")
-    monkeypatch.setattr(Language, "table", lambda self, name: table)
-    shorthand._laconic.cache_clear()
-    language_data("de")
-    with pytest.raises(InputError, match="a share of its uses") as caught:
-        shorthand._laconic("de")
-    assert (caught.value.path, caught.value.line) == (str(table), 3)
-    shorthand._laconic.cache_clear()
+def test_a_bad_row(row: str, italian: Path) -> None:
+    (italian / "laconic.tsv").write_text(f"word\torgan\tlong\tenglish\tweight\na\t\tb\tc\t.9\n{row}\n", "utf-8")
+    with pytest.raises(InputError, match=r"laconic\.tsv:3: .*a share of its uses"):
+        Shorthand("it")
+
+
+def test_a_bad_row_of_the_organs(italian: Path) -> None:
+    (italian / "organs.tsv").write_text("word\torgan\npancia\tabdomen\ndito\ttoe\n", "utf-8")
+    with pytest.raises(InputError, match=r"organs\.tsv:3: .*one of the organs abdomen, back"):
+        Organs("it", Scanner("it", shared_reader(shipped_forms())).scan(""))
 
 
 @pytest.mark.parametrize(
@@ -88,14 +86,3 @@ def test_the_organ_that_is_spoken_of(language: str, text: str, word: str, organ:
         start, start + len(word)
     )
     assert (None if cue is None else cue.organ) == organ
-
-
-def test_a_bad_row_of_the_organs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = tmp_path / "organs.tsv"
-    table.write_text("word\torgan\nBauch\tabdomen\nZeh\ttoe\n", "utf-8")
-    monkeypatch.setattr(Language, "table", lambda self, name: table)
-    organs._table.cache_clear()
-    with pytest.raises(InputError, match="one of the organs abdomen, back") as caught:
-        Organs("de", Scanner("de", shared_reader(shipped_forms())).scan(""))
-    assert (caught.value.path, caught.value.line) == (str(table), 3)
-    organs._table.cache_clear()

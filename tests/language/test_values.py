@@ -9,22 +9,26 @@ from typing import get_args
 import pytest
 
 from medlink.errors import InputError
-from medlink.language.cues.tables import rows
 from medlink.language.languages import SHIPPED, VARIABLE, add_folder, languages
-from medlink.language.values import Form, Limit, any_phrase, measures, value_words
+from medlink.language.rows import rows
+from medlink.language.values import Form, Limit, Side, Who, any_phrase, measures, value_words
 from medlink.reading.values import value_findings
 
 
 def test_the_tables_belong_together() -> None:
-    named = {row["measure"] for _, row in rows(SHIPPED / "limits.tsv", ("measure",))}
+    named = {row["measure"] for row in rows(SHIPPED / "limits.tsv")}
     assert named == measures().keys()
-    units = {row["unit"] for _, row in rows(SHIPPED / "units.tsv", ("unit",))}
+    units = {row["unit"] for row in rows(SHIPPED / "units.tsv")}
     for measure in measures().values():
         assert set(measure.units) - units <= {"1"}, measure.name  # a ratio has none
         assert set(measure.bare) <= set(measure.units), measure.name
         assert measure.form in get_args(Form), measure.name
         assert measure.lowest < measure.highest
-        assert all(limit.source and limit.finding for limit in measure.limits)
+        for limit in measure.limits:
+            assert limit.side in get_args(Side)
+            assert limit.who in get_args(Who)
+            assert limit.source
+            assert limit.finding
         assert all(measure.lowest <= limit.number <= measure.highest for limit in measure.limits if limit.number)
 
 
@@ -36,7 +40,7 @@ def test_each_language_names_all_measures_and_its_findings_have_limits(language:
     assert called == measures().keys() - {"diastolic pressure"}
     findings = {limit.finding[0] for measure in measures().values() for limit in measure.limits}
     path = SHIPPED / language / "values.tsv"
-    own = {row["name"] for _, row in rows(path, ("kind", "name")) if row["kind"] == "finding"}
+    own = {row["name"] for row in rows(path) if row["kind"] == "finding"}
     assert own <= findings
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from medlink.errors import ConfigError
 from medlink.language.cues.matcher import words
-from medlink.language.cues.tables import cue_rows
 from medlink.language.languages import language_data
+from medlink.language.rows import rows
 from medlink.reading.status import StatusReader, status_reader
 from medlink.records import Qualifiers
 
@@ -51,7 +51,7 @@ def examples() -> list[tuple[str, str, str]]:
     for language in LANGUAGES:
         path = language_data(language).table("cues")
         assert path is not None
-        found += [(language, row["reads"], row["example"]) for _, row in cue_rows(path) if row["example"]]
+        found += [(language, row["reads"], row["example"]) for row in rows(path) if row["example"]]
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -15,9 +16,10 @@ RULE = 8
 """Characters from which a run of one mark is a single word, as in ``--------``."""
 LETTERS = rf"[^\W_]+(?:[\u0300-\u036f{INVISIBLE}]+[^\W_]*)*"
 DECIMAL = r"(?<!\d[.,])\d++[.,]\d++(?![.,]\d)"  # no part of a date such as 12.03.2010
-_WORD = re.compile(rf"{DECIMAL}|{LETTERS}(?:[{APOSTROPHE}]{LETTERS})*|[^\w\s]{{{RULE},}}|_{{{RULE},}}|[^\w\s]|_")
+_PLAIN = re.compile(rf"{DECIMAL}|{LETTERS}(?:[{APOSTROPHE}]{LETTERS})*|[^\w\s]|_")
+_TOKEN = re.compile(rf"([^\w\s]|_)\1{{{RULE - 1},}}|{_PLAIN.pattern}")
+_RUN = re.compile(rf"([^\w\s]|_)\1{{{RULE - 1}}}")
 _APOSTROPHE, _INVISIBLE = re.compile(f"[{APOSTROPHE}]"), re.compile(f"[{INVISIBLE}]")
-_RUN = re.compile(rf"(.)\1{{{RULE - 1},}}|.", re.DOTALL)
 _SEGMENT = re.compile(r"(?:\[[^\]]*\]|[^\s\[])+")
 _CHOICE = re.compile(r"\[([^\]]*)\]")
 
@@ -38,72 +40,58 @@ class Word(NamedTuple):
         return not self.low[:1].isalnum()
 
 
-def words(text: str) -> list[Word]:
+def parts(text: str) -> list[str]:
     """Words and marks of a text: hyphens, slashes and dots part words, an apostrophe inside one does not.
 
-    A number with one decimal comma or dot is a word, and so is a run of at least :data:`RULE` equal marks.
+    A number with one decimal comma or dot is a word, and so is a run of at least :data:`RULE` equal marks. Only blanks
+    lie between two parts.
+    """
+    return [found[0] for found in _TOKEN.finditer(text)] if _RUN.search(text) else _PLAIN.findall(text)
+
+
+def words(text: str) -> list[Word]:
+    """The :func:`parts` of a text.
 
     >>> [word.low for word in words("V.a. Sepsis, doesn’t help 7,5 mg am 1.2.2010 ----------")]
     ['v', '.', 'a', '.', 'sepsis', ',', "doesn't", 'help', '7,5', 'mg', 'am', '1', '.', '2', '.', '2010', '----------']
     """
-    parts = _WORD.findall(text)
-    distinct = set(parts)
-    if any(len(part) >= RULE and not part[0].isalnum() for part in distinct):
-        parts = [piece for part in parts for piece in _pieces(part)]
-        distinct = set(parts)
-    known = {part: (part if part.isascii() else spelling(part)) for part in distinct}
-    lower = {part: plain.lower() for part, plain in known.items()}
     found, end, new = list[Word](), 0, tuple.__new__  # what NamedTuple calls as well, by way of a function
-    for part in parts:
-        start = text.find(part, end)  # only blanks lie between two parts
+    read = parts(text)
+    known = {part: (part if part.isascii() else spelling(part)) for part in set(read)}
+    lower = {part: plain.lower() for part, plain in known.items()}
+    for part in read:
+        start = text.find(part, end)
         end = start + len(part)
         found.append(new(Word, (start, end, known[part], lower[part])))
     return found
 
 
-def _pieces(part: str) -> list[str]:
-    """Return a word as it is, and parse many marks into runs of one mark and single marks."""
-    return [part] if part[0].isalnum() or len(part) < RULE else [run[0] for run in _RUN.finditer(part)]
-
-
 def spelling(token: str) -> str:
-    """How a token is compared: composed, with straight apostrophes and without invisible characters.
-
-    >>> spelling("doesn’t"), spelling("mög\u00adlich")
-    ("doesn't", 'möglich')
-    """
+    """How a token is compared: composed, with straight apostrophes and without invisible characters."""
     return unicodedata.normalize("NFC", _INVISIBLE.sub("", _APOSTROPHE.sub("'", token))) or token
 
 
 def is_number(low: str) -> bool:
-    """Whether a word is a whole or decimal number without letters.
-
-    >>> is_number("7"), is_number("7,5"), is_number("7h")
-    (True, True, False)
-    """
+    """Whether a word is a whole or decimal number without letters: ``7`` or ``7,5``, not ``7h``."""
     return low[:1].isdecimal() and (low.isdecimal() or low.replace(",", "").replace(".", "").isdecimal())
 
 
 class Text:
-    """The words of a text, and the places at which each of them stands, by its lower case.
-
-    >>> text = Text(words("No fever, no cough"))
-    >>> text.places["no"], text.places_of(["cough", "fever"])
-    ([0, 3], [1, 4])
-    """
+    """The words of a text, and the places at which each of them stands, by its lower case."""
 
     def __init__(self, found: Sequence[Word]) -> None:
         self.words = found
-        self.places = dict[str, list[int]]()
+        self.places = defaultdict[str, list[int]](list)
         for at, word in enumerate(found):
-            if word.low in self.places:
-                self.places[word.low].append(at)
-            else:
-                self.places[word.low] = [at]
+            self.places[word.low].append(at)
 
     def places_of(self, lows: Collection[str]) -> list[int]:
-        """Return the places of all these words, in order."""
+        """The places of all these words, in order."""
         return sorted([at for low in self.places.keys() & lows for at in self.places[low]])
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """The characters of some words, by the first and the one behind the last."""
+        return self.words[start].start, self.words[end - 1].end
 
 
 def any_within(places: Sequence[int], start: int, end: int) -> bool:

@@ -1,19 +1,18 @@
-"""The tables ``cues.tsv`` and ``sections.tsv`` of a language, and what their rows mean."""
+"""The tables of the words that qualify mentions, ``cues.tsv`` and others of a language, and what their rows mean."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from functools import cache, cached_property, lru_cache
-from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from bisect import bisect_right
+from collections.abc import Callable, Collection
+from functools import cache, cached_property
+from itertools import accumulate
+from typing import Literal, NamedTuple, cast, get_args
 
-from medlink.errors import InputError
 from medlink.files.json import read_json
-from medlink.files.problems import Problems
-from medlink.files.tables import open_table
-from medlink.language.cues.matcher import Phrases
-from medlink.language.languages import SHIPPED, Rules, any_of, language_data
+from medlink.language.cues.matcher import Phrases, Text
+from medlink.language.languages import SHIPPED, Language, Rules, any_of, language_data, per_language
+from medlink.language.rows import Row, alternatives, rows
 
 _Says = Literal["absent", "uncertain", "present", "historical", "past", "hypothetical", "family", "other", "patient"]
 Reads = Literal[_Says, "pseudo", "end", "cause"]
@@ -105,31 +104,128 @@ class Effect(NamedTuple):
     experiencer: str
 
 
-def has_cues(language: str) -> bool:
-    """Whether a language has a table of cues.
+class Absent(NamedTuple):
+    """One row of ``absences.tsv``: ``terms`` of what is absent, and whether a noun behind it is only the place."""
 
-    >>> has_cues("de-AT"), has_cues("fr")
-    (True, False)
-    """
+    terms: tuple[str, ...]
+    of_place: bool
+
+
+class Absences(Phrases[Absent]):
+    """The words of one language that by themselves deny a finding, as *afebrile* does (``absences.tsv``)."""
+
+    def find(self, text: Text) -> list[tuple[int, int, str]]:
+        """Start and end of such words in a text, by characters, in order; once for each finding that they deny."""
+        found = self.found(text)
+        longest = {start: end for start, end, _ in found}  # the ends of one start come in order
+        return [
+            (*text.span(start, end), term)
+            for start, end, values in found
+            if longest[start] == end
+            for term in values[0].terms
+        ]
+
+
+class NoMentions(Phrases[None]):
+    """The phrases of one language in which nothing is a mention, as *Stroke-Unit* (``no_mentions.tsv``)."""
+
+    def inside(self, text: Text) -> Callable[[int, int], bool]:
+        """What says whether some characters of a text, from start to end, lie in such a phrase."""
+        found = sorted({text.span(start, end) for start, end, _ in self.found(text)})
+        starts = [start for start, _ in found]
+        ends = list(accumulate((end for _, end in found), max))
+
+        def lies_in(start: int, end: int) -> bool:
+            before = bisect_right(starts, start)
+            return before > 0 and ends[before - 1] >= end
+
+        return lies_in
+
+
+def has_cues(language: str) -> bool:
+    """Whether a language has a table of cues."""
     return language_data(language).table("cues") is not None
 
 
-def cues(language: str) -> Cues:
-    """The cues of a language, read once in a process; none where it has no table.
+@per_language
+def cues(data: Language) -> Cues:
+    """The cues of a language, none where it has no table.
 
     Raises:
-        InputError: a row of the table cannot be read.
+        InputError: a column is missing, or a cell is none of the values that it may have.
     """
-    return _cues(language_data(language).table("cues"))
+    found = Cues(Phrases(), Phrases(), Phrases())
+    for row in rows(data.table("cues"), "cue", "reads", "side", "reach", "source", "example"):
+        _check_cue(row)
+        reach = int(row["reach"]) if row["reach"] else None
+        cue = Cue(cast(Reads, row["reads"]), cast(Side, row["side"]), reach, row["cue"])
+        first, _, second = row["cue"].partition(_BETWEEN)
+        if second:
+            found.firsts.add(first, Frame(row.line, cue))
+            found.seconds.add(second, row.line)
+        else:
+            found.whole.add(first, cue)
+    return found
 
 
-def headings(language: str) -> Phrases[str]:
+def _check_cue(row: Row) -> None:
+    halves = row["cue"].count(_BETWEEN)
+    inert = row["reads"] in _INERT
+    _one_of(row, "reads", get_args(Reads))
+    _one_of(row, "side", ("",) if inert else [one for one in get_args(Side) if one])
+    if not row["cue"] or halves > 1 or (halves and inert) or (row["side"] == "around" and not halves):
+        raise row.error(f"{row['cue']!r} is no cue of that side", _REMEDY)
+    if row["reach"] and not row["reach"].isdecimal():
+        raise row.error(f"the reach is {row['reach']!r}, a number of words or nothing expected", _REMEDY)
+
+
+@per_language
+def headings(data: Language) -> Phrases[str]:
     """The headings of a language with their kinds of section.
 
     Raises:
         InputError: a row of the table cannot be read.
     """
-    return _headings(language_data(language).table("sections"))
+    found: Phrases[str] = Phrases()
+    for row in rows(data.table("sections"), "heading", "kind", "source"):
+        _one_of(row, "kind", [*effects(), SYSTEM])
+        for heading in alternatives(row["heading"]):
+            found.add(heading, row["kind"])
+    return found
+
+
+@per_language
+def absences(data: Language) -> Absences:
+    """The words of a language that deny a finding, none where it has no table.
+
+    Raises:
+        InputError: a row of the table cannot be read.
+    """
+    found = Absences()
+    for row in rows(data.table("absences"), "word", "finding", "before", "source"):
+        words, terms = alternatives(row["word"]), alternatives(row["finding"])
+        if not all(words + terms):
+            raise row.error("a word and a finding expected", "fill both cells")
+        for word in words:
+            found.add(word, Absent(tuple(terms), row["before"] == "place"))
+    return found
+
+
+@per_language
+def no_mentions(data: Language) -> NoMentions:
+    """The phrases of a language in which nothing is a mention, none where it has no table.
+
+    Raises:
+        InputError: a row of the table cannot be read.
+    """
+    found = NoMentions()
+    for row in rows(data.table("no_mentions"), "phrase", "source", "example"):
+        phrases = alternatives(row["phrase"])
+        if not all(phrases) or not row["source"]:
+            raise row.error("a phrase and its source expected", "fill both cells")
+        for phrase in phrases:
+            found.add(phrase, None)
+    return found
 
 
 def scopes(language: str) -> ScopeRules:
@@ -146,78 +242,7 @@ def effects() -> dict[str, Effect]:
     }
 
 
-def cue_rows(path: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Rows of a table of cues with their lines, checked.
-
-    Raises:
-        InputError: a column is missing, or a cell is none of the values that it may have.
-    """
-    for line, row in rows(path, ("cue", "reads", "side", "reach", "source", "example")):
-        halves = row["cue"].count(_BETWEEN)
-        inert = row["reads"] in _INERT
-        _one_of(path, line, "reads", row["reads"], get_args(Reads))
-        _one_of(path, line, "side", row["side"], ("",) if inert else [one for one in get_args(Side) if one])
-        if not row["cue"] or halves > 1 or (halves and inert) or (row["side"] == "around" and not halves):
-            raise _bad(path, line, f"{row['cue']!r} is no cue of that side")
-        if row["reach"] and not row["reach"].isdecimal():
-            raise _bad(path, line, f"the reach is {row['reach']!r}, a number of words or nothing expected")
-        yield line, row
-
-
-@lru_cache(maxsize=8)
-def _cues(path: Path | None) -> Cues:
-    found = Cues(Phrases(), Phrases(), Phrases())
-    if path is None:
-        return found
-    for number, row in cue_rows(path):
-        reach = int(row["reach"]) if row["reach"] else None
-        cue = Cue(row["reads"], row["side"], reach, row["cue"])  # type: ignore[arg-type]  # cue_rows has checked both
-        first, _, second = row["cue"].partition(_BETWEEN)
-        if second:
-            found.firsts.add(first, Frame(number, cue))
-            found.seconds.add(second, number)
-        else:
-            found.whole.add(first, cue)
-    return found
-
-
-@lru_cache(maxsize=8)
-def _headings(path: Path | None) -> Phrases[str]:
-    found: Phrases[str] = Phrases()
-    if path is None:
-        return found
-    for line, row in rows(path, ("heading", "kind", "source")):
-        _one_of(path, line, "kind", row["kind"], [*effects(), SYSTEM])
-        for heading in alternatives(row["heading"]):
-            found.add(heading, row["kind"])
-    return found
-
-
-def alternatives(cell: str) -> list[str]:
-    """The phrases of a cell, between bars that stand outside of brackets."""
-    found, depth = [""], 0
-    for letter in cell:
-        depth += (letter == "[") - (letter == "]")
-        if letter == "|" and not depth:
-            found.append("")
-        else:
-            found[-1] += letter
-    return [one.strip() for one in found]
-
-
-def rows(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Rows of a table with their lines."""
-    table = open_table(path, Problems(0, adjustable=False), separator="\t")
-    table.places(columns)
-    for line, cells in table.rows:
-        yield line, dict(zip(table.header, map(str.strip, cells), strict=True))
-
-
-def _one_of(path: Path, line: int, column: str, value: str, known: Collection[str]) -> None:
-    if value not in known:
-        said = ", ".join(known) or "nothing"
-        raise _bad(path, line, f"{column} is {value!r}, one of {said} expected" if value else f"{column} is empty")
-
-
-def _bad(path: Path, line: int, message: str) -> InputError:
-    return InputError(message, path=path, line=line, remedy=_REMEDY)
+def _one_of(row: Row, column: str, known: Collection[str]) -> None:
+    if row[column] not in known:
+        expected = f"is {row[column]!r}, one of {', '.join(known) or 'nothing'} expected"
+        raise row.error(f"{column} {expected if row[column] else 'is empty'}", _REMEDY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -109,6 +110,20 @@ class Abbreviation:
     fields: tuple[str, ...]
     safe: bool
     note: str = ""
+
+    @property
+    def short_forms(self) -> tuple[str, ...]:
+        """The forms without dots and blanks, each once."""
+        return tuple(dict.fromkeys(map(shortened, self.forms)))
+
+
+def shortened(text: str) -> str:
+    """An abbreviation without dots and blanks.
+
+    >>> shortened("Z. n."), shortened("i.v.")
+    ('Zn', 'iv')
+    """
+    return re.sub(r"[.\s]", "", text)
 
 
 class Sense(NamedTuple):

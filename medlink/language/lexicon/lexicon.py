@@ -9,62 +9,18 @@ from importlib import resources
 from pathlib import Path
 from weakref import WeakValueDictionary
 
-from medlink.errors import InputError
 from medlink.files.folders import StrPath
 from medlink.language.exact import normalise_all
-from medlink.language.lexicon.entries import OF_TERMS, WHOLE, Abbreviation, Entry, Member, Opposite, Sense
-from medlink.language.lexicon.tables import OPPOSITES, ROUNDING, SAME, SENSES, read_folder, shortened
+from medlink.language.lexicon.entries import OF_TERMS, WHOLE, Abbreviation, Entry, Member, Opposite, Sense, shortened
+from medlink.language.lexicon.tables import ROUNDING, Tables, read_folder
 from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
 
 SHIPPED = Path(str(resources.files("medlink"))) / "resources" / "lexicon"
 _Found = tuple[int, Member]
-_read: WeakValueDictionary[Path, _Tables] = WeakValueDictionary()
+_read: WeakValueDictionary[Path, Tables] = WeakValueDictionary()
 """The tables that ship, for as long as a lexicon has them: another one shares them."""
 _GRAMMAR = ("adjective", "noun")  # kinds of affixes that make words of others and mean nothing themselves
-
-
-class _Tables:
-    """The tables of one folder, and its entries by the forms of their members.
-
-    Raises:
-        InputError: the folder or a column is missing, or a row cannot be read.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.rows = folder, read_folder(folder)
-        self._stems: dict[str, dict[str, list[_Found]]] = {}
-
-    @cached_property
-    def languages(self) -> set[str]:
-        """Those of the members."""
-        return {member.language for entry in self.rows.entries for member in entry.members}
-
-    @cached_property
-    def by_form(self) -> dict[str, list[_Found]]:
-        """Members by their exact form, with the numbers of their entries."""
-        found: dict[str, list[_Found]] = defaultdict(list)
-        places = [(number, member) for number, entry in enumerate(self.rows.entries) for member in entry.members]
-        for place, form in zip(*_each_form(places), strict=True):
-            found[form].append(place)
-        return found
-
-    def by_stem(self, language: str) -> dict[str, list[_Found]]:
-        """Whole words of a language by their inflected form."""
-        if language not in self._stems:
-            found: dict[str, list[_Found]] = defaultdict(list)
-            inflector = Inflector(language)
-            places = [
-                (number, member)
-                for number, entry in enumerate(self.rows.entries)
-                for member in entry.members
-                if member.language == language and member.place == WHOLE
-            ]
-            # GOT is not the stem of gotas
-            for place, form in zip(*_each_form(places, capitals=False), strict=True):
-                found[inflector.form(form) if " " in form else inflector.word(form)].append(place)
-            self._stems[language] = found
-        return self._stems[language]
 
 
 class Lexicon:
@@ -101,33 +57,27 @@ class Lexicon:
         self.same: list[tuple[str, str]] = []
         self.senses: list[Sense] = []
         self.inflected: dict[str, dict[str, str]] = defaultdict(dict)
+        self._stems: dict[str, dict[str, list[_Found]]] = {}
         # the user's own tables first: their errors are reported before the slow reading of those that ship
-        own = [_Tables(folder) for folder in map(Path, folders)]
-        self._tables: list[tuple[int, _Tables]] = []
-        for tables in (_shipped(), *own):
-            folder, rows = tables.folder, tables.rows
-            self._tables.append((len(self.entries), tables))
-            self.entries += rows.entries
-            self.abbreviations += rows.abbreviations
-            for language, word, kind in rows.function_words:
+        own = [read_folder(Path(folder)) for folder in folders]
+        self._shipped = _read.get(SHIPPED) or read_folder(SHIPPED)
+        _read[SHIPPED] = self._shipped
+        for tables in (self._shipped, *own):
+            self.entries += tables.entries
+            self.abbreviations += tables.abbreviations
+            self.opposites += tables.opposites
+            self.names.update(tables.names)
+            self.same += tables.same
+            self.senses += tables.senses
+            for language, word, kind in tables.function_words:
                 self.function_words[language][word] = kind
-            self.names.update(rows.names)
-            for language, form, lemma in rows.inflected:
-                self.inflected[language][normalise(form)] = lemma
+            for language, form, lemma in tables.inflected:
+                self.inflected[language][form] = lemma
             known = {entry.name for entry in self.entries}
-            named: list[tuple[str, int, tuple[str, ...]]]
-            named = [(OPPOSITES, line, one[1:]) for line, one in rows.opposites]
-            named += [(SAME, line, one) for line, one in rows.same]
-            named += [(SENSES, line, (one.family,)) for line, one in rows.senses if one.family != "-"]
-            for table, line, names in named:
-                for name in names:
-                    if name not in known:
-                        remedy = "write a name of the first column of families.tsv, terms.tsv or affixes.tsv"
-                        message, path = f"no family, term or affix {name!r}", folder / table
-                        raise InputError(message, path=path, line=line, remedy=remedy)
-            self.opposites += [one for _, one in rows.opposites]
-            self.same += [one for _, one in rows.same]
-            self.senses += [one for _, one in rows.senses]
+            for row, name in tables.named:
+                if name not in known:
+                    remedy = "write a name of the first column of families.tsv, terms.tsv or affixes.tsv"
+                    raise row.error(f"no family, term or affix {name!r}", remedy)
 
     def find(self, word: str, language: str | None = None) -> list[tuple[Entry, Member]]:
         """Entries that have a word or an expression, with the member that it is, in the order of the tables.
@@ -139,13 +89,48 @@ class Lexicon:
         if not form:
             return []  # no letter and no digit
         asked = [tag for tag in self._languages if language is None or base(tag) == base(language)]
-        found = [one for one in self._having(form) if one[1].language in asked]
+        found = [one for one in self._by_form.get(form, ()) if one[1].language in asked]
         if not found:
             for tag in asked:
                 stem = Inflector(tag).form(self.inflected[tag].get(form, word))
-                found += self._having(stem, tag)
+                found += self._by_stem(tag).get(stem, ())
         chosen = {(number, member.language): member for number, member in reversed(found)}
         return [(self.entries[number], chosen[number, tag]) for number, tag in sorted(chosen)]
+
+    @cached_property
+    def _languages(self) -> list[str]:
+        return sorted({member.language for entry in self.entries for member in entry.members})
+
+    @cached_property
+    def _by_form(self) -> dict[str, list[_Found]]:
+        """Members by their exact form, with the numbers of their entries."""
+        found: dict[str, list[_Found]] = defaultdict(list)
+        for place, _, form in self._forms():
+            found[form].append(place)
+        return found
+
+    def _by_stem(self, language: str) -> dict[str, list[_Found]]:
+        """Whole words of a language by their inflected form."""
+        if language not in self._stems:
+            found = self._stems[language] = defaultdict(list)
+            inflector = Inflector(language)
+            for place, written, form in self._forms(language):
+                # GOT is not the stem of gotas
+                if place[1].place == WHOLE and not written.isupper():
+                    found[inflector.form(form) if " " in form else inflector.word(form)].append(place)
+        return self._stems[language]
+
+    def _forms(self, language: str | None = None) -> Iterator[tuple[_Found, str, str]]:
+        """Members of one or all languages, each as it is written and in its exact form, plurals too."""
+        every = [
+            ((number, member), written)
+            for number, entry in enumerate(self.entries)
+            for member in entry.members
+            if language is None or member.language == language
+            for written in (member.form, *member.plurals)
+        ]
+        exact = normalise_all([written for _, written in every])
+        return ((place, written, form) for (place, written), form in zip(every, exact, strict=True))
 
     @cached_property
     def meanings(self) -> tuple[list[int | None], list[str]]:
@@ -158,9 +143,12 @@ class Lexicon:
         stands: dict[str, str] = {}
         for one, other in self.same:
             stands[other] = stands.get(one, one)
-        exact = iter(normalise_all([member.form for entry in self.entries for member in entry.members]))
-        shown = [list(dict.fromkeys(_plain(entry.members, exact))) for entry in self.entries]
-        usual = [{member[:2] for member in _first(members)} for members in shown]
+        forms = list({member.form for entry in self.entries for member in entry.members})
+        exact = dict(zip(forms, normalise_all(forms), strict=True))
+        # language, exact form and place of the members that are not ambiguous
+        plain = ([m for m in entry.members if "amb" not in m.marks] for entry in self.entries)
+        shown = [list(dict.fromkeys((m.language, exact[m.form], m.place) for m in members)) for members in plain]
+        usual = [{language: form for language, form, _ in reversed(members)} for members in shown]
         where: dict[tuple[str, str, str], list[int]] = defaultdict(list)
         meanings: list[int | None] = []
         names: list[str] = []
@@ -171,7 +159,7 @@ class Lexicon:
                 if entry.table == "family":
                     where[member].append(number)
                 for family in where[member] if entry.table != "family" else ():
-                    both = member[:2] in usual[number] & usual[family]
+                    both = usual[number][member[0]] == member[1] == usual[family][member[0]]
                     shared[family] += 2 if both else 1
             same = min((family for family, count in shared.items() if count > 1), default=None)
             name = stands.get(entry.name, entry.name)
@@ -197,17 +185,6 @@ class Lexicon:
                 kinds[meaning] = kinds[meaning] or OF_TERMS.get(entry.kind, entry.kind)
         return kinds
 
-    @cached_property
-    def _languages(self) -> list[str]:
-        return sorted(set().union(*(tables.languages for _, tables in self._tables)))
-
-    def _having(self, form: str, stem_of: str | None = None) -> Iterator[_Found]:
-        """The members of an exact form or, with a language, of an inflected one, with the numbers of their entries."""
-        for before, tables in self._tables:
-            members = tables.by_form if stem_of is None else tables.by_stem(stem_of)
-            for number, member in members.get(form, ()):
-                yield before + number, member
-
     def expand(self, text: str, language: str | None = None) -> list[Abbreviation]:
         """The meanings of an abbreviation, the likeliest first; dots and blanks do not count, capitals do.
 
@@ -217,7 +194,7 @@ class Lexicon:
         alike = self._by_letters.get(asked.casefold(), [])
         if language is not None:
             alike = [one for one in alike if base(one.language) == base(language)]
-        found = [one for one in alike if asked in map(shortened, one.forms)] or alike
+        found = [one for one in alike if asked in one.short_forms] or alike
         return sorted(found, key=lambda one: (one.language, -one.weight))
 
     @cached_property
@@ -225,7 +202,7 @@ class Lexicon:
         """Meanings of abbreviations by their letters, without capitals."""
         found: dict[str, list[Abbreviation]] = defaultdict(list)
         for one in self.abbreviations:
-            for letters in dict.fromkeys(shortened(form).casefold() for form in one.forms):
+            for letters in dict.fromkeys(map(str.casefold, one.short_forms)):
                 found[letters].append(one)
         return found
 
@@ -239,7 +216,7 @@ class Lexicon:
         for entry in self.entries:
             counts[entry.table]["entries"] += 1
             counts[entry.table].update(member.language for member in entry.members)
-        distinct = {(one.language, shortened(form)) for one in self.abbreviations for form in one.forms}
+        distinct = {(one.language, form) for one in self.abbreviations for form in one.short_forms}
         counts["abbreviation"].update(language for language, _ in distinct)
         counts["abbreviation"]["entries"] = len(self.abbreviations)
         counts["opposite"]["entries"] = len(self.opposites)
@@ -261,47 +238,17 @@ class Lexicon:
 
         Their weights in the folder and in the others follow.
         """
-        own, every = defaultdict[tuple[str, str], float](float), defaultdict[tuple[str, str], float](float)
-        for weights, meanings in ((own, read_folder(Path(folder)).abbreviations), (every, self.abbreviations)):
-            for one in meanings:
-                for form in dict.fromkeys(map(shortened, one.forms)):
-                    weights[form, one.language] += one.weight
+        own, every = _weights(read_folder(Path(folder)).abbreviations), _weights(self.abbreviations)
         for (form, language), weight in sorted(own.items()):
             others = every[form, language] - weight
             if others > ROUNDING and weight + others > 1 + ROUNDING:
                 yield form, language, weight, others
 
 
-def _shipped() -> _Tables:
-    """The tables that ship, read once for all lexicons that there are at a time."""
-    found = _read.get(SHIPPED)
-    if found is None:
-        found = _read[SHIPPED] = _Tables(SHIPPED)
-    return found
-
-
-def _each_form(places: list[_Found], *, capitals: bool = True) -> tuple[list[_Found], list[str]]:
-    """Each exact form of members, and whose it is; without those in ``capitals`` alone where these are not wanted."""
-    every = [
-        (place, form)
-        for place in places
-        for form in (place[1].form, *place[1].plurals)
-        if capitals or not form.isupper()
-    ]
-    return [place for place, _ in every], normalise_all([form for _, form in every])
-
-
-def _plain(members: Iterable[Member], exact: Iterator[str]) -> Iterator[tuple[str, str, str]]:
-    """Language, exact form and place of the members that are not ambiguous; their exact forms come next."""
-    for member in members:
-        form = next(exact)
-        if "amb" not in member.marks:
-            yield member.language, form, member.place
-
-
-def _first(members: Iterable[tuple[str, str, str]]) -> Iterable[tuple[str, str, str]]:
-    """The first member of each language."""
-    found: dict[str, tuple[str, str, str]] = {}
-    for member in members:
-        found.setdefault(member[0], member)
-    return found.values()
+def _weights(meanings: Iterable[Abbreviation]) -> dict[tuple[str, str], float]:
+    """What the meanings of each abbreviation and language weigh together."""
+    weights: dict[tuple[str, str], float] = defaultdict(float)
+    for one in meanings:
+        for form in one.short_forms:
+            weights[form, one.language] += one.weight
+    return weights

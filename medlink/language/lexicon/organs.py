@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from functools import cache, lru_cache
-from typing import NamedTuple
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from typing import NamedTuple, TypeVar
 
-from medlink.errors import InputError
-from medlink.language.cues.tables import rows
-from medlink.language.languages import language_data
-from medlink.language.scan import ScannedText, WordEntry
-from medlink.language.tags import base
+from medlink.language.languages import Language, language_data, per_language
+from medlink.language.rows import rows
+from medlink.language.scan import Place, ScannedText, WordEntry
 from medlink.language.text import Inflector, is_inflection
 
 ORGANS = frozenset((
@@ -20,7 +19,7 @@ ORGANS = frozenset((
     "neuro", "psych", "blood", "general",
 ))  # fmt: skip
 """Organs and systems that a table may name."""
-MOST = 3  # words of the longest expression
+_MOST = 3  # words of the longest expression
 # What ends a sentence: a dot, question mark or semicolon with a blank behind it, or an empty line.
 _ENDS = re.compile(r"[.!?;]\s|\n\s*\n")
 _CLAUSE = re.compile(r"[,;:.!?\n]")
@@ -31,6 +30,7 @@ _REACH = 500  # characters that a label speaks of, at most
 _BEHIND = 60  # characters before a word that speaks of them
 _KEPT = 1 << 15  # pairs of words of which is kept whether they are the same
 _BEFORE = 250  # characters behind one, in its sentence
+_V = TypeVar("_V")
 
 
 class Cue(NamedTuple):
@@ -85,25 +85,41 @@ class Organs:
 
 def _cues(text: ScannedText, language: str) -> list[Cue]:
     found, behind = list[Cue](), 0
-    table, firsts, inflector = (_table(base(language)), _firsts(base(language)), text.table.inflector)
-    begins = text.table.column("organ", lambda entry: form_of(entry, inflector).partition(" ")[0] in firsts, bool)
-    for at in text.where(begins):
-        if at < behind:
-            continue
-        forms = [form_of(other.entry, inflector) for other in text.words[at : at + MOST]]
-        for count in range(len(forms), 0, -1):
-            place = at, at + count
-            known = table.get(" ".join(forms[:count]), ())
+    for place, known in _table(language).found(text, "organ"):
+        if place[0] >= behind:
             organ = next((organ for name, organ in known if says(text.written(place), name, language)), None)
             if organ is not None:
                 found.append(Cue(*text.span(place), organ))
                 behind = place[1]
-                break
     return found
 
 
-def form_of(entry: WordEntry, inflector: Inflector) -> str:
-    """The inflected form of a word of a text, which its entry keeps; ``inflector`` is of the language of the text."""
+class Expressions(dict[str, list[_V]]):
+    """What words and expressions of a language say, by their inflected form."""
+
+    @cached_property
+    def _firsts(self) -> frozenset[str]:
+        return frozenset(key.partition(" ")[0] for key in self)
+
+    def found(self, text: ScannedText, name: str) -> Iterator[tuple[Place, list[_V]]]:
+        """The expressions of a text with what each says, the longest of each first word first.
+
+        The ``name`` is that of the column of the text's table that says which words begin one.
+        """
+        if not self:
+            return
+        inflector, firsts = text.table.inflector, self._firsts
+        begins = text.table.column(name, lambda entry: _form(entry, inflector).partition(" ")[0] in firsts, bool)
+        for at in text.where(begins):
+            forms = [_form(word.entry, inflector) for word in text.words[at : at + _MOST]]
+            for count in range(len(forms), 0, -1):
+                known = self.get(" ".join(forms[:count]))
+                if known is not None:
+                    yield (at, at + count), known
+
+
+def _form(entry: WordEntry, inflector: Inflector) -> str:
+    """The inflected form of a word of a text, which its entry keeps."""
     form: str | None = entry.memo.get("form")
     if form is None:
         form = entry.memo["form"] = inflector.form(entry.written)
@@ -112,11 +128,7 @@ def form_of(entry: WordEntry, inflector: Inflector) -> str:
 
 @lru_cache(maxsize=_KEPT)
 def says(written: str, word: str, language: str) -> bool:
-    """Whether words of a text are those of a table: an abbreviation in its capitals, a noun or name with its first.
-
-    >>> says("DS", "DS", "de"), says("ds", "DS", "de"), says("wegen", "Wegen", "de"), says("Ödeme", "Ödem", "de")
-    (True, False, False, True)
-    """
+    """Whether words of a text are those of a table: an abbreviation in its capitals, a noun or name with its first."""
     if word.isupper() and len(word) > 1:
         return written.isupper()
     if word[0].isupper():
@@ -126,20 +138,13 @@ def says(written: str, word: str, language: str) -> bool:
     return written.casefold() == word.casefold() if predicate else is_inflection(written, word, language)
 
 
-@cache
-def _firsts(language: str) -> frozenset[str]:
-    """The words with which those of the table begin."""
-    return frozenset(key.partition(" ")[0] for key in _table(language))
-
-
-@cache
-def _table(language: str) -> dict[str, list[tuple[str, str]]]:
+@per_language
+def _table(data: Language) -> Expressions[tuple[str, str]]:
     """Words and their organs by the inflected form of the word."""
-    path = language_data(language).table("organs")
-    inflector, found = Inflector(language), dict[str, list[tuple[str, str]]]()
-    for line, row in rows(path, ("word", "organ")) if path else ():
+    inflector, found = Inflector(data.tag), Expressions[tuple[str, str]]()
+    for row in rows(data.table("organs"), "word", "organ"):
         if not row["word"] or row["organ"] not in ORGANS:
             message = f"a word and one of the organs {', '.join(sorted(ORGANS))} are expected"
-            raise InputError(message, path=path, line=line, remedy="mend the row as docs/lexicon.md says")
+            raise row.error(message, "mend the row as docs/lexicon.md says")
         found.setdefault(inflector.form(row["word"]), []).append((row["word"], row["organ"]))
     return found

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from medlink.errors import InputError
-from medlink.language.cues.absences import absences
-from medlink.language.cues.tables import rows
-from medlink.language.languages import language_data
-from medlink.language.lexicon.entries import Abbreviation
+from medlink.language.cues.tables import absences
+from medlink.language.languages import Language, per_language
+from medlink.language.lexicon.entries import Abbreviation, shortened
 from medlink.language.lexicon.lexicon import SHIPPED
-from medlink.language.lexicon.organs import MOST, ORGANS, Cue, Organs, form_of, says
-from medlink.language.lexicon.tables import ABBREVIATIONS, read_abbreviations, shortened
-from medlink.language.scan import Place, ScannedText, WordEntry
+from medlink.language.lexicon.organs import ORGANS, Cue, Expressions, Organs, says
+from medlink.language.lexicon.tables import ABBREVIATIONS, read_abbreviations, share
+from medlink.language.rows import rows
+from medlink.language.scan import Place, ScannedText
 from medlink.language.tags import base
 from medlink.language.text import Inflector, is_short
 
@@ -30,16 +29,11 @@ class Shorthand:
     something out: *Hypertonie* in a note is arterial hypertension, *Resistenz* beside the belly an abdominal mass
     (:mod:`medlink.language.lexicon.organs`); ``absences.tsv`` words that deny a finding, which are read as that
     finding.
-
-    >>> shorthand = Shorthand("de")
-    >>> shorthand.abbreviation("TVT").long, shorthand.abbreviation("tvt"), shorthand.abbreviation("Tumor")
-    ('tiefe Venenthrombose', None, None)
     """
 
     def __init__(self, language: str) -> None:
         self._language = language
-        self._abbreviations, self._laconic = (_abbreviations(base(language)), _laconic(base(language)))
-        self._firsts = frozenset(key.partition(" ")[0] for key in self._laconic)
+        self._abbreviations, self._laconic = _abbreviations(base(language)), _laconic(language)
 
     def abbreviation(self, word: str) -> Abbreviation | None:
         """What a word with two capitals or more is short for most often."""
@@ -47,18 +41,11 @@ class Shorthand:
 
     def abbreviations(self, text: ScannedText) -> Iterator[tuple[int, Abbreviation]]:
         """The words of a text that are abbreviations, with what each is short for most often."""
-        known = text.table.column("abbreviation", lambda entry: self._short(entry) is not None, bool)
+        known = text.table.column("abbreviation", lambda entry: self.abbreviation(entry.written) is not None, bool)
         for at in text.where(known):
-            found = self._short(text.words[at].entry)
+            found = self.abbreviation(text.words[at].entry.written)
             if found is not None:
                 yield at, found
-
-    def _short(self, entry: WordEntry) -> Abbreviation | None:
-        memo = entry.memo
-        if "abbreviation" not in memo:
-            memo["abbreviation"] = self.abbreviation(entry.written)
-        found: Abbreviation | None = memo["abbreviation"]
-        return found
 
     def laconic(self, text: ScannedText) -> Iterator[tuple[Place, Abbreviation, Cue | None]]:
         """The words and expressions of a text that leave something out, and what.
@@ -70,66 +57,43 @@ class Shorthand:
             place = text.place(start, end)
             yield (place, _short(text.written(place), self._language, term, term, _DENIES, safe=True), None)
         organs: Organs | None = None
-        for at in self._begun(text):
-            for place, known in self._expressions(text, at):
-                written = text.written(place)
-                found = {organ: one for organ, one in known if says(written, one.forms[0], self._language)}
-                if found.keys() - {""}:
-                    organs = organs or Organs(self._language, text)
-                    cue = organs.beside(*text.span(place))
-                    if cue is not None and cue.organ in found:
-                        yield place, found[cue.organ], cue
-                if "" in found:
-                    yield place, found[""], None
-
-    def _begun(self, text: ScannedText) -> list[int]:
-        """The words with which an expression may begin."""
-        if not self._laconic:
-            return []
-        inflector = text.table.inflector
-        return text.where(text.table.column("laconic", lambda entry: self._begins(form_of(entry, inflector)), bool))
-
-    def _begins(self, form: str) -> bool:
-        return form.partition(" ")[0] in self._firsts
-
-    def _expressions(self, text: ScannedText, at: int) -> Iterator[tuple[Place, list[tuple[str, Abbreviation]]]]:
-        """The expressions that begin at a word, the longest first."""
-        forms = [form_of(word.entry, text.table.inflector) for word in text.words[at : at + MOST]]
-        for count in range(len(forms), 0, -1):
-            known = self._laconic.get(" ".join(forms[:count]))
-            if known is not None:
-                yield (at, at + count), known
+        for place, known in self._laconic.found(text, "laconic"):
+            written = text.written(place)
+            found = {organ: one for organ, one in known if says(written, one.forms[0], self._language)}
+            if found.keys() - {""}:
+                organs = organs or Organs(self._language, text)
+                cue = organs.beside(*text.span(place))
+                if cue is not None and cue.organ in found:
+                    yield place, found[cue.organ], cue
+            if "" in found:
+                yield place, found[""], None
 
 
 @cache
 def _abbreviations(language: str) -> dict[str, Abbreviation]:
     path = SHIPPED / ABBREVIATIONS.format(language)
     found: dict[str, Abbreviation] = {}
-    for one in read_abbreviations(path, language) if path.exists() else ():
-        for form in map(shortened, one.forms):
+    for one in read_abbreviations(path, language):
+        for form in one.short_forms:
             if form not in found or found[form].weight < one.weight:
                 found[form] = one
     return found
 
 
-@cache
-def _laconic(language: str) -> dict[str, list[tuple[str, Abbreviation]]]:
+@per_language
+def _laconic(data: Language) -> Expressions[tuple[str, Abbreviation]]:
     """Rows of the table, each with its organ, by the inflected form of the word."""
-    path = language_data(language).table(LACONIC)
-    inflector, found = Inflector(language), dict[str, list[tuple[str, Abbreviation]]]()
-    for line, row in rows(path, _COLUMNS) if path else ():
-        try:
-            weight = float(row["weight"])
-        except ValueError:
-            weight = 0.0
-        filled = all(row[column] for column in _COLUMNS if column != "organ")
-        if not filled or not 0 < weight <= 1 or row["organ"] not in {"", *ORGANS}:
+    inflector, found = Inflector(data.tag), Expressions[tuple[str, Abbreviation]]()
+    for row in rows(data.table(LACONIC), *_COLUMNS):
+        weight = share(row["weight"])
+        filled = weight and all(row[column] for column in _COLUMNS if column != "organ")
+        if not filled or row["organ"] not in {"", *ORGANS}:
             message = (
                 "a word, what it is short for in both languages, a share of its uses above 0, and an organ or nothing "
                 "are expected"
             )
-            raise InputError(message, path=path, line=line, remedy="mend the row as docs/lexicon.md says")
-        short = _short(row["word"], language, row["long"], row["english"], weight)
+            raise row.error(message, "mend the row as docs/lexicon.md says")
+        short = _short(row["word"], data.tag, row["long"], row["english"], weight)
         found.setdefault(inflector.form(row["word"]), []).append((row["organ"], short))
     return found
 
