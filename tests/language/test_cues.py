@@ -11,7 +11,7 @@ import pytest
 from medlink.errors import InputError
 from medlink.language.cues.matcher import Phrases, Text, variants, words
 from medlink.language.cues.tables import absences, cues, effects, has_cues, headings, scopes
-from medlink.language.languages import VARIABLE, language_data
+from medlink.language.languages import language_data
 from medlink.language.rows import rows
 
 HEADER = "cue\treads\tside\treach\tsource\texample\n"
@@ -136,10 +136,8 @@ def test_effects_say_why() -> None:
         ("\tabsent\tbefore\t\ts\t", "'' is no cue of that side"),
     ],
 )
-def test_a_wrong_row_is_named(row: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "it").mkdir()
-    (tmp_path / "it" / "cues.tsv").write_text(f"{HEADER}non\tabsent\tbefore\t\tuso\t\n{row}\n", "utf-8")
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+def test_a_wrong_row_is_named(row: str, message: str, italian: Path) -> None:
+    (italian / "cues.tsv").write_text(f"{HEADER}non\tabsent\tbefore\t\tuso\t\n{row}\n", "utf-8")
     with pytest.raises(InputError) as error:
         cues("it")
     assert message in str(error.value)
@@ -147,10 +145,8 @@ def test_a_wrong_row_is_named(row: str, message: str, tmp_path: Path, monkeypatc
     assert "3" in str(error.value)
 
 
-def test_a_wrong_heading_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "it").mkdir()
-    (tmp_path / "it" / "sections.tsv").write_text("heading\tkind\tsource\nanamnesi\tstory\tuso\n", "utf-8")
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+def test_a_wrong_heading_is_named(italian: Path) -> None:
+    (italian / "sections.tsv").write_text("heading\tkind\tsource\nanamnesi\tstory\tuso\n", "utf-8")
     with pytest.raises(InputError, match="kind is 'story', one of complaint, "):
         headings("it")
 
@@ -199,9 +195,7 @@ def test_absences_are_in_order_and_stand_once(language: str) -> None:
 
 
 @pytest.mark.parametrize("row", ["\tfebbre\t\tuso", "afebbrile\t\t\tuso"])
-def test_a_wrong_absence_is_named(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "it").mkdir()
-    (tmp_path / "it" / "absences.tsv").write_text(f"word\tfinding\tbefore\tsource\n{row}\n", "utf-8")
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+def test_a_wrong_absence_is_named(row: str, italian: Path) -> None:
+    (italian / "absences.tsv").write_text(f"word\tfinding\tbefore\tsource\n{row}\n", "utf-8")
     with pytest.raises(InputError, match=r"absences\.tsv:2: a word and a finding expected"):
         absences("it")

@@ -9,7 +9,7 @@ import pytest
 from medlink.errors import InputError
 from medlink.language.cues.matcher import Text, words
 from medlink.language.cues.tables import no_mentions
-from medlink.language.languages import VARIABLE, language_data
+from medlink.language.languages import language_data
 from medlink.language.rows import rows
 
 
@@ -50,9 +50,7 @@ def test_a_phrase_inside_a_longer_one() -> None:
 
 
 @pytest.mark.parametrize("row", ["\tuso\tx", "parola\t\tx"])
-def test_a_wrong_row_is_named(row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "it").mkdir()
-    (tmp_path / "it" / "no_mentions.tsv").write_text(f"phrase\tsource\texample\n{row}\n", "utf-8")
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+def test_a_wrong_row_is_named(row: str, italian: Path) -> None:
+    (italian / "no_mentions.tsv").write_text(f"phrase\tsource\texample\n{row}\n", "utf-8")
     with pytest.raises(InputError, match=r"no_mentions\.tsv:2: a phrase and its source expected"):
         no_mentions("it")

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from medlink.errors import InputError
-from medlink.language.languages import SHIPPED, VARIABLE, add_folder, languages
+from medlink.language.languages import SHIPPED, languages
 from medlink.language.rows import rows
 from medlink.language.values import Form, Limit, Side, Who, any_phrase, measures, value_words
 from medlink.reading.values import value_findings
@@ -92,27 +92,19 @@ def test_words_of_several_parts_may_lack_their_blank() -> None:
         ("measure\themoglobin\tHb\t", "words and a source"),
     ],
 )
-def test_a_bad_row_is_named(row: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "it"
-    folder.mkdir()
-    (folder / "values.tsv").write_text(f"kind\tname\twords\tsource\n{row}\n", "utf-8")
-    monkeypatch.setenv(VARIABLE, "")
-    add_folder(tmp_path)
+def test_a_bad_row_is_named(row: str, message: str, italian: Path) -> None:
+    (italian / "values.tsv").write_text(f"kind\tname\twords\tsource\n{row}\n", "utf-8")
     with pytest.raises(InputError, match=message) as error:
         value_words("it")
     assert "values.tsv:2:" in str(error.value)
     assert error.value.remedy == "mend the row as docs/finding.md says"
 
 
-def test_a_fourth_language_reads_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "it"
-    folder.mkdir()
-    (folder / "values.tsv").write_text(
+def test_a_fourth_language_reads_values(italian: Path) -> None:
+    (italian / "values.tsv").write_text(
         "kind\tname\twords\tsource\nmeasure\themoglobin\temoglobina\tusage\nfinding\tanemia\tanemia grave\tusage\n"
         "link\t\tdi\tusage\n",
         "utf-8",
     )
-    monkeypatch.setenv(VARIABLE, "")
-    add_folder(tmp_path)
     (found,) = value_findings("Emoglobina di 7,1 g/dl", "it")
     assert (found.start, found.end, found.names) == (0, 22, ("anemia grave", "anemia"))

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import marisa_trie
 
@@ -25,9 +25,6 @@ from medlink.language.lexicon.entries import FIRST, KINDS, LAST, WHOLE, Abbrevia
 from medlink.language.lexicon.lexicon import SHIPPED, Lexicon
 from medlink.language.lexicon.misspelt import Misspelt
 from medlink.language.text import Inflector, normalise
-
-if TYPE_CHECKING:
-    pass
 
 TRIE, MEANINGS = "families.marisa", "families.json"
 """The files of a folder that :meth:`Forms.save` writes."""
@@ -43,7 +40,6 @@ _RECORD = ">IB"  # the greatest byte first: values come sorted
 _LETTERS = {kind: chr(ord("a") + number) for number, kind in enumerate(KINDS)} | {"": "-"}
 _KINDS = {letter: kind for kind, letter in _LETTERS.items()}
 _PLACES = {FIRST: PREFIX, LAST: SUFFIX, WHOLE: WORD}
-
 
 _MOST = 65_536  # entries of the trie that are kept as they were read
 
@@ -67,6 +63,7 @@ class Forms:
         keys: ``names`` as 32-bit numbers, which are the same in every lexicon that has the name.
         opposites: pairs of meanings that exclude each other in one place of a name.
         kinds: one of :data:`~medlink.language.lexicon.entries.KINDS` for each meaning, or empty.
+        table: all forms of a kind that has few and a language, with their meanings: quicker than :meth:`find`.
 
     >>> forms = Forms.of(Lexicon())
     >>> [forms.names[one.meaning] for one in forms.find(WORD, "de", "leber")]
@@ -84,9 +81,9 @@ class Forms:
         self._trie, self.names, self.languages, self.opposites = trie, names, languages, list(opposites)
         self.kinds = list(kinds) or [""] * len(names)
         self.keys = [zlib.crc32(name.encode()) for name in names]
-        self._met: dict[str, tuple[Form, ...]] = {}  # entries of the trie
-        self._tables: dict[str, dict[str, tuple[Form, ...]]] = {}
-        self._misspelt: dict[str, Misspelt] = {}
+        self._met: dict[str, tuple[Form, ...]] = {}  # entries of the trie: what is none is not kept
+        self.table = cache(self._table)
+        self._misspelt = cache(self._find_misspelt)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Forms, (self._trie, self.names, self.languages, self.opposites, self.kinds)
@@ -108,23 +105,15 @@ class Forms:
         key = f"{kind}{language} {form}"
         met = self._met.get(key)
         if met is None:
-            found = self._trie.get(key)
-            return self._read(key, found) if found else ()
+            met = tuple([Form(*one) for one in self._trie.get(key) or ()])
+            if met:
+                if len(self._met) >= _MOST:
+                    self._met.clear()
+                self._met[key] = met
         return met
 
-    def _read(self, key: str, found: Iterable[tuple[int, int]]) -> tuple[Form, ...]:
-        """An entry of the trie, which is kept."""
-        if len(self._met) >= _MOST:
-            self._met.clear()
-        met = self._met[key] = tuple([Form(*one) for one in found])
-        return met
-
-    def table(self, kind: str, language: str) -> dict[str, tuple[Form, ...]]:
-        """All forms of a kind that has few, with their meanings: quicker than :meth:`find` from the second time on."""
-        table = self._tables.get(kind + language)
-        if table is None:
-            table = self._tables[kind + language] = self.continuations(kind, language, "")
-        return table
+    def _table(self, kind: str, language: str) -> dict[str, tuple[Form, ...]]:
+        return self.continuations(kind, language, "")
 
     def continuations(self, kind: str, language: str, beginning: str) -> dict[str, tuple[Form, ...]]:
         """How the forms go on that begin so, with their meanings."""
@@ -143,11 +132,10 @@ class Forms:
     def spelt_like(self, kind: str, language: str, word: str) -> Iterator[str]:
         """The forms that differ from a word by one typing error: a letter more, less or another, or two changed."""
         head = f"{kind}{language} "
-        misspelt = self._misspelt.get(head)
-        if misspelt is None:
-            forms = [key[len(head) :] for key in self._trie.keys(head)]
-            misspelt = self._misspelt[head] = Misspelt(forms)
-        return (form for form in misspelt.candidates(word) if head + form in self._trie)
+        return (form for form in self._misspelt(head).candidates(word) if head + form in self._trie)
+
+    def _find_misspelt(self, head: str) -> Misspelt:
+        return Misspelt([key[len(head) :] for key in self._trie.keys(head)])
 
     def with_words(self, words: Iterable[str]) -> Forms:
         """The same forms and further words that mean themselves: names are made of them."""
