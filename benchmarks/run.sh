@@ -30,6 +30,7 @@ report accuracy accuracy.py --work "$work/accuracy"
 report scores accuracy.py --work "$work/scores" --scores
 report speed speed.py --work "$work/speed"
 report encoder encoder.py
+report several several_sources.py --work "$work/several"
 report mapping mapping.py --work "$work/mapping"
 if wanted load && ! command -v sqlite3 >/dev/null; then
   echo "install the sqlite3 program first, beside which medlink is measured" >&2

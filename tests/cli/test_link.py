@@ -117,6 +117,12 @@ def test_present_only(demo_path: Path) -> None:
         run(demo_path, "-", "--no-qualifiers", "--present-only", text=note)
 
 
+@pytest.mark.parametrize(("resolve", "status"), [("none", "ambiguous"), ("first", "linked")])
+def test_ambiguous_mentions_are_resolved_where_that_is_asked_for(demo_path: Path, resolve: str, status: str) -> None:
+    result = run(demo_path, "-", "--language", "en", "--resolve", resolve, text="Known MS.\n")
+    assert [json.loads(line)["status"] for line in result.stdout.splitlines()] == [status]
+
+
 def test_each_option_changes_the_output(demo_path: Path, tmp_path: Path) -> None:
     text = json.dumps({"text": "heart attack, aspirin and MS", "body": "Fieber", "id": "a", "key": "b", "tongue": "es"})
 
@@ -129,7 +135,7 @@ def test_each_option_changes_the_output(demo_path: Path, tmp_path: Path) -> None
     assert all(len(r["candidates"]) == 1 for r in rows("--k", 1))  # type: ignore[arg-type]  # JSON
     assert all(r["nil"] for r in rows("--threshold", 1))
     assert [r["text"] for r in rows("--semantic-types", "Drug")] == ["aspirin"]
-    assert rows("--sources", "DEMO") == rows("--prefer", "DEMO") == base
+    assert rows("--sources", "DEMO") == rows("--prefer", "DEMO") == rows("--no-presume") == base
     assert [r["text"] for r in rows("--text-field", "body")] == ["Fieber"]
     assert {r["note"] for r in rows("--id-field", "key")} == {"b"}
     assert {r["language"] for r in rows("--language-field", "tongue")} == {"es"}
@@ -140,7 +146,7 @@ def test_each_option_changes_the_output(demo_path: Path, tmp_path: Path) -> None
     assert rows("--present-only") == base
     with pytest.raises(ConfigError, match="no source 'X'"):
         rows("--sources", "X")
-    with pytest.raises(ConfigError, match=r"no source 'X' in this knowledge base\. Remedy: known: DEMO"):
+    with pytest.raises(ConfigError, match=r"no source, semantic type or kind 'X' in this .* known: DEMO"):
         rows("--prefer", "DEMO,X")
     out = tmp_path / "o.jsonl"
     run(demo_path, "-", "-o", out, text=text + "\n")

@@ -60,10 +60,11 @@ def test_places_and_signs(shared: Path) -> None:
         for text in annotated.written_texts(language):
             assert not set("{}|") & set(text.text)
             for one in text.findings:
-                words = text.text[one.start : one.end]
+                ((start, end),) = one.pieces
+                words = text.text[start:end]
                 assert words == words.strip() != ""
                 assert one.concepts <= annotated.phenotypes()
     first = next(iter(annotated.written_texts("de")))
-    denied = [first.text[one.start : one.end] for one in first.findings if one.said.presence == "absent"]
+    denied = [first.text[slice(*one.pieces[0])] for one in first.findings if one.said.presence == "absent"]
     assert denied[:2] == ["AP-Beschwerden", "Synkopen"]
     assert first.concepts > first.affirmed

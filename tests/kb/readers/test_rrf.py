@@ -400,7 +400,16 @@ def test_nothing_left_after_the_filters(tmp_path: Path) -> None:
 
 
 def test_what_sources_add_to_names_is_counted(tmp_path: Path) -> None:
-    texts = ("Fever", "Fever (finding)", "Fever, NOS", "Pain NOS", "[D]Fever", "Fever, CTCAE 5.0", "Grade 2 Fever", "(x)")
+    texts = (
+        "Fever",
+        "Fever (finding)",
+        "Fever, NOS",
+        "Pain NOS",
+        "[D]Fever",
+        "Fever, CTCAE 5.0",
+        "Grade 2 Fever",
+        "(x)",
+    )
     release(tmp_path, MRCONSO=[conso("C1", text) for text in texts])
     problems = Problems()
     assert len(names(tmp_path, problems=problems)) == len(texts)
