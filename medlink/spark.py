@@ -38,14 +38,15 @@ _ATTRIBUTE = "struct<start: int, `end`: int, text: string, kind: string, concept
 _CODE = "struct<system: string, code: string, type: string>"
 _CANDIDATE = (
     "struct<concept_id: string, preferred_name: string, score: double, name: string, language: string, route: string, "
-    "source: string, semantic_types: array<string>, same_as: array<string>>"
+    "source: string, semantic_types: array<string>, same_as: array<string>, presumed: array<string>>"
 )
 _COLUMNS = {
     "note": "binary", "start": "int", "end": "int", "text": "string", "language": "string", "concept_id": "string",
     "preferred_name": "string", "score": "double", "nil": "boolean", "status": "string", "presence": "string",
     "temporality": "string", "experiencer": "string", "section": "string", "attributes": f"array<{_ATTRIBUTE}>",
     "value": "string", "codes": f"array<{_CODE}>", "bundle": "string",
-    "same_as": "array<string>", "expanded": "string", "candidates": f"array<{_CANDIDATE}>", "versions": "string",
+    "same_as": "array<string>", "presumed": "array<string>", "expanded": "string",
+    "candidates": f"array<{_CANDIDATE}>", "versions": "string",
     "problem": "string", "remedy": "string",
 }  # fmt: skip
 _KINDS = {"string": "a text", "binary": "bytes", "decimal": "a decimal", "integral": "a whole number"}

@@ -403,7 +403,7 @@ def test_outputs_that_would_lose_something(demo_path: Path, notes: Path, tmp_pat
     part.write_text("fever", encoding="utf-8")
     for given, out, message in (
         (notes, notes, "the output is a folder"),
-        (notes, more, "the output is the input"),
+        (notes, more, "the output lies in a folder that is read"),
         (notes, tmp_path / "hard.jsonl", "the output is the input"),
         (more, tmp_path / "soft.jsonl", "the output is the input"),
         (notes, notes / "links.jsonl", "the output lies in a folder that is read"),

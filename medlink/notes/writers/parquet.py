@@ -58,6 +58,7 @@ def _schema() -> Any:
     lists = {
         "attributes": pa.struct(list(attribute.items())),
         "same_as": text,
+        "presumed": text,
         "codes": pa.struct([("system", text), ("code", text), ("type", text)]),
     }
     plain = {str: text, int: pa.int64(), float: pa.float64()}

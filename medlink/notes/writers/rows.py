@@ -15,7 +15,7 @@ from medlink.records import attributed, qualified, valued
 COLUMNS: dict[str, type] = {
     "note": str, "start": int, "end": int, "text": str, "language": str, "concept_id": str, "preferred_name": str,
     "score": float, "status": str, "presence": str, "temporality": str, "experiencer": str, "section": str,
-    "attributes": list, "value": str, "same_as": list, "expanded": str, "codes": list, "bundle": str,
+    "attributes": list, "value": str, "same_as": list, "presumed": list, "expanded": str, "codes": list, "bundle": str,
 }  # fmt: skip
 """The columns and the kind of each; lists are lists in Parquet and JSON elsewhere, ``value`` is JSON everywhere."""
 
@@ -44,6 +44,7 @@ def whole(note: Note, language: str, mention: LinkedMention, bundle: str, versio
         **attributed(mention.attributes),
         **valued(mention.value),
         "same_as": list(best.same_as) if best else [],
+        "presumed": list(best.presumed) if best else [],
         "expanded": link.expanded,
         "codes": [{"system": one.system, "code": one.code, "type": one.type} for one in mention.codes],
         "candidates": [candidate.to_dict() for candidate in link.candidates],

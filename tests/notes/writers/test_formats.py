@@ -49,6 +49,7 @@ def expected(linked: dict[str, LinkedNote], bundle: str) -> Found:
             "attributes": [attribute.to_dict() for attribute in one.attributes or ()],
             "value": one.value and one.value.to_dict(),
             "same_as": [] if one.link.nil else list(one.link.candidates[0].same_as),
+            "presumed": [] if one.link.nil else list(one.link.candidates[0].presumed),
             "expanded": one.link.expanded,
             "codes": code_of(one.link.concept_id),
             "bundle": bundle,
@@ -66,7 +67,7 @@ def of_csv(path: Path) -> Found:
 def typed(row: dict[str, Any]) -> dict[str, Any]:
     """A row whose values are texts or nothing."""
     found = {key: None if value == "" else value for key, value in row.items()}
-    for key in ("attributes", "same_as", "codes"):
+    for key in ("attributes", "same_as", "presumed", "codes"):
         found[key] = json.loads(found[key])
     return found | {
         "start": int(found["start"]),
@@ -117,7 +118,7 @@ def of_fhir(path: Path) -> Found:
             row = dict.fromkeys(("expanded", "section", "concept_id", "preferred_name", "score", "value")) | values
             row["start"] = row["start"] or 0
             row["score"] = row["score"] and float(row["score"])
-            for key in ("attributes", "same_as", "codes"):
+            for key in ("attributes", "same_as", "presumed", "codes"):
                 row[key] = json.loads(row.get(key, "[]"))
             assert bundle.identifier.value == row["note"]
             assert entry.resource.code.text == row["text"]
