@@ -188,7 +188,7 @@ def test_decisions_are_pairs_gold_synonyms_and_learned_mentions(
         "de": (TEXTS["de"], False, 1), "en": (TEXTS["en"], True, 2), "es": (TEXTS["es"], False, 1),
     }  # fmt: skip
     found = texts["en"].findings[-1]
-    assert (TEXTS["en"][found.start : found.end], found.concepts) == ("night", {"DEMO:0228"})
+    assert (TEXTS["en"][slice(*found.pieces[0])], found.concepts) == ("night", {"DEMO:0228"})
 
     learned = tmp_path / "learned.jsonl"
     learning.learn(demo, [decided], learned, least_seen=1)
