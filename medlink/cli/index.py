@@ -125,7 +125,7 @@ def info(bundle: Path) -> None:
 
     opened = Bundle(bundle)
     told = {part: opened.manifest.get(part, []) for part in ("lexicon", "doubted")}
-    about = {**opened.versions, "index": opened.index.manifest, **told}
+    about = {**opened.versions, "index": opened.index.manifest, **told, "shared_names": opened.index.shared_names()}
     if waiting := waiting_kb(bundle):
         about["waiting"] = f"{waiting} is not in the bundle until 'medlink index build {bundle}'"
     click.echo(json.dumps(about, indent=2, sort_keys=True))

@@ -7,6 +7,7 @@ both parts.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -161,6 +162,13 @@ class ConceptIndex:
     def name_counts(self, concepts: Keys) -> NDArray[np.int64]:
         """How many names concepts have ``(n,)``, in all languages; what came later knows all names of its concepts."""
         return self._collect(concepts, self.parts[::-1], "concepts", lambda part, numbers: part.names.counts[numbers])
+
+    def shared_names(self) -> dict[str, int]:
+        """How many names several concepts have in common (:meth:`NameTable.shared`), part by part."""
+        found = Counter[str]()
+        for part in self.parts:
+            found.update(part.names.shared())
+        return dict(found)
 
     def entries(self, names: Keys, selection: Selections | None = None) -> Entries:
         """Entries of names in all parts, those of the selection alone when one is given; in the order of the names."""

@@ -115,6 +115,23 @@ class NameTable:
         """How many entries each concept has ``(concepts,)``."""
         return np.bincount(self.concept, minlength=len(self.concept_ids))
 
+    def shared(self) -> dict[str, int]:
+        """How many names are of several concepts, and how many concepts of two sources both prefer in one language."""
+        row = np.repeat(np.arange(len(self)), np.diff(self.rows.ends))
+        concepts = np.unique(row * len(self.concept_ids) + self.concept)
+        several = np.bincount(concepts // len(self.concept_ids), minlength=len(self)) > 1
+        preferred = np.asarray(self.preferred) & several[row]
+        name = row[preferred] * len(self.languages) + self.language[preferred]
+        columns = [
+            np.unique(np.stack([name, column[preferred]], axis=1), axis=0)[:, 0]
+            for column in (self.concept, self.source)
+        ]
+        holders, sources = (np.unique(column, return_counts=True)[1] for column in columns)
+        return {
+            "of_several_concepts": int(several.sum()),
+            "preferred_twice": int(((holders > 1) & (sources > 1)).sum()),
+        }
+
     def concept_types(self, concept: int) -> tuple[str, ...]:
         """Semantic types of a concept, by its number."""
         return tuple(self.semantic_types[i] for i in self.types[concept])

@@ -81,6 +81,12 @@ def test_names_alone_make_nothing_one_where_that_is_switched_off(tangled: Bundle
     assert link.candidates[0].concept_id == "C1000000"
 
 
+def test_names_of_several_concepts_are_counted(tangled: Bundle) -> None:
+    """Each finding is a name of four concepts, preferred by that of the finding, the answer and the second one."""
+    counts = tangled.index.shared_names()
+    assert counts == {"of_several_concepts": len(FINDINGS) + len(SENSES), "preferred_twice": len(FINDINGS)}
+
+
 @pytest.mark.parametrize(
     ("prefer", "text", "prefix"),
     [
