@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cached_property
-from itertools import combinations
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from cachetools import LRUCache
@@ -109,44 +108,33 @@ class ConceptEquivalence:
         return found
 
     def _grouped(self, rivals: Sequence[ConceptProfile]) -> tuple[Same, ...]:
-        pairs = [pair for pair in combinations(rivals, 2) if _may_be_one(*pair)]
+        mapped, named = _mapped(rivals), _sharing_names(rivals) if self._presume else []
         groups = {concept.key: [concept] for concept in rivals}
         presumed: set[float] = set()
-        rules = (self._mapped, self._spelt_alike, self._alike) if self._presume else (self._mapped,)
-        for same in rules:
-            for one, other in _only([pair for pair in pairs if same(*pair)]):
+        alike = [pair for pair in named if self._alike(*pair)]
+        spelt_alike = [(one, other) for one, other in alike if not one.spellings.isdisjoint(other.spellings)]
+        for pairs, fit in ((mapped, _may_be_one), (spelt_alike, self._fit), (alike, self._fit)):
+            for one, other in _only(pairs):
                 mine, theirs = groups[one.key], groups[other.key]
                 # names that two share with a third do not make the two one
-                fit = _may_be_one if same == self._mapped else self._fit
                 if mine is not theirs and all(fit(a, b) for a in mine for b in theirs):
                     mine += theirs
                     groups.update((concept.key, mine) for concept in theirs)
-                    if same != self._mapped:
+                    if pairs is not mapped:
                         presumed |= {one.key, other.key}
         ordered = {}
         for group in groups.values():
-            best = sorted(group, key=self._shown_first)
+            best = sorted(group, key=self._shown_first) if len(group) > 1 else group
             keys = tuple(concept.key for concept in best)
             ordered[id(group)] = Same(keys, frozenset(keys) & presumed)
         return tuple(ordered.values())
 
     def _fit(self, one: ConceptProfile, other: ConceptProfile) -> bool:
         """Whether a mapping or names make two concepts one."""
-        return _may_be_one(one, other) and (self._mapped(one, other) or self._alike(one, other))
+        return _may_be_one(one, other) and (bool(_mapped((one, other))) or self._alike(one, other))
 
     def _shown_first(self, concept: ConceptProfile) -> tuple[int, int, float, str]:
         return self.preference(concept), self._order[concept.source], -self._prior(concept), concept.concept_id
-
-    def _mapped(self, one: ConceptProfile, other: ConceptProfile) -> bool:
-        """Whether one of two concepts, and no other of its source, maps to the other one, or both to one CUI."""
-        if any(_names(*code, other) for code in one.codes) or any(_names(*code, one) for code in other.codes):
-            return True
-        meanings = [{code for system, code in of.codes if _like(_MEANINGS, system)} for of in (one, other)]
-        return not meanings[0].isdisjoint(meanings[1])
-
-    def _spelt_alike(self, one: ConceptProfile, other: ConceptProfile) -> bool:
-        """Whether two concepts are alike, and a preferred name is the same letter by letter."""
-        return not one.spellings.isdisjoint(other.spellings) and self._alike(one, other)
 
     def _alike(self, one: ConceptProfile, other: ConceptProfile) -> bool:
         """Whether two concepts have the same names, and a kind in common where their kinds can be compared."""
@@ -176,6 +164,48 @@ class ConceptEquivalence:
         return self._words.get(one, set()).isdisjoint(self._words.get(other, set()))
 
 
+Pair = tuple[ConceptProfile, ConceptProfile]
+
+
+def _mapped(rivals: Sequence[ConceptProfile]) -> list[Pair]:
+    """The pairs of which one, and no other concept of its source, maps to the other one, or both to one CUI."""
+    by_code: dict[str, list[ConceptProfile]] = {}
+    for concept in rivals:
+        full = concept.concept_id.casefold()
+        for code in {full, full.rpartition(":")[2]}:
+            by_code.setdefault(code, []).append(concept)
+    by_meaning: dict[str, list[ConceptProfile]] = {}
+    found: dict[tuple[float, float], Pair] = {}
+    for concept in rivals:
+        for system, code in concept.codes:
+            folded = code.casefold()
+            partners = [one for one in by_code.get(folded, ()) if _names(system, code, one)]
+            if _like(_MEANINGS, system):
+                partners += by_meaning.setdefault(folded, [])
+                by_meaning[folded].append(concept)
+            found.update(_pairs(concept, partners))
+    return [found[keys] for keys in sorted(found)]
+
+
+def _sharing_names(rivals: Sequence[ConceptProfile]) -> list[Pair]:
+    """The pairs that have a name in common."""
+    by_name: dict[tuple[str, str], list[ConceptProfile]] = {}
+    found: dict[tuple[float, float], Pair] = {}
+    for concept in rivals:
+        for name in concept.names:
+            partners = by_name.setdefault(name, [])
+            found.update(_pairs(concept, partners))
+            partners.append(concept)
+    return [found[keys] for keys in sorted(found)]
+
+
+def _pairs(concept: ConceptProfile, partners: Iterable[ConceptProfile]) -> Iterator[tuple[tuple[float, float], Pair]]:
+    for partner in partners:
+        if partner is not concept and _may_be_one(partner, concept):
+            one, other = sorted((partner, concept), key=lambda each: each.key)
+            yield (one.key, other.key), (one, other)
+
+
 def _may_be_one(one: ConceptProfile, other: ConceptProfile) -> bool:
     """Whether no source tells two concepts apart."""
     return one.source != other.source or one.sources.isdisjoint(other.sources)
@@ -194,7 +224,7 @@ def _share_names(one: ConceptProfile, other: ConceptProfile) -> bool:
     return many and not shared.isdisjoint(one.preferred | other.preferred)
 
 
-def _only(pairs: Iterable[tuple[ConceptProfile, ConceptProfile]]) -> Iterator[tuple[ConceptProfile, ConceptProfile]]:
+def _only(pairs: Iterable[Pair]) -> Iterator[Pair]:
     """Pairs whose ends have no other partner of the same source."""
     partners: dict[tuple[float, str], int] = {}
     listed = list(pairs)
@@ -216,6 +246,7 @@ def _names(system: str, code: str, concept: ConceptProfile) -> bool:
     return code.casefold() == local.casefold() and (_like(prefix, system) or _like(concept.source, system))
 
 
+@lru_cache(maxsize=4096)
 def _like(one: str, other: str) -> bool:
     """Whether two names of a system are one, of which one may say more: an edition, a version.
 

@@ -22,7 +22,7 @@ from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Status
 # How much the context decides between concepts that share a name (divisor of cosines; an abbreviation's senses
 # usually differ by 0.1 to 0.3).
 _CONTEXT_TEMPERATURE = 0.05
-_NEAR = 10  # concepts of a mention that are compared where a bundle has several sources
+_NEAR = 6  # concepts of a mention that are compared where a bundle has several sources
 _PREFERENCE = 8.0  # log odds of what the user prefers to what is preferred less
 _WIDEST = 40.0  # log odds that are told apart
 
@@ -89,9 +89,7 @@ class SharedNames:
     ) -> None:
         self.bundle, self.profiles, self.prior = bundle, ConceptProfiles(bundle), prior or default_prior()
         self._preferring = bool(prefer)
-        self.equivalence = ConceptEquivalence(
-            self.profiles, lambda concept: self.prior.log_odds(self.prior.features(concept)), prefer, presume=presume
-        )
+        self.equivalence = ConceptEquivalence(self.profiles, self.prior.standing, prefer, presume=presume)
 
     def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
         """Ambiguous where the first two share alike or sharing keeps them below the threshold; else linked or NIL."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 
 FINDING = "finding"
@@ -27,10 +26,11 @@ def kinds() -> frozenset[str]:
     return frozenset(_kinds().values())
 
 
-def kinds_of(semantic_types: Iterable[str]) -> frozenset[str]:
+@lru_cache(maxsize=8192)
+def kinds_of(semantic_types: tuple[str, ...]) -> frozenset[str]:
     """The kinds of some semantic types; a type that no kind is known of stands for itself.
 
-    >>> sorted(kinds_of(["Finding", "Disease or Syndrome"])), sorted(kinds_of(["Laboratory Procedure", "Zebra"]))
+    >>> sorted(kinds_of(("Finding", "Disease or Syndrome"))), sorted(kinds_of(("Laboratory Procedure", "Zebra")))
     (['finding'], ['Zebra', 'measurement'])
     """
     known = _kinds()

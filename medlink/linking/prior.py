@@ -22,7 +22,7 @@ from medlink.linking.mention import Mention
 from medlink.linking.profiles import ConceptProfile, ConceptProfiles
 from medlink.linking.ranking import Ranker
 
-_REACH = 1.5  # rank scores by which a name may be lower than the best one and still be moved before it
+_REACH = 1.0  # rank scores by which a name may be lower than the best one and still be moved before it
 _SHARE = 0.3  # of the log odds of a concept that count beside the likeness of its name
 
 
@@ -90,6 +90,13 @@ class Prior:
         plain = [kinds for concept in concepts if (kinds := {k for k in concept.kinds if not self.kinds.get(k)})]
         return len(plain) > 1 and not set.intersection(*plain)
 
+    def standing(self, concept: ConceptProfile) -> float:
+        """The log odds of a concept, whatever its name; worked out once for each."""
+        found = concept.standing.get(self.weights)
+        if found is None:
+            found = concept.standing[self.weights] = self.log_odds(self.features(concept))
+        return found
+
     def log_odds(self, features: PriorFeatures) -> float:
         """The weighted sum of the features."""
         return sum(weight * value for weight, value in zip(self.weights, features, strict=True))
@@ -134,7 +141,7 @@ class PriorRanker:
         pair, concept = pair[chosen], candidates.entries.concept[entry[chosen]]
         distinct, which = np.unique(concept, return_inverse=True)
         profiles = self._profiles.of(distinct.tolist())
-        odds = np.array([self._prior.log_odds(self._prior.features(profiles[key])) for key in distinct.tolist()])
+        odds = np.array([self._prior.standing(profiles[key]) for key in distinct.tolist()])
         added = np.full(len(ranks), -np.inf)
         np.maximum.at(added, pair, odds[which])
         moved = np.where(near, ranks + _SHARE * np.where(near, added, 0.0), -np.inf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
 
@@ -30,12 +30,13 @@ class ConceptProfile:
         sources: who names it: ``source``, or where that is a compilation such as the UMLS the sources of its names.
         names: exact forms of its names.
         preferred: those of its preferred names.
-        spellings: preferred names letter by letter.
+        labels: preferred names as they are written.
         says: for each exact form the sources that name it so.
         types: semantic types.
         kinds: what kinds of thing these are.
         codes: codes of other systems that no other concept of its source maps to.
         relations: how many relations it has, counted up to a hundred at each end.
+        standing: what priors have worked out of it, by their weights.
     """
 
     key: float
@@ -44,12 +45,18 @@ class ConceptProfile:
     sources: frozenset[str]
     names: Names
     preferred: Names
-    spellings: Names
+    labels: tuple[tuple[str, str], ...]
     says: dict[str, frozenset[str]]
     types: frozenset[str]
     kinds: frozenset[str]
     codes: frozenset[tuple[str, str]]
     relations: int
+    standing: dict[tuple[float, ...], float] = field(default_factory=dict)
+
+    @property
+    def spellings(self) -> Names:
+        """Preferred names letter by letter."""
+        return frozenset((language, spelling(text)) for language, text in self.labels)
 
 
 class ConceptProfiles:
@@ -113,7 +120,7 @@ class ConceptProfiles:
                 frozenset((one.source,) if one.source in naming or not naming else naming),
                 frozenset((name.language, name.normal) for name in one.names),
                 frozenset((name.language, name.normal) for name in preferred),
-                frozenset((name.language, spelling(name.text)) for name in preferred),
+                tuple((name.language, name.text) for name in preferred),
                 {form: frozenset(sources) for form, sources in says.items()},
                 frozenset(tags),
                 kinds_of(tags),
