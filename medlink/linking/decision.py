@@ -103,9 +103,11 @@ class SharedNames:
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
     ) -> list[Shares]:
         """Shares of the concepts that have the best name, and which of the first concepts are one."""
+        grouped = self._grouped(ranked)
+        features = self._features(mentions, [holders for holders, _ in grouped], ranked)
         shares: list[Shares] = []
-        for mention, (holders, groups), candidates in zip(mentions, self._grouped(ranked), ranked, strict=True):
-            shares.append(self._shared(mention, holders, groups, candidates) if groups else ())
+        for (holders, groups), own, candidates in zip(grouped, features, ranked, strict=True):
+            shares.append(self._shared(holders, own, groups, candidates) if groups else ())
         wanted = [i for i, same in enumerate(shares) if len(same) > 1 and same[1].holds]
         if contexts is not None and wanted:
             self._weigh(shares, wanted, mentions, contexts)
@@ -114,11 +116,15 @@ class SharedNames:
     def rivals(
         self, mentions: Sequence[Mention], ranked: Sequence[Sequence[Ranked]]
     ) -> list[list[dict[float, PriorFeatures]]]:
-        """For each mention the concepts that have its best name, those that are one together, with their features."""
+        """For each mention the concepts that have its best name, those that are one together, with their features.
+
+        There are none where one concept alone has it.
+        """
+        grouped = self._grouped(ranked)
+        features = self._features(mentions, [holders for holders, _ in grouped], ranked)
         found = []
-        for mention, (holders, groups), candidates in zip(mentions, self._grouped(ranked), ranked, strict=True):
-            features = self._features(mention, holders, candidates)
-            alike = [{one: features[one] for one in group.concepts if one in features} for group in groups]
+        for (_, groups), own in zip(grouped, features, strict=True):
+            alike = [{one: own[one] for one in group.concepts if one in own} for group in groups]
             found.append([group for group in alike if group])
         return found
 
@@ -134,10 +140,14 @@ class SharedNames:
         return [(same, groups.get(each, ())) for same, each in zip(holders, rivals, strict=True)]
 
     def _shared(
-        self, mention: Mention, same: Mapping[float, bool], groups: Sequence[Same], candidates: Sequence[Ranked]
+        self,
+        holders: Mapping[float, bool],
+        features: Mapping[float, PriorFeatures],
+        groups: Sequence[Same],
+        candidates: Sequence[Ranked],
     ) -> Shares:
-        """The concepts of one mention: those of the best name ``same`` with their shares, then others that are one."""
-        weights = self._weights(mention, same, candidates) if len(same) > 1 else dict.fromkeys(same, 1.0)
+        """The concepts of one mention: ``holders`` of its best name with their shares, then others that are one."""
+        weights = self._weights(features, candidates) if features else dict.fromkeys(holders, 1.0)
         learned = candidates[0].concept if candidates[0].route == LEARNED else None
         tied: list[tuple[float, Holder]] = []
         others: list[Holder] = []
@@ -153,44 +163,50 @@ class SharedNames:
         tied.sort(key=lambda one: (-one[0], -len(known[one[1].shown].says) if known else 0, one[1].shown))
         return (*(holder._replace(share=weight / total) for weight, holder in tied), *others)
 
-    def _weights(
-        self, mention: Mention, same: Mapping[float, bool], candidates: Sequence[Ranked]
-    ) -> dict[float, float]:
+    def _weights(self, features: Mapping[float, PriorFeatures], candidates: Sequence[Ranked]) -> dict[float, float]:
         """How likely each concept of a name is, up to a factor."""
         ranked = {one.concept: one.weight for one in candidates}
         odds: dict[float, float] = {}
-        for concept, features in self._features(mention, same, candidates).items():
-            odds[concept] = self.prior.log_odds(features) + math.log(max(ranked[concept], 1e-9))
+        for concept, own in features.items():
+            odds[concept] = self.prior.log_odds(own) + math.log(max(ranked[concept], 1e-9))
             if self._preferring:
                 odds[concept] -= _PREFERENCE * self.equivalence.preference(self.profiles.of([concept])[concept])
         most = max(odds.values())
         return {concept: math.exp(max(odd - most, -_WIDEST)) for concept, odd in odds.items()}
 
     def _features(
-        self, mention: Mention, same: Mapping[float, bool], candidates: Sequence[Ranked]
-    ) -> dict[float, PriorFeatures]:
-        """What speaks for each concept of a name."""
-        if not same:
-            return {}
-        index, name, concepts = self.bundle.index, np.array([candidates[0].name]), np.array(sorted(same))
-        profiles, spelt, form = self.profiles.of(same), self._spelt(mention.text, name), index.norms(name)[0]
-        alike = np.round((index.means(concepts).astype(np.float32) * index.vectors(name)[0]).sum(axis=1), 4)
-        found = {
-            concept: self.prior.features(
-                profiles[concept], form, preferred=same[concept], spelt=concept in spelt, likeness=likeness
-            )
-            for concept, likeness in zip(concepts.tolist(), alike.tolist(), strict=True)
-        }
-        # how well known a concept is says which of two like things is meant, and nothing about senses
-        if is_short(mention.text) or self.prior.tells_senses(profiles.values()):
-            return {concept: features.of_the_name() for concept, features in found.items()}
+        self,
+        mentions: Sequence[Mention],
+        holders: Sequence[Mapping[float, bool]],
+        ranked: Sequence[Sequence[Ranked]],
+    ) -> list[dict[float, PriorFeatures]]:
+        """What speaks for each concept of the best name of each mention; nothing where one concept alone has it."""
+        found: list[dict[float, PriorFeatures]] = [{} for _ in mentions]
+        tied = [i for i, same in enumerate(holders) if len(same) > 1]
+        if not tied:
+            return found
+        index, names = self.bundle.index, np.array([ranked[i][0].name for i in tied])
+        forms, spelt = index.norms(names), self._spelt([mentions[i].text for i in tied], names)
+        concepts = sorted({concept for i in tied for concept in holders[i]})
+        profiles, places = self.profiles.of(concepts), {concept: place for place, concept in enumerate(concepts)}
+        vectors, means = index.vectors(names), index.means(np.array(concepts)).astype(np.float32)
+        for at, i in enumerate(tied):
+            own = {concept: profiles[concept] for concept in sorted(holders[i])}
+            alike = (means[[places[concept] for concept in own]] * vectors[at]).sum(axis=1).round(4).tolist()
+            of_the_name = is_short(mentions[i].text) or self.prior.tells_senses(own.values())
+            for (concept, profile), likeness in zip(own.items(), alike, strict=True):
+                preferred, same = holders[i][concept], (at, concept) in spelt
+                one = self.prior.features(profile, forms[at], preferred=preferred, spelt=same, likeness=likeness)
+                # how well known a concept is says which of two like things is meant, and nothing about senses
+                found[i][concept] = one.of_the_name() if of_the_name else one
         return found
 
-    def _spelt(self, mention: str, name: Keys) -> set[float]:
-        """The concepts that have a name with the letters of the mention."""
-        entries, wanted = self.bundle.index.entries(name), spelling(mention)
+    def _spelt(self, mentions: Sequence[str], names: Keys) -> set[tuple[int, float]]:
+        """The places of mentions, each with a concept that has a name with the letters of the mention."""
+        entries, wanted = self.bundle.index.entries(names), [spelling(mention) for mention in mentions]
         texts = self.bundle.index.describe(entries.address)[0]
-        return {c for c, text in zip(entries.concept.tolist(), texts, strict=True) if spelling(text) == wanted}
+        found = zip(entries.position.tolist(), entries.concept.tolist(), texts, strict=True)
+        return {(at, concept) for at, concept, text in found if spelling(text) == wanted[at]}
 
     def _weigh(
         self, shares: list[Shares], wanted: Sequence[int], mentions: Sequence[Mention], contexts: Sequence[str]
