@@ -134,7 +134,7 @@ def test_the_preferred_source(tmp_path: Path) -> None:
     for args, first in (((), "a:1"), (("--prefer", "b,a"), "b:1")):
         result = run(tmp_path / "terms.txt", "--bundle", tmp_path / "bundle", *args)
         assert rows(result.stdout)[0]["concept_id"] == first
-    with pytest.raises(ConfigError, match="no source 'c' in this knowledge base"):
+    with pytest.raises(ConfigError, match="no source, semantic type or kind 'c' in this knowledge base"):
         run(tmp_path / "terms.txt", "--bundle", tmp_path / "bundle", "--prefer", "c")
 
 
