@@ -38,9 +38,9 @@ class ParquetWriter(TextWriter):
 
     def place(self, part: Path, out: Path) -> None:
         """Make the file of the rows, a group at a time."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        with needs_extra("parquet", "writing Parquet"):
+            import pyarrow as pa
+            import pyarrow.parquet as pq
         with (
             part.open(encoding="utf-8", newline="\n") as lines,
             whole_file(out) as file,
