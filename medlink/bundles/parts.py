@@ -97,6 +97,7 @@ class Opened:
                     ) from error
 
     def part(self, kind: str) -> Path:
+        """The folder of a part, such as that of the ``kb``."""
         return self.folder / str(self.manifest["parts"][kind]["folder"])
 
     def check(self, kind: str) -> None:
@@ -108,7 +109,7 @@ class Opened:
             raise error
 
     def damaged(self, kind: str, *, trusting: bool) -> Iterator[BundleError]:
-        """What is wrong with the files of a part, all of which are hashed where none is trusted."""
+        """An error for each damaged file of a part; without ``trusting`` every file is hashed."""
         remedy = rebuild(self.folder, kind)
         if kind == "kb":
             remedy = f"copy it from another place, or run 'medlink kb build {self.folder} ...', and then {remedy[4:]}"
@@ -189,7 +190,7 @@ def read_state(folder: Path, model: type[Manifest] = Manifest) -> Raw:
 
 @contextmanager
 def writing(folder: Path) -> Iterator[Path]:
-    """A hidden folder of a bundle to work in, while no other process writes the bundle; who comes second waits.
+    """A hidden folder of a bundle to work in, while no other process writes the bundle; a second one waits.
 
     After an error the parts that were there are there, and a new folder goes again.
 

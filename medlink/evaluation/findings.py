@@ -190,7 +190,7 @@ def rates(counts: Counter[str], name: str) -> tuple[float, float, float]:
 def read_findings(reader: StatusReader, text: GoldText) -> list[Said]:
     """What a reader reads of each finding of a text; one in several pieces by the first that a cue speaks of.
 
-    The findings are given by their places, so that only what is said of them counts.
+    The places of the findings are given, so that only their status is measured.
     """
     note, pieces = reader.read(text.text), [piece for one in text.findings for piece in one.pieces]
     # of the whole note at once, for lists are made of mentions

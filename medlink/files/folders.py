@@ -125,8 +125,8 @@ def locked(
 ) -> Iterator[None]:
     """A file, made with its folder when it is not there, locked by this process during the block; the file stays.
 
-    Where the file system has no locks nothing is kept. ``what`` names in errors what the lock keeps. With ``wait`` who
-    comes second waits, which is logged. ``output`` is the file of which the locked one is the draft: errors name it.
+    Where the file system has no locks nothing is locked. ``what`` names in errors what the lock protects. With
+    ``wait`` a second process waits, and logs it. ``output`` is the file whose draft is locked: errors name it.
 
     Raises:
         ConfigError: another process has the lock, or the file cannot be made.

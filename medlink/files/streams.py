@@ -40,7 +40,7 @@ _NO_TEXT = tuple(
         (
             rb"BZh|\xfd7zXZ\0|7z\xbc\xaf\x27\x1c|Rar!\x1a\x07|\x28\xb5\x2f\xfd",
             "is packed, and no text",
-            "unpack it; what gzip packed is read as it is",
+            "unpack it; only gzip files are read as they are",
         ),
         (rb"SQLite format 3\0", "is a database of SQLite, and no text", _PLACE),
         (rb"\x7fELF|\xca\xfe\xba\xbe", "is a program, and no text", _PLACE),

@@ -28,10 +28,10 @@ def normalise_all(texts: Sequence[str]) -> list[str]:
     spelt = "\n".join([lines[place] for place in odd]).translate(_letters()).split("\n")
     alone = []
     for place, line in zip(odd, spelt, strict=False):
-        if not line.isascii() or "`" in lines[place] or _MARKED_S.search(lines[place]):
+        depends = not line.isascii() or "`" in lines[place] or _MARKED_S.search(lines[place])
+        if depends:
             alone.append(place)
-            line = ""  # noqa: PLW2901
-        lines[place] = line
+        lines[place] = "" if depends else line
     forms = [" ".join(line.split()) for line in without_marks("\n".join(lines)).split("\n")] if lines else []
     for place in alone:
         forms[place] = normalise(texts[place])

@@ -225,7 +225,7 @@ class Scanner:
         known = self._known.setdefault(asked, {})
         read = parts(text)
         analysed = [known.get(part) or self._analyse(part, asked) for part in read]
-        end, new = 0, tuple.__new__  # what NamedTuple calls as well, by way of a function
+        end, new = 0, tuple.__new__  # a NamedTuple without the call of its constructor
         tokens = list[Token]()
         for part, one in zip(read, analysed, strict=True):
             start = text.find(part, end)  # only blanks lie between two tokens

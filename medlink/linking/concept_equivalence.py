@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -73,11 +74,6 @@ class ConceptEquivalence:
                     f"no source, semantic type or kind {name!r} in this knowledge base",
                     remedy=f"known: {', '.join([*profiles.naming[:12], *sorted(kinds())])}, and the semantic types",
                 )
-
-    @cached_property
-    def _counts(self) -> dict[str, dict[str, int]]:
-        """Numbers of concepts and semantic types by source."""
-        return dict(self._profiles.bundle.kb.counts()["sources"])
 
     @cached_property
     def _words(self) -> dict[str, set[str]]:
@@ -159,7 +155,7 @@ class ConceptEquivalence:
 
     def _foreign(self, one: str, other: str) -> bool:
         """Whether two sources have types enough to see that they use other words."""
-        if min(self._counts[source]["semantic_types"] for source in (one, other)) < _TYPED:
+        if min(self._profiles.counts[source]["semantic_types"] for source in (one, other)) < _TYPED:
             return False
         return self._words.get(one, set()).isdisjoint(self._words.get(other, set()))
 
@@ -168,7 +164,7 @@ Pair = tuple[ConceptProfile, ConceptProfile]
 
 
 def _mapped(rivals: Sequence[ConceptProfile]) -> list[Pair]:
-    """The pairs of which one, and no other concept of its source, maps to the other one, or both to one CUI."""
+    """The pairs in which one concept maps to the other, or both map to one CUI."""
     by_code: dict[str, list[ConceptProfile]] = {}
     for concept in rivals:
         full = concept.concept_id.casefold()
@@ -224,18 +220,17 @@ def _share_names(one: ConceptProfile, other: ConceptProfile) -> bool:
     return many and not shared.isdisjoint(one.preferred | other.preferred)
 
 
-def _only(pairs: Iterable[Pair]) -> Iterator[Pair]:
-    """Pairs whose ends have no other partner of the same source."""
-    partners: dict[tuple[float, str], int] = {}
-    listed = list(pairs)
-    for one, other in listed:
-        for end, sources in ((one, other.sources), (other, one.sources)):
-            for source in sources:
-                partners[end.key, source] = partners.get((end.key, source), 0) + 1
-    for one, other in listed:
-        ends = (partners[end.key, s] for end, sources in ((one, other.sources), (other, one.sources)) for s in sources)
-        if max(ends) == 1:
-            yield one, other
+def _only(pairs: Sequence[Pair]) -> list[Pair]:
+    """The pairs whose ends have no other partner of the same source."""
+    partners = Counter(seen for pair in pairs for seen in _partners(*pair))
+    return [pair for pair in pairs if all(partners[seen] == 1 for seen in _partners(*pair))]
+
+
+def _partners(one: ConceptProfile, other: ConceptProfile) -> Iterator[tuple[float, str]]:
+    """Each end of a pair with the sources of its partner; within a compilation these are the sources of its names."""
+    for end, partner in ((one, other), (other, one)):
+        for source in partner.sources if partner.source == end.source else (partner.source,):
+            yield end.key, source
 
 
 def _names(system: str, code: str, concept: ConceptProfile) -> bool:
@@ -248,7 +243,7 @@ def _names(system: str, code: str, concept: ConceptProfile) -> bool:
 
 @lru_cache(maxsize=4096)
 def _like(one: str, other: str) -> bool:
-    """Whether two names of a system are one, of which one may say more: an edition, a version.
+    """Whether two names mean one system; the longer may add an edition or a version.
 
     >>> _like("SNOMEDCT", "SNOMED_CT"), _like("UMLS", "UMLS_CUI"), _like("MESH", "ME"), _like("", "MESH")
     (True, True, False, False)

@@ -24,7 +24,7 @@ from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Status
 _CONTEXT_TEMPERATURE = 0.05
 _NEAR = 6  # concepts of a mention that are compared where a bundle has several sources
 _PREFERENCE = 8.0  # log odds of what the user prefers to what is preferred less
-_WIDEST = 40.0  # log odds that are told apart
+_WIDEST = 40.0  # log odds are cut to this, so that no share becomes 0
 
 
 class Holder(NamedTuple):

@@ -430,6 +430,6 @@ def _ordered(ranked: Sequence[Ranked], shares: Shares, k: int) -> list[_Place]:
         holder = holders.get(one.concept) or Holder(one.concept, 1.0, (one.concept,), holds=False)
         place = first.setdefault(holder.shown, _Place(one, holder))
         if one.concept == holder.shown and one.name == place.ranked.name:
-            first[holder.shown] = _Place(one, holder)  # of those that have the name the one that is shown
+            first[holder.shown] = _Place(one, holder)  # the name is that of the concept shown, where it has it
     tied = [first.pop(holder.shown) for holder in shares if holder.holds]
     return [*tied, *first.values()][:k]

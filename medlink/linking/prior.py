@@ -31,7 +31,7 @@ class PriorFeatures(NamedTuple):
 
     Attributes:
         preferred: whether the name is a preferred one.
-        spelt: whether a name has the letters of the mention, accents and marks included.
+        spelt: whether it is written with the letters of the mention, accents and marks included.
         name_sources: logarithm of how many sources name the concept so.
         names: logarithm of how many names it has.
         sources: logarithm of how many sources it has.
@@ -91,11 +91,8 @@ class Prior:
         return len(plain) > 1 and not set.intersection(*plain)
 
     def standing(self, concept: ConceptProfile) -> float:
-        """The log odds of a concept, whatever its name; worked out once for each."""
-        found = concept.standing.get(self.weights)
-        if found is None:
-            found = concept.standing[self.weights] = self.log_odds(self.features(concept))
-        return found
+        """The log odds of a concept, whatever its name."""
+        return self.log_odds(self.features(concept))
 
     def log_odds(self, features: PriorFeatures) -> float:
         """The weighted sum of the features."""
@@ -133,8 +130,7 @@ class PriorRanker:
         ranks, mention = np.array(self._first.rank(mentions, contexts, candidates)), candidates.mention
         if not len(ranks):
             return ranks
-        starts = np.flatnonzero(np.diff(mention, prepend=-1))
-        run = np.cumsum(np.diff(mention, prepend=-1) != 0) - 1
+        _, starts, run = np.unique(mention, return_index=True, return_inverse=True)
         near = ranks >= np.maximum.reduceat(ranks, starts)[run] - _REACH
         pair, entry = candidates.entry
         chosen = near[pair]
@@ -142,9 +138,7 @@ class PriorRanker:
         distinct, which = np.unique(concept, return_inverse=True)
         profiles = self._profiles.of(distinct.tolist())
         odds = np.array([self._prior.standing(profiles[key]) for key in distinct.tolist()])
-        added = np.full(len(ranks), -np.inf)
-        np.maximum.at(added, pair, odds[which])
-        moved = np.where(near, ranks + _SHARE * np.where(near, added, 0.0), -np.inf)
-        order = np.lexsort((-moved, mention))
-        best = order[np.flatnonzero(np.diff(mention[order], prepend=-1))]
+        moved = np.full(len(ranks), -np.inf)
+        np.maximum.at(moved, pair, ranks[pair] + _SHARE * odds[which])
+        best = np.lexsort((-moved, mention))[starts]
         return np.where(near, moved - (moved - ranks)[best][run], ranks)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from cachetools import LRUCache
@@ -36,7 +37,6 @@ class ConceptProfile:
         kinds: what kinds of thing these are.
         codes: codes of other systems that no other concept of its source maps to.
         relations: how many relations it has, counted up to a hundred at each end.
-        standing: what priors have worked out of it, by their weights.
     """
 
     key: float
@@ -51,7 +51,6 @@ class ConceptProfile:
     kinds: frozenset[str]
     codes: frozenset[tuple[str, str]]
     relations: int
-    standing: dict[tuple[float, ...], float] = field(default_factory=dict)
 
     @property
     def spellings(self) -> Names:
@@ -72,23 +71,26 @@ class ConceptProfiles:
         self._lock = Lock()
 
     @cached_property
-    def sources(self) -> list[str]:
-        """The sources that have concepts, in the order in which they were loaded."""
+    def counts(self) -> dict[str, dict[str, Any]]:
+        """Numbers of concepts, names and semantic types by source, in the order in which these were loaded."""
         counts = self.bundle.kb.counts()["sources"]
-        return [source.name for source in self.bundle.kb.sources() if counts[source.name]["concepts"]]
+        return {source.name: counts[source.name] for source in self.bundle.kb.sources()}
+
+    @cached_property
+    def sources(self) -> list[str]:
+        """The sources that have concepts."""
+        return [source for source, count in self.counts.items() if count["concepts"]]
 
     @cached_property
     def naming(self) -> list[str]:
-        """The sources that have concepts or names, in the order in which they were loaded."""
-        counts = self.bundle.kb.counts()["sources"]
-        return [one.name for one in self.bundle.kb.sources() if any(counts[one.name][k] for k in ("concepts", "names"))]
+        """The sources that have concepts or names."""
+        return [source for source, count in self.counts.items() if count["concepts"] or count["names"]]
 
     @cached_property
     def several(self) -> bool:
         """Whether one concept may be there twice: in two sources, or in two of those that a compilation names."""
-        return len(self.sources) > 1 or (
-            len(self.naming) > 1 and not self.bundle.kb.counts()["sources"][self.sources[0]]["names"]
-        )
+        names_itself = any(self.counts[source]["names"] for source in self.sources)
+        return len(self.sources) > 1 or (len(self.naming) > 1 and not names_itself)
 
     def of(self, concepts: Collection[float]) -> dict[float, ConceptProfile]:
         """The profiles of some concepts."""

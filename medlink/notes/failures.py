@@ -30,9 +30,11 @@ class Failures(TextWriter):
             return
         # a run that was killed between the places of the failures and of the output left its failures in their place
         placed = done > 0 and self._is_placed and self.out.exists()
-        with (self.out if placed else self._part).open(encoding="utf-8", newline="\n") as lines:
-            kept = "".join(takewhile(lambda line: parse_json(line)["number"] <= done, lines))
-        self._file.seek(0)
-        self._file.write(kept)
+        with (self.out if placed else self._part).open("rb") as lines:
+            kept = takewhile(lambda line: parse_json(line.decode())["number"] <= done, lines)
+            if placed:
+                self._file.writelines(line.decode() for line in kept)
+            else:
+                self._file.seek(sum(map(len, kept)))
         self._file.truncate()
         self.commit(done)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 import medlink
@@ -9,7 +12,9 @@ from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.kb import Input
 from medlink.linking import Linker, Mention
+from medlink.linking.decision import SharedNames
 from medlink.records import AMBIGUOUS, LINKED
+from tests.kb.writers import conso, write_lines
 from tests.linking.tangled import FINDINGS, SENSES, write_tangled
 
 CONTEXTS = {
@@ -102,6 +107,38 @@ def test_names_of_several_concepts_are_counted(tangled: Bundle) -> None:
 def test_what_the_user_prefers_is_linked(tangled: Bundle, prefer: list[str], text: str, prefix: str) -> None:
     link = Linker(tangled, prefer=prefer).link([Mention(text, "en")])[0]
     assert (link.status, (link.concept_id or "")[:2]) == (LINKED, prefix)
+
+
+def test_the_prior_knows_what_speaks_for_each_concept_of_a_name(tangled: Bundle) -> None:
+    linker = Linker(tangled, language="en")
+    assert isinstance(linker.decision, SharedNames)
+    mentions = [Mention("Headache", "en"), Mention("Headache symptom", "en")]
+    several, alone = linker.decision.rivals(mentions, linker.rank(mentions))
+    assert alone == []
+    found = {
+        tangled.index.concept_ids(np.array([key]))[0][:2]: features
+        for group in several
+        for key, features in group.items()
+    }
+    assert (len(several), sorted(found)) == (3, ["C1", "C2", "C3", "C4"])  # C1 and C4 are one
+    # three sources, two of which say it so plainly, prefer it; the grade has it as a synonym, the answer is abstract
+    assert found["C1"].sources > found["C2"].sources == 0.0
+    assert (found["C1"].preferred, found["C2"].preferred, found["C3"].kind) == (1.0, 0.0, -3.0)
+
+
+def test_a_compilation_and_two_of_its_sources_are_one(tmp_path: Path) -> None:
+    rows = [conso("C1", "Fever", SAB="HPO"), conso("C1", "Fever", SAB="DOID", ISPREF="N")]
+    write_lines(tmp_path / "META" / "MRCONSO.RRF", rows)
+    inputs = [Input("rrf", tmp_path / "META")]
+    for source in ("HPO", "DOID"):
+        (tmp_path / f"{source}.tsv").write_text(
+            f"concept_id\tname\tlanguage\n{source}:1\tFever\ten\n", encoding="utf-8"
+        )
+        inputs.append(Input("table", tmp_path / f"{source}.tsv", {"source": source}))
+    medlink.build_kb(tmp_path / "kb.sqlite", inputs)
+    bundle = medlink.build_bundle(tmp_path / "bundle", kb=tmp_path / "kb.sqlite")
+    first = Linker(bundle).link([Mention("Fever", "en")])[0].candidates[0]
+    assert (first.concept_id, *sorted(first.same_as)) == ("C1", "DOID:1", "HPO:1")
 
 
 def test_nothing_unknown_is_preferred(tangled: Bundle) -> None:

@@ -55,7 +55,7 @@ def words(text: str) -> list[Word]:
     >>> [word.low for word in words("V.a. Sepsis, doesn’t help 7,5 mg am 1.2.2010 ----------")]
     ['v', '.', 'a', '.', 'sepsis', ',', "doesn't", 'help', '7,5', 'mg', 'am', '1', '.', '2', '.', '2010', '----------']
     """
-    found, end, new = list[Word](), 0, tuple.__new__  # what NamedTuple calls as well, by way of a function
+    found, end, new = list[Word](), 0, tuple.__new__  # a NamedTuple without the call of its constructor
     read = parts(text)
     known = {part: (part if part.isascii() else spelling(part)) for part in set(read)}
     lower = {part: plain.lower() for part, plain in known.items()}

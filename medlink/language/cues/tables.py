@@ -229,7 +229,7 @@ def no_mentions(data: Language) -> NoMentions:
 
 
 def scopes(language: str) -> ScopeRules:
-    """How clauses and headings of a language are told apart."""
+    """The rules of a language for the ends of clauses and headings."""
     return language_data(language).read("scopes", ScopeRules)
 
 

@@ -121,7 +121,7 @@ class Lexicon:
         return self._stems[language]
 
     def _forms(self, language: str | None = None) -> Iterator[tuple[_Found, str, str]]:
-        """Members of one or all languages, each as it is written and in its exact form, plurals too."""
+        """Members of one language or of all, plurals included: each as written, and in its exact form."""
         every = [
             ((number, member), written)
             for number, entry in enumerate(self.entries)
