@@ -27,7 +27,7 @@ from medlink.mapping.evidence import CodeEvidence, Evidence
 from medlink.mapping.options import MapOptions
 from medlink.mapping.targets import Targets, allowed
 from medlink.mapping.units import unit_code
-from medlink.records import AMBIGUOUS, CODE, LINKED, Candidate, Link, Status
+from medlink.records import AMBIGUOUS, CODE, LINKED, NIL, Candidate, Link, Status
 
 BY_CODE = "code"
 """Route of a candidate that the code itself brought."""
@@ -248,7 +248,7 @@ def _by_name(link: Link, said: Evidence) -> _Judged:
     candidates, status = link.candidates, link.status
     if not candidates:
         return _Judged((), status, "")
-    if status == AMBIGUOUS:
+    if status != NIL:
         form = normalise(candidates[0].name)
         sharing = [one for one in candidates if normalise(one.name) == form]
         meant = [one for one in sharing if one.concept_id in said.related]

@@ -42,6 +42,14 @@ def test_a_name_of_several_is_proposed_as_none(omop: Bundle) -> None:
     assert {c.concept_id for c in one.candidates[:2]} == {"OMOP:13", "OMOP:14"}
 
 
+def test_the_first_of_several_is_proposed_where_that_is_asked_for(omop: Bundle) -> None:
+    plain, first = (proposed(omop, "K1", "MS", resolve=resolve) for resolve in ("none", "first"))
+    assert (first.link, ids(first)) == ("linked", [plain.candidates[0].concept_id])
+    assert first.score == plain.candidates[0].score < 0.5
+    # names alone make no two concepts one here
+    assert proposed(omop, "K1", "MS", presume=False).candidates == plain.candidates
+
+
 def test_a_code_that_means_a_concept_comes_first(omop: Bundle) -> None:
     one = proposed(omop, "code3", "Anfall", code_system="ICD10GM")
     assert (ids(one), one.link, one.status) == (["OMOP:2"], "linked", "AUTO_MAPPED_TO_1")
