@@ -19,10 +19,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
-
-from filelock import FileLock, Timeout
+from typing import TYPE_CHECKING
 
 from medlink.errors import ConfigError
+
+if TYPE_CHECKING:  # the command line lists its commands without it
+    from filelock import FileLock
 
 StrPath = str | os.PathLike[str]
 logger = logging.getLogger("medlink")
@@ -131,6 +133,8 @@ def locked(
     Raises:
         ConfigError: another process has the lock, or the file cannot be made.
     """
+    from filelock import Timeout
+
     path, lock, is_second = Path(path), None, False
     with one_error(output or path, what, _FILE if output else _FOLDER):
         while lock is None:
@@ -156,6 +160,8 @@ def locked(
 
 def _lock(path: Path, *, wait: bool = False) -> FileLock:
     """A file that is locked where the file system has locks; raises :class:`Timeout` where another has the lock."""
+    from filelock import FileLock
+
     lock = FileLock(path, blocking=wait, fallback_to_soft=False)
     try:
         lock.acquire()
