@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TextIO, get_args
 
 import click
 
@@ -22,8 +23,9 @@ _INPUT = "-"
 @click.argument("terms", type=PATH_OR_INPUT)
 @click.option("-o", "--out", type=PATH, help="Output file  [default: standard output]")
 @click.option(
-    "--format", "shape", default="tsv", show_default=True, type=click.Choice(get_args(Shape)),
-    help="A line for each term, or a JSON object for each cluster.",
+    "--format", "shape", type=click.Choice(get_args(Shape)),
+    help="A line for each term, a JSON object for each cluster, or groups to read  [default: groups on a terminal, "
+    "else tsv]",
 )  # fmt: skip
 @click.option(
     "--encoder",
@@ -45,7 +47,7 @@ _INPUT = "-"
 def cluster(
     terms: str,
     out: Path | None,
-    shape: Shape,
+    shape: Shape | None,
     column: str | None,
     frequency_column: str | None,
     id_column: str | None,
@@ -54,12 +56,15 @@ def cluster(
 ) -> None:
     """Group the terms of TERMS (one a line, a TSV or CSV with a header, or - for standard input) into concepts.
 
-    With --bundle each cluster is a known concept or NEW with its nearest concepts and a proposed parent. A summary goes
-    to standard error.
+    With --bundle each term is linked by itself: terms of one known concept are one cluster, any other is NEW with its
+    nearest concepts and a proposed parent. A summary goes to standard error.
     """
     from medlink.curation import cluster_list
 
     stream = standard_input() if terms == _INPUT else None
+    terminal: TextIO | None = sys.stdout  # None or closed where it was so before Python began
+    if shape is None:
+        shape = "groups" if out is None and terminal and not terminal.closed and terminal.isatty() else "tsv"
     others = {name: value for name, value in options.items() if name not in ClusterOptions.model_fields}
     with Bars() as bars:
         found = cluster_list(

@@ -15,20 +15,31 @@ from medlink.files.escapes import as_cell, visible
 from medlink.files.problems import counted
 from medlink.records import Candidate
 
-SAME_FORM, EMBEDDING, ABBREVIATION, DECIDED = "same form", "embedding", "abbreviation", "decision"
+SAME_FORM, EMBEDDING, ABBREVIATION = "same form", "embedding", "abbreviation"
+LINKED, DECIDED = "same concept", "decision"
 """Why a member stands in its cluster; ``""`` for the member that the others were joined to."""
 
+CONCEPT = "concept"
+"""What keeps two clusters apart that are two known concepts."""
 KNOWN, AMBIGUOUS, NEW = "known", "ambiguous", "new"
-Shape = Literal["tsv", "jsonl"]
-"""How clusters are written: a line for each term, or a JSON object for each cluster."""
+Shape = Literal["tsv", "jsonl", "groups"]
+"""How clusters are written: a line for each term, a JSON object for each cluster, or groups to read."""
 COLUMNS = (
     "cluster", "term", "representative", "status", "concept_id", "concept_name", "score", "parent_id", "parent_name",
-    "frequency", "language", "id", "similarity", "joined_to", "joined_by", "joined_score", "same_as", "candidates",
+    "broader", "frequency", "language", "id", "similarity", "joined_to", "joined_by", "joined_score", "maybe",
+    "same_as", "candidates",
 )  # fmt: skip
 """Columns of the TSV."""
+_OPTIONAL = (
+    "status", "concept_id", "concept_name", "score", "parent_id", "parent_name", "broader", "language", "id", "maybe",
+    "same_as", "candidates",
+)  # fmt: skip
+"""Columns that are left out where they hold nothing in any line."""
+MAYBE = 0.2
+"""Probability from which on two terms of different clusters may be one concept."""
 _KEYS = (
     "cluster", "representative", "status", "concept_id", "concept_name", "same_as", "score", "doubtful", "parent_id",
-    "parent_name", "candidates", "nearest", "members", "neighbours",
+    "parent_name", "broader", "candidates", "nearest", "members", "neighbours",
 )  # fmt: skip
 _CONCEPT_KEYS = ("concept_id", "preferred_name", "score", "source", "same_as")
 
@@ -47,8 +58,9 @@ class Member(Record):
     """One term of a cluster.
 
     ``similarity`` is its cosine to the representative, in [-1, 1]. ``joined_to`` is the term that it was joined to
-    first, ``joined_by`` one of ``same form``, ``embedding`` and ``abbreviation``, ``joined_score`` the likeness of the
-    two; the term that begins a cluster has ``""``, ``""`` and ``None``.
+    first, ``joined_by`` one of ``same form``, ``embedding``, ``abbreviation``, ``same concept`` and ``decision``,
+    ``joined_score`` the probability that the two are one concept; the term that begins a cluster has ``""``, ``""`` and
+    ``None``. ``score`` is how well the term itself fits the concept of the cluster, or the nearest where it has none.
 
     >>> Member("Herzinfarkt", 3, "de").to_dict()["joined_to"]
     ''
@@ -62,22 +74,31 @@ class Member(Record):
     joined_to: str = ""
     joined_by: str = ""
     joined_score: float | None = None
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Neighbour(Record):
     """A term of another cluster that lies near this one.
 
-    ``apart`` is the kind of guard that kept the two apart (``laterality``, ``number`` ...), ``""`` where the cut did.
+    ``probability`` is that of ``term`` and ``member``, a term of this cluster, being one concept. ``apart`` is the kind
+    of guard that kept the two apart (``laterality``, ``number`` ...), ``concept`` where both clusters are known ones,
+    ``""`` where the probability did.
 
-    >>> Neighbour("left arm", 7, 0.91, "laterality").to_dict()["apart"]
-    'laterality'
+    >>> Neighbour("left arm", 7, 0.91, "laterality").maybe, Neighbour("Dyspnoe", 8, 0.41, member="Atemnot").maybe
+    (False, True)
     """
 
     term: str
     cluster: int
-    similarity: float
+    probability: float
     apart: str = ""
+    member: str = ""
+
+    @property
+    def maybe(self) -> bool:
+        """Whether the two may be one concept, so that a reader should decide."""
+        return not self.apart and self.probability >= MAYBE
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +106,11 @@ class Cluster:
     """Terms that are taken for one concept.
 
     ``members`` begin with the representative. ``concept_id`` is ``None`` for a new concept, and for a name of several
-    known ones, which are then the ``candidates``. ``score``, in [0, 1], is how well the cluster fits ``concept_id``,
-    the first of the ``candidates`` or, where it is new, of ``nearest``; ``None`` where nothing was linked.
+    known ones, which are then the ``candidates``. ``score``, in [0, 1], is how well the best member fits
+    ``concept_id``, the first of the ``candidates`` or, where it is new, of ``nearest``; ``None`` where nothing was
+    linked.
     ``doubtful`` asks for a reader: the score is close to the border, or the members speak for several concepts.
+    ``broader`` is a term of another cluster than which this one is narrower, with the probability of that.
 
     >>> one = Cluster(1, "Fieber", (Member("Fieber"),))
     >>> one.status, one.to_dict()["concept_id"]
@@ -103,6 +126,7 @@ class Cluster:
     nearest: tuple[Candidate, ...] = ()
     parent_id: str | None = None
     parent_name: str = ""
+    broader: Neighbour | None = None
     doubtful: bool = False
     neighbours: tuple[Neighbour, ...] = ()
     candidates: tuple[Candidate, ...] = ()
@@ -120,6 +144,7 @@ class Cluster:
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
         row: dict[str, Any] = {"cluster": self.number, "same_as": list(self.same_as)}
+        row["broader"] = None if self.broader is None else self.broader.to_dict()
         for key in ("candidates", "nearest"):
             row[key] = [{of: one.to_dict()[of] for of in _CONCEPT_KEYS} for one in getattr(self, key)]
         row |= {key: [one.to_dict() for one in getattr(self, key)] for key in ("members", "neighbours")}
@@ -131,8 +156,8 @@ class Summary(Record):
     """Counts over a clustering.
 
     ``terms`` are distinct rows, ``forms`` what is left of them after case, accents, hyphens and inflection. ``known``,
-    ``ambiguous``, ``new`` and ``doubtful`` count clusters; ``guarded`` counts near pairs of terms that a guard kept
-    apart.
+    ``ambiguous``, ``new`` and ``doubtful`` count clusters, and ``narrower`` those that are below another one;
+    ``maybe`` counts pairs of clusters that may be one, ``guarded`` pairs of terms that a guard kept apart.
     """
 
     terms: int = 0
@@ -144,8 +169,9 @@ class Summary(Record):
     ambiguous: int = 0
     new: int = 0
     doubtful: int = 0
+    maybe: int = 0
+    narrower: int = 0
     guarded: int = 0
-    abbreviations: int = 0
     threshold: float = 0.0
     encoder: str = ""
 
@@ -189,18 +215,58 @@ class Clustering:
         return {"clusters": [cluster.to_dict() for cluster in self.clusters], "summary": self.summary.to_dict()}
 
     def lines(self, shape: Shape = "tsv") -> Iterator[str]:
-        """The lines of a file: a TSV with :data:`COLUMNS`, or JSON lines."""
+        """The lines of a file: a TSV with the :data:`COLUMNS` that hold anything, JSON lines, or groups to read."""
+        if shape == "groups":
+            yield from self._groups()
+            return
         if shape == "jsonl":
             yield from (visible(json.dumps(one.to_dict(), ensure_ascii=False)) + "\n" for one in self.clusters)
             return
-        yield "\t".join(COLUMNS) + "\n"
+        empty = set(_OPTIONAL)
         for one in self.clusters:
-            head = one.to_dict() | ({} if self.judged else {"status": None})
-            head["same_as"] = "|".join(one.same_as)
-            head["candidates"] = "|".join(candidate.concept_id for candidate in one.candidates)
-            for member in head.pop("members"):
-                row = head | member
-                yield "\t".join(_cell(row[column]) for column in COLUMNS) + "\n"
+            empty.difference_update([column for row in self._rows(one) for column in empty if row[column]])
+            if not empty:
+                break
+        columns = [column for column in COLUMNS if column not in empty]
+        yield "\t".join(columns) + "\n"
+        for one in self.clusters:
+            for row in self._rows(one):
+                yield "\t".join(_cell(row[column]) for column in columns) + "\n"
+
+    def _rows(self, cluster: Cluster) -> Iterator[dict[str, Any]]:
+        """The cells of the members of a cluster by column, before they are written."""
+        head = {name: getattr(cluster, name) for name in ("representative", "concept_id", "concept_name", "parent_id")}
+        head |= {"cluster": cluster.number, "parent_name": cluster.parent_name, "same_as": "|".join(cluster.same_as)}
+        head["status"] = cluster.status if self.judged else None
+        head["broader"] = cluster.broader.cluster if cluster.broader else None
+        head["candidates"] = "|".join(candidate.concept_id for candidate in cluster.candidates)
+        maybe = [one for one in cluster.neighbours if one.maybe]
+        for member in cluster.members:
+            near = "|".join(f"{n.cluster}: {n.term} ({n.probability:.2f})" for n in maybe if n.member == member.term)
+            yield head | member.to_dict() | {"maybe": near}
+
+    def _groups(self) -> Iterator[str]:
+        """Lines to read: each cluster with its members below, what it may be one with, and than what it is narrower."""
+        for one in self.clusters:
+            size = f" ({len(one.members)})" if len(one.members) > 1 else ""
+            score = "" if one.score is None else f" {one.score:.2f}"
+            concept = {
+                KNOWN: f"  {one.concept_id} {one.concept_name}{score}",
+                AMBIGUOUS: f"  one of {', '.join(candidate.concept_id for candidate in one.candidates)}",
+                NEW: f"  new{f', below {one.parent_id} {one.parent_name}' if one.parent_id else ''}",
+            }[one.status]
+            yield visible(f"{one.number}  {one.representative}{size}{concept if self.judged else ''}") + "\n"
+            for member in one.members[1:]:
+                yield visible(f"    {member.term}") + "\n"
+            if one.broader:
+                yield visible(f"    broader: {one.broader.cluster}  {one.broader.term}") + "\n"
+            for near in one.neighbours:
+                if near.maybe:
+                    yield (
+                        visible(f"    maybe: {near.cluster}  {near.term} ({near.probability:.2f} with {near.member})")
+                        + "\n"
+                    )
+        yield self.text() + "\n"
 
     def text(self) -> str:
         """The summary in one line."""
@@ -208,8 +274,9 @@ class Clustering:
         ambiguous = f"{one.ambiguous:,} ambiguous, " if one.ambiguous else ""
         return (
             f"{counted(one.terms, 'term')}, {counted(one.clusters, 'cluster')} ({one.single:,} of one term, "
-            f"the largest of {one.largest:,}); {counted(one.guarded, 'near pair')} kept apart by guards, "
-            f"{counted(one.abbreviations, 'abbreviation')} joined"
+            f"the largest of {one.largest:,}); {one.narrower:,} narrower than another one, "
+            f"{counted(one.maybe, 'pair')} of clusters may be one, {counted(one.guarded, 'near pair')} kept apart by "
+            "guards"
             + (f"; {one.known:,} known, {ambiguous}{one.new:,} new, {one.doubtful:,} doubtful" if self.judged else "")
         )
 

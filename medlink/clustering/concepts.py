@@ -1,22 +1,24 @@
-"""Clusters to concepts: a known one with a score, a name of several, or NEW with the nearest and a proposed parent."""
+"""Terms to known concepts, each by itself, and clusters to what their members say: known, ambiguous, or NEW."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from medlink.clustering.clusters import Cluster
 from medlink.clustering.guards import LATERALITY, parting_kinds
 from medlink.language.guard_words import NEGATION, GuardReader
 from medlink.language.text import normalise
-from medlink.records import Candidate, Link
+from medlink.records import AMBIGUOUS, Candidate, Link
 
 KNOWN_AT = 0.5
-"""Score at and above which a cluster is a known concept."""
+"""Score at and above which a term is a known concept."""
 ASKED = 10
-"""Members of a cluster that are linked, the most frequent first."""
+"""Members of a cluster whose near concepts are looked at, the representative first."""
 
 UNPLACED = 0.3
 """Score of the nearest concept below which no parent is proposed: what clinicians read below it was noise."""
@@ -121,102 +123,120 @@ def contradicts(term: str, language: str, candidate: Candidate, reader: GuardRea
     return bool(kinds if LATERALITY in theirs else kinds - {LATERALITY})
 
 
-def judge(
-    links: Sequence[Link],
-    known_at: float = KNOWN_AT,
-    parents: Parents | None = None,
-    language: str = "",
-    reader: GuardReader | None = None,
-) -> Cluster:
-    """Decide what a cluster is from the links of its members, at least one, the representative's first.
+class Answer(NamedTuple):
+    """What a term is by its link alone.
 
-    A concept's score is what the members give it on average, 0 for those that do not have it among their candidates.
-    Where a member is a name of it, to the letter or in another inflection, the best such member and the average of all
-    others are two witnesses, and the score is the probability that one of them is right, were they independent.
+    Attributes:
+        best: the candidate that fits best and that nothing contradicts, if any reaches :data:`UNPLACED`.
+        equal: where the term is a name of several concepts, these; none is its own then.
+    """
 
-    A concept that the representative names comes first, then the one that most members name, then the one of the
-    highest score, then of the lowest id. A concept whose name a guard parts from the representative may be near, but is
-    not the cluster's. One that neither the representative alone is linked to, with :data:`UNPLACED` or more, nor two
-    members name, is doubtful. No parent is proposed where no near concept reaches :data:`UNPLACED`, nor for what the
-    nearest concept negates.
+    best: Candidate | None = None
+    equal: tuple[Candidate, ...] = ()
 
-    Where none has the score, and the representative is a name of several, or members are, the cluster is ambiguous.
-    What the representative is a name of is not proposed as its own parent.
+
+def answer(link: Link, language: str = "", reader: GuardReader | None = None) -> Answer:
+    """What a term is by its link alone; ``language`` is the term's, BCP 47 or ``""``.
+
+    >>> fever = Candidate("HP:1", "Fever", 0.9, "Fever", "en", "dense")
+    >>> answer(Link("fever", (fever,), "linked")).best.concept_id, answer(Link("no fever", (fever,), "linked")).best
+    ('HP:1', None)
+    """
+    candidates = believed(link)
+    if link.status == AMBIGUOUS:
+        top = max((one.score for one in candidates), default=0.0)
+        named = {one.concept_id for one in candidates if one.route in _NAMED}
+        equal = tuple(one for one in candidates if (one.concept_id in named if named else one.score == top))
+        if len(equal) > 1:
+            return Answer(equal=equal)
+    if not candidates or candidates[0].score < UNPLACED:
+        return Answer()
+    best = candidates[0]
+    if best.route not in _NAMED and contradicts(link.mention, language, best, reader):
+        return Answer()
+    return Answer(best)
+
+
+def known_groups(
+    group: NDArray[np.int64], answers: Sequence[Answer], known_at: float
+) -> tuple[NDArray[np.int64], list[str]]:
+    """Groups in which a known concept has those terms that say so by themselves, wherever they stood.
+
+    A term is of a concept that is its own best with ``known_at`` or more. One whose best is below that goes with a term
+    of its group that is surer of the same concept. All others stay together: nothing known is carried over to them.
 
     Args:
-        links: those of the members that were asked.
+        group: ``(n,)`` of each term.
+        answers: of n terms.
+        known_at: score that a known concept needs.
+
+    Returns:
+        ``(n,)`` group of each term, and the id of the concept of each group, ``""`` for none.
+    """
+    sure = [one.best.concept_id if one.best and one.best.score >= known_at else "" for one in answers]
+    named: dict[int, set[str]] = {}
+    for of, concept in zip(group.tolist(), sure, strict=True):
+        if concept:
+            named.setdefault(of, set()).add(concept)
+    places: dict[tuple[int, str], int] = {}
+    found = np.empty(len(group), dtype=np.int64)
+    for node, of in enumerate(group.tolist()):
+        best = answers[node].best
+        concept = sure[node] or (best.concept_id if best and best.concept_id in named.get(of, ()) else "")
+        found[node] = places.setdefault((-1, concept) if concept else (of, ""), len(places))
+    return found, [concept for _, concept in places]
+
+
+def judge(
+    links: Sequence[Link], answers: Sequence[Answer], concept: str, known_at: float = KNOWN_AT,
+    parents: Parents | None = None, language: str = "",
+) -> Cluster:  # fmt: skip
+    """Decide what a cluster is from the links of some of its members, the representative's first.
+
+    One with a ``concept`` is known, with the best score of a member. One whose representative is a name of several
+    concepts is ambiguous. Any other is new, and its near concepts propose a parent, where one reaches
+    :data:`UNPLACED`, none for what the representative negates, nor the concept that it is a name of.
+
+    Args:
+        links: those of the members that are asked, at least one.
+        answers: what each of these is by its link alone.
+        concept: id of the known concept, ``""`` for none.
         known_at: score that a known concept needs, in [0, 1].
         parents: id and name of each parent of a concept.
         language: of the representative, BCP 47 or ``""``.
-        reader: with one for many clusters each term is read once.
 
     Returns:
         A cluster without number and members.
-
-    >>> fever = Candidate("HP:1", "Fever", 0.9, "Fever", "en", "exact")
-    >>> verdict = judge([Link("fever", (fever,), "linked"), Link("Fieber", (fever,), False), Link("febris", ())])
-    >>> verdict.concept_id, verdict.score, judge([Link("abc", ())]).concept_id
-    ('HP:1', 0.945, None)
     """
-    reader = reader or GuardReader()
-    scores: dict[str, list[float]] = {}
-    named: dict[str, float] = {}
     best: dict[str, Candidate] = {}
     for link in links:
         for candidate in believed(link):
-            scores.setdefault(candidate.concept_id, []).append(candidate.score)
-            if candidate.route in _NAMED:
-                named[candidate.concept_id] = max(named.get(candidate.concept_id, 0.0), candidate.score)
             if candidate.concept_id not in best or candidate.score > best[candidate.concept_id].score:
                 best[candidate.concept_id] = candidate
-    if not scores:
+    if not best:
         return Cluster()
-    total = {c: round(_together(given, named.get(c), len(links)), 6) for c, given in scores.items()}
-    rated = {c: replace(best[c], score=total[c]) for c in total}
-    nearest = tuple(rated[c] for c in sorted(total, key=lambda c: (-total[c], c))[:_NEAREST])
-    term, own = links[0].mention, concepts_named(links[0])
-    votes = Counter(concept for link in links for concept in concepts_named(link))
-    order = sorted(total, key=lambda c: (c not in own, -votes[c], -total[c], c))
-
-    def may_be(concept: str) -> bool:
-        """Whether nothing speaks against a concept; its own name does not, whatever language it is in."""
-        return concept in own or not contradicts(term, language, best[concept], reader)
-
-    fits = filter(may_be, order)
-    first = next(fits, None)
-    score = total[first] if first is not None else 0.0
-    doubtful = abs(score - known_at) < _DOUBT or len(votes) > 1
-    if first is not None and score >= known_at:
-        rival = any(score - total[c] < _DOUBT for c in fits)
-        told = max((c.score for c in believed(links[0]) if c.concept_id == first), default=0.0)
-        # readers found most of these wrong: what one other member is a name of says little of the representative
-        alone = told < UNPLACED and votes[first] < 2
+    order = sorted(best, key=lambda one: (one != concept, -best[one].score, one))
+    nearest = tuple(best[one] for one in order[:_NEAREST])
+    if concept and concept in best:
+        score = best[concept].score
+        rival = any(candidate.score > score - _DOUBT for candidate in nearest[1:])
+        known = best[concept]
         return Cluster(
-            concept_id=first,
-            concept_name=best[first].preferred_name,
-            score=score,
-            nearest=nearest,
-            doubtful=doubtful or rival or alone,
-        )
-    names = tuple(rated[c] for c in order if c in (own or votes) and may_be(c))
-    if len(names) > 1:
-        return Cluster(score=names[0].score, nearest=nearest, candidates=names, doubtful=True)
+            concept_id=concept, concept_name=known.preferred_name, score=score, nearest=nearest,
+            doubtful=score - known_at < _DOUBT or rival,
+        )  # fmt: skip
+    if equal := answers[0].equal:
+        return Cluster(score=max(one.score for one in equal), nearest=nearest, candidates=equal, doubtful=True)
+    top = nearest[0]
     # "no ataxia" has no place below ataxia; a sister finding is near its parent all the same
-    denied = NEGATION in parting_kinds(term, nearest[0].name, language, nearest[0].language, reader)
-    placed = nearest[0].score >= UNPLACED and not denied
-    terms = [link.mention for link in links]
-    parent = propose_parent(terms, nearest, parents, own) if parents and placed else ("", "")
+    denied = NEGATION in parting_kinds(links[0].mention, top.name, language, top.language)
+    parent = ("", "")
+    if parents and top.score >= UNPLACED and not denied:
+        parent = propose_parent([link.mention for link in links], nearest, parents, concepts_named(links[0]))
     return Cluster(
-        score=nearest[0].score, nearest=nearest, parent_id=parent[0] or None, parent_name=parent[1], doubtful=doubtful
-    )
-
-
-def _together(given: Sequence[float], named: float | None, members: int) -> float:
-    """A concept's score from those that members give it, ``named`` the best of a member that is a name of it."""
-    if named is None:
-        return sum(given) / members
-    others = (sum(given) - named) / (members - 1) if members > 1 else 0.0
-    return 1 - (1 - named) * (1 - others)
+        score=top.score, nearest=nearest, parent_id=parent[0] or None, parent_name=parent[1],
+        doubtful=abs(top.score - known_at) < _DOUBT,
+    )  # fmt: skip
 
 
 def propose_parent(

@@ -99,43 +99,6 @@ def average_cut(
     return numbered(group)
 
 
-def cut_apart(
-    group: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    cols: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    forbidden: tuple[NDArray[np.int64], NDArray[np.int64]],
-    share: float,
-) -> NDArray[np.int64]:
-    """Cut the groups that hold a forbidden pair anew, so that none does.
-
-    Each such group is cut by :func:`average_cut`, with its own edges and its forbidden pairs, whose weight is below
-    minus the number of edges of any group: a link that has one of them is below any share. ``group (n,)`` is that of
-    each node; ``forbidden`` holds the ends of all forbidden pairs within the groups.
-
-    >>> one, other = np.array([0, 1]), np.array([1, 2])
-    >>> cut_apart(np.zeros(3, int), one, other, np.array([0.9, 0.8]), (np.array([0]), np.array([2])), 0.1).tolist()
-    [0, 0, 1]
-    """
-    if not len(forbidden[0]):
-        return group
-    touched = np.zeros(int(group.max()) + 1, dtype=bool)
-    touched[group[forbidden[0]]] = True
-    inside = np.flatnonzero((group[rows] == group[cols]) & touched[group[rows]])
-    keys = [np.minimum(*ends) * len(group) + np.maximum(*ends) for ends in ((rows[inside], cols[inside]), forbidden)]
-    inside = inside[~np.isin(keys[0], keys[1])]
-    most = int(np.bincount(group[rows[inside]], minlength=1).max())
-    cut = average_cut(
-        len(group),
-        np.concatenate([rows[inside], forbidden[0]]),
-        np.concatenate([cols[inside], forbidden[1]]),
-        np.concatenate([weights[inside], np.full(len(forbidden[0]), -1.0 - most)]),
-        share,
-    )
-    # groups without a forbidden pair stay as they are
-    return numbered(np.where(touched[group], len(touched) + cut, group))
-
-
 def _best(
     count: int, one: NDArray[np.int64], other: NDArray[np.int64], link: NDArray[np.float64], share: float
 ) -> NDArray[np.int64]:

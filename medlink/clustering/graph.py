@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.clustering.evidence import Evidence, shipped_join
-from medlink.clustering.guards import CONCEPT, Guards
+from medlink.clustering.evidence import Evidence, shipped_model
+from medlink.clustering.guards import Guards
 from medlink.index.selfjoin import exact_cosines
-
-THRESHOLD = 0.22
-"""Mean probability of all pairs between two groups that joins them (:func:`medlink.clustering.cut.average_cut`)."""
-NEIGHBOURS = 30
 
 _NEAR = 0.35  # the lowest cosine of a pair that is looked at
 _FORBIDDEN = -0.5  # weight of a pair that a guard parts
-_TWO_CONCEPTS = -1.0  # weight of a pair of names of two known concepts: what a terminology says is no guess
-_LEAST = 0.01  # a weight below this is none
+_STATED = 0.95  # probability of what a term of the list says itself, as "long form (ABC)" does
+_LEAST = 0.01  # a probability below this says nothing
+_NARROWER = 0.6  # probability of one being narrower below which nothing is said
 _PAIRS = 1 << 17  # pairs measured at a time
 
 
@@ -27,20 +25,29 @@ _PAIRS = 1 << 17  # pairs measured at a time
 class Graph:
     """Undirected edges, each once with ``one < other``, sorted by both.
 
-    ``weight (e,)`` is at most 1, below 0 where a guard parts the two; ``cosine (e,)``; ``apart (e,)`` is an index of
-    :data:`medlink.clustering.guards.KINDS`; ``probability (e,)`` is what the weight would be without guards;
-    ``short (e,)`` whether one of the two says as an abbreviation what the other writes out.
+    ``probability (e,)`` that the two are one concept, were no guard between them; ``apart (e,)`` is an index of
+    :data:`medlink.clustering.guards.KINDS`; ``short (e,)`` whether one of the two says as an abbreviation what the
+    other writes out; ``narrower (e,)`` the probability that ``one`` is narrower than ``other``, below 0 the negative of
+    the probability that it is broader.
     """
 
     one: NDArray[np.int64]
     other: NDArray[np.int64]
-    weight: NDArray[np.float64]
+    probability: NDArray[np.float64]
     cosine: NDArray[np.float32]
     apart: NDArray[np.uint8]
-    probability: NDArray[np.float64]
     short: NDArray[np.bool_]
+    narrower: NDArray[np.float64]
 
-    def kept(self, which: NDArray[np.bool_]) -> Graph:
+    def __len__(self) -> int:
+        return len(self.one)
+
+    @property
+    def weight(self) -> NDArray[np.float64]:
+        """``(e,)`` at most 1, below 0 where a guard parts the two."""
+        return np.where(self.apart > 0, _FORBIDDEN, self.probability)
+
+    def of(self, which: NDArray[Any]) -> Graph:
         """Some of the edges."""
         return Graph(*(getattr(self, name)[which] for name in self.__slots__))
 
@@ -88,22 +95,31 @@ def build_graph(
     vectors: NDArray[np.float32],
     evidence: Evidence,
     guards: Guards,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Graph:
-    """Edges between terms that are likely enough to be one concept, and between those that a guard parts.
+    """Edges between terms that may be one concept or of which one may be narrower.
 
-    For ``rows``, ``cosines``, ``vectors`` and ``evidence`` see :func:`pairs_to_judge`.
+    For ``rows``, ``cosines``, ``vectors`` and ``evidence`` see :func:`pairs_to_judge`; ``progress`` is called with the
+    pairs done and all.
     """
+    model = shipped_model()
     one, other, cosine = pairs_to_judge(rows, cosines, vectors, evidence)
     parts = []
-    for start in range(0, len(one), _PAIRS):
+    for start in range(0, len(one) or 1, _PAIRS):
         ends = one[start : start + _PAIRS], other[start : start + _PAIRS]
         near = cosine[start : start + _PAIRS]
-        probability = shipped_join().probability(evidence.measure(*ends, near))
-        apart = guards.apart(*ends)
-        weight = np.where(apart > 0, _FORBIDDEN, probability)
-        weight[guards.parted_by(CONCEPT, *ends)] = _TWO_CONCEPTS
-        part = Graph(*ends, weight, near, apart, probability, evidence.initials.of(*ends)[0] > 0)
-        parts.append(part.kept(probability >= _LEAST))
-    if not parts:
-        return Graph(one, other, np.zeros(0), cosine, np.zeros(0, np.uint8), np.zeros(0), np.zeros(0, bool))
+        pairs = evidence.measure(*ends, near)
+        apart, broader = guards.apart(*ends), model.is_narrower(pairs.swapped())
+        narrower = np.maximum(model.is_narrower(pairs), broader) * np.where(broader > 0, -1, 1)
+        explained, _, stated = evidence.initials.of(*ends)
+        probability = np.maximum(model.is_same(pairs), np.where(stated, _STATED, 0))
+        narrower[(apart > 0) | stated] = 0
+        # one answer for a pair: what is rather narrower is not the same
+        rather = np.abs(narrower) > probability
+        probability[rather] = np.minimum(probability[rather], 1 - np.abs(narrower[rather]))
+        narrower[np.abs(narrower) < _NARROWER] = 0
+        part = Graph(*ends, probability, near, apart, explained > 0, narrower)
+        parts.append(part.of((part.probability >= _LEAST) | (narrower != 0)))
+        if progress:
+            progress(min(start + _PAIRS, len(one)), len(one))
     return Graph(*(np.concatenate([getattr(part, name) for part in parts]) for name in Graph.__slots__))

@@ -35,6 +35,7 @@ COMPARED: dict[str, str] = {
     LETTER: SAME,
     LATERALITY: EQUAL,
     "sex": EQUAL,
+    "combination": EQUAL,
     **dict.fromkeys(("age", "amount", "anaesthesia", "axis", "beat", "breath", "course", "depth", "extent"), OVERLAP),
     **dict.fromkeys(("inheritance", "layer", "malignancy", "motion", "onset", "order", "origin", "phase"), OVERLAP),
     **dict.fromkeys(("rank", "rate", "response", "result", "severity", "side", "size"), OVERLAP),
@@ -42,8 +43,7 @@ COMPARED: dict[str, str] = {
     **dict.fromkeys(("vertical", "vessel"), OVERLAP),
 }
 """How the values of each kind are compared, in the order in which kinds are named."""
-CONCEPT = "concept"
-KINDS = ("", *COMPARED, NEGATION, ACT, CONCEPT)
+KINDS = ("", *COMPARED, NEGATION, ACT)
 """Names of what :meth:`Guards.apart` returns: the place in this tuple, 0 for nothing."""
 
 _Places = NDArray[np.int64]
@@ -87,8 +87,7 @@ def parting_kinds(
 class Guards:
     """Guard values of n terms as numbers, to compare millions of pairs.
 
-    ``languages`` are BCP 47 or ``""``; ``progress`` is called with the number of terms done. ``concepts`` are n sets of
-    the known concepts that each term is a name of: two sets that share nothing are parted by ``concept``.
+    ``languages`` are BCP 47 or ``""``; ``progress`` is called with the number of terms done.
 
     >>> guards = Guards(["left arm", "brazo izquierdo", "rechter Arm"], ["en", "es", "de"])
     >>> [KINDS[k] for k in guards.apart(np.array([0, 0]), np.array([1, 2]))]
@@ -100,7 +99,6 @@ class Guards:
         terms: Sequence[str],
         languages: Sequence[str],
         progress: Callable[[int], object] | None = None,
-        concepts: Sequence[frozenset[str]] = (),
     ) -> None:
         places = {kind: place for place, kind in enumerate(COMPARED)}
         data = language_data(REFERENCE)
@@ -109,7 +107,7 @@ class Guards:
         self._codes = np.zeros((len(places), len(terms)), dtype=np.int64)
         self._acts = np.zeros(len(terms), dtype=np.int64)
         reader, code = GuardReader(), lru_cache(_WORDS)(_code)
-        negated, said, named, acting, plain, numbers = (_Entries(code) for _ in range(6))
+        negated, said, acting, plain, numbers = (_Entries(code) for _ in range(5))
         for row, (term, language) in enumerate(zip(terms, languages, strict=True)):
             read = reader.read(term, language)
             for kind, values in read.values.items():
@@ -127,9 +125,6 @@ class Guards:
                 progress(row + 1)
         self._negated, self._said = _shared(negated, said, len(terms))
         self._acting, self._plain = _shared(acting, plain, len(terms))
-        for row, ids in enumerate(concepts):
-            named.add(row, ids)
-        self._named = _shared(named, named, len(terms))[0]
         self._numbers = _shared(numbers, numbers, len(terms))[0]
 
     def apart(self, rows: _Places, cols: _Places) -> NDArray[np.uint8]:
@@ -151,9 +146,6 @@ class Guards:
 
     def parted_by(self, kind: str, rows: _Places, cols: _Places) -> NDArray[np.bool_]:
         """``(p,)`` whether one kind of guard parts the terms of each pair."""
-        if kind == CONCEPT:
-            common, fewer = _in_common(self._named, self._named, rows, cols)
-            return np.asarray((fewer > 0) & (common == 0))
         if kind == NEGATION:
             return _meet(self._negated, self._said, rows, cols)
         if kind == ACT:
@@ -188,7 +180,7 @@ def _in_common(one: Any, other: Any, rows: _Places, cols: _Places) -> tuple[_Pla
 
 
 class _Entries:
-    """Words (or concept ids) of rows as two flat arrays, words by their codes."""
+    """Words of rows as two flat arrays, words by their codes."""
 
     def __init__(self, code: Callable[[str], int]) -> None:
         self._code = code

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from medlink.language.languages import language_data
-from medlink.language.text import ROMAN, normalise
+from medlink.language.text import ROMAN, is_short, normalise
 
 _BORROWED = ("de", "en", "es")  # "Tic de la Tourette" is an English name too
 _SHORT = re.compile(r"(?<![^\W\d_])(?=[A-Z]\w*[A-Z])[A-Za-z]{2,6}(?![a-zA-Z])")  # CMT of CMT4D, GSD; not Gaucher
 _PIECE = re.compile(r"\d+(?:\.\d+)*[a-z]?|[^\W\d_]+")
 _NUMERAL = re.compile(r"([ivx]+)([a-z]?)")
 _RUN = 6  # words of the longest run whose initials are looked at
+_BOTH = re.compile(r"([^()]+?)\s*\(([^()]+)\)")
 _MANY = 4_000  # pairs of one abbreviation: it says too little in such a list
 ENOUGH = 0.6
 """Share of both terms that is explained where they are a pair to look at."""
@@ -32,21 +33,82 @@ def _piece(word: str) -> str:
     return ROMAN[found[1]] + found[2] if found and found[1] in ROMAN else word
 
 
+def explains(short: str, long: str) -> bool:
+    """Whether the characters of an abbreviation stand in this order in a longer form that begins with the first.
+
+    Schwartz and Hearst 2003: read from the right, each character of the short form is found in the long one.
+
+    >>> explains("KHK", "koronare Herzkrankheit"), explains("COPD", "chronic bronchitis")
+    (True, False)
+    """
+    wanted = [letter for letter in normalise(short) if letter.isalnum()]
+    text = normalise(long)
+    if not wanted or len(text) <= len(wanted):
+        return False
+    place = len(text)
+    for letter in reversed(wanted[1:]):
+        place = text.rfind(letter, 1, max(place, 0))
+    return place > 0 and text.startswith(wanted[0])
+
+
+def both_forms(text: str) -> tuple[str, str] | None:
+    """Long and short form of a term that gives both.
+
+    >>> both_forms("diabetes mellitus (DM)"), both_forms("KHK (koronare Herzkrankheit)"), both_forms("fever (high)")
+    (('diabetes mellitus', 'DM'), ('koronare Herzkrankheit', 'KHK'), None)
+    """
+    found = _BOTH.fullmatch(text)
+    one, other = (part.strip() for part in found.groups()) if found else ("", "")
+    return next(((long, sh) for long, sh in ((one, other), (other, one)) if is_short(sh) and explains(sh, long)), None)
+
+
+def stated(texts: Sequence[str]) -> set[tuple[int, int]]:
+    """Places of pairs that a term of the list says to be the same, the lower first.
+
+    Such a term gives both, "long form (ABC)": it is the long form, and both are the abbreviation. An abbreviation for
+    which terms give several long forms is of none.
+
+    >>> sorted(stated(["DM", "diabetes mellitus (DM)", "diabetes mellitus", "MS"]))
+    [(0, 1), (0, 2), (1, 2)]
+    """
+    given = [(place, both) for place, text in enumerate(texts) if "(" in text and (both := both_forms(text))]
+    forms = {normalise(form) for _, both in given for form in both}
+    places: dict[tuple[str, bool], int] = {}
+    for place, text in enumerate(texts) if forms else ():
+        if (form := normalise(text)) in forms:
+            places.setdefault((form, is_short(text)), place)
+    long_of: dict[int, dict[str, set[int]]] = {}
+    pairs: set[tuple[int, int]] = set()
+    for place, (long, short) in given:
+        written = places.get((normalise(long), False))
+        if written is not None and written != place:
+            pairs.add((min(place, written), max(place, written)))
+        if (brief := places.get((normalise(short), True))) is not None:
+            same = long_of.setdefault(brief, {}).setdefault(normalise(long), set())
+            same.update((place,) if written is None else (place, written))
+    sure = {brief: next(iter(of.values())) for brief, of in long_of.items() if len(of) == 1}
+    return pairs | {(min(brief, place), max(brief, place)) for brief, places in sure.items() for place in places}
+
+
 class Initials:
     """Pairs of terms of which one has an abbreviation and the other words in a row with its initials.
+
+    The small words of ``languages``, BCP 47 or ``""``, are left out, beside those of German, English and Spanish.
 
     Attributes:
         one, other: ``(p,)`` places of the two, the lower first, sorted.
         letters: ``(p,)`` letters of the abbreviation.
         explained: ``(p,)`` share of both terms, by weight of their words, that is the same or explained; the lower one.
+        stated: ``(p,)`` whether a term of the list says so (:func:`stated`).
 
     >>> found = Initials(["CMT4D", "Charcot-Marie-Tooth disease type 4D", "Charcot-Marie-Tooth disease type 1A"])
     >>> found.one.tolist(), found.other.tolist(), found.letters.tolist()
     ([0], [1], [3.0])
     """
 
-    def __init__(self, texts: Sequence[str]) -> None:
-        small = {"type"}.union(*(language_data(tag).articles.small_words for tag in _BORROWED))
+    def __init__(self, texts: Sequence[str], languages: Iterable[str] = ()) -> None:
+        tags = dict.fromkeys([*_BORROWED, *languages])
+        small = {"type"}.union(*(language_data(tag).articles.small_words for tag in tags))
         short = [{letters.lower() for letters in _SHORT.findall(text)} for text in texts]
         wanted = set().union(*short)
         one_of: dict[str, str] = {}  # each word is held once
@@ -78,21 +140,27 @@ class Initials:
                     if one != other and (share := self._explained(letters, one, other)) >= ENOUGH:
                         pair = min(one, other), max(one, other)
                         best[pair] = max(best.get(pair, (0.0, 0)), (share, len(letters)))
+        told = stated(texts)
+        for pair in told:
+            best[pair] = (1.0, best.get(pair, (0.0, 0))[1])
         self._count = max(len(texts), 1)
         ends = np.array(sorted(best), dtype=np.int64).reshape(-1, 2)
         self.one, self.other = ends[:, 0], ends[:, 1]
         said = np.array([best[one, other] for one, other in ends.tolist()]).reshape(-1, 2)
         self.explained: NDArray[np.float64] = said[:, 0]
         self.letters: NDArray[np.float64] = said[:, 1]
+        self.stated: NDArray[np.bool_] = np.array([tuple(pair) in told for pair in ends.tolist()], dtype=bool)
 
-    def of(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """``(p,)`` the share explained and the letters of the abbreviation of each of p pairs, 0 for none."""
+    def of(
+        self, one: NDArray[np.int64], other: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
+        """``(p,)`` share explained, letters of the abbreviation, and whether it is stated, of each of p pairs."""
         asked = np.minimum(one, other) * self._count + np.maximum(one, other)
         keys = self.one * self._count + self.other
         at = np.searchsorted(keys, asked)
         found = np.append(keys, -1)[at] == asked
-        explained, letters = (np.append(values, 0.0)[at] for values in (self.explained, self.letters))
-        return np.where(found, explained, 0.0), np.where(found, letters, 0.0)
+        explained, letters, told = (np.append(x, 0)[at] * found for x in (self.explained, self.letters, self.stated))
+        return explained, letters, told > 0
 
     def _explained(self, letters: str, one: int, other: int) -> float:
         """Share of both terms that is the same, or the abbreviation and its words."""

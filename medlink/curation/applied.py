@@ -95,8 +95,10 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
         """The cluster that an entry of the order stands for; none is made before it is asked for, nor kept."""
         place = order[index]
         cluster = clustering.clusters[place] if place >= 0 else made[-place]
-        neighbours = tuple(_neighbours(cluster, moved))
-        return cluster if neighbours == cluster.neighbours else replace(cluster, neighbours=neighbours)
+        neighbours, broader = tuple(_neighbours(cluster, moved)), _broader(cluster, moved)
+        if neighbours == cluster.neighbours and broader == cluster.broader:
+            return cluster
+        return replace(cluster, neighbours=neighbours, broader=broader)
 
     here = {clean(member.term) for cluster in touched for member in cluster.members}
     return Applied(
@@ -108,13 +110,22 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
 
 
 def _neighbours(cluster: Cluster, moved: Mapping[tuple[int, str], int | None]) -> Iterator[Neighbour]:
-    """Neighbours where they are now, nearest first, without rejected terms and those that are members now."""
+    """Neighbours where they are now, likeliest first, without rejected terms and those that are members now."""
     seen = {member.term for member in cluster.members}
-    for neighbour in sorted(cluster.neighbours, key=lambda one: -one.similarity):
+    for neighbour in sorted(cluster.neighbours, key=lambda one: -one.probability):
         number = moved.get((neighbour.cluster, neighbour.term), neighbour.cluster)
         if number is not None and neighbour.term not in seen:
             seen.add(neighbour.term)
             yield replace(neighbour, cluster=number)
+
+
+def _broader(cluster: Cluster, moved: Mapping[tuple[int, str], int | None]) -> Neighbour | None:
+    """What a cluster is narrower than, where it is now; ``None`` where it was rejected or is a member now."""
+    broader = cluster.broader
+    if broader is None:
+        return None
+    number = moved.get((broader.cluster, broader.term), broader.cluster)
+    return None if number is None or number == cluster.number else replace(broader, cluster=number)
 
 
 def _count(counts: Counter[str], cluster: Cluster) -> None:
@@ -195,6 +206,7 @@ def _decided(concept_id: str, pieces: Sequence[_Piece], decisions: Decisions) ->
         nearest=home.nearest,
         parent_id=parent or None,
         parent_name={**names, **parents}.get(parent, ""),
+        broader=home.broader,
         # a term that the file does not hold came in since a reader looked at the cluster
         doubtful=None in rows and any(one.doubtful for one in sources),
         neighbours=tuple(neighbour for one in sources for neighbour in one.neighbours),

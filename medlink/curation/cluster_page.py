@@ -14,14 +14,26 @@ from medlink.language.tags import language_tag
 FIELDS = {
     "cluster": [
         *("cluster", "representative", "concept_id", "concept_name", "score", "doubtful", "parent_id", "parent_name"),
-        *("nearest", "members", "neighbours", "status"),
+        *("nearest", "members", "neighbours", "broader", "status"),
     ],
     "nearest": ["concept_id", "preferred_name", "score", "source", "same_as"],
-    "member": ["term", "frequency", "language", "id", "similarity", "joined_to", "joined_by", "joined_score", "hash"],
-    "neighbour": ["term", "cluster", "similarity", "apart"],
+    "member": [
+        "term",
+        "frequency",
+        "language",
+        "id",
+        "similarity",
+        "joined_to",
+        "joined_by",
+        "joined_score",
+        "score",
+        "hash",
+    ],
+    "neighbour": ["term", "cluster", "probability", "apart", "member"],
 }
-"""What the rows of the page's data hold: names stand there once, which halves a page of 50,000 clusters."""
-_TERMS = ("representative", "term", "joined_to")
+"""What the rows of the page's data hold: names stand there once, which halves a page of 50,000 clusters. The
+``broader`` of a cluster is a neighbour, too."""
+_TERMS = ("representative", "term", "joined_to", "member")
 
 
 class Naming(Protocol):
@@ -72,6 +84,7 @@ def cluster_row(cluster: Mapping[str, Any], kb: Naming | None, language: str | N
             row[f"{concept}_name"] = names.get(row[f"{concept}_id"] or "", row[f"{concept}_name"])
     row["nearest"] = [_row("nearest", one) for one in nearest]
     row["neighbours"] = [_row("neighbour", one) for one in cluster["neighbours"]]
+    row["broader"] = cluster["broader"] and _row("neighbour", cluster["broader"])
     row["members"] = [
         _row("member", {**one, "language": language_tag(one["language"]) or "", "hash": term_hash(one["term"])})
         for one in cluster["members"]

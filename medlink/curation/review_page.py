@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
+from medlink.clustering.clusters import MAYBE
 from medlink.curation.concepts import CONCEPT
 from medlink.curation.page import LEAST, json_list, to_json
 
@@ -41,8 +42,9 @@ def review_data(
         served: whether there is a server that knows concepts and decisions.
     """
     named = {**fields, "concept": CONCEPT, "note": NOTE}
-    head = {"kind": kind, "served": served, "decisions": decisions, "fields": named, "least": LEAST}
-    yield to_json({**head, "summary": dict(summary)})[:-1] + ',"clusters":'
+    head = {"kind": kind, "served": served, "decisions": decisions, "fields": named}
+    limits = {"least": LEAST, "maybe": MAYBE}
+    yield to_json({**head, **limits, "summary": dict(summary)})[:-1] + ',"clusters":'
     yield from json_list(rows)
     yield ',"notes":'
     yield from json_list(notes)

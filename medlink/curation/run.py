@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 StrPath = str | Path
 _IDS = 5  # new ids that are said
 _SAMPLE = 1000  # clusters that tell the language of a list
-_NEAR = 5  # terms of other clusters that the page shows for each cluster
 
 
 def cluster_list(
@@ -101,7 +100,7 @@ def cluster_list(
     for note in read.notes:
         say(note)
     clusterer = TermClusterer(used, progress=progress, **known, **dict(settings))
-    found = clusterer.cluster(read, near=_NEAR if report is not None else 0)
+    found = clusterer.cluster(read)
     if decided is not None:
         applied = apply(found, decided, used)
         found = applied.clustering

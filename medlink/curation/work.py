@@ -262,8 +262,22 @@ def _cluster(row: dict[str, Any]) -> dict[str, Any] | None:
     for one in members:
         if not isinstance(one, dict) or any(not isinstance(one.get(name), kind) for name, kind in needed.items()):
             return None
-    known = {"doubtful", "status", "concept_name", "score", "parent_id", "parent_name"}
+    near = [*row["neighbours"], *([] if row.get("broader") is None else [row["broader"]])]
+    if not all(map(_is_neighbour, near)):
+        return None
+    known = {"doubtful", "status", "concept_name", "score", "parent_id", "parent_name", "broader"}
     return {**row, "nearest": nearest} if known <= row.keys() else None
+
+
+def _is_neighbour(one: Any) -> bool:
+    """Whether a value is a term of another cluster."""
+    match one:
+        case {
+            "term": str(), "cluster": int(), "probability": float() | int() as probability, "apart": str(),
+            "member": str(),
+        }:  # fmt: skip
+            return isfinite(probability)
+    return False
 
 
 _CHECKS = {"mention": _mention, "code": _code, "cluster": _cluster}
@@ -282,6 +296,7 @@ def _placed(number: int, row: dict[str, Any]) -> list[Any]:
         [[name, row["frequency"], row["language"], row["item"] if "start" not in row else "", None]],
         *(
             [],
+            None,
             {LINKED: "known", NIL: "new"}.get(row["status"], AMBIGUOUS),
             row["item"],
             row.get("start"),

@@ -33,8 +33,9 @@ class PartitionMeasures(Record):
 
     Pairs: of those in one cluster the share that belong together, of those that belong together the share that are in
     one cluster, 0 when there is none. B-cubed: means over terms of the share of their cluster that belongs with them,
-    and of the share of what belongs with them that is in their cluster. ``cross_lingual_recall`` is the recall of pairs
-    in two languages, ``None`` when none belongs together.
+    and of the share of what belongs with them that is in their cluster. ``mixed`` is the share of clusters of two or
+    more terms in which two do not belong together. ``cross_lingual_recall`` is the recall of pairs in two languages,
+    ``None`` when none belongs together.
     """
 
     terms: int
@@ -45,6 +46,7 @@ class PartitionMeasures(Record):
     bcubed_precision: float
     bcubed_recall: float
     bcubed_f1: float
+    mixed: float
     cross_lingual_recall: float | None
 
 
@@ -80,7 +82,10 @@ def measure_partition(
     recall = np.array([share_of(pairs[0], pairs[2]), (both / gold).mean()])
     both_kinds = np.stack([precision, recall, harmonic(precision, recall)], axis=1).ravel().tolist()
     across = None if languages is None else _cross_lingual(matrix, cluster, languages)
-    measures: list[Any] = [*both_kinds, across]
+    several, bad = sizes > 1, np.zeros(len(sizes), dtype=bool)
+    bad[cluster[both < size]] = True
+    mixed = float(share_of((several & bad).sum(), several.sum()))
+    measures: list[Any] = [*both_kinds, mixed, across]
     return PartitionMeasures(n, len(sizes), *measures)
 
 
@@ -203,7 +208,7 @@ class PartitionTask(Task):
         both = names.take(rows)
         found = measure_partition([clusters[keys[row]] for row in rows], both.owners, both.languages)
         head = (
-            f"{found.terms} terms in {found.clusters} clusters; "
+            f"{found.terms} terms in {found.clusters} clusters, {found.mixed:.3f} of those of several terms mixed; "
             f"{len(clusters) - len(both)} without a concept and {len(names) - len(both)} without a cluster left out"
         )
         measures = {

@@ -22,7 +22,7 @@ from medlink.language.lexicon.bulk import BulkReader
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.reading import FamilyReader, shared_reader
 
-_ARRAYS = {
+ARRAYS = {
     "slot_ends": np.int64,
     "said_ends": np.int64,
     "slot_weight": np.float16,
@@ -58,17 +58,17 @@ class Overlap(NamedTuple):
     adds: NDArray[np.bool_]
 
 
-class _Told:
+class Told:
     """What texts say, and how much others say of it.
 
     Args:
         forms: opens the forms of the lexicon by which texts are read.
-        arrays: those of :data:`_ARRAYS`.
+        arrays: those of :data:`ARRAYS`.
     """
 
     def __init__(self, forms: Callable[[], Forms], arrays: Mapping[str, Array]) -> None:
         self._open = forms
-        ends, feature_ends, self._weight, self._feature, self._share, self._weights = (arrays[n] for n in _ARRAYS)
+        ends, feature_ends, self._weight, self._feature, self._share, self._weights = (arrays[n] for n in ARRAYS)
         self._ends, self._feature_ends, self._lock = Groups(ends), Groups(feature_ends), Lock()
 
     @cached_property
@@ -102,20 +102,20 @@ class _Told:
         """Which of some names ``(n,)``, of so many ``words (n,)`` each, have none for a thing, and none that says
         nothing: *uña* looks like an article."""
         every: NDArray[np.bool_] = np.bincount(named.owner, minlength=len(words)) == words
-        return every & ~_marked(named.owner[named.slot], self._is_thing[named.feature], len(words))
+        return every & ~marked(named.owner[named.slot], self._is_thing[named.feature], len(words))
 
     def _of_kinds(self, kinds: Collection[str]) -> NDArray[np.bool_]:
         found = np.array([kind in kinds for kind in self.forms.kinds], dtype=bool)
         return np.append(found, np.full(UNKNOWN, "" in kinds))
 
     @cached_property
-    def _opposites(self) -> Groups:
+    def opposites(self) -> Groups:
         return _opposites(self.forms)
 
     @cached_property
-    def _has_opposite(self) -> NDArray[np.bool_]:
+    def has_opposite(self) -> NDArray[np.bool_]:
         """Which features have an opposite: few."""
-        return np.diff(self._opposites.ends) > 0
+        return np.diff(self.opposites.ends) > 0
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
         """The slots of mentions."""
@@ -165,28 +165,28 @@ class _Told:
             name: ``(p,)`` number of the name of each pair; pair i has name i when left out.
         """
         name = np.arange(len(mention)) if name is None else name
-        own, other, pairs = _Expanded.of(mentions, mention), _Expanded.of(names, name), len(mention)
-        shared, feature = _Shared(mentions, mention, self.width), names.feature[other.feature]
+        own, other, pairs = Expanded.of(mentions, mention), Expanded.of(names, name), len(mention)
+        shared, feature = Shared(mentions, mention, self.width), names.feature[other.feature]
         place = shared.own(own.pair, own.feature)
         in_name, in_mention = shared.said(place, other.pair, feature)
-        few = np.flatnonzero(self._has_opposite[feature])
-        which, opposite = self._opposites.many(feature[few])
+        few = np.flatnonzero(self.has_opposite[feature])
+        which, opposite = self.opposites.many(feature[few])
         is_opposed, _ = shared.said(place, other.pair[few][which], opposite)
         covered, covers = own.covered(mentions, in_name), other.covered(names, in_mention)
         share, fewer = own.weighed(mentions, mention, covered)
         name_share, more = other.weighed(names, name, covers)
         # what a word means counts, not what its parts do
         whole = mentions.share == 1
-        meant = whole | ~_marked(mentions.slot, whole, len(mentions.owner))[mentions.slot]
+        meant = whole | ~marked(mentions.slot, whole, len(mentions.owner))[mentions.slot]
         finds = _having(mentions, self._finds[mentions.feature], mention)
         may_find = _having(mentions, meant & ~self._things[mentions.feature], mention)
         name_finds = _having(names, self._finds[names.feature], name)
         name_may_find = _having(names, self._may_find[names.feature], name)
-        opposed = _marked(own.pair, is_opposed & ~in_name, pairs)
+        opposed = marked(own.pair, is_opposed & ~in_name, pairs)
         return Overlap(share, name_share, more, fewer, opposed, finds & ~name_may_find, name_finds & ~may_find)
 
 
-class _Expanded(NamedTuple):
+class Expanded(NamedTuple):
     """The slots of one side of pairs, repeated for each pair, and their features.
 
     Attributes:
@@ -204,7 +204,7 @@ class _Expanded(NamedTuple):
     pair: NDArray[np.int64]
 
     @classmethod
-    def of(cls, slots: Slots, text: NDArray[np.int64]) -> _Expanded:
+    def of(cls, slots: Slots, text: NDArray[np.int64]) -> Expanded:
         """The slots of the text ``(p,)`` of each pair."""
         owner, slot = _grouped(slots.owner, int(text.max(initial=-1)) + 1).many(text)
         place, feature = _grouped(slots.slot, len(slots.owner)).many(slot)
@@ -226,7 +226,7 @@ class _Expanded(NamedTuple):
         return share.astype(np.float32), left
 
 
-class _Shared:
+class Shared:
     """Which features the mention and the name of a pair share.
 
     The features of all mentions are sorted once, and those of names are looked up among them.
@@ -271,7 +271,7 @@ class _Shared:
         return flags[own], has
 
 
-class SaidNames(_Told):
+class SaidNames(Told):
     """What the names of an index say, memory-mapped.
 
     Args:
@@ -279,7 +279,7 @@ class SaidNames(_Told):
     """
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(partial(Forms.load, folder), {name: open_array(folder, name) for name in _ARRAYS})
+        super().__init__(partial(Forms.load, folder), {name: open_array(folder, name) for name in ARRAYS})
 
     @classmethod
     def build(
@@ -295,12 +295,12 @@ class SaidNames(_Told):
         left = iter(texts)
         with ExitStack() as files:
             ends, feature_ends, feature, share = (
-                files.enter_context(ArrayWriter(folder, name, _ARRAYS[name])) for name in _READ
+                files.enter_context(ArrayWriter(folder, name, ARRAYS[name])) for name in _READ
             )
             for start in range(0, len(languages), _TOGETHER):
                 tags = languages[start : start + _TOGETHER]
                 slots = table.slots(reader.read(list(islice(left, len(tags))), tags), None)
-                df += _frequency(slots, width)
+                df += frequency(slots, width)
                 ends.append(begin + np.searchsorted(slots.owner, np.arange(len(tags))))
                 feature_ends.append(slot_begin + np.searchsorted(slots.slot, np.arange(len(slots.owner))))
                 feature.append(slots.feature)
@@ -308,11 +308,11 @@ class SaidNames(_Told):
                 begin, slot_begin = begin + len(slots.owner), slot_begin + len(slots.slot)
             ends.append(np.array([begin]))
             feature_ends.append(np.array([slot_begin]))
-        weights = _rarity(df, len(languages)) if main is None else main._weights
-        save_array(folder, "said_weight", weights.astype(_ARRAYS["said_weight"]))
+        weights = rarity(df, len(languages)) if main is None else main._weights
+        save_array(folder, "said_weight", weights.astype(ARRAYS["said_weight"]))
         written = {name: open_array(folder, name) for name in _READ}
         of_slot, of_feature = Groups(written["slot_ends"]), Groups(written["said_ends"])
-        with ArrayWriter(folder, "slot_weight", _ARRAYS["slot_weight"]) as weight:
+        with ArrayWriter(folder, "slot_weight", ARRAYS["slot_weight"]) as weight:
             for start in range(0, len(languages), _TOGETHER):
                 owner, slot = of_slot.many(np.arange(start, min(start + _TOGETHER, len(languages))))
                 which, at = of_feature.many(slot)
@@ -322,49 +322,12 @@ class SaidNames(_Told):
         return cls(folder)
 
 
-class SaidTexts(_Told):
-    """What n texts say, in memory; ``languages`` are BCP 47 or ``None``.
-
-    >>> from medlink.language.lexicon.forms import shipped_forms
-    >>> texts = ["kidney cyst", "Nierenzyste", "quiste hepático"]
-    >>> said = SaidTexts(texts, ["en", "de", "es"], shipped_forms())
-    >>> (said.between(np.array([0, 0]), np.array([1, 2])).mention > 0.9).tolist()
-    [True, False]
-    """
-
-    def __init__(self, texts: Sequence[str], languages: Sequence[str | None], forms: Forms) -> None:
-        super().__init__(lambda: forms, _arrays(texts, languages, forms, None))
-
-    def between(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> Overlap:
-        """How much of each other the texts of pairs say; the first is the mention."""
-        firsts, pair = np.unique(one, return_inverse=True)
-        return self.overlap(self.of(firsts), pair, self.of(other))
-
-
-def _arrays(
-    texts: Sequence[str], languages: Sequence[str | None], forms: Forms, weights: Array | None
-) -> dict[str, Array]:
-    """What texts say as :data:`_ARRAYS`.
-
-    Without ``weights`` a feature weighs ``1 + log((1 + n) / (1 + df))``, with df the texts that have it, as in
-    scikit-learn's ``TfidfTransformer``.
-    """
-    unknown = len(forms.names)
-    slots = WordFeatures(unknown).slots(BulkReader(FamilyReader(forms)).read(texts, languages), None)
-    if weights is None:
-        weights = _rarity(_frequency(slots, unknown + UNKNOWN), len(languages))
-    ends = np.searchsorted(slots.owner, np.arange(len(languages) + 1))
-    feature_ends = np.searchsorted(slots.slot, np.arange(len(slots.owner) + 1))
-    weight = weighed(slots, weights).weight
-    return dict(zip(_ARRAYS, (ends, feature_ends, weight, slots.feature, slots.share, weights), strict=True))
-
-
-def _frequency(slots: Slots, width: int) -> NDArray[np.int64]:
+def frequency(slots: Slots, width: int) -> NDArray[np.int64]:
     """How many of some texts have each feature ``(width,)``."""
     return np.bincount(np.unique(slots.owner[slots.slot] * width + slots.feature) % width, minlength=width)
 
 
-def _rarity(df: NDArray[np.int64], count: int) -> NDArray[np.float32]:
+def rarity(df: NDArray[np.int64], count: int) -> NDArray[np.float32]:
     return np.asarray(1 + np.log((1 + count) / (1 + df)), dtype=np.float32)
 
 
@@ -380,7 +343,7 @@ def _grouped(owner: NDArray[np.int64], count: int) -> Groups:
     return Groups(np.searchsorted(owner, np.arange(count + 1)))
 
 
-def _marked(pair: NDArray[np.int64], those: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
+def marked(pair: NDArray[np.int64], those: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
     """Which of so many pairs have one of those."""
     found = np.zeros(count, dtype=bool)
     found[pair[those]] = True
@@ -390,4 +353,4 @@ def _marked(pair: NDArray[np.int64], those: NDArray[np.bool_], count: int) -> ND
 def _having(slots: Slots, those: NDArray[np.bool_], text: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which texts, given by number ``(p,)``, have one of those features."""
     count = int(max(text.max(initial=-1), slots.owner.max(initial=-1))) + 1
-    return np.asarray(_marked(slots.owner[slots.slot], those, count)[text])
+    return np.asarray(marked(slots.owner[slots.slot], those, count)[text])

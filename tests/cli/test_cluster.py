@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -47,13 +48,15 @@ def terms(tmp_path: Path) -> Path:
 def test_no_further_argument(terms: Path) -> None:
     result = run(terms)
     found = rows(result.stdout)
-    assert tuple(found[0]) == COLUMNS
+    assert tuple(found[0]) == tuple(column for column in COLUMNS if column in found[0])
+    # nothing to know or not to know, and no column of the list but the terms
+    assert not found[0].keys() & {"status", "concept_id", "language", "id", "candidates"}
     assert [(row["cluster"], row["term"]) for row in found[:3]] == [("1", "fever"), ("1", "Fieber"), ("1", "fiebre")]
     assert [row["frequency"] for row in found[:2]] == ["2", "1"]
     assert {row["representative"] for row in found} == {"fever", "left arm", "right arm"}
-    assert {row["status"] for row in found} == {""}  # nothing to know or not to know
     assert "terms.txt: lines left out: 1, empty (line 5)" in result.stderr
-    assert "5 terms, 3 clusters (2 of one term, the largest of 3); 0 near pairs kept apart by guards" in result.stderr
+    assert "5 terms, 3 clusters (2 of one term, the largest of 3); 0 narrower than another one" in result.stderr
+    assert "0 near pairs kept apart by guards" in result.stderr
 
 
 def test_standard_input_and_a_file_agree(terms: Path, tmp_path: Path) -> None:
@@ -67,6 +70,33 @@ def test_jsonl(terms: Path) -> None:
     lines = [json.loads(line) for line in run(terms, "--format", "jsonl").stdout.splitlines()]
     assert [line["representative"] for line in lines] == ["fever", "left arm", "right arm"]
     assert lines[0]["members"][1]["joined_by"] == "embedding"
+
+
+def test_groups(terms: Path) -> None:
+    text = run(terms, "--format", "groups").stdout
+    assert text.startswith("1  fever (3)\n    Fieber\n    fiebre\n2  left arm\n3  right arm\n5 terms, 3 clusters")
+
+
+@pytest.mark.parametrize(("terminal", "shape"), [(True, "groups"), (False, "tsv")])
+def test_a_terminal_gets_groups(
+    terms: Path, tmp_path: Path, terminal: bool, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = {name: run(terms, "--format", name).stdout for name in ("groups", "tsv")}
+    monkeypatch.setattr(
+        "medlink.cli.cluster.sys", SimpleNamespace(stdout=SimpleNamespace(isatty=lambda: terminal, closed=False))
+    )
+    assert run(terms).stdout == plain[shape]
+    assert run(terms, "--format", "tsv").stdout == plain["tsv"]
+    # a file is a table in any case
+    run(terms, "-o", tmp_path / "out")
+    assert (tmp_path / "out").read_text("utf-8") == plain["tsv"]
+
+
+def test_the_preferred_language(tmp_path: Path) -> None:
+    table = tmp_path / "t.tsv"
+    table.write_text("term\tlanguage\nfever\ten\nFieber\tde\npyrexia\ten\n", encoding="utf-8")
+    for args, first in (((), "fever"), (("--prefer-language", "de"), "Fieber")):
+        assert {row["representative"] for row in rows(run(table, *args).stdout)} == {first}
 
 
 def test_options_change_the_output(terms: Path) -> None:
@@ -94,7 +124,8 @@ def test_tables(tmp_path: Path) -> None:
         ("Tos", "1", "x8", "es"),
     ]
     plain = rows(run(table, "--column", "was").stdout)
-    assert {(r["frequency"], r["id"], r["language"]) for r in plain} == {("1", "", "")}
+    assert {r["frequency"] for r in plain} == {"1"}
+    assert not plain[0].keys() & {"id", "language"}
 
 
 def test_bytes_that_are_not_utf8(tmp_path: Path) -> None:
@@ -171,6 +202,7 @@ def decisions(tmp_path: Path) -> Path:
 
 def test_a_page_to_decide_on(terms: Path, tmp_path: Path) -> None:
     page = tmp_path / "clusters.html"
+    terms.write_text(LIST.replace(" arm", " arm pain"), encoding="utf-8")
     result = run(terms, "--report", page)
     assert result.stdout == run(terms).stdout
     assert f"{page}: the page" in result.stderr
@@ -179,7 +211,7 @@ def test_a_page_to_decide_on(terms: Path, tmp_path: Path) -> None:
     assert len(data["clusters"]) == 3
     assert data["summary"]["terms"] == 5
     neighbours = {row[0]: row[data["fields"]["cluster"].index("neighbours")] for row in data["clusters"]}
-    assert neighbours[2][0][-1] == "laterality"  # why left and right are apart
+    assert neighbours[2][0][data["fields"]["neighbour"].index("apart")] == "laterality"  # why left and right are apart
 
 
 @pytest.mark.parametrize("option", [(), ("--decisions", "."), ("--decisions", "/")])

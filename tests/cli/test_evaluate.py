@@ -98,7 +98,8 @@ def test_partition(tmp_path: Path) -> None:
     gold.write_text(GOLD, "utf-8")
     predicted.write_text("cluster\tterm\n1\tasthma\n1\tAsthma\n1\tcough\n2\tunknown\n", "utf-8")
     assert run("partition", predicted, gold).stdout.splitlines() == [
-        "3 terms in 1 clusters; 1 without a concept and 1 without a cluster left out",
+        "3 terms in 1 clusters, 1.000 of those of several terms mixed; "
+        "1 without a concept and 1 without a cluster left out",
         "measure                 P      R      F1",
         "pairs                   0.333  1.000  0.500",
         "B-cubed                 0.556  1.000  0.714",
@@ -128,11 +129,11 @@ def test_partition_by_language(tmp_path: Path) -> None:
     rows = "1\tgift\ten\n1\tleft arm\ten\n2\tVenenum\tde\n"
     predicted.write_text("cluster\tterm\tlanguage\n" + rows + "2\tgift\tde\n", "utf-8")
     head, _, pairs, _, across = run("partition", predicted, gold).stdout.splitlines()
-    assert head == "4 terms in 2 clusters; 0 without a concept and 0 without a cluster left out"
+    assert head.startswith("4 terms in 2 clusters, 0.000 of those of several terms mixed; 0 without a concept and 0 ")
     assert pairs.split() == ["pairs", "1.000", "1.000", "1.000"]
     assert across.split()[-2:] == ["-", "-"]
     predicted.write_text("cluster\tterm\tlanguage\n" + rows, "utf-8")
-    assert run("partition", predicted, gold).stdout.startswith("3 terms in 2 clusters; 0 without a concept and 0 with")
+    assert run("partition", predicted, gold).stdout.startswith("3 terms in 2 clusters, 0.000 of")
     predicted.write_text("cluster\tterm\tlanguage\n" + rows + "2\tgift\tde\n", "utf-8")
     gold.write_text("id\tname\nA\tgift\n", "utf-8")
     with pytest.raises(

@@ -7,7 +7,7 @@ import pytest
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from medlink.clustering.cut import average_cut, components, cut_apart, numbered
+from medlink.clustering.cut import average_cut, components, numbered
 
 
 def whole(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -68,35 +68,3 @@ def test_the_order_of_edges_does_not_matter() -> None:
     order = rng.permutation(len(rows))
     turned = average_cut(60, cols[order], rows[order], values[order], 0.2)
     assert average_cut(60, rows, cols, values, 0.2).tolist() == turned.tolist()
-
-
-def test_cut_apart_worked_by_hand() -> None:
-    """A chain 0-1-2-3 of one group with 0 and 3 forbidden: the weak middle goes; the other group stays."""
-    rows, cols = np.array([0, 1, 2, 4]), np.array([1, 2, 3, 5])
-    weights = np.array([0.9, 0.5, 0.8, 0.05])
-    group = np.array([0, 0, 0, 0, 1, 1])
-    forbidden = np.array([0]), np.array([3])
-    assert cut_apart(group, rows, cols, weights, forbidden, 0.1).tolist() == [0, 0, 1, 1, 2, 2]
-    none = np.zeros(0, dtype=np.int64)
-    assert cut_apart(group, rows, cols, weights, (none, none), 0.1).tolist() == group.tolist()
-    assert cut_apart(
-        np.zeros(2, dtype=np.int64), none, none, np.zeros(0), (np.array([0]), np.array([1])), 0.1
-    ).tolist() == [0, 1]
-
-
-def test_no_forbidden_pair_is_left_in_random_groups() -> None:
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        group = numbered(rng.integers(0, 6, 60))
-        one, other = (ends.ravel() for ends in np.triu_indices(60, 1))
-        inside = (group[one] == group[other]) & (rng.random(len(one)) < 0.7)
-        one, other = one[inside], other[inside]
-        weights = rng.random(len(one))
-        bad = rng.random(len(one)) < 0.1
-        found = cut_apart(group, one, other, weights, (one[bad], other[bad]), 0.12)
-        assert (found[one[bad]] != found[other[bad]]).all()
-        # cut finer, never across
-        assert len(set(zip(found.tolist(), group.tolist(), strict=True))) == found.max() + 1
-        touched = set(group[one[bad]].tolist())
-        for whole in set(group.tolist()) - touched:
-            assert len(set(found[group == whole].tolist())) == 1

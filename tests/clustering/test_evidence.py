@@ -1,24 +1,38 @@
-"""Evidence of pairs of terms, measure by measure, and the probability made of it."""
+"""Evidence of pairs of terms, measure by measure, and the probabilities made of it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
-from medlink.clustering.evidence import FEATURES, Evidence, Join, crowding, shipped_join
+from medlink.clustering.evidence import (
+    NARROWER,
+    SAME,
+    SHARED,
+    SIDED,
+    Evidence,
+    Logistic,
+    Model,
+    Pairs,
+    crowding,
+    shipped_model,
+)
 from medlink.clustering.guards import Guards
 from medlink.index.selfjoin import nearest
 from medlink.models import load_encoder
 
 TEXTS = (
     "renal cyst", "Nierenzyste", "hepatic cyst", "renal cist", "type 2 diabetes", "type 2 diabetes with ulcer",
-    "type 1 diabetes", "renalcyst", "RCB", "renal cyst bleeding", "nail", "loss of nails",
+    "type 1 diabetes", "renalcyst", "RCB", "renal cyst bleeding", "acute pain", "chronic pain", "CDG2", "qqzz",
+    "left arm", "left leg",
 )  # fmt: skip
 LANGUAGES = ["de" if text == "Nierenzyste" else "en" if text == "renal cyst" else "" for text in TEXTS]
 
 
-def measured(cosines: float = 0.7) -> dict[tuple[str, str], dict[str, float]]:
-    """The measures of all pairs whose neighbours are all missing."""
+def measured(cosines: float = 0.7) -> dict[tuple[str, str], tuple[dict[str, float], ...]]:
+    """What both terms share, and the sides of one and the other, of all pairs whose neighbours are all missing."""
     count = len(TEXTS)
     guards = Guards(TEXTS, LANGUAGES)
     evidence = Evidence(TEXTS, LANGUAGES, guards, np.full((count, 3), cosines, dtype=np.float32))
@@ -26,10 +40,15 @@ def measured(cosines: float = 0.7) -> dict[tuple[str, str], dict[str, float]]:
     there, back = (
         evidence.measure(*ends, np.full(len(one), cosines, np.float32)) for ends in ((one, other), (other, one))
     )
-    assert np.array_equal(there, back)
+    for mine, theirs in zip(there, back.swapped(), strict=True):
+        assert np.array_equal(mine, theirs)
+    assert np.array_equal(there.same(), back.same())
     return {
-        (TEXTS[a], TEXTS[b]): dict(zip(FEATURES, row.tolist(), strict=True))
-        for a, b, row in zip(one.tolist(), other.tolist(), there, strict=True)
+        (TEXTS[a], TEXTS[b]): tuple(
+            dict(zip(names, values[place].tolist(), strict=True))
+            for names, values in zip((SHARED, SIDED, SIDED), there[:3], strict=True)
+        )
+        for place, (a, b) in enumerate(zip(one.tolist(), other.tolist(), strict=True))
     }
 
 
@@ -37,63 +56,150 @@ PAIRS = measured()
 
 
 @pytest.mark.parametrize(
-    ("pair", "measure", "value"),
+    ("one", "other", "measure", "value"),
     [
-        (("renal cyst", "Nierenzyste"), "same_words", 1),
-        (("renal cyst", "Nierenzyste"), "foreign", 1),
-        (("renal cyst", "Nierenzyste"), "foreign_cosine", 0.7),
-        (("renal cyst", "Nierenzyste"), "left_most", 0),
-        (("renal cyst", "hepatic cyst"), "same_words", 0),
-        (("renal cyst", "hepatic cyst"), "foreign", 0),  # one has no language
-        (("renal cyst", "hepatic cyst"), "spelling", 0),
-        (("renal cyst", "renal cist"), "spelling", pytest.approx(0.5)),  # one of ten letters
-        (("renal cyst", "renalcyst"), "compact", 1),
-        (("renal cyst", "renal cist"), "compact", 0),
-        (("type 2 diabetes", "type 2 diabetes with ulcer"), "numbers_same", 1),
-        (("type 2 diabetes", "type 2 diabetes with ulcer"), "numbers_more", 0),
-        (("type 2 diabetes", "type 2 diabetes with ulcer"), "left_least", 0),
-        (("type 2 diabetes", "type 1 diabetes"), "numbers_same", 0),
-        (("type 2 diabetes", "type 1 diabetes"), "numbers_more", 1),
-        (("RCB", "renal cyst bleeding"), "initials", pytest.approx(1)),
-        (("RCB", "renal cyst bleeding"), "initials_long", pytest.approx(1 / 3)),
-        (("RCB", "renal cyst bleeding"), "short", 1),
-        (("RCB", "renal cyst bleeding"), "short_cosine", pytest.approx(0.7)),
-        (("renal cyst", "renal cyst bleeding"), "initials", 0),
-        (("nail", "loss of nails"), "lacks", 1),
-        (("renal cyst", "hepatic cyst"), "lacks", 0),
-        (("renal cyst", "hepatic cyst"), "length", pytest.approx(abs(np.log(10 / 12)))),
-        (("renal cyst", "hepatic cyst"), "gap_least", 0),
-        (("renal cyst", "hepatic cyst"), "crowd_most", pytest.approx(0.25)),  # 0.7 above the usual 0.45
+        ("renal cyst", "Nierenzyste", "cosine", 0.7),
+        ("renal cyst", "Nierenzyste", "cosine_squared", 0.49),
+        ("renal cyst", "Nierenzyste", "same_words", 1),
+        ("renal cyst", "Nierenzyste", "foreign", 1),
+        ("renal cyst", "Nierenzyste", "foreign_cosine", 0.7),
+        ("renal cyst", "Nierenzyste", "known", 1),
+        ("renal cyst", "qqzz", "known", 0),
+        ("renal cyst", "hepatic cyst", "same_words", 0),
+        ("renal cyst", "renal cyst bleeding", "same_words", 0),
+        ("renal cyst", "hepatic cyst", "foreign", 0),  # one has no language
+        ("renal cyst", "hepatic cyst", "spelling", 0),
+        ("renal cyst", "renal cist", "alike", 0.9),  # nine of ten letters
+        ("renal cyst", "renal cist", "spelling", 0.5),
+        ("renal cyst", "renal cist", "beginning", 0.7),
+        ("renal cyst", "renal cist", "ending", 0.2),
+        ("renal cyst", "renalcyst", "compact", 1),
+        ("renal cyst", "renal cist", "compact", 0),
+        ("type 2 diabetes", "type 2 diabetes with ulcer", "numbers_same", 1),
+        ("type 2 diabetes", "type 2 diabetes with ulcer", "numbers_more", 0),
+        ("type 2 diabetes", "type 1 diabetes", "numbers_same", 0),
+        ("type 2 diabetes", "type 1 diabetes", "numbers_more", 1),
+        ("RCB", "renal cyst bleeding", "initials", 1),
+        ("RCB", "renal cyst bleeding", "initials_long", 1 / 3),
+        ("RCB", "renal cyst bleeding", "initials_only", 1),
+        ("renal cyst", "renal cyst bleeding", "initials", 0),
+        ("renal cyst", "renal cyst bleeding", "initials_only", 0),
+        ("RCB", "renal cyst bleeding", "short_least", 0),
+        ("RCB", "renal cyst bleeding", "short_most", 1.5),
+        ("RCB", "CDG2", "short_least", 1.5),
+        ("acute pain", "chronic pain", "opposed", 1),
+        ("renal cyst", "renal cyst bleeding", "opposed", 0),
+        ("renal cyst", "hepatic cyst", "length", np.log(12 / 10)),
+        ("renal cyst", "hepatic cyst", "gap_least", 0),
+        ("renal cyst", "hepatic cyst", "crowd_most", 0.15),  # 0.7 above the usual 0.55
     ],
 )
-def test_measures(pair: tuple[str, str], measure: str, value: float) -> None:
-    assert PAIRS[pair][measure] == pytest.approx(value)
+def test_what_a_pair_shares(one: str, other: str, measure: str, value: float) -> None:
+    assert PAIRS[one, other][0][measure] == pytest.approx(value)
 
 
-def test_what_is_left_over_of_both_and_of_one() -> None:
-    siblings, narrower = PAIRS["renal cyst", "hepatic cyst"], PAIRS["renal cyst", "renal cyst bleeding"]
-    assert siblings["left_least"] > narrower["left_least"] == 0
-    assert narrower["left_most"] > 0
-    assert 0 < siblings["said"] < PAIRS["renal cyst", "Nierenzyste"]["said"] == pytest.approx(1)
+@pytest.mark.parametrize(
+    ("one", "other", "measure", "mine", "theirs"),
+    [
+        ("renal cyst", "Nierenzyste", "said", 1, 1),
+        ("renal cyst", "Nierenzyste", "left", 0, 0),
+        ("renal cyst", "renal cyst bleeding", "whole", 1, 0),
+        ("renal cyst", "renal cyst bleeding", "left", 0, None),
+        ("renal cyst", "renal cyst bleeding", "left_finding", 0, None),
+        ("renal cyst", "renal cyst bleeding", "first", 1, 1),
+        ("renal cyst", "renal cyst bleeding", "last", 1, 0),
+        ("renal cyst", "hepatic cyst", "first", 0, 0),
+        ("renal cyst", "hepatic cyst", "last", 1, 1),
+        ("renal cyst", "hepatic cyst", "whole", 0, 0),
+        ("left arm", "left leg", "left_body", None, None),
+        ("left arm", "left leg", "left_finding", 0, 0),
+        ("renal cyst", "qqzz", "unknown", 0, 1),
+        ("renal cyst", "qqzz", "left_unknown", 0, None),
+        ("renal cyst", "renal cyst bleeding", "words", np.log(2), np.log(3)),
+    ],
+)
+def test_the_sides_of_a_pair(one: str, other: str, measure: str, mine: float | None, theirs: float | None) -> None:
+    """``None`` stands for a weight above 0."""
+    for side, value in zip(PAIRS[one, other][1:], (mine, theirs), strict=True):
+        assert side[measure] > 0 if value is None else side[measure] == pytest.approx(value, abs=1e-6)
+
+
+def test_the_rarer_word_weighs_more() -> None:
+    """Many of the terms say renal or cyst, and one says bleeding, the rarest of all words."""
+    _, cyst, bleeding = PAIRS["renal cyst", "renal cyst bleeding"]
+    assert 0.5 < bleeding["said"] < 2 / 3
+    assert (cyst["said"], bleeding["left"]) == (1, 1)
+    assert 0 < PAIRS["renal cyst", "hepatic cyst"][1]["left"] < 1
+
+
+def test_other_abbreviations_are_rivals() -> None:
+    texts = ["RCB", "renal cyst bleeding", "rapid clot bleeding"]
+    evidence = Evidence(texts, [""] * 3, Guards(texts, [""] * 3), np.zeros((3, 3), dtype=np.float32))
+    ends = np.array([0, 0, 1]), np.array([1, 2, 2])
+    shared = evidence.measure(*ends, np.zeros(3, dtype=np.float32)).shared
+    assert shared[:, SHARED.index("initials_only")].tolist() == [0.5, 0.5, 0]
 
 
 def test_crowding_worked_by_hand() -> None:
-    """Of 30 places the 6th to the 25th count; 10 of 0.8 and 10 missing, which count 0.45, are 0.625."""
+    """Of 30 places the 6th to the 25th count; 10 of 0.8 and 10 missing, which count 0.55, are 0.675."""
     cosines = np.full((1, 30), 0.9, dtype=np.float32)
     cosines[0, 5:15], cosines[0, 15:] = 0.8, -1
-    assert crowding(cosines).round(6).tolist() == [0.625]
+    assert crowding(cosines).round(6).tolist() == [0.675]
     assert crowding(np.zeros((0, 30), dtype=np.float32)).tolist() == []
 
 
+def pairs(**columns: Any) -> Pairs:
+    """Pairs with these columns, ``one_said`` and so on for the sides; all others are 0."""
+    count = len(next(iter(columns.values())))
+    shapes = (SHARED, SIDED, SIDED)
+    columns_of = (np.zeros((count, len(names)), dtype=np.float32) for names in shapes)
+    found = Pairs(*columns_of, np.zeros((count, 2), dtype=bool))
+    for name, values in columns.items():
+        side, _, of = name.partition("_")
+        if side in ("one", "other"):
+            getattr(found, side)[:, SIDED.index(of)] = values
+        else:
+            found.shared[:, SHARED.index(name)] = values
+    return found
+
+
+def weights(names: tuple[str, ...], offset: float = 0.0, **values: float) -> Logistic:
+    assert values.keys() <= set(names)
+    return Logistic(names, tuple(values.get(name, 0.0) for name in names), offset)
+
+
 def test_probability_worked_by_hand() -> None:
-    """2 * 0.5 - 0.5 * 1 - 1.5 = -1: 1 / (1 + e) = 0.2689."""
-    features = np.zeros((2, len(FEATURES)), dtype=np.float32)
-    features[0, 0], features[0, 5] = 0.5, 1.0
-    weights = [0.0] * len(FEATURES)
-    weights[0], weights[5] = 2.0, -0.5
-    join = Join(tuple(weights), -1.5)
-    assert join.probability(features).round(4).tolist() == [0.2689, 0.1824]
-    assert Join.from_dict(join.to_dict()) == join
+    """2 * 0.5 - 0.5 * 1 - 1.5 = -1: 1 / (1 + e) = 0.2689; of the other pair -1.5."""
+    same = weights(SAME, -1.5, cosine=2.0, opposed=-0.5)
+    model = Model(same, weights(NARROWER))
+    assert model.is_same(pairs(cosine=[0.5, 0], opposed=[1, 0])).round(4).tolist() == [0.2689, 0.1824]
+    assert Logistic.from_dict(SAME, same.to_dict()) == same
+
+
+def test_the_same_concept_has_no_order() -> None:
+    model = Model(weights(SAME, said_least=1.0, said_most=3.0), weights(NARROWER))
+    some = pairs(one_said=[0.5, 1], other_said=[1, 1])
+    assert model.is_same(some).tolist() == model.is_same(some.swapped()).tolist()
+    assert model.is_same(some).round(4).tolist() == [0.9707, 0.982]  # 0.5 + 3 and 1 + 3
+
+
+def test_the_narrower_one_says_all_of_the_other_and_more() -> None:
+    model = Model(weights(SAME), weights(NARROWER, narrow_words=1.0, broad_words=-2.0, words_more=0.5))
+    some = pairs(one_words=[3, 3], other_words=[1, 1])._replace(
+        may_be_narrower=np.array([[True, False], [False, False]])
+    )
+    assert model.is_narrower(some).round(4).tolist() == [0.8808, 0]  # 3 - 2 + 0.5 * 2 = 2
+    assert model.is_narrower(some.swapped()).tolist() == [0, 0]
+
+
+def test_what_may_be_narrower() -> None:
+    """It says all of the other and more, and both are findings, or neither is."""
+    texts = ["acute pancreatitis", "pancreatitis", "pancreas", "pain in the arm", "arm"]
+    evidence = Evidence(texts, ["en"] * 5, Guards(texts, ["en"] * 5), np.zeros((5, 3), dtype=np.float32))
+    ends = np.array([0, 1, 3]), np.array([1, 2, 4])
+    measured = evidence.measure(*ends, np.zeros(3, dtype=np.float32))
+    assert measured.may_be_narrower.tolist() == [[True, False], [False, False], [False, False]]
+    assert measured.swapped().may_be_narrower.tolist() == [[False, True], [False, False], [False, False]]
 
 
 def test_the_weights_that_ship_tell_synonyms_from_siblings() -> None:
@@ -115,6 +221,6 @@ def test_the_weights_that_ship_tell_synonyms_from_siblings() -> None:
     evidence = Evidence(texts, languages, Guards(texts, languages), nearest(vectors, 5)[1])
     one, other = np.arange(0, len(texts), 2), np.arange(1, len(texts), 2)
     cosines = np.einsum("ij,ij->i", vectors[one], vectors[other])
-    found = shipped_join().probability(evidence.measure(one, other, cosines))
+    found = shipped_model().is_same(evidence.measure(one, other, cosines))
     assert cosines[: len(synonyms)].min() < cosines[len(synonyms) :].max()
     assert found[: len(synonyms)].min() > found[len(synonyms) :].max()

@@ -39,16 +39,29 @@ def test_terms_without_letters_are_the_same_to_the_letter_only() -> None:
     assert nodes(("---", ""), ("---", "en")) == [0, 0]
 
 
+def speaks(*rows: tuple[str, int]) -> list[str]:
+    """The terms that speak for the nodes of a list of terms with their frequencies."""
+    terms = Terms.of((text, frequency, "", "") for text, frequency in rows)
+    return [terms.texts[row] for row in find_forms(terms).row]
+
+
 def test_who_speaks_for_a_node() -> None:
-    """By frequency, then length, then text."""
+    """By the frequency of the exact form, then by accents, frequency, length and text."""
     terms = Terms.of(
         [("fevers", 5, "", ""), ("fever", 5, "", ""), ("FEVER", 5, "", ""), ("b", 9, "", ""), ("a", 1, "", "")]
     )
     forms = find_forms(terms)
     assert [terms.texts[row] for row in forms.row] == ["FEVER", "b", "a"]
-    assert forms.rank.tolist() == [3, 2, 1, 0, 4]
-    more = Terms.of([("fevers", 6, "", ""), ("fever", 5, "", "")])
-    assert more.texts[int(find_forms(more).row[0])] == "fevers"
+    assert forms.rank.tolist() == [3, 1, 0, 2, 4]  # fever and FEVER are one form of 10
+    assert speaks(("fevers", 11), ("fever", 5), ("FEVER", 5)) == ["fevers"]
+    assert speaks(("fever", 5), ("FEVER", 4), ("fevers", 8)) == ["fever"]
+
+
+def test_the_spelling_with_accents_speaks() -> None:
+    assert speaks(("nausea", 9), ("náusea", 1)) == ["náusea"]
+    assert speaks(("nausea", 9), ("náusea", 1), ("NÁUSEA", 2)) == ["NÁUSEA"]
+    # of two forms the more frequent one, whatever their accents
+    assert speaks(("riñon", 1), ("riñones", 2)) == ["riñones"]
 
 
 def test_none_and_progress() -> None:

@@ -3,51 +3,87 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from medlink.clustering.evidence import Evidence, shipped_join
+from medlink.clustering import graph as graph_module
+from medlink.clustering.evidence import Evidence, shipped_model
 from medlink.clustering.graph import build_graph, near_pairs, pairs_to_judge
 from medlink.clustering.guards import KINDS, Guards
+from medlink.clustering.initials import stated
 from medlink.index.selfjoin import nearest
+from medlink.kb.readers.table import read_table
+from medlink.linking.demo import demo_folder
+from medlink.models import load_encoder
+from medlink.records import Name
 
 
-def unit(vectors: np.ndarray) -> np.ndarray:
-    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
-
-
-def test_graph_against_a_loop() -> None:
-    rng = np.random.default_rng(1)
-    vectors = unit(rng.normal(size=(12, 16))[np.arange(60) % 12] + 0.5 * rng.normal(size=(60, 16)))
-    texts = [f"term {'left' if i % 5 == 0 else ''} {i % 3}" if i % 2 else "term" for i in range(60)]
-    texts[7], texts[50] = "WXYZ", "wobbly xeric yellow zone"
-    vectors[50] = unit(vectors[[7]] + vectors[[50]])
-    concepts = [frozenset([f"C{i % 7}"] if i % 12 == 0 else []) for i in range(60)]
-    guards = Guards(texts, [""] * 60, concepts=concepts)
+def test_graph_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = sorted({one.text for one in read_table(demo_folder() / "terminology.tsv") if isinstance(one, Name)})
+    texts = [*names[::6], "WXYZ", "wobbly xeric yellow zone", "wobbly xeric yellow zone (WXYZ)", "left hand"]
+    texts += ["right hand", "left hand pain", "right hand pain"]
+    count = len(texts)
+    vectors = load_encoder().encode(texts)
+    guards = Guards(texts, [""] * count)
     rows, cosines = nearest(vectors, 10)
-    evidence = Evidence(texts, [""] * 60, guards, cosines)
-    graph = build_graph(rows, cosines, vectors, evidence, guards)
+    evidence = Evidence(texts, [""] * count, guards, cosines)
+    monkeypatch.setattr(graph_module, "_PAIRS", 999)
+    seen: list[tuple[int, int]] = []
+    graph = build_graph(rows, cosines, vectors, evidence, guards, lambda done, whole: seen.append((done, whole)))
+
+    initials = set(zip(evidence.initials.one.tolist(), evidence.initials.other.tolist(), strict=True))
+    near = [set(row) for row in rows.tolist()]
+    pairs = [
+        (one, other)
+        for one in range(count)
+        for other in range(one + 1, count)
+        if ((other in near[one] or one in near[other]) and float(vectors[one] @ vectors[other]) >= 0.35)
+        or (one, other) in initials
+    ]
+    one, other = np.array(pairs).T
+    measured = evidence.measure(one, other, np.einsum("ij,ij->i", vectors[one], vectors[other]))
+    same, model = shipped_model().is_same(measured), shipped_model()
+    below, above = model.is_narrower(measured), model.is_narrower(measured.swapped())
+    told = stated(texts)
     expected = {}
-    for one in range(60):
-        for other in range(one + 1, 60):
-            near = other in rows[one].tolist() or one in rows[other].tolist()
-            cosine = float(vectors[one] @ vectors[other])
-            if not (near and cosine >= 0.35) and {texts[one], texts[other]} != {texts[7], texts[50]}:
-                continue
-            ends = np.array([one]), np.array([other])
-            probability = float(
-                shipped_join().probability(evidence.measure(*ends, np.array([cosine], dtype=np.float32)))[0]
-            )
-            kind = int(guards.apart(*ends)[0])
-            two = bool(concepts[one] and concepts[other] and not concepts[one] & concepts[other])
-            if probability >= 0.01:
-                weight = -1.0 if two else -0.5 if kind else probability
-                short = {texts[one], texts[other]} == {texts[7], texts[50]}
-                expected[one, other] = (round(weight, 4), kind, round(probability, 4), short)
-    columns = (graph.weight.round(4), graph.apart, graph.probability.round(4), graph.short)
-    ends = zip(graph.one.tolist(), graph.other.tolist(), strict=True)
+    for place, pair in enumerate(pairs):
+        kind = int(guards.apart(*(np.array([end]) for end in pair))[0])
+        probability = max(float(same[place]), 0.95 if pair in told else 0)
+        narrower = float(below[place] if below[place] > 0 else -above[place])
+        if kind or pair in told:
+            narrower = 0.0
+        if abs(narrower) > probability:
+            probability = min(probability, 1 - abs(narrower))
+        if abs(narrower) < 0.6:
+            narrower = 0.0
+        if probability >= 0.01 or narrower:
+            weight = -0.5 if kind else probability
+            values = (weight, probability, narrower)
+            expected[pair] = (*(pytest.approx(value, abs=1e-4) for value in values), kind, pair in initials)
+    columns = (graph.weight, graph.probability, graph.narrower, graph.apart, graph.short)
+    ends = list(zip(graph.one.tolist(), graph.other.tolist(), strict=True))
+    assert ends == sorted(ends)
     assert dict(zip(ends, zip(*(column.tolist() for column in columns), strict=True), strict=True)) == expected
-    assert {KINDS[kind] for kind in graph.apart} >= {"", "concept", "laterality"}
-    assert -1.0 in graph.weight
-    assert graph.short.sum() == 1
+    assert seen[-1] == (len(pairs), len(pairs))
+    # every kind of edge is there
+    assert {KINDS[kind] for kind in graph.apart} >= {"", "laterality"}
+    assert graph.narrower.min() < 0 < graph.narrower.max()
+    assert len(told) == 3
+    assert 0.95 in graph.probability
+    assert graph.short.sum() > len(told)
+    assert len(graph) == len(graph.of(graph.apart == 0)) + len(graph.of(graph.apart > 0)) < len(pairs)
+
+
+def test_the_pairs_measured_grow_with_the_list_alone() -> None:
+    """Twice as many terms have twice as many pairs: each has so many neighbours, whatever lies near."""
+    counts = []
+    for count in (200, 400, 800):
+        texts = [f"term {place}" for place in range(count)]
+        vectors = np.random.default_rng(count).normal([1, 1, 1, 1], 0.1, (count, 4)).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        rows, cosines = nearest(vectors, 5)
+        evidence = Evidence(texts, [""] * count, Guards(texts, [""] * count), cosines)
+        counts.append(len(pairs_to_judge(rows, cosines, vectors, evidence)[0]) / count)
+    assert all(2.5 <= share <= 5 for share in counts)
 
 
 def test_abbreviations_are_looked_at_wherever_they_lie() -> None:
@@ -68,5 +104,5 @@ def test_no_terms() -> None:
     graph = build_graph(
         none.astype(np.int64), none, np.zeros((0, 4), np.float32), Evidence([], [], guards, none), guards
     )
-    assert len(graph.one) == len(graph.weight) == len(graph.short) == 0
+    assert len(graph) == len(graph.weight) == len(graph.short) == len(graph.narrower) == 0
     assert near_pairs(none.astype(np.int64), none)[0].tolist() == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from medlink.clustering.guards import COMPARED, CONCEPT, KINDS, NESTED, OVERLAP, SAME, Guards, parting_kinds
+from medlink.clustering.guards import COMPARED, KINDS, NESTED, OVERLAP, SAME, Guards, parting_kinds
 from medlink.language.guard_words import NEGATION
 
 with (Path(__file__).parents[1] / "language" / "guard_cases.tsv").open(encoding="utf-8", newline="") as file:
@@ -107,19 +107,6 @@ def test_ways_to_compare() -> None:
     assert parted("type 1 diabetes", "diabetes") == ""
     assert parted("acute and chronic pain", "chronic pain") == ""
     assert parted("right arm", "arm") == "laterality"
-
-
-def test_names_of_known_concepts() -> None:
-    """Two sets that share nothing are parted, a name of two concepts from neither, a term without a name from none."""
-    concepts = [frozenset(ids) for ids in (["C1"], ["C2"], ["C1", "C2"], [])]
-    rows, cols = (places.ravel() for places in np.meshgrid(np.arange(4), np.arange(4)))
-    guards = Guards(["a pain", "pain", "pains", "ache"], [""] * 4, concepts=concepts)
-    expected = [
-        bool(concepts[i] and concepts[j] and not concepts[i] & concepts[j]) for i, j in zip(rows, cols, strict=True)
-    ]
-    assert guards.parted_by(CONCEPT, rows, cols).tolist() == expected
-    assert [KINDS[kind] for kind in guards.apart(np.array([0, 0]), np.array([1, 2]))] == [CONCEPT, ""]
-    assert not Guards(["a pain", "pain", "pains", "ache"], [""] * 4).parted_by(CONCEPT, rows, cols).any()
 
 
 def test_many_pairs_against_each_pair_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ CLUSTERS = (
         0.93,
         (FEVER, PAIN),
         doubtful=True,
-        neighbours=(Neighbour("pyrexia", 2, 0.74),),
+        neighbours=(Neighbour("pyrexia", 2, 0.74, member="Fieber"),),
     ),
     Cluster(
         2,
@@ -38,7 +38,7 @@ CLUSTERS = (
         "fever",
         0.81,
         (FEVER,),
-        neighbours=(Neighbour("fever", 1, 0.74),),
+        neighbours=(Neighbour("fever", 1, 0.74, member="pyrexia"),),
     ),
     Cluster(
         3,
@@ -51,7 +51,7 @@ CLUSTERS = (
         nearest=(PAIN,),
         parent_id="H:2",
         parent_name="pain",
-        neighbours=(Neighbour("pain in the right arm", 4, 0.95, "laterality"), Neighbour("fever", 1, 0.3)),
+        neighbours=(Neighbour("pain in the right arm", 4, 0.95, "laterality"), Neighbour("fever", 1, 0.19)),
     ),
     Cluster(
         4,

@@ -183,12 +183,58 @@ def test_the_card_says_why(browser: Browser) -> None:
     assert browser.texts(".members td.why") == [
         "the first term", "alike fever0.88", "same form, with Fieber", "alike Fieber0.90", "alike fever0.66",
     ]  # fmt: skip
-    assert browser.texts(".neighbours td.why") == ["not alike enough"]
+    assert browser.texts(".neighbours tbody th") == ["pyrexia\nwith Fieber"]
+    assert browser.texts(".neighbours td.why .badge.maybe") == ["maybe"]
+    assert browser.texts(".neighbours .likeness") == ["0.74"]
     browser.go("pain in the left arm")
     assert browser.texts(".neighbours td.why") == ["laterality", "not alike enough"]
     assert browser.find("#parent").get_attribute("value") == "H:2"
     browser.click(".neighbours tbody .plain")
     assert browser.title == "pain in the right arm"
+
+
+def test_what_a_cluster_is_narrower_than(browser: Browser) -> None:
+    narrower = replace(CLUSTERS[1], broader=Neighbour("Fieber", 1, 0.8, member="pyrexia"))
+    browser.open([CLUSTERS[0], narrower, *CLUSTERS[2:]])
+    assert browser.texts(".row .below") == ["below fever"]
+    assert browser.texts(".card .broader") == []
+    browser.go("pyrexia")
+    assert browser.texts(".card .broader") == ["narrower than\nfever\n0.80"]
+    assert browser.tab.faint == []
+    # by keyboard, and where the filters hide it, as with the neighbours
+    browser.search("pyrexia")
+    browser.find(".broader button").send_keys(Keys.ENTER)
+    assert (browser.title, len(browser.rows)) == ("fever", 6)
+    browser.press("j")
+    browser.click(".broader button")
+    assert browser.title == "fever"
+    # it follows its term
+    browser.press("2", "s")
+    browser.go("pyrexia")
+    assert browser.texts(".card .broader button") == ["Fieber"]
+    browser.click(".broader button")
+    browser.press("r")
+    browser.go("pyrexia")
+    assert browser.texts(".broader, .row .below") == []
+    browser.press("u", "u")
+    browser.go("fever")
+    browser.click(".neighbours tbody button")
+    assert browser.message == "“pyrexia” is now part of “fever”."
+    assert browser.texts(".broader, .row .below") == []
+    with browser.tab.seen_as(PHONE):
+        browser.press("u")
+        browser.go("pyrexia")
+        assert browser.texts(".card .broader button") == ["fever"]
+        assert not browser.tab.scrolls_sideways
+
+
+def test_merged_clusters_are_narrower_as_the_larger_one(browser: Browser) -> None:
+    arm = "pain in the left arm"
+    browser.open([*CLUSTERS[:2], replace(CLUSTERS[2], broader=Neighbour("k. A.", 5, 0.8)), *CLUSTERS[3:]])
+    browser.go("pain in the right arm")
+    browser.click(".neighbours tbody button")
+    assert arm in browser.members
+    assert browser.texts(".card .broader button") == ["k. A."]
 
 
 def test_keys(browser: Browser) -> None:

@@ -13,14 +13,14 @@ from click.testing import CliRunner
 from numpy.typing import NDArray
 
 from medlink.cli.kb import kb
-from medlink.clustering import Cluster, Clustering, Member, Summary
+from medlink.clustering import Cluster, Clustering, Member, Neighbour, Summary
 from medlink.curation.applied import DECIDED, apply
 from medlink.curation.decisions import ACCEPT, Decision, Decisions, clean, read_decisions, term_hash
 from medlink.errors import InputError
 from medlink.kb.readers.table import read_table
 from medlink.records import Name
 
-from .pages import CLUSTERING
+from .pages import CLUSTERING, CLUSTERS
 
 HEADER = "id\tname\tlanguage\ttype\tparent\tdecision\n"
 
@@ -282,6 +282,40 @@ def test_neighbours_follow(tmp_path: Path) -> None:
         ("pain in the right arm", 4),
         ("fever", fever.number),
     ]
+
+
+def test_the_broader_term_follows(tmp_path: Path) -> None:
+    first, second, *rest = CLUSTERS
+    below = replace(second, broader=Neighbour("Fieber", 1, 0.8, member="pyrexia"))
+    arm = replace(rest[0], broader=Neighbour("fever", 1, 0.6))
+    clustering = replace(CLUSTERING, clusters=(first, below, arm, *rest[1:]))
+
+    def found(*rows: str) -> dict[str, tuple[str, int] | None]:
+        clusters = apply(clustering, decided(tmp_path, *rows), Letters()).clustering.clusters
+        return {c.representative: c.broader and (c.broader.term, c.broader.cluster) for c in clusters}
+
+    assert found() == {c.representative: None for c in CLUSTERS} | {
+        "pyrexia": ("Fieber", 1), "pain in the left arm": ("fever", 1),
+    }  # fmt: skip
+    # the broader term was split off, and has another number
+    parted = found("NEW:1|Fieber|de|preferred||accept", "NEW:2|fever|en|preferred||accept")
+    assert sorted(one for one in parted.values() if one) == [("Fieber", 1), ("fever", 7)]
+    assert found("|Fieber|de|||reject")["pyrexia"] is None
+    assert found("|Fieber|de|||reject")["pain in the left arm"] == ("fever", 1)
+    # nothing is narrower than itself
+    merged = found("H:1|Fieber|de|synonym||accept", "H:1|pyrexia|en|synonym||accept")
+    assert (merged["fever"], merged["pain in the left arm"]) == (None, ("fever", 1))
+    # a made cluster is narrower than what the largest of its parts is narrower than
+    made = found("H:1|pyrexia|en|synonym||accept", "H:1|Pyrexie|de|synonym||accept", "H:1|n/a|en|synonym||accept")
+    assert made["pyrexia"] == ("Fieber", 1)
+
+
+def test_what_nothing_touches_is_not_copied(tmp_path: Path) -> None:
+    below = replace(CLUSTERS[1], broader=Neighbour("fever", 1, 0.8))
+    clustering = replace(CLUSTERING, clusters=(CLUSTERS[0], below, *CLUSTERS[2:]))
+    clusters = apply(clustering, decided(tmp_path, "|n/a||||reject"), Letters()).clustering.clusters
+    assert clusters[0] is CLUSTERS[0]
+    assert clusters[1] is below
 
 
 def test_the_view_is_a_sequence(tmp_path: Path) -> None:

@@ -7,16 +7,19 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from medlink.clustering import Cluster, Member
+from medlink.clustering import Cluster, Member, Neighbour
+from medlink.clustering.clusters import MAYBE
 from medlink.curation.cluster_page import write_report
 from medlink.curation.decisions import term_hash
 from medlink.curation.note_page import write_notes
+from medlink.curation.page import LEAST
 from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.notes.pipeline import NotePipeline
@@ -69,15 +72,19 @@ def data(page: Page) -> Any:
 
 
 def test_the_data(tmp_path: Path) -> None:
-    given = data(written(tmp_path, *CLUSTERS, clusters=6))
+    below = replace(CLUSTERS[1], broader=Neighbour("fever", 1, 0.8, member="pyrexia"))
+    clusters = (CLUSTERS[0], below, *CLUSTERS[2:])
+    given = data(written(tmp_path, *clusters, clusters=6))
+    assert (given["least"], given["maybe"]) == (LEAST, MAYBE)
     assert given["summary"] == {"clusters": 6}
     fields = given["fields"]
-    for row, cluster in zip(given["clusters"], CLUSTERS, strict=True):
+    for row, cluster in zip(given["clusters"], clusters, strict=True):
         read = dict(zip(fields["cluster"], row, strict=True))
         plain = cluster.to_dict()
         plain["nearest"] = [{key: one[key] for key in fields["nearest"]} for one in plain["nearest"]]
         for kind, key in (("nearest", "nearest"), ("member", "members"), ("neighbour", "neighbours")):
             read[key] = [dict(zip(fields[kind], one, strict=True)) for one in read[key]]
+        read["broader"] = read["broader"] and dict(zip(fields["neighbour"], read["broader"], strict=True))
         for member in read["members"]:
             assert member.pop("hash") == term_hash(member["term"])
         assert read == {key: plain[key] for key in read}
@@ -90,9 +97,12 @@ def test_numbers_are_short_and_languages_are_tags(tmp_path: Path) -> None:
         "a  b",
         (Member("a  b", 1, "GER", "", 0.123456789), Member("c", 1, "Deutsch"), Member("d", 1, "fr-CA")),
         score=1 / 3,
+        neighbours=(Neighbour("e  f", 2, 1 / 3, member="a  b"),),
+        broader=Neighbour("e  f", 2, 2 / 3),
     )
     row = data(written(tmp_path, cluster))["clusters"][0]
     assert (row[1], row[4]) == ("a b", 0.3333)
+    assert row[10:12] == [[["e f", 2, 0.3333, "", "a b"]], ["e f", 2, 0.6667, "", ""]]
     assert [member[:5] for member in row[9]] == [
         ["a b", 1, "de", "", 0.1235],
         ["c", 1, "", "", 1.0],

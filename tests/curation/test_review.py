@@ -96,6 +96,9 @@ def test_what_is_no_review_is_refused(notes: Linked, demo: Bundle, tmp_path: Pat
     def changed(**more: object) -> str:
         return json.dumps({**link, **more}) + "\n"
 
+    def of_cluster(**more: object) -> str:
+        return json.dumps({**CLUSTERS[0].to_dict(), **more}) + "\n"
+
     for text, message in (
         (changed(end=link["end"] + 1), ":1: other words stand at its place in the note. Remedy: link the notes again"),
         (changed(note="elsewhere.txt"), ":1: its note is not among those that were named. Remedy: name the notes as "),
@@ -112,6 +115,9 @@ def test_what_is_no_review_is_refused(notes: Linked, demo: Bundle, tmp_path: Pat
             '{"members": []}\n',
             ":1: is no cluster to review. Remedy: give a file that 'medlink cluster --format jsonl' ",
         ),
+        (of_cluster(neighbours=[{"term": "a", "cluster": 2, "similarity": 0.5}]), ":1: is no cluster to review."),
+        (of_cluster(broader={"term": "a"}), ":1: is no cluster to review."),
+        (of_cluster(broader="a"), ":1: is no cluster to review."),
         (" \n", ": there is nothing to review in it. Remedy: give a file with links."),
     ):
         path = tmp_path / "bad.jsonl"

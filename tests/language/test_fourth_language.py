@@ -9,7 +9,6 @@ import pytest
 import spacy
 
 from medlink import Bundle, Linker, Mention, TermClusterer, build_bundle, build_kb, load_encoder
-from medlink.clustering.abbreviations import initials
 from medlink.clustering.guards import KINDS, Guards
 from medlink.clustering.terms import Terms
 from medlink.kb import Input
@@ -78,8 +77,3 @@ def test_clusters() -> None:
         ["rein droit", "reins droits"],
         ["rein gauche"],
     ]
-
-
-def test_small_words_are_left_out_of_initials_in_french_alone() -> None:
-    assert initials("Kyste du rein", "fr") == {"kdr", "kr"}
-    assert initials("Kyste du rein", "en") == initials("Kyste du rein") == {"kdr"}

@@ -71,7 +71,16 @@ class Card {
         ...(DECISION.changed(group) && !group.decision ? [badge("changed", "changed by you")] : []),
         `${terms} · seen ${group.frequency.toLocaleString("en")} × · cluster ${group.number}`,
       ),
+      ...this.#broader(group),
     );
+  }
+
+  // What a cluster is narrower than, if anything, with the way there.
+  #broader(group) {
+    const other = this.#model.broader(group);
+    if (!other) return [];
+    const go = make("button", { type: "button", class: "plain", click: () => this.#act.show(other.number) }, make("bdi", {}, visible(other.name)));
+    return [make("p", { class: "broader" }, "narrower than", go, likeness(group.broader.probability))];
   }
 
   // The head of a mention or a code.
@@ -208,6 +217,12 @@ class Card {
 
   #neighbours(group) {
     const seen = new Set(), rows = [];
+    const apart = (neighbour) => {
+      if (neighbour.apart) return badge("guard", neighbour.apart);
+      return neighbour.probability >= this.#model.maybe ? badge("maybe") : make("span", { class: "faint" }, "not alike enough");
+    };
+    // which member a neighbour is near to goes without saying where there is only that one
+    const told = ({ member }) => member && (group.size > 1 || group.members[0].term !== member);
     for (const neighbour of group.neighbours) {
       const other = this.#model.find(neighbour);
       if (!other || other === group || seen.has(other.number)) continue;
@@ -215,10 +230,10 @@ class Card {
       rows.push(make(
         "tr", {},
         make("th", { scope: "row" }, make("bdi", {}, visible(neighbour.term)),
-          ...(other.name === neighbour.term ? [] : [make("span", { class: "faint" }, " in "), quoted(other.name)])),
-        make("td", { "data-label": "likeness" }, likeness(neighbour.similarity)),
-        make("td", { class: "why", "data-label": "apart" }, neighbour.apart
-          ? badge("guard", neighbour.apart) : make("span", { class: "faint" }, "not alike enough")),
+          ...(other.name === neighbour.term ? [] : [make("span", { class: "faint" }, " in "), quoted(other.name)]),
+          ...(told(neighbour) ? [make("span", { class: "of faint" }, "with ", quoted(neighbour.member))] : [])),
+        make("td", { "data-label": "probability" }, likeness(neighbour.probability)),
+        make("td", { class: "why", "data-label": "apart" }, apart(neighbour)),
         make("td", { class: "do" },
           make("button", { type: "button", click: () => this.#act.merge(other.number) }, "Merge"),
           make("button", { type: "button", class: "plain", click: () => this.#act.show(other.number) }, "show")),
@@ -228,7 +243,7 @@ class Card {
     return make(
       "table", { class: "neighbours" },
       make("caption", {}, "Nearest terms of other clusters"),
-      make("thead", {}, make("tr", {}, ...["Term", "Likeness", "Why it is apart", ""]
+      make("thead", {}, make("tr", {}, ...["Term", "Probability", "Why it is apart", ""]
         .map((text) => make("th", { scope: "col" }, text)))),
       make("tbody", {}, ...rows),
     );

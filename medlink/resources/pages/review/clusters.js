@@ -22,6 +22,12 @@ class ClusterModel extends Model {
     return member && this.groups.get(member.group);
   }
 
+  // Null where the broader term was rejected, is a member of the group itself, or is not in the page.
+  broader(group) {
+    const other = group.broader && this.find(group.broader);
+    return !other || other === group || other.decision === REJECT ? null : other;
+  }
+
   accept(group) {
     if (group.ambiguous) return `Not accepted: “${group.name}” is a name of several concepts. Choose one.`;
     if (!group.concept) {
@@ -64,7 +70,9 @@ class ClusterModel extends Model {
       score: group.concept || !other.concept ? group.score : other.score,
       parent: group.parent || other.parent,
       nearest: [...nearest.values()].sort((a, b) => b.score - a.score),
-      neighbours: [...group.neighbours, ...other.neighbours].sort((a, b) => b.similarity - a.similarity),
+      neighbours: [...group.neighbours, ...other.neighbours].sort((a, b) => b.probability - a.probability),
+      // as medlink.curation.applied takes it from the larger of the two
+      broader: (other.size > group.size ? other : group).broader,
       doubtful: group.doubtful || other.doubtful,
       ambiguous: !group.concept && !other.concept && (group.ambiguous || other.ambiguous),
       decision: "",
@@ -210,7 +218,7 @@ class ClusterModel extends Model {
       name,
       concept,
       parent: given.find((row) => row.parent)?.parent ?? "",
-      neighbours: parts.flatMap(([group]) => group.neighbours),
+      neighbours: parts.flatMap(([group]) => group.neighbours).sort((a, b) => b.probability - a.probability),
       doubtful: !all && parts.some(([group]) => group.doubtful),
       ambiguous: !concept && home.ambiguous,
       decision: all ? ACCEPT : "",

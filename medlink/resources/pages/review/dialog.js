@@ -98,7 +98,7 @@ function mergeable(model, group, text) {
   // the term that was found, where it is not the one shown
   const term = (other) => (fits(other.name) ? undefined : other.members.find((member) => fits(member.term)));
   const content = (other) => [
-    make("bdi", { class: "term" }, visible(other.name)), make("span", { class: "about" }, `${other.size} · `, ...about(other)),
+    make("bdi", { class: "term" }, visible(other.name)), make("span", { class: "about" }, `${other.size} · `, ...about(other, model.broader(other))),
     ...(term(other) ? [make("span", { class: "about" }, "with ", quoted(term(other).term))] : []),
   ];
   return { items: all.slice(0, FOUND_AT_ONCE).map((other) => ({ content: content(other), other })), more: Math.max(0, all.length - FOUND_AT_ONCE) };

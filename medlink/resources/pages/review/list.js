@@ -110,7 +110,7 @@ class List {
         group.kind === "code"
           ? make("span", { class: "size", title: `seen ${group.frequency} times` }, group.frequency.toLocaleString("en"))
           : make("span", { class: "size", title: `${group.size} terms` }, String(group.size)),
-        make("span", { class: "about" }, ...about(group)),
+        make("span", { class: "about" }, ...about(group, this.#model.broader(group))),
       );
       row.style.transform = `translateY(${(first + offset) * this.#row}px)`;
       return row;
@@ -124,13 +124,14 @@ class List {
 const MARK = { "": "", [ACCEPT]: "✓", [NONE]: "∅", [REJECT]: "✗" };
 const SPOKEN = { "": "undecided", [ACCEPT]: "accepted", [NONE]: "no concept", [REJECT]: "rejected" };
 
-// The second line of a row.
-function about(group) {
+// The second line of a row; broader is the group than which this one is narrower, or null.
+function about(group, broader) {
   const parts = [];
   if (group.doubtful) parts.push(make("span", { class: "badge doubtful" }, "doubtful"));
   if (group.concept) parts.push(make("bdi", {}, visible(group.concept.name || group.concept.id)));
   else parts.push(group.ambiguous ? badge("ambiguous") : badge("new", group.item === undefined ? "new" : "no concept"));
   if (group.score !== null) parts.push(make("span", { class: "number" }, group.score.toFixed(2)));
+  if (broader) parts.push(make("span", { class: "below" }, "below ", make("bdi", {}, visible(broader.name))));
   if (group.decision) parts.push(make("span", { class: "spoken" }, SPOKEN[group.decision]));
   return parts;
 }

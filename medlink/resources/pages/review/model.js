@@ -83,6 +83,7 @@ class Model {
     const { fields } = data;
     this.kind = data.kind;
     this.least = data.least;
+    this.maybe = data.maybe;
     this.names = new Map();
     for (const row of data.clusters) {
       const cluster = record(fields.cluster, row);
@@ -103,6 +104,8 @@ class Model {
         parent: cluster.parent_id ?? "",
         nearest,
         neighbours: cluster.neighbours.map((one) => record(fields.neighbour, one)),
+        // a neighbour than which the terms are narrower
+        broader: cluster.broader && record(fields.neighbour, cluster.broader),
         doubtful: cluster.doubtful,
         // the terms are a name of several concepts, and the reader has not said which is meant
         ambiguous: cluster.status === "ambiguous",
@@ -122,6 +125,11 @@ class Model {
   // Further fields of a group.
   more() {
     return {};
+  }
+
+  // The group than which one is narrower; only clusters have one.
+  broader() {
+    return null;
   }
 
   // What was done so far is where the reader begins: nothing of it is undone, and nothing is to be saved.

@@ -60,7 +60,7 @@ class PlaceModel extends Model {
     const name = note.points.slice(start, end).join("").split(SPACE).join(" ").trim();
     return new Group({
       number: ++this.last, name, members: [{ term: name, frequency: 1, language: note.language, id: "", joined_score: null }],
-      concept, score: null, parent: "", nearest: [], neighbours: [], doubtful: false, ambiguous: false, decision,
+      concept, score: null, parent: "", nearest: [], neighbours: [], broader: null, doubtful: false, ambiguous: false, decision,
       changed: false, grouped: false, added: true, kind: "mention", item: note.item, start, end, section: this.of(note).findLast((one) => one.start < start)?.section ?? "",
       said: null, expanded: null, types: [], value: "", language: note.language, proposed: "",
     });

@@ -1,0 +1,128 @@
+"""What the texts of a list say, in memory, and what each of two texts leaves unsaid of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from medlink.index.said import ARRAYS, Expanded, Shared, Told, frequency, marked, rarity
+from medlink.index.slots import UNKNOWN, Slots, WordFeatures, weighed
+from medlink.language.lexicon.bulk import BulkReader
+from medlink.language.lexicon.forms import Forms
+from medlink.language.lexicon.reading import FamilyReader
+
+KINDS: dict[str, tuple[str, ...]] = {
+    "finding": ("finding", "change"),
+    "body": ("body", "function"),
+    "substance": ("substance", "organism"),
+    "quality": ("quality", "general"),
+    "setting": ("measure", "circumstance", "person", "procedure"),
+    "unknown": (),
+}
+"""Kinds of words that :attr:`Side.left_kinds` tells apart, with the kinds of the lexicon that each stands for."""
+_NONE = len(KINDS)  # kind of a word that the lexicon has without a kind
+
+
+class Side(NamedTuple):
+    """How much of one text of each of p pairs the other text says.
+
+    Attributes:
+        said: ``(p,)`` share of the words, by weight, that the other says.
+        left: ``(p,)`` the greatest weight of a word that the other does not say, 0 for none.
+        first, last: ``(p,)`` share of the first and of the last word that the other says.
+        left_kinds: ``(p, len(KINDS))`` weight of the words of each kind that the other does not say.
+    """
+
+    said: NDArray[np.float32]
+    left: NDArray[np.float32]
+    first: NDArray[np.float32]
+    last: NDArray[np.float32]
+    left_kinds: NDArray[np.float32]
+
+
+class SaidTexts(Told):
+    """What n texts say; ``languages`` are BCP 47 or ``None``.
+
+    A feature weighs ``1 + log((1 + n) / (1 + df))``, with df the texts that have it, as in scikit-learn's
+    ``TfidfTransformer``.
+
+    Attributes:
+        unknown: ``(n,)`` share of the words of each text, by weight, that the lexicon lacks.
+        finds: ``(n,)`` whether a word of each text is of a finding, or of what makes one.
+        names: ``(n,)`` whether a word of each text is more than a quality, a measure or the like.
+
+    >>> from medlink.language.lexicon.forms import shipped_forms
+    >>> texts = ["kidney cyst", "Nierenzyste", "quiste hepático"]
+    >>> said = SaidTexts(texts, ["en", "de", "es"], shipped_forms())
+    >>> (said.sides(np.array([0, 0]), np.array([1, 2]))[0].said > 0.9).tolist()
+    [True, False]
+    """
+
+    def __init__(self, texts: Sequence[str], languages: Sequence[str | None], forms: Forms) -> None:
+        lacking = len(forms.names)
+        slots = WordFeatures(lacking).slots(BulkReader(FamilyReader(forms)).read(texts, languages), None)
+        weights = rarity(frequency(slots, lacking + UNKNOWN), len(texts))
+        ends = np.searchsorted(slots.owner, np.arange(len(texts) + 1))
+        feature_ends = np.searchsorted(slots.slot, np.arange(len(slots.owner) + 1))
+        slots = weighed(slots, weights)
+        arrays = (ends, feature_ends, slots.weight, slots.feature, slots.share, weights)
+        super().__init__(lambda: forms, dict(zip(ARRAYS, arrays, strict=True)))
+        kind = np.full(lacking + UNKNOWN, _NONE, dtype=np.int8)
+        for place, some_kinds in enumerate(KINDS.values()):
+            kind[np.flatnonzero([one in some_kinds for one in forms.kinds])] = place
+        kind[lacking:] = _NONE - 1
+        self._kind = kind
+        lacking_too = self._kind_of(slots) == _NONE - 1
+        lacked = np.bincount(slots.owner[lacking_too], slots.weight[lacking_too], len(texts))
+        every, owner = [*KINDS, ""], slots.owner[slots.slot]
+        self.finds, self.names = (
+            marked(owner, np.isin(kind[slots.feature], [every.index(one) for one in some]), len(texts))
+            for some in (("finding",), ("finding", "body", "substance", "unknown", ""))
+        )
+        total = np.bincount(slots.owner, slots.weight, len(texts))
+        self.unknown: NDArray[np.float32] = (lacked / np.maximum(total, 1e-9)).astype(np.float32)
+
+    def sides(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> tuple[Side, Side, NDArray[np.bool_]]:
+        """Both sides of pairs of texts ``(p,)``, and whether a word of the one is the opposite of one of the other."""
+        (firsts, first), (seconds, second) = (np.unique(ends, return_inverse=True) for ends in (one, other))
+        mine, theirs = self.of(firsts), self.of(seconds)
+        here, there = Expanded.of(mine, first), Expanded.of(theirs, second)
+        shared, feature = Shared(mine, first, self.width), theirs.feature[there.feature]
+        place = shared.own(here.pair, here.feature)
+        in_other, in_one = shared.said(place, there.pair, feature)
+        few = np.flatnonzero(self.has_opposite[feature])
+        which, opposite = self.opposites.many(feature[few])
+        is_opposed, _ = shared.said(place, there.pair[few][which], opposite)
+        opposed = marked(here.pair, is_opposed & ~in_other, len(one))
+        return self._side(mine, here, first, in_other), self._side(theirs, there, second, in_one), opposed
+
+    def _kind_of(self, slots: Slots) -> NDArray[np.int8]:
+        """``(slots,)`` kind of each slot: the first of :data:`KINDS` that a feature of it has."""
+        found = np.full(len(slots.owner), _NONE, dtype=np.int8)
+        np.minimum.at(found, slots.slot, self._kind[slots.feature])
+        return found
+
+    def _side(self, slots: Slots, expanded: Expanded, text: NDArray[np.int64], shared: NDArray[np.bool_]) -> Side:
+        pairs = len(text)
+        covered = expanded.covered(slots, shared)
+        said, left = expanded.weighed(slots, text, covered)
+        texts = np.arange(int(text.max(initial=-1)) + 1)
+        first = self._at(np.searchsorted(slots.owner, texts), expanded, text, covered)
+        last = self._at(np.searchsorted(slots.owner, texts, side="right") - 1, expanded, text, covered)
+        kind = self._kind_of(slots)[expanded.slot]
+        lost = slots.weight[expanded.slot] * (1 - covered)
+        kinds = np.bincount(expanded.owner * (_NONE + 1) + kind, lost, pairs * (_NONE + 1))
+        return Side(said, left, first, last, kinds.reshape(pairs, _NONE + 1)[:, :_NONE].astype(np.float32))
+
+    @staticmethod
+    def _at(
+        slot: NDArray[np.int64], expanded: Expanded, text: NDArray[np.int64], covered: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        """``(p,)`` how much is covered of one slot of the text of each pair."""
+        here = expanded.slot == slot[text][expanded.owner]
+        found = np.zeros(len(text), dtype=np.float32)
+        found[expanded.owner[here]] = covered[here]
+        return found
