@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fits anew the weights by which clustering judges pairs, once the built-in encoder is in its place: some 20 minutes on two
+# Fits anew the model by which clustering judges pairs, once the built-in encoder is in its place: some 40 minutes on two
 # idle cores.
 #
 #     benchmarks/cluster_weights.sh TERMINOLOGIES
@@ -13,4 +13,4 @@ python "$here/open_names.py" "$1" names.tsv
 python "$here/clustering.py" split names.tsv training.tsv
 medlink kb build training.sqlite --table training.tsv
 medlink train static training.sqlite -o apart --epochs 4 --hard-epochs 2
-python "$here/fit_clusters.py" names.tsv --encoder apart -o clusters.json
+python "$here/fit_clusters.py" --apart apart --met training.tsv -o join.json

@@ -1,14 +1,15 @@
 """Term clustering on the open names: against its rivals, known or new, and what each guard separates.
 
     python benchmarks/clustering.py split NAMES training.tsv        names of the concepts an encoder may be trained on
-    python benchmarks/clustering.py rivals NAMES --encoder FOLDER   F1 of all rivals on concepts held out
+    python benchmarks/clustering.py lists                           lists that people wrote, beside rivals
+    python benchmarks/clustering.py narrower NAMES                  how many of *narrower than* are right
     python benchmarks/clustering.py known NAMES --work FOLDER --encoder FOLDER
     python benchmarks/clustering.py guards NAMES --encoder FOLDER   what each guard separates, on development concepts
     python benchmarks/clustering.py ordo                            F1 on the English names of 1,500 concepts of ORDO
 
 NAMES is what ``open_names.py`` writes. One concept in ten, by a hash of its id, is for the tables (``--part test``),
-one in ten for choosing thresholds (``--part development``), the others for training. Rivals get the threshold that
-suits them best on the very terms of the table; ``medlink cluster`` keeps its own.
+one in ten for development (``--part development``), the others for training. Rivals get the threshold that suits them
+best on the very terms of the table; ``medlink cluster`` keeps its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import json
 import random
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -29,9 +30,6 @@ from numpy.typing import NDArray
 from open_data import TERMINOLOGIES, hpo_dictionary, ordo_dictionary
 
 from medlink.clustering import TermClusterer, Terms
-from medlink.clustering.cut import average_cut, components
-from medlink.clustering.evidence import crowding
-from medlink.clustering.graph import near_pairs
 from medlink.clustering.guards import COMPARED, Guards
 from medlink.evaluation.partition import PartitionMeasures, measure_partition
 from medlink.index import build_bundle
@@ -96,86 +94,30 @@ def measure(labels: Iterable[object], rows: list[Row]) -> PartitionMeasures:
     return measure_partition([str(label) for label in labels], [row[2] for row in rows], [row[1] for row in rows])
 
 
-def clustered(rows: list[Row], encoder: Encoder, *, languages: bool) -> list[int]:
+def clustered(rows: list[Row], encoder: Encoder, *, languages: bool, **options: float) -> list[int]:
     """What ``medlink cluster`` gives: the cluster of each row."""
     terms = Terms.of((text, 1, language if languages else "", "") for text, language, _ in rows)
-    found = TermClusterer(encoder).cluster(terms)
+    found = TermClusterer(encoder, **options).cluster(terms)
     place = {member.term: cluster.number for cluster in found.clusters for member in cluster.members}
     return [place[text] for text, _, _ in rows]
 
 
-Cutter = Callable[[float], NDArray[np.int64]]
+def linkage(vectors: NDArray[np.float32], rows: list[Row]) -> PartitionMeasures:
+    """Average linkage over the cosine of all pairs, cut where the pair F1 is best: no user knows where that is."""
+    from scipy.cluster.hierarchy import average, fcluster
+
+    cosines = np.clip(vectors @ vectors.T, -1, 1)
+    tree = average(1 - cosines[np.triu_indices(len(vectors), 1)])
+    found = [measure(fcluster(tree, 1 - at, "distance").tolist(), rows) for at in np.arange(0.05, 0.96, 0.025)]
+    return max(found, key=lambda one: one.pair_f1)
 
 
-def connected(rows: NDArray[np.int64], cosines: NDArray[np.float32]) -> Cutter:
-    """Connected components of the pairs above a cosine."""
-    ends, place = np.nonzero(rows >= 0)
-    far, cosine = rows[ends, place], cosines[ends, place]
-    return lambda at: components(len(rows), ends[cosine >= at], far[cosine >= at])
-
-
-def agglomerative(vectors: NDArray[np.float32]) -> Cutter:
-    """Average linkage of scikit-learn, computed once and cut anywhere."""
-    from scipy.cluster.hierarchy import fcluster
-    from sklearn.cluster import AgglomerativeClustering
-
-    model = AgglomerativeClustering(n_clusters=None, distance_threshold=0, metric="cosine", linkage="average")
-    model.fit(vectors)
-    tree = np.column_stack([model.children_, model.distances_, np.zeros(len(model.children_))]).astype(np.float64)
-    return lambda at: fcluster(tree, 1 - at, "distance")
-
-
-def hdbscan(vectors: NDArray[np.float32]) -> Cutter:
-    """HDBSCAN of scikit-learn; what it calls noise stands alone."""
-    from sklearn.cluster import HDBSCAN
-
-    def cut(at: float) -> NDArray[np.int64]:
-        epsilon = float(np.sqrt(2 - 2 * at))
-        model = HDBSCAN(
-            min_cluster_size=2,
-            min_samples=1,
-            cluster_selection_epsilon=epsilon,
-            cluster_selection_method="leaf",
-            copy=True,
-        )
-        labels = model.fit_predict(vectors).astype(np.int64)
-        return np.where(labels < 0, len(labels) + np.arange(len(labels)), labels)
-
-    return cut
-
-
-def tfidf(rows: list[Row]) -> Cutter:
-    """Character TF-IDF (char_wb 2 to 4) with the guards and the cut of ``medlink cluster``."""
+def tfidf(texts: list[str]) -> NDArray[np.float32]:
+    """Character TF-IDF of length 1 (char_wb, three letters)."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    vectoriser = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True, dtype=np.float32)
-    table = vectoriser.fit_transform([row[0] for row in rows])
-    near = np.full((len(rows), _K), -1, dtype=np.int64)
-    cosines = np.full((len(rows), _K), -1, dtype=np.float32)
-    for start in range(0, len(rows), 512):
-        part = (table[start : start + 512] @ table.T).toarray()
-        part[np.arange(len(part)), start + np.arange(len(part))] = -1
-        best = np.argsort(-part, axis=1, kind="stable")[:, :_K]
-        near[start : start + 512], cosines[start : start + 512] = best, np.take_along_axis(part, best, 1)
-    guards = Guards([row[0] for row in rows], [row[1] for row in rows])
-
-    one, other, cosine = near_pairs(near, cosines)
-    around = crowding(cosines)
-    likeness = cosine - 0.2 * (around[one] + around[other] - 0.9)
-    apart = guards.apart(one, other) > 0
-
-    def cut(at: float) -> NDArray[np.int64]:
-        # a steep curve around the threshold: a cosine alone is all the evidence there is
-        weight = 1 / (1 + np.exp(np.clip((at - likeness) / 0.01, -50, 50)))
-        return average_cut(len(rows), one, other, np.where(apart, -0.5, weight), 0.12)
-
-    return cut
-
-
-def best_cut(cut: Cutter, places: Iterable[float], rows: list[Row]) -> tuple[float, PartitionMeasures]:
-    """The place with the best pairwise F1."""
-    found = [(at, measure(cut(at).tolist(), rows)) for at in places]
-    return max(found, key=lambda one: (one[1].pair_f1, -one[0]))
+    vectoriser = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 3), dtype=np.float32)
+    return np.asarray(vectoriser.fit_transform(texts).toarray())
 
 
 @click.group()
@@ -200,39 +142,56 @@ def split(names: Path, out: Path) -> None:
 
 
 @main.command()
-@_NAMES
-@_ENCODER
-@_PART
+@click.option("--threshold", multiple=True, type=float, default=(0.5, 0.4), show_default=True)
+def lists(threshold: tuple[float, ...]) -> None:
+    """Print the table of what people wrote, beside its rivals; no weight was fitted on these lists."""
+    from cluster_lists import written_by_people
+
+    encoder = load_encoder()
+    click.echo("| list | terms, concepts | clustering | pair P | pair R | pair F1 | B-cubed F1 | mixed |")
+    click.echo("|---|---:|---|---:|---:|---:|---:|---:|")
+    means: dict[str, list[tuple[float, ...]]] = defaultdict(list)
+    for name, (rows, _) in written_by_people("report").items():
+        texts = [row[0] for row in rows]
+        found = {
+            f"medlink, {at}": measure(clustered(rows, encoder, languages=False, threshold=at), rows) for at in threshold
+        }
+        found |= {
+            "its encoder, average linkage, best cut": linkage(encoder.encode(texts), rows),
+            "character TF-IDF, average linkage, best cut": linkage(tfidf(texts), rows),
+            "same letters": measure(["".join(filter(str.isalnum, text.lower())) for text in texts], rows),
+        }
+        size = f"{len(rows):,}, {len({row[2] for row in rows}):,}"
+        for title, one in found.items():
+            values = (one.pair_precision, one.pair_recall, one.pair_f1, one.bcubed_f1, one.mixed)
+            means[title].append(values)
+            click.echo(f"| {name} | {size} | {title} | {' | '.join(f'{value:.3f}' for value in values)} |")
+    for title, of in means.items():
+        # the first four are those of the same lists in earlier tables
+        values = tuple(np.mean(of[:4], axis=0).tolist())
+        click.echo(f"| mean of the first four | | {title} | {' | '.join(f'{value:.3f}' for value in values)} |")
+
+
+@main.command()
+@click.argument("met", type=click.Path(exists=True))
 @_SEED
-@click.option("--terms", multiple=True, default=(5000, 20000), show_default=True, type=int)
-def rivals(names: Path, encoder: str, part: str, seed: int, terms: tuple[int, ...]) -> None:
-    """Print the table of rivals."""
-    used = load_encoder(encoder)
-    click.echo("| terms | clustering | threshold | pair P | pair R | pair F1 | B-cubed F1 | cross-lingual recall |")
-    click.echo("|---:|---|---:|---:|---:|---:|---:|---:|")
-    for count in terms:
-        rows = sample(names, part, count, seed)
+def narrower(met: str, seed: int) -> None:
+    """Print how many clusters are said to be narrower than another one, and how many of them are, on concepts held out.
 
-        def show(title: str, at: str, found: PartitionMeasures, count: int = len(rows)) -> None:
-            cross = "" if found.cross_lingual_recall is None else f"{found.cross_lingual_recall:.3f}"
-            click.echo(
-                f"| {count:,} | {title} | {at} | {found.pair_precision:.3f} | {found.pair_recall:.3f} | "
-                f"{found.pair_f1:.3f} | {found.bcubed_f1:.3f} | {cross} |"
-            )
+    MET holds the names that no list prefers, as those on which the weights were fitted.
+    """
+    from cluster_lists import ONTOLOGIES, made, names_met
 
-        show("`medlink cluster`", "default", measure(clustered(rows, used, languages=True), rows))
-        show("`medlink cluster`, no languages given", "default", measure(clustered(rows, used, languages=False), rows))
-        vectors = used.encode([row[0] for row in rows])
-        near, cosines = nearest(vectors, _K)
-        wide, narrow = np.arange(0.5, 0.95, 0.02).round(2), (0.7, 0.8, 0.86, 0.92)
-        for title, cut, places in (
-            ("connected components", connected(near, cosines), wide),
-            ("agglomerative, average linkage (scikit-learn)", agglomerative(vectors), wide),
-            ("character TF-IDF, same cut", tfidf(rows), wide),
-            ("HDBSCAN (scikit-learn)", hdbscan(vectors), narrow),
-        ):
-            at, found = best_cut(cut, places, rows)
-            show(title, f"{at:.2f}", found)
+    encoder, never, rng = load_encoder(), names_met(met), random.Random(seed)
+    click.echo("| ontology | terms | clusters | narrower than another one | right |")
+    click.echo("|---|---:|---:|---:|---:|")
+    for name in ONTOLOGIES:
+        rows, broader = made(name, never, rng, size=3_000, lonely=0.6, held=True)
+        concept = {text: of for text, _, of in rows}
+        found = TermClusterer(encoder).cluster(Terms.of((text, 1, language, "") for text, language, _ in rows)).clusters
+        said = [one.broader for one in found if one.broader]
+        right = sum(concept[one.term] in broader.get(concept[one.member], ()) for one in said)
+        click.echo(f"| {name} | {len(rows):,} | {len(found):,} | {len(said):,} | {right / max(len(said), 1):.3f} |")
 
 
 def is_code(text: str) -> bool:

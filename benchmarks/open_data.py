@@ -131,7 +131,7 @@ def bc5cdr(part: str, types: tuple[str, ...] = ("Disease",), expand: bool = Fals
     return list(_pubtator(BENCHMARKS / f"bc5cdr/CDR_{part}Set.PubTator.txt", types, expand))
 
 
-def _distemist_rows() -> list[dict[str, str]]:
+def distemist_rows() -> list[dict[str, str]]:
     path = BENCHMARKS / "distemist/distemist_subtrack2_training1_linking_crossmappings.tsv"
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -141,19 +141,19 @@ def distemist() -> list[Query]:
     """DisTEMIST mentions with an HPO code (Spanish)."""
     return [
         Query(row["span"], frozenset(re.split(r"[+,;| ]+", row["hpo_code"])), "es")
-        for row in _distemist_rows()
+        for row in distemist_rows()
         if row["hpo_code"] != "None"
     ]
 
 
 def distemist_documents() -> set[str]:
     """The documents of DisTEMIST; many are in other corpora of the same cases, CodiEsp for one."""
-    return {row["filename"].removeprefix("es-") for row in _distemist_rows()}
+    return {row["filename"].removeprefix("es-") for row in distemist_rows()}
 
 
 def distemist_spans() -> Iterator[str]:
     """Every DisTEMIST mention, with a code or without (Spanish)."""
-    return (row["span"] for row in _distemist_rows())
+    return (row["span"] for row in distemist_rows())
 
 
 def german_terms() -> list[Query]:

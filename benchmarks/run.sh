@@ -77,15 +77,15 @@ PYTHONPATH="$PYTHONPATH:$work/spark/python"
 report spark spark.py --work "$work/spark" --notes 720
 
 # An encoder that never met the concepts on which clustering and CODER++ are measured.
-if wanted clustering guards known known-all cluster-cost coderpp && [ ! -e "$work/held-out" ]; then
+if wanted narrower guards known known-all cluster-cost coderpp && [ ! -e "$work/held-out" ]; then
   "$PYTHON" benchmarks/open_names.py "$data/terminologies" "$names"
   "$PYTHON" benchmarks/clustering.py split "$names" "$work/training.tsv"
   medlink kb build "$work/training.sqlite" --table "$work/training.tsv"
   medlink train static "$work/training.sqlite" -o "$work/held-out" --epochs 4 --hard-epochs 2
 fi
-report clustering clustering.py rivals "$names" --encoder "$work/held-out"
+report clustering clustering.py lists
+report narrower clustering.py narrower "$work/training.tsv"
 report ordo clustering.py ordo
-report cluster-reach cluster_reach.py
 report guards clustering.py guards "$names" --encoder "$work/held-out"
 report known clustering.py known "$names" --encoder "$work/held-out" --work "$work/known"
 report known-all clustering.py known "$names" --encoder "$work/held-out" --work "$work/known" --all-names
