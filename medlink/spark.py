@@ -27,7 +27,7 @@ from medlink.notes.reading import Note
 from medlink.notes.writers.rows import row
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd  # type: ignore[import-untyped]  # pandas ships no types
     from pyspark.sql import Column, DataFrame
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")

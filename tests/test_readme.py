@@ -30,7 +30,7 @@ def test_readme_prints_what_it_says(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["finding", "lexicon", "mapping", "notes", "review", "status"])
+@pytest.mark.parametrize("name", ["clustering", "finding", "lexicon", "mapping", "notes", "review", "status"])
 def test_a_document_prints_what_it_says(name: str, tmp_path: Path) -> None:
     text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
     assert run_blocks(text, tmp_path) == text, f"python -m tests.documents docs/{name}.md fills in what is printed now"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from medlink.clustering.clusters import AMBIGUOUS, KNOWN, NEW, Clustering, Summary
+from medlink.clustering.clusters import AMBIGUOUS, CONCEPT_COLUMNS, KNOWN, NEW, Clustering, Summary
 from medlink.clustering.concepts import KNOWN_AT, Linking, Parents, answer, as_one, known_groups
 from medlink.clustering.cut import average_cut
 from medlink.clustering.evidence import Evidence
@@ -119,8 +119,13 @@ class TermClusterer:
             table, forms, group, vectors, graph, base(self.options.prefer_language) or _main_language(table)
         )
         if self._linker is not None:
-            clusters.judge(links, answers, concepts, self.options.known_at, self._parents)
-        return Clustering(clusters, self._summary(clusters), self._linker is not None)
+            clusters.judge(links, answers, concepts, self.options.known_at, self._parents, reader)
+        absent = set() if self._linker is not None else set(CONCEPT_COLUMNS)
+        if len(table.languages) == 1:
+            absent.add("language")
+        if not len(table.ids):
+            absent.add("id")
+        return Clustering(clusters, self._summary(clusters), self._linker is not None, frozenset(absent))
 
     def _encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embeddings; a term of more characters than an encoder reads has none, and no neighbour."""

@@ -30,10 +30,11 @@ COLUMNS = (
     "same_as", "candidates",
 )  # fmt: skip
 """Columns of the TSV."""
-_OPTIONAL = (
-    "status", "concept_id", "concept_name", "score", "parent_id", "parent_name", "broader", "language", "id", "maybe",
-    "same_as", "candidates",
+CONCEPT_COLUMNS = (
+    "status", "concept_id", "concept_name", "score", "parent_id", "parent_name", "same_as", "candidates",
 )  # fmt: skip
+"""Columns that hold nothing where no concept is known and no reader decided."""
+_OPTIONAL = (*CONCEPT_COLUMNS, "broader", "language", "id", "maybe")
 """Columns that are left out where they hold nothing in any line."""
 MAYBE = 0.2
 """Probability from which on two terms of different clusters may be one concept."""
@@ -200,6 +201,7 @@ class Clustering:
 
     ``clusters`` is a sequence that may make its records when they are asked for: iterate over it, and do not keep all
     of them where there are millions. Without known concepts to compare with (``judged``) no cluster is known or new.
+    ``absent`` are columns of which whoever made the clusters knows that they hold nothing.
 
     >>> one = Clustering((Cluster(1, "Fieber", (Member("Fieber"),)),), Summary(terms=1, clusters=1))
     >>> one.to_dict()["summary"]["terms"]
@@ -209,6 +211,7 @@ class Clustering:
     clusters: Sequence[Cluster]
     summary: Summary
     judged: bool = False
+    absent: frozenset[str] = frozenset()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, ready for JSON."""
@@ -222,12 +225,12 @@ class Clustering:
         if shape == "jsonl":
             yield from (visible(json.dumps(one.to_dict(), ensure_ascii=False)) + "\n" for one in self.clusters)
             return
-        empty = set(_OPTIONAL)
+        empty = set(_OPTIONAL) - self.absent
         for one in self.clusters:
             empty.difference_update([column for row in self._rows(one) for column in empty if row[column]])
             if not empty:
                 break
-        columns = [column for column in COLUMNS if column not in empty]
+        columns = [column for column in COLUMNS if column not in empty | self.absent]
         yield "\t".join(columns) + "\n"
         for one in self.clusters:
             for row in self._rows(one):

@@ -188,8 +188,8 @@ def known_groups(
 
 
 def judge(
-    links: Sequence[Link], answers: Sequence[Answer], concept: str, known_at: float = KNOWN_AT,
-    parents: Parents | None = None, language: str = "",
+    links: Sequence[Link], equal: Sequence[Candidate], concept: str, known_at: float = KNOWN_AT,
+    parents: Parents | None = None, language: str = "", reader: GuardReader | None = None,
 ) -> Cluster:  # fmt: skip
     """Decide what a cluster is from the links of some of its members, the representative's first.
 
@@ -199,11 +199,12 @@ def judge(
 
     Args:
         links: those of the members that are asked, at least one.
-        answers: what each of these is by its link alone.
+        equal: the concepts that the representative is a name of, where these are several.
         concept: id of the known concept, ``""`` for none.
         known_at: score that a known concept needs, in [0, 1].
         parents: id and name of each parent of a concept.
         language: of the representative, BCP 47 or ``""``.
+        reader: with one for many clusters each term is read once.
 
     Returns:
         A cluster without number and members.
@@ -225,13 +226,15 @@ def judge(
             concept_id=concept, concept_name=known.preferred_name, score=score, nearest=nearest,
             doubtful=score - known_at < _DOUBT or rival,
         )  # fmt: skip
-    if equal := answers[0].equal:
-        return Cluster(score=max(one.score for one in equal), nearest=nearest, candidates=equal, doubtful=True)
-    top = nearest[0]
+    if equal:
+        return Cluster(score=max(one.score for one in equal), nearest=nearest, candidates=tuple(equal), doubtful=True)
+    term, top, parent = links[0].mention, nearest[0], ("", "")
     # "no ataxia" has no place below ataxia; a sister finding is near its parent all the same
-    denied = NEGATION in parting_kinds(links[0].mention, top.name, language, top.language)
-    parent = ("", "")
-    if parents and top.score >= UNPLACED and not denied:
+    if (
+        parents
+        and top.score >= UNPLACED
+        and NEGATION not in parting_kinds(term, top.name, language, top.language, reader)
+    ):
         parent = propose_parent([link.mention for link in links], nearest, parents, concepts_named(links[0]))
     return Cluster(
         score=top.score, nearest=nearest, parent_id=parent[0] or None, parent_name=parent[1],

@@ -172,8 +172,8 @@ class Evidence:
           ``words``: logarithm of their number; ``foreign``: the languages are known and differ.
         """
         cosine = cosines.astype(np.float64)
-        here, there, opposed = self._said.sides(one, other)
-        sides = self._sided(one, here), self._sided(other, there)
+        first, second, opposed = self._said.sides(one, other)
+        sides = self._sided(one, first), self._sided(other, second)
         left = np.minimum(sides[0][:, _LEFT], sides[1][:, _LEFT])
         gap = np.sort(np.stack([cosine - self._best[one], cosine - self._best[other]]), axis=0)
         crowd = np.sort(np.stack([cosine - self._around[one], cosine - self._around[other]]), axis=0)
@@ -223,8 +223,8 @@ class Evidence:
     ) -> NDArray[np.bool_]:
         """``(p,)`` see :attr:`Pairs.may_be_narrower`."""
         says = (sides[1][:, _WHOLE] > 0) & (sides[0][:, _WHOLE] == 0)
-        finds = self._said.finds
-        return np.asarray(says & self._said.names[other] & (finds[other] | ~finds[one]))
+        is_finding, is_thing = self._said.is_finding, self._said.is_thing
+        return np.asarray(says & is_thing[other] & (is_finding[other] | ~is_finding[one]))
 
     def _sided(self, rows: NDArray[np.int64], side: Side) -> NDArray[np.float32]:
         """``(p, len(SIDED))``."""

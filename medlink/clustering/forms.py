@@ -22,9 +22,9 @@ _STEP = 4096  # rows between two calls of progress
 class Forms:
     """Nodes of a term list.
 
-    ``node (n,)`` of each row; ``row (m,)`` of each node is the one that speaks for it. ``rank (n,)`` is the place of
-    each row: by the frequency of its exact form, then within that by the letters with marks, since whoever writes
-    *nausea* for *náusea* leaves something out, then by frequency, length and the order of characters.
+    ``node (n,)`` of each row; ``row (m,)`` is the row that represents each node. ``rank (n,)`` orders the rows: by the
+    frequency of the exact form, then by letters with marks, since whoever writes *nausea* for *náusea* leaves something
+    out, then by frequency, length and the order of characters.
     """
 
     node: NDArray[np.int64]

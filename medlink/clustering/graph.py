@@ -34,7 +34,6 @@ class Graph:
     one: NDArray[np.int64]
     other: NDArray[np.int64]
     probability: NDArray[np.float64]
-    cosine: NDArray[np.float32]
     apart: NDArray[np.uint8]
     short: NDArray[np.bool_]
     narrower: NDArray[np.float64]
@@ -107,8 +106,7 @@ def build_graph(
     parts = []
     for start in range(0, len(one) or 1, _PAIRS):
         ends = one[start : start + _PAIRS], other[start : start + _PAIRS]
-        near = cosine[start : start + _PAIRS]
-        pairs = evidence.measure(*ends, near)
+        pairs = evidence.measure(*ends, cosine[start : start + _PAIRS])
         apart, broader = guards.apart(*ends), model.is_narrower(pairs.swapped())
         narrower = np.maximum(model.is_narrower(pairs), broader) * np.where(broader > 0, -1, 1)
         explained, _, stated = evidence.initials.of(*ends)
@@ -118,7 +116,7 @@ def build_graph(
         rather = np.abs(narrower) > probability
         probability[rather] = np.minimum(probability[rather], 1 - np.abs(narrower[rather]))
         narrower[np.abs(narrower) < _NARROWER] = 0
-        part = Graph(*ends, probability, near, apart, explained > 0, narrower)
+        part = Graph(*ends, probability, apart, explained > 0, narrower)
         parts.append(part.of((part.probability >= _LEAST) | (narrower != 0)))
         if progress:
             progress(min(start + _PAIRS, len(one)), len(one))

@@ -22,11 +22,12 @@ from medlink.clustering.clusters import (
     Member,
     Neighbour,
 )
-from medlink.clustering.concepts import ASKED, Answer, Parents, judge
+from medlink.clustering.concepts import ASKED, Answer, Parents, believed, judge
 from medlink.clustering.forms import Forms
 from medlink.clustering.graph import Graph
 from medlink.clustering.guards import KINDS
 from medlink.clustering.terms import Terms
+from medlink.language.guard_words import GuardReader
 from medlink.language.tags import base
 from medlink.language.text import is_short
 from medlink.records import Link
@@ -85,7 +86,7 @@ class MadeClusters(LazyClusters):
 
     def judge(
         self, links: Sequence[Link], answers: Sequence[Answer], concepts: Sequence[str], known_at: float,
-        parents: Parents | None,
+        parents: Parents | None, reader: GuardReader | None = None,
     ) -> None:  # fmt: skip
         """Decide what each cluster is by the links of up to :data:`ASKED` forms of it, the representative first.
 
@@ -94,7 +95,7 @@ class MadeClusters(LazyClusters):
         scores = self._scores = np.full(len(links), np.nan)
         for node, link in enumerate(links):
             concept = concepts[self._group_of[self.cluster_of_node[node]]]
-            fits = [one.score for one in link.candidates if concept in ("", one.concept_id)]
+            fits = [one.score for one in believed(link) if concept in ("", one.concept_id)]
             if fits:
                 scores[node] = fits[0]
         for index in range(len(self)):
@@ -105,12 +106,12 @@ class MadeClusters(LazyClusters):
                 nodes = [nodes[0], *sorted(nodes[1:], key=lambda node: (-scores[node], node))]
             asked = nodes[:ASKED]
             language = self.terms.languages[self.terms.language[rows[0]]]
-            some = [links[node] for node in asked], [answers[node] for node in asked]
-            self.verdicts.append(judge(*some, concept, known_at, parents, language))
+            some, equal = [links[node] for node in asked], answers[asked[0]].equal
+            self.verdicts.append(judge(some, equal, concept, known_at, parents, language, reader))
         known = np.array([verdict.concept_id is not None for verdict in self.verdicts], dtype=bool)
         self.broader[known] = -1  # the terminology says what is above a known concept
         for index, verdict in enumerate(self.verdicts):
-            above = self.verdicts[self._ends(self.broader[index], index)[1]] if self.broader[index] >= 0 else None
+            above = self.verdicts[self._ends(self.broader[index], index)[0]] if self.broader[index] >= 0 else None
             if above is not None and above.concept_id and verdict.concept_id is None and not verdict.candidates:
                 told = replace(verdict, parent_id=above.concept_id, parent_name=above.concept_name)
                 self.verdicts[index] = told
@@ -140,7 +141,7 @@ class MadeClusters(LazyClusters):
                 continue
             at = above
             while at != below and found[at] >= 0:
-                at = self._ends(found[at], at)[1]
+                at = self._ends(found[at], at)[0]
             if at != below:
                 found[below] = edge
         return found
@@ -160,15 +161,15 @@ class MadeClusters(LazyClusters):
         order = order[np.arange(len(order)) - begins < _NEIGHBOURS]
         return np.searchsorted(own[order], np.arange(len(self) + 1)), edges[order]
 
-    def _ends(self, edge: int, index: int) -> tuple[int, int, int, int]:
-        """Of an edge that leaves a cluster: the cluster, the other cluster, and the nodes of both."""
+    def _ends(self, edge: int, index: int) -> tuple[int, int, int]:
+        """Of an edge that leaves a cluster: the other cluster, the node here, and the node there."""
         one, other = int(self._crossing.one[edge]), int(self._crossing.other[edge])
         if self.cluster_of_node[one] != index:
             one, other = other, one
-        return index, int(self.cluster_of_node[other]), one, other
+        return int(self.cluster_of_node[other]), one, other
 
     def _neighbour(self, edge: int, index: int, probability: float) -> Neighbour:
-        _, cluster, near, far = self._ends(edge, index)
+        cluster, near, far = self._ends(edge, index)
         texts = [self.terms.texts[int(self.forms.row[node])] for node in (far, near)]
         apart = KINDS[self._crossing.apart[edge]]
         if self.verdicts and None not in (self.verdicts[index].concept_id, self.verdicts[cluster].concept_id):

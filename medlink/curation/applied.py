@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from medlink.clustering.clusters import DECIDED, Cluster, Clustering, LazyClusters, Member, Neighbour
+from medlink.clustering.clusters import CONCEPT_COLUMNS, DECIDED, Cluster, Clustering, LazyClusters, Member, Neighbour
 from medlink.curation.decisions import NEW_ID, REJECT, Decisions, clean
 from medlink.models import Encoder
 
@@ -102,7 +102,12 @@ def apply(clustering: Clustering, decisions: Decisions, encoder: Encoder) -> App
 
     here = {clean(member.term) for cluster in touched for member in cluster.members}
     return Applied(
-        replace(clustering, clusters=LazyClusters(len(order), at), summary=summary),
+        replace(
+            clustering,
+            clusters=LazyClusters(len(order), at),
+            summary=summary,
+            absent=clustering.absent - set(CONCEPT_COLUMNS),
+        ),
         sum(row is not None for row in rows),
         rejected,
         len(decisions.terms - here),

@@ -109,13 +109,13 @@ class Told:
         return np.append(found, np.full(UNKNOWN, "" in kinds))
 
     @cached_property
-    def opposites(self) -> Groups:
+    def _opposites(self) -> Groups:
         return _opposites(self.forms)
 
     @cached_property
-    def has_opposite(self) -> NDArray[np.bool_]:
+    def _has_opposite(self) -> NDArray[np.bool_]:
         """Which features have an opposite: few."""
-        return np.diff(self.opposites.ends) > 0
+        return np.diff(self._opposites.ends) > 0
 
     def read(self, texts: Sequence[str], languages: Sequence[str | None]) -> Slots:
         """The slots of mentions."""
@@ -153,6 +153,22 @@ class Told:
         """Numbers of features."""
         return len(self._weights)
 
+    def compare(
+        self, mentions: Slots, mention: NDArray[np.int64], names: Slots, name: NDArray[np.int64]
+    ) -> tuple[Expanded, Expanded, NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
+        """The slots of both sides of p pairs, which of their features the other side has, and which pairs are opposed.
+
+        Arguments are those of :meth:`overlap`.
+        """
+        own, other = Expanded.of(mentions, mention), Expanded.of(names, name)
+        shared, feature = Shared(mentions, mention, self.width), names.feature[other.feature]
+        place = shared.own(own.pair, own.feature)
+        in_name, in_mention = shared.said(place, other.pair, feature)
+        few = np.flatnonzero(self._has_opposite[feature])
+        which, opposite = self._opposites.many(feature[few])
+        is_opposed, _ = shared.said(place, other.pair[few][which], opposite)
+        return own, other, in_name, in_mention, marked(own.pair, is_opposed & ~in_name, len(mention))
+
     def overlap(
         self, mentions: Slots, mention: NDArray[np.int64], names: Slots, name: NDArray[np.int64] | None = None
     ) -> Overlap:
@@ -165,13 +181,7 @@ class Told:
             name: ``(p,)`` number of the name of each pair; pair i has name i when left out.
         """
         name = np.arange(len(mention)) if name is None else name
-        own, other, pairs = Expanded.of(mentions, mention), Expanded.of(names, name), len(mention)
-        shared, feature = Shared(mentions, mention, self.width), names.feature[other.feature]
-        place = shared.own(own.pair, own.feature)
-        in_name, in_mention = shared.said(place, other.pair, feature)
-        few = np.flatnonzero(self.has_opposite[feature])
-        which, opposite = self.opposites.many(feature[few])
-        is_opposed, _ = shared.said(place, other.pair[few][which], opposite)
+        own, other, in_name, in_mention, opposed = self.compare(mentions, mention, names, name)
         covered, covers = own.covered(mentions, in_name), other.covered(names, in_mention)
         share, fewer = own.weighed(mentions, mention, covered)
         name_share, more = other.weighed(names, name, covers)
@@ -182,7 +192,6 @@ class Told:
         may_find = _having(mentions, meant & ~self._things[mentions.feature], mention)
         name_finds = _having(names, self._finds[names.feature], name)
         name_may_find = _having(names, self._may_find[names.feature], name)
-        opposed = marked(own.pair, is_opposed & ~in_name, pairs)
         return Overlap(share, name_share, more, fewer, opposed, finds & ~name_may_find, name_finds & ~may_find)
 
 
@@ -328,6 +337,7 @@ def frequency(slots: Slots, width: int) -> NDArray[np.int64]:
 
 
 def rarity(df: NDArray[np.int64], count: int) -> NDArray[np.float32]:
+    """What a feature weighs that so many of ``count`` texts have."""
     return np.asarray(1 + np.log((1 + count) / (1 + df)), dtype=np.float32)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from medlink.index.said import ARRAYS, Expanded, Shared, Told, frequency, marked, rarity
+from medlink.index.said import ARRAYS, Expanded, Told, frequency, marked, rarity
 from medlink.index.slots import UNKNOWN, Slots, WordFeatures, weighed
 from medlink.language.lexicon.bulk import BulkReader
 from medlink.language.lexicon.forms import Forms
@@ -51,8 +51,8 @@ class SaidTexts(Told):
 
     Attributes:
         unknown: ``(n,)`` share of the words of each text, by weight, that the lexicon lacks.
-        finds: ``(n,)`` whether a word of each text is of a finding, or of what makes one.
-        names: ``(n,)`` whether a word of each text is more than a quality, a measure or the like.
+        is_finding: ``(n,)`` whether a word of each text is of a finding, or of what makes one.
+        is_thing: ``(n,)`` whether a word of each text is more than a quality, a measure or the like.
 
     >>> from medlink.language.lexicon.forms import shipped_forms
     >>> texts = ["kidney cyst", "Nierenzyste", "quiste hepático"]
@@ -78,7 +78,7 @@ class SaidTexts(Told):
         lacking_too = self._kind_of(slots) == _NONE - 1
         lacked = np.bincount(slots.owner[lacking_too], slots.weight[lacking_too], len(texts))
         every, owner = [*KINDS, ""], slots.owner[slots.slot]
-        self.finds, self.names = (
+        self.is_finding, self.is_thing = (
             marked(owner, np.isin(kind[slots.feature], [every.index(one) for one in some]), len(texts))
             for some in (("finding",), ("finding", "body", "substance", "unknown", ""))
         )
@@ -89,15 +89,8 @@ class SaidTexts(Told):
         """Both sides of pairs of texts ``(p,)``, and whether a word of the one is the opposite of one of the other."""
         (firsts, first), (seconds, second) = (np.unique(ends, return_inverse=True) for ends in (one, other))
         mine, theirs = self.of(firsts), self.of(seconds)
-        here, there = Expanded.of(mine, first), Expanded.of(theirs, second)
-        shared, feature = Shared(mine, first, self.width), theirs.feature[there.feature]
-        place = shared.own(here.pair, here.feature)
-        in_other, in_one = shared.said(place, there.pair, feature)
-        few = np.flatnonzero(self.has_opposite[feature])
-        which, opposite = self.opposites.many(feature[few])
-        is_opposed, _ = shared.said(place, there.pair[few][which], opposite)
-        opposed = marked(here.pair, is_opposed & ~in_other, len(one))
-        return self._side(mine, here, first, in_other), self._side(theirs, there, second, in_one), opposed
+        own, far, in_other, in_one, opposed = self.compare(mine, first, theirs, second)
+        return self._side(mine, own, first, in_other), self._side(theirs, far, second, in_one), opposed
 
     def _kind_of(self, slots: Slots) -> NDArray[np.int8]:
         """``(slots,)`` kind of each slot: the first of :data:`KINDS` that a feature of it has."""

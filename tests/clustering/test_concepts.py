@@ -40,7 +40,7 @@ def above(concept: str) -> list[tuple[str, str]]:
 def judged(
     links: Sequence[Link], concept: str = "", known_at: float = KNOWN_AT, parents: Parents | None = None
 ) -> Cluster:
-    return judge(links, [answer(link) for link in links], concept, known_at, parents)
+    return judge(links, answer(links[0]).equal, concept, known_at, parents)
 
 
 def told(*best: tuple[str, float] | None) -> list[Answer]:

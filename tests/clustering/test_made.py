@@ -29,7 +29,7 @@ def make(group: list[int], *edges: Edge) -> MadeClusters:
     one, other, same, narrower, apart = (list(column) for column in zip(*columns, strict=True)) if edges else [[]] * 5
     graph = Graph(
         np.array(one, dtype=np.int64), np.array(other, dtype=np.int64), np.array(same, dtype=np.float64),
-        np.zeros(len(one), np.float32), np.array([KINDS.index(kind) for kind in apart], dtype=np.uint8),
+        np.array([KINDS.index(kind) for kind in apart], dtype=np.uint8),
         np.zeros(len(one), dtype=bool), np.array(narrower, dtype=np.float64),
     )  # fmt: skip
     vectors = np.eye(len(group), dtype=np.float32)
