@@ -13,8 +13,10 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cached_property, lru_cache, wraps
 from importlib import resources
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
+from runpy import run_path
 from typing import Annotated, TypeVar
 
 import Stemmer
@@ -290,12 +292,10 @@ def stop_words(language: str) -> frozenset[str]:
     data = language_data(language)
     if data.file("stop_words"):
         return data.words("stop_words")
-    from spacy.util import get_lang_class
-
-    try:
-        return frozenset(word.casefold() for word in get_lang_class(base(language)).Defaults.stop_words)
-    except ImportError:  # spaCy's own answer to a language that it does not have
-        return frozenset()
+    # of spaCy only this file is run: where torch is installed, all of spaCy takes five seconds
+    spacy = find_spec("spacy")
+    path = Path(str(spacy and spacy.origin)).parent / "lang" / base(language) / "stop_words.py"
+    return frozenset(map(str.casefold, run_path(str(path))["STOP_WORDS"])) if path.is_file() else frozenset()
 
 
 def add_folder(path: str | PathLike[str]) -> None:

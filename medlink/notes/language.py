@@ -1,16 +1,9 @@
-"""Which language a note has, and what reads each language."""
+"""Which language a note has, and which languages can be read."""
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import Any
-
-import spacy
-from spacy.language import Language
-from spacy.tokenizer import Tokenizer
-from spacy.util import compile_infix_regex, compile_prefix_regex, compile_suffix_regex, get_lang_class
 
 from medlink.errors import ConfigError
 from medlink.language.languages import languages
@@ -18,14 +11,10 @@ from medlink.language.tags import base
 from medlink.linking.options import known_tag
 from medlink.notes.reading import Note
 
-# Punctuation and symbols of every script up to kana, and what word processors write for a bullet. A dot at an end is
-# for spaCy, which knows abbreviations, and so is an apostrophe, which may be of a word ("Crohn's").
-_MARKS = [c for c in map(chr, range(0x3100)) if unicodedata.category(c)[0] in "PS" and c not in ".'’‘"]
-_MARK = f"[\ue000-\uf8ff{re.escape(''.join(_MARKS))}]"
-# beside another mark an apostrophe is of no word
-_RUN = rf"['’‘]*(?:(?:{_MARK}|\.)['’‘]*)+"
-_GLUED = rf"(?<=[^\W\d]){_RUN}(?=\w)|(?<=\w){_RUN}(?=[^\W\d])|(?<=[.,:;])(?=[^\W\d])"
 _ENOUGH = 10_000  # characters that tell a language
+_NO_BLANKS = frozenset(["bo", "dz", "ja", "km", "ko", "lo", "my", "th", "vi", "yue", "zh"])
+"""Languages whose words blanks do not part, or not alone (Unicode Standard Annex 14, section 5.1; spaCy has tokenisers
+of their own for ja, ko, th, vi and zh)."""
 
 
 class NoteLanguages:
@@ -71,37 +60,9 @@ def gaps(language: str, tags: Iterable[str]) -> Iterator[str]:
 
 
 def check_words(language: str) -> None:
-    """Refuse a language that spaCy does not know, or whose words it cuts with a tokeniser of its own."""
-    try:
-        kind = get_lang_class(language)
-    except ImportError as error:
-        message = f"spaCy has no tokeniser for the language {language!r}"
-        raise ConfigError(message, remedy="give a BCP 47 tag such as de, en or es") from error
-    if kind.default_config["nlp"]["tokenizer"]["@tokenizers"] != "spacy.Tokenizer.v1":
-        message = f"the language {language!r} has a tokeniser of its own, which medlink does not know"
-        remedy = "give the notes to a spaCy pipeline of that language with medlink's components"
-        raise ConfigError(message, remedy=remedy)
-
-
-def blank(language: str) -> Language:
-    """spaCy's blank pipeline of a language, with its tokeniser parting glued words too.
-
-    Notes lose blanks behind punctuation ("dose.,ALLERGIES"), put marks before words ("-Nierenzyste"), and have tables
-    and markup in them ("Fieber|Husten", "<b>Fieber</b>") and signs ("Fieber+", "Fieber(-)"); a mention must not
-    take the marks with it.
-    """
-    check_words(language)
-    nlp = spacy.blank(language)
-    tokenizer: Any = nlp.tokenizer
-    nlp.tokenizer = Tokenizer(
-        nlp.vocab,
-        # made anew: every pattern that is set on a tokeniser has it read thousands of exceptions again
-        rules=tokenizer.rules,
-        infix_finditer=compile_infix_regex([*(nlp.Defaults.infixes or ()), _GLUED]).finditer,
-        prefix_search=compile_prefix_regex([*(nlp.Defaults.prefixes or ()), _MARK]).search,
-        suffix_search=compile_suffix_regex([*(nlp.Defaults.suffixes or ()), _MARK]).search,
-        token_match=tokenizer.token_match,
-        # "pain.nan" is no address
-        url_match=None,
-    )
-    return nlp
+    """Refuse a language whose words are not parted by blanks."""
+    if language in _NO_BLANKS:
+        message = f"words of the language {language!r} are not parted by blanks, and medlink cannot tell them"
+        raise ConfigError(
+            message, remedy="give the notes to a spaCy pipeline of that language with medlink's components"
+        )

@@ -7,8 +7,8 @@ from typing import Any
 
 from spacy.language import Language
 
-from medlink.notes.language import blank
 from medlink.notes.pipeline import MAX_LENGTH
+from medlink.notes.spacy_language import blank
 
 
 def build_pipeline(bundle: str | Path, language: str, **linker: Any) -> Language:

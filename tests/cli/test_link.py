@@ -354,7 +354,7 @@ def test_resume_after_a_kill(demo_path: Path, tmp_path: Path) -> None:
 
 
 def test_a_language_that_a_note_names(demo_path: Path) -> None:
-    """Any spelling of a tag serves; a language that is unknown or has no tokeniser is a problem, not another one."""
+    """Any spelling of a tag serves; a language that is unknown or without blanks is a problem, not another one."""
     named = ("DE", "de_AT", "ger", "", "German", "ja")
     notes = [{"id": la, "text": "Patient hat Husten und Ödeme.", "language": la} for la in named]
     result = run(demo_path, "-", text="".join(json.dumps(note) + "\n" for note in notes))
@@ -363,7 +363,7 @@ def test_a_language_that_a_note_names(demo_path: Path) -> None:
     assert {row["text"] for row in rows} == {"Husten", "Ödeme"}
     assert "6 notes, 8 mentions, 8 linked, 2 notes could not be read" in result.stderr
     assert "German: unknown language 'German'" in result.stderr
-    assert "ja: the language 'ja' has a tokeniser of its own" in result.stderr
+    assert "ja: words of the language 'ja' are not parted by blanks" in result.stderr
 
 
 def test_byte_order_marks_and_deep_brackets(demo_path: Path, tmp_path: Path) -> None:

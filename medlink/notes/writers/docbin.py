@@ -9,17 +9,17 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spacy.language import Language
-from spacy.tokens import Doc, DocBin, Span
-
-from medlink.notes.language import blank
 from medlink.notes.readers.protocol import Note
 from medlink.notes.writers.folder import FolderWriter
 from medlink.notes.writers.protocol import LinkedMention
 from medlink.notes.writers.rows import note_name, row
 from medlink.records import NIL
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+    from spacy.tokens import Doc, Span
 
 SHARD = 256
 """Notes of a file, those that could not be read among them."""
@@ -47,7 +47,11 @@ class DocBinWriter(FolderWriter):
 
     def files(self, lines: Iterable[Any]) -> Iterator[tuple[str, bytes]]:
         """The documents of some hundred notes at a time."""
-        pipeline, docs = cache(blank), list[Doc]()
+        from spacy.tokens import DocBin  # with torch: five seconds, which the other formats need not wait
+
+        from medlink.notes.spacy_language import blank
+
+        pipeline, docs = cache(blank), []
         for line in chain(lines, [self._notes]):
             if not isinstance(line, int):
                 docs.append(_document(pipeline(line[1]), *line))
@@ -64,7 +68,7 @@ def _document(pipeline: Language, note: str, language: str, text: str, rows: lis
     for one in rows:
         kb_id = one["concept_id"] or NIL.upper()
         span = doc.char_span(one["start"], one["end"], _LABEL, kb_id, alignment_mode="expand")
-        if isinstance(span, Span) and (not spans or spans[-1].end <= span.start):
+        if span is not None and (not spans or spans[-1].end <= span.start):
             spans.append(span)  # two mentions may share a token of spaCy
             held["._.", _KEY, span.start_char, span.end_char] = one
     doc.spans[_KEY] = spans
