@@ -25,7 +25,7 @@ from scipy.optimize import minimize
 from medlink import Linker
 from medlink.linking import Mention
 from medlink.linking.decision import SharedNames
-from medlink.linking.prior import PriorFeatures
+from medlink.linking.profiles import PriorFeatures
 
 _PENALTY = 2.0  # of a squared distance from what a weight is without mentions
 _BEFORE = PriorFeatures(likeness=1.0)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 from cachetools import LRUCache
 
 from medlink.errors import ConfigError
-from medlink.linking.kinds import kinds
-from medlink.linking.profiles import ConceptProfile, ConceptProfiles
+from medlink.linking.profiles import ConceptProfile, ConceptProfiles, kinds, same_system
 
 _REMEMBERED = 65_536  # sets of concepts whose groups are kept
 # Concepts with a type from which on two sources without a type in common use other words for the same.
 _TYPED = 100
-# A CUI is a meaning, and what two sources give it is what they mean. A code of another system may be a class.
-_MEANINGS = "umls"
 
 Rivals = tuple[float, ...]
 """Concepts that compete for a mention, by key, ascending."""
@@ -38,17 +36,16 @@ class ConceptEquivalence:
     - where one is mapped to the id of the other, or both to one CUI of the UMLS, and no other concept of their sources
       is;
     - *presumed*: where they share a preferred name in a language, or half of their names, neither is mapped to another
-      concept of the other source, and their kinds agree (:mod:`medlink.linking.kinds`). A concept without a semantic
-      type fits every kind. Where two sources have a hundred concepts with a type each, and no type in common, their
-      types are other words for the same things and say nothing.
+      concept of the other source, and their kinds agree (:func:`~medlink.linking.profiles.kinds_of`). A concept without
+      a semantic type fits every kind. Where two sources have a hundred concepts with a type each, and no type in common,
+      their types are other words for the same things and say nothing.
 
     The concepts of a compilation such as the UMLS have the sources of their names. Two concepts of one source are never
     one, and a concept that fits two of another source is neither. Of concepts that are one, ``prefer`` decides which is
-    shown, then the order in which their sources were loaded, then ``prior``, then their ids.
+    shown, then the order in which their sources were loaded, then the prior, then their ids.
 
     Args:
         profiles: of the concepts of a bundle.
-        prior: log odds of a concept among others of its names.
         prefer: sources of concepts or names, semantic types or kinds whose concept is shown first.
         presume: whether names alone make two concepts one.
 
@@ -59,12 +56,11 @@ class ConceptEquivalence:
     def __init__(
         self,
         profiles: ConceptProfiles,
-        prior: Callable[[ConceptProfile], float],
         prefer: Sequence[str] = (),
         *,
         presume: bool = True,
     ) -> None:
-        self._profiles, self._prior, self._presume = profiles, prior, presume
+        self._profiles, self._presume = profiles, presume
         self._prefer = {name: place for place, name in reversed([*enumerate(prefer)])}
         self._known: LRUCache[Rivals, tuple[Same, ...]] = LRUCache(_REMEMBERED)
         known = {*profiles.naming, *profiles.bundle.index.semantic_types, *kinds()} if prefer else set()
@@ -104,10 +100,13 @@ class ConceptEquivalence:
         return found
 
     def _grouped(self, rivals: Sequence[ConceptProfile]) -> tuple[Same, ...]:
-        mapped, named = _mapped(rivals), _sharing_names(rivals) if self._presume else []
+        pairs = [pair for pair in combinations(rivals, 2) if _may_be_one(*pair)]
+        mapped = [pair for pair in pairs if _mapped(*pair)]
+        alike = [pair for pair in pairs if self._alike(*pair)] if self._presume else []
+        if not (mapped or alike):
+            return tuple(Same((concept.key,)) for concept in rivals)
         groups = {concept.key: [concept] for concept in rivals}
         presumed: set[float] = set()
-        alike = [pair for pair in named if self._alike(*pair)]
         spelt_alike = [(one, other) for one, other in alike if not one.spellings.isdisjoint(other.spellings)]
         for pairs, fit in ((mapped, _may_be_one), (spelt_alike, self._fit), (alike, self._fit)):
             for one, other in _only(pairs):
@@ -127,10 +126,10 @@ class ConceptEquivalence:
 
     def _fit(self, one: ConceptProfile, other: ConceptProfile) -> bool:
         """Whether a mapping or names make two concepts one."""
-        return _may_be_one(one, other) and (bool(_mapped((one, other))) or self._alike(one, other))
+        return _may_be_one(one, other) and (_mapped(one, other) or self._alike(one, other))
 
     def _shown_first(self, concept: ConceptProfile) -> tuple[int, int, float, str]:
-        return self.preference(concept), self._order[concept.source], -self._prior(concept), concept.concept_id
+        return self.preference(concept), self._order[concept.source], -concept.standing, concept.concept_id
 
     def _alike(self, one: ConceptProfile, other: ConceptProfile) -> bool:
         """Whether two concepts have the same names, and a kind in common where their kinds can be compared."""
@@ -147,7 +146,7 @@ class ConceptEquivalence:
         if one.source == other.source:
             return False
         prefix = other.concept_id.rpartition(":")[0]
-        codes = {c for system, c in one.codes if _like(other.source, system) or _like(prefix, system)}
+        codes = {c for system, c in one.codes if same_system(other.source, system) or same_system(prefix, system)}
         if not codes or any(_names(*code, other) for code in one.codes):
             return False
         found = self._profiles.bundle.kb.sources_of([*codes, *(f"{prefix}:{code}" for code in codes)])
@@ -163,43 +162,13 @@ class ConceptEquivalence:
 Pair = tuple[ConceptProfile, ConceptProfile]
 
 
-def _mapped(rivals: Sequence[ConceptProfile]) -> list[Pair]:
-    """The pairs in which one concept maps to the other, or both map to one CUI."""
-    by_code: dict[str, list[ConceptProfile]] = {}
-    for concept in rivals:
-        full = concept.concept_id.casefold()
-        for code in {full, full.rpartition(":")[2]}:
-            by_code.setdefault(code, []).append(concept)
-    by_meaning: dict[str, list[ConceptProfile]] = {}
-    found: dict[tuple[float, float], Pair] = {}
-    for concept in rivals:
-        for system, code in concept.codes:
-            folded = code.casefold()
-            partners = [one for one in by_code.get(folded, ()) if _names(system, code, one)]
-            if _like(_MEANINGS, system):
-                partners += by_meaning.setdefault(folded, [])
-                by_meaning[folded].append(concept)
-            found.update(_pairs(concept, partners))
-    return [found[keys] for keys in sorted(found)]
+def _mapped(one: ConceptProfile, other: ConceptProfile) -> bool:
+    """Whether one concept maps to the other, or both map to one CUI."""
+    return not one.meanings.isdisjoint(other.meanings) or _maps_to(one, other) or _maps_to(other, one)
 
 
-def _sharing_names(rivals: Sequence[ConceptProfile]) -> list[Pair]:
-    """The pairs that have a name in common."""
-    by_name: dict[tuple[str, str], list[ConceptProfile]] = {}
-    found: dict[tuple[float, float], Pair] = {}
-    for concept in rivals:
-        for name in concept.names:
-            partners = by_name.setdefault(name, [])
-            found.update(_pairs(concept, partners))
-            partners.append(concept)
-    return [found[keys] for keys in sorted(found)]
-
-
-def _pairs(concept: ConceptProfile, partners: Iterable[ConceptProfile]) -> Iterator[tuple[tuple[float, float], Pair]]:
-    for partner in partners:
-        if partner is not concept and _may_be_one(partner, concept):
-            one, other = sorted((partner, concept), key=lambda each: each.key)
-            yield (one.key, other.key), (one, other)
+def _maps_to(one: ConceptProfile, other: ConceptProfile) -> bool:
+    return not one.folded.isdisjoint(other.ids) and any(_names(*code, other) for code in one.codes)
 
 
 def _may_be_one(one: ConceptProfile, other: ConceptProfile) -> bool:
@@ -212,6 +181,8 @@ def _share_names(one: ConceptProfile, other: ConceptProfile) -> bool:
 
     That is half of the names of each; or half of those of one, two at least. A preferred name of either is among them.
     """
+    if one.names.isdisjoint(other.names):
+        return False
     if not one.preferred.isdisjoint(other.preferred):
         return True
     shared = one.names & other.names
@@ -238,15 +209,4 @@ def _names(system: str, code: str, concept: ConceptProfile) -> bool:
     prefix, _, local = concept.concept_id.rpartition(":")
     if prefix and code.casefold() == concept.concept_id.casefold():
         return True
-    return code.casefold() == local.casefold() and (_like(prefix, system) or _like(concept.source, system))
-
-
-@lru_cache(maxsize=4096)
-def _like(one: str, other: str) -> bool:
-    """Whether two names mean one system; the longer may add an edition or a version.
-
-    >>> _like("SNOMEDCT", "SNOMED_CT"), _like("UMLS", "UMLS_CUI"), _like("MESH", "ME"), _like("", "MESH")
-    (True, True, False, False)
-    """
-    short, long = sorted(("".join(filter(str.isalnum, name)).casefold() for name in (one, other)), key=len)
-    return (len(short) > 2 and long.startswith(short)) or (short == long != "")
+    return code.casefold() == local.casefold() and (same_system(prefix, system) or same_system(concept.source, system))

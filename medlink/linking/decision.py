@@ -14,8 +14,7 @@ from medlink.language.text import is_short, spelling
 from medlink.linking.candidates import LEARNED
 from medlink.linking.concept_equivalence import ConceptEquivalence, Same
 from medlink.linking.mention import Mention
-from medlink.linking.prior import Prior, PriorFeatures, default_prior
-from medlink.linking.profiles import ConceptProfiles
+from medlink.linking.profiles import ConceptProfiles, Prior, PriorFeatures, default_prior
 from medlink.linking.ranking import Ranked
 from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Status
 
@@ -70,8 +69,8 @@ class Decision(Protocol):
 class SharedNames:
     """Concepts that have the best name in common share its score; those that are one count once.
 
-    The shares are those of a prior (:mod:`medlink.linking.prior`), times how likely each concept is in the context: the
-    likeness of its preferred name to the text around the mention. What ``prefer`` names goes before all others. A
+    The shares are those of a prior (:mod:`medlink.linking.profiles`), times how likely each concept is in the context:
+    the likeness of its preferred name to the text around the mention. What ``prefer`` names goes before all others. A
     mention is linked where one concept has the threshold, and more than any other that has the name. It is ambiguous
     where the name has the threshold, and only sharing it keeps its concepts below; else NIL.
 
@@ -87,9 +86,10 @@ class SharedNames:
     def __init__(
         self, bundle: Bundle, prefer: Sequence[str] = (), *, presume: bool = True, prior: Prior | None = None
     ) -> None:
-        self.bundle, self.profiles, self.prior = bundle, ConceptProfiles(bundle), prior or default_prior()
+        self.bundle, self.prior = bundle, prior or default_prior()
+        self.profiles = ConceptProfiles(bundle, self.prior)
         self._preferring = bool(prefer)
-        self.equivalence = ConceptEquivalence(self.profiles, self.prior.standing, prefer, presume=presume)
+        self.equivalence = ConceptEquivalence(self.profiles, prefer, presume=presume)
 
     def status(self, candidates: Sequence[Candidate], best: float, shares: Shares, threshold: float) -> Status:
         """Ambiguous where the first two share alike or sharing keeps them below the threshold; else linked or NIL."""
@@ -160,7 +160,7 @@ class SharedNames:
                 others.append(Holder(shown, 1.0, concepts, presumed, holds=False))
         total = sum(weight for weight, _ in tied)
         known = self.profiles.of([holder.shown for _, holder in tied]) if len(tied) > 1 else {}
-        tied.sort(key=lambda one: (-one[0], -len(known[one[1].shown].says) if known else 0, one[1].shown))
+        tied.sort(key=lambda one: (-one[0], -len(known[one[1].shown].forms) if known else 0, one[1].shown))
         return (*(holder._replace(share=weight / total) for weight, holder in tied), *others)
 
     def _weights(self, features: Mapping[float, PriorFeatures], candidates: Sequence[Ranked]) -> dict[float, float]:
@@ -196,7 +196,10 @@ class SharedNames:
             of_the_name = is_short(mentions[i].text) or self.prior.tells_senses(own.values())
             for (concept, profile), likeness in zip(own.items(), alike, strict=True):
                 preferred, same = holders[i][concept], (at, concept) in spelt
-                one = self.prior.features(profile, forms[at], preferred=preferred, spelt=same, likeness=likeness)
+                said = math.log(max(profile.says(forms[at]), 1))
+                one = profile.known._replace(
+                    preferred=float(preferred), spelt=float(same), name_sources=said, likeness=likeness
+                )
                 # how well known a concept is says which of two like things is meant, and nothing about senses
                 found[i][concept] = one.of_the_name() if of_the_name else one
         return found

@@ -28,9 +28,8 @@ from medlink.linking.learned import LearnedConcepts
 from medlink.linking.measures import compute_features
 from medlink.linking.mention import Mention
 from medlink.linking.options import LinkOptions, known_tag
-from medlink.linking.prior import PriorRanker
 from medlink.linking.rankers.protocol import Reranker
-from medlink.linking.ranking import Ranked, Ranker, best_names
+from medlink.linking.ranking import PriorRanker, Ranked, Ranker, best_names
 from medlink.processes import collection_paused
 from medlink.records import AMBIGUOUS, LINKED, Candidate, Link, Status
 
@@ -148,7 +147,7 @@ class Linker:
         shared = SharedNames(self.bundle, self.options.prefer, presume=self.options.presume)
         self.decision: Decision = shared if decision is None else decision
         if ranker is None:
-            ranker = PriorRanker(join.ranker, shared.profiles, shared.prior) if shared.profiles.several else join.ranker
+            ranker = PriorRanker(join.ranker, shared.profiles) if shared.profiles.several else join.ranker
         self.ranker: Ranker = ranker
         self.calibration: Calibration = join.calibration if calibration is None else calibration
         if reranker is None and self.options.ranker is not None:
@@ -425,11 +424,14 @@ def _ordered(ranked: Sequence[Ranked], shares: Shares, k: int) -> list[_Place]:
     if not shares:
         return [_Place(one, Holder(one.concept, 1.0, (one.concept,))) for one in ranked[:k]]
     holders = {concept: holder for holder in shares for concept in holder.members}
-    first: dict[float, _Place] = {}
+    waiting, first = set(holders), dict[float, _Place]()
     for one in ranked:
         holder = holders.get(one.concept) or Holder(one.concept, 1.0, (one.concept,), holds=False)
         place = first.setdefault(holder.shown, _Place(one, holder))
         if one.concept == holder.shown and one.name == place.ranked.name:
             first[holder.shown] = _Place(one, holder)  # the name is that of the concept shown, where it has it
+        waiting.discard(one.concept)
+        if len(first) >= k and not waiting:
+            break
     tied = [first.pop(holder.shown) for holder in shares if holder.holds]
     return [*tied, *first.values()][:k]
