@@ -77,7 +77,6 @@ class GuardReader:
         self.read = lru_cache(_TERMS)(self._read)
 
     def _read(self, term: str, language: str = "") -> Reading:
-        """All that a term says."""
         values: dict[str, frozenset[str]] = {}
         for kind, value in self.values(term, language):
             values[kind] = values.get(kind, frozenset()) | {value}
@@ -168,12 +167,10 @@ class GuardReader:
 
 
 def _may_be_act(word: str, tongue: Language) -> bool:
-    """Whether a word, or two of which it is one, may be an act."""
     return word in tongue.acts.halves or tongue.acts.some.search(word) is not None
 
 
 def _of_word(word: str, tongues: Sequence[Language]) -> Values:
-    """Values of one word in its exact form."""
     return frozenset(
         (kind, value)
         for rules in (tongue.guards for tongue in tongues)
@@ -191,7 +188,6 @@ def _kinds_alone(words: Sequence[str], tongues: Sequence[Language]) -> set[str]:
 
 
 def _numbers_and_letters(words: Sequence[str], term: str, tongues: Sequence[Language]) -> Values:
-    """Numbers and single letters of a term, by its words in the inflected form of one language."""
     found: set[tuple[str, str]] = set()
     for place, word in enumerate(words):
         staged = _STAGED.fullmatch(word) if len(word) > 2 else None

@@ -311,7 +311,6 @@ def add_folder(path: str | PathLike[str]) -> None:
 
 @lru_cache(maxsize=8)
 def _found(further: str) -> dict[str, Language]:
-    """The languages of the shipped folder and of those that the variable lists."""
     found: dict[str, Language] = {}
     for folder in (SHIPPED, *(Path(path) for path in further.split(os.pathsep) if path)):
         if not folder.is_dir():

@@ -26,7 +26,6 @@ _PERHAPS = re.compile(r"\d|\b(?:[a-z]|[ivx]+[abc]?)\b")  # what every text with 
 
 @cache
 def _words() -> frozenset[str]:
-    """Single letters that are words."""
     return frozenset().union(*(language_data(language).words("markers") for language in MARKER_LANGUAGES))
 
 
@@ -47,7 +46,6 @@ def markers(form: str) -> list[str]:
 
 
 def _of_word(word: str) -> tuple[str, ...]:
-    """Markers of one word."""
     if word in _NUMERALS:
         return _NUMERALS[word]
     if len(word) == 1 and "a" <= word <= "z":

@@ -237,7 +237,6 @@ class Scanner:
     def _words(
         self, text: str, tokens: Sequence[Token], analysed: Sequence[_Analysed], asked: tuple[str, ...]
     ) -> list[ScannedWord]:
-        """The words of the tokens of a text, with their clauses."""
         words, clause, end, elided, new = list[ScannedWord](), 0, 0, self._elided, tuple.__new__
         for (start, stop, _, low), one in zip(tokens, analysed, strict=True):
             if one.is_mark:
@@ -268,7 +267,6 @@ class Scanner:
         return stop
 
     def _analyse(self, token: str, asked: tuple[str, ...]) -> _Analysed:
-        """What is known of a token, which is kept."""
         plain = spelling(token)
         low = plain.lower()
         if not token[0].isalnum():
@@ -295,7 +293,6 @@ class Scanner:
         return entry, word.function, kinds, word.meanings, not FINDS.isdisjoint(kinds)
 
     def _opens_two(self, one: WordEntry, other: WordEntry) -> bool:
-        """Whether phrases begin with two words."""
         pair = one.number, other.number
         found = self._table.pairs.get(pair)
         if found is None:
@@ -304,7 +301,6 @@ class Scanner:
         return found
 
     def _phrases(self, words: Sequence[ScannedWord], asked: tuple[str, ...]) -> dict[Place, tuple[int, ...]]:
-        """The longest phrases from left to right in each clause."""
         found: dict[Place, tuple[int, ...]] = {}
         reader, behind = self._reader, 0
         for at in [at for at, word in enumerate(words[:-1]) if word[3].opens]:
@@ -320,7 +316,6 @@ class Scanner:
 
 
 def _breaks(gap: str) -> bool:
-    """Whether a clause ends between two words."""
     return _breaks_short(gap) if len(gap) <= _SHORT_GAP else _BREAK.search(gap) is not None
 
 

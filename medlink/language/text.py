@@ -140,7 +140,6 @@ def elision(data: Language) -> re.Pattern[str] | None:
 
 
 def _words(text: str, elided: re.Pattern[str] | None) -> list[tuple[int, int, str]]:
-    """Words of a running text with offsets, without what is elided; hyphens, slashes and punctuation part them."""
     # plain tuples: of each word of each note, several times
     if elided is None:
         return [(*found.span(), found[0]) for found in _WORD.finditer(text)]
@@ -161,7 +160,6 @@ def _latin() -> dict[int, str]:
 
 
 def _parts(word: str) -> list[str]:
-    """Exact form of one word, letters and digits parted; a decimal number stays whole."""
     # a letter alone has the form that it has in a word: most words need no more than that
     plain = word if word.isascii() else word.translate(_latin())
     if plain.isascii() and plain.isalpha() and word.isalpha():
@@ -195,12 +193,10 @@ class _Spelling:
         self._transcribe, self._mend = _replacer(forms.transcriptions), _replacer(forms.endings)
 
     def plain(self, word: str) -> str:
-        """A word in one of the spellings its language has for it (German: ae for ä, z for c, f for ph)."""
         # LAE is no other spelling of LA
         return self._transcribe(word) if len(word) >= _SPELT else word
 
     def stem(self, word: str) -> str:
-        """The stem of a word in its exact form; short words and what is no word stay."""
         if self._stemmer is None or len(word) < _STEMMED or not word.isalpha():
             return word
         return strip_accents(str(self._stemmer.stemWord(self._mend(self.plain(word)))))

@@ -37,7 +37,7 @@ class ConceptEquivalence:
       is;
     - *presumed*: where they share a preferred name in a language, or half of their names, neither is mapped to another
       concept of the other source, and their kinds agree (:func:`~medlink.linking.profiles.kinds_of`). A concept without
-      a semantic type fits every kind. Where two sources have a hundred concepts with a type each, and no type in common,
+      a semantic type fits every kind. Where two sources have a hundred concepts with a type each and no type in common,
       their types are other words for the same things and say nothing.
 
     The concepts of a compilation such as the UMLS have the sources of their names. Two concepts of one source are never
@@ -53,13 +53,7 @@ class ConceptEquivalence:
         ConfigError: nothing in the bundle has that source, type or kind.
     """
 
-    def __init__(
-        self,
-        profiles: ConceptProfiles,
-        prefer: Sequence[str] = (),
-        *,
-        presume: bool = True,
-    ) -> None:
+    def __init__(self, profiles: ConceptProfiles, prefer: Sequence[str] = (), *, presume: bool = True) -> None:
         self._profiles, self._presume = profiles, presume
         self._prefer = {name: place for place, name in reversed([*enumerate(prefer)])}
         self._known: LRUCache[Rivals, tuple[Same, ...]] = LRUCache(_REMEMBERED)
@@ -73,12 +67,10 @@ class ConceptEquivalence:
 
     @cached_property
     def _words(self) -> dict[str, set[str]]:
-        """Semantic types by source."""
         return self._profiles.bundle.kb.type_words()
 
     @cached_property
     def _order(self) -> dict[str, int]:
-        """Places of the sources that have concepts."""
         return {source: place for place, source in enumerate(self._profiles.sources)}
 
     def preference(self, concept: ConceptProfile) -> int:
@@ -125,14 +117,12 @@ class ConceptEquivalence:
         return tuple(ordered.values())
 
     def _fit(self, one: ConceptProfile, other: ConceptProfile) -> bool:
-        """Whether a mapping or names make two concepts one."""
         return _may_be_one(one, other) and (_mapped(one, other) or self._alike(one, other))
 
     def _shown_first(self, concept: ConceptProfile) -> tuple[int, int, float, str]:
         return self.preference(concept), self._order[concept.source], -concept.standing, concept.concept_id
 
     def _alike(self, one: ConceptProfile, other: ConceptProfile) -> bool:
-        """Whether two concepts have the same names, and a kind in common where their kinds can be compared."""
         if not _share_names(one, other) or self._elsewhere(one, other) or self._elsewhere(other, one):
             return False
         return (
@@ -153,7 +143,6 @@ class ConceptEquivalence:
         return other.source in found.values()
 
     def _foreign(self, one: str, other: str) -> bool:
-        """Whether two sources have types enough to see that they use other words."""
         if min(self._profiles.counts[source]["semantic_types"] for source in (one, other)) < _TYPED:
             return False
         return self._words.get(one, set()).isdisjoint(self._words.get(other, set()))
@@ -192,7 +181,6 @@ def _share_names(one: ConceptProfile, other: ConceptProfile) -> bool:
 
 
 def _only(pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs whose ends have no other partner of the same source."""
     partners = Counter(seen for pair in pairs for seen in _partners(*pair))
     return [pair for pair in pairs if all(partners[seen] == 1 for seen in _partners(*pair))]
 

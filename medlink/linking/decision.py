@@ -129,7 +129,6 @@ class SharedNames:
         return found
 
     def _grouped(self, ranked: Sequence[Sequence[Ranked]]) -> list[tuple[dict[float, bool], Sequence[Same]]]:
-        """The concepts that have the best name of each mention, and the groups of its first concepts; none for one."""
         holders = [_holders(candidates) for candidates in ranked]
         near = _NEAR if self.profiles.several else 0
         rivals = [
@@ -146,7 +145,6 @@ class SharedNames:
         groups: Sequence[Same],
         candidates: Sequence[Ranked],
     ) -> Shares:
-        """The concepts of one mention: ``holders`` of its best name with their shares, then others that are one."""
         weights = self._weights(features, candidates) if features else dict.fromkeys(holders, 1.0)
         learned = candidates[0].concept if candidates[0].route == LEARNED else None
         tied: list[tuple[float, Holder]] = []
@@ -164,7 +162,6 @@ class SharedNames:
         return (*(holder._replace(share=weight / total) for weight, holder in tied), *others)
 
     def _weights(self, features: Mapping[float, PriorFeatures], candidates: Sequence[Ranked]) -> dict[float, float]:
-        """How likely each concept of a name is, up to a factor."""
         ranked = {one.concept: one.weight for one in candidates}
         odds: dict[float, float] = {}
         for concept, own in features.items():
@@ -175,12 +172,8 @@ class SharedNames:
         return {concept: math.exp(max(odd - most, -_WIDEST)) for concept, odd in odds.items()}
 
     def _features(
-        self,
-        mentions: Sequence[Mention],
-        holders: Sequence[Mapping[float, bool]],
-        ranked: Sequence[Sequence[Ranked]],
+        self, mentions: Sequence[Mention], holders: Sequence[Mapping[float, bool]], ranked: Sequence[Sequence[Ranked]]
     ) -> list[dict[float, PriorFeatures]]:
-        """What speaks for each concept of the best name of each mention; nothing where one concept alone has it."""
         found: list[dict[float, PriorFeatures]] = [{} for _ in mentions]
         tied = [i for i, same in enumerate(holders) if len(same) > 1]
         if not tied:
@@ -214,7 +207,6 @@ class SharedNames:
     def _weigh(
         self, shares: list[Shares], wanted: Sequence[int], mentions: Sequence[Mention], contexts: Sequence[str]
     ) -> None:
-        """Let the contexts of some mentions weigh on how their concepts share."""
         encoder = self.bundle.encoder
         # the mention itself says nothing about which of its concepts is meant
         around = encoder.encode([contexts[i].replace(mentions[i].text, " ") for i in wanted])
@@ -239,7 +231,6 @@ class SharedNames:
 
 
 def _holders(candidates: Sequence[Ranked]) -> dict[float, bool]:
-    """The concepts that have the best name, and whether they prefer it."""
     # who has one name has one rank, and most best names are the only ones of their rank
     first = candidates[:2]
     if len(first) < 2 or first[1].rank != first[0].rank:

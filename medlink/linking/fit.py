@@ -153,7 +153,6 @@ def _logistic(
     given: NDArray[np.float64],
     bounds: list[tuple[float | None, float | None]],
 ) -> NDArray[np.float64]:
-    """Weights of a logistic regression on top of what is ``given``."""
     share = weight / max(weight.sum(), 1e-12)
 
     def loss(p: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:

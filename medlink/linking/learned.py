@@ -40,7 +40,6 @@ class LearnedConcepts:
         return [taught, *(one for one in ranked if one.concept != taught.concept)]
 
     def _candidate(self, concept_id: str, language: str | None) -> Ranked | None:
-        """A concept by the name that is shown for it, else by another one that may be a candidate."""
         index, kb = self._bundle.index, self._bundle.kb
         names = [name for name in kb.names(concept_id) if name.type != FSN]
         own = base(language or "")

@@ -44,8 +44,6 @@ and development sets that were linked, 2 were right (ECG was linked to an abnorm
 
 
 class _Place(NamedTuple):
-    """The best name of a concept, or of several that are one."""
-
     ranked: Ranked
     holder: Holder
 
@@ -63,11 +61,6 @@ class Best(NamedTuple):
 
 
 class _Key(NamedTuple):
-    """What the ranking of a mention depends on; of its context only a hash, where the ranker looks at it.
-
-    ``width`` says how many names each route brings.
-    """
-
     text: str
     language: str | None
     context: bytes | None
@@ -91,8 +84,6 @@ class _List(NamedTuple):
 
 
 class _Shown(NamedTuple):
-    """How a concept is shown."""
-
     concept_id: str
     preferred_name: str | None
     semantic_types: tuple[str, ...]
@@ -160,10 +151,7 @@ class Linker:
 
     @collection_paused()
     def link(
-        self,
-        mentions: Sequence[str | Mention],
-        contexts: Sequence[str] | None = None,
-        k: int | None = None,
+        self, mentions: Sequence[str | Mention], contexts: Sequence[str] | None = None, k: int | None = None
     ) -> list[Link]:
         """Link mentions; each distinct one is embedded and searched once.
 
@@ -240,7 +228,6 @@ class Linker:
     def _scores(
         self, ranked: Sequence[Ranked], languages: Sequence[str | None], calibration: Calibration
     ) -> list[float]:
-        """Scores of concepts, as if no other one had their names."""
         columns = np.array([(one.rank, one.margin, one.route, one.adds) for one in ranked], dtype=float).reshape(-1, 4)
         rank, margin, route, adds = columns.T
         likeliest = np.where(adds > 0, OF_ANOTHER_KIND, 1.0)
@@ -250,7 +237,6 @@ class Linker:
         return scores
 
     def _query(self, mention: str | Mention) -> Mention:
-        """A mention as it is linked: its long form where there is one, its language as the knowledge base writes it."""
         if isinstance(mention, str):
             return Mention(mention.strip(), self.options.language)
         text, language = mention.text.strip(), known_tag(mention.language) or self.options.language
@@ -259,7 +245,6 @@ class Linker:
         return Mention(text, language, found=mention.found if text == mention.text else None, taught=mention.taught)
 
     def _rank(self, queries: Sequence[Mention], contexts: Sequence[str] | None, k: int) -> list[Sequence[Ranked]]:
-        """Concepts by the evidence alone; those of distinct mentions that were met lately are remembered."""
         keys = _keys(queries, contexts, max(WIDTH, 2 * k))
         places = {key: at for at, key in enumerate(keys)}
         found = self._recall(self._rankings, places)
@@ -285,7 +270,6 @@ class Linker:
         return [found[key] for key in keys]
 
     def _final(self, queries: Sequence[Mention], contexts: Sequence[str] | None, k: int) -> list[Sequence[Ranked]]:
-        """Concepts by the re-ranker, if there is one; those that were taught come first in any case."""
         rankings = self._rank(queries, contexts if self.ranker.uses_context else None, k)
         if self.reranker is not None:
             rankings = self._rerank(self.reranker, queries, contexts, rankings, k)
@@ -315,7 +299,6 @@ class Linker:
         return [found[key] for key in keys]
 
     def _recall(self, cache: LRUCache[_K, _V], keys: Iterable[_K]) -> dict[_K, _V]:
-        """What is kept for some keys."""
         with self._lock:
             return {key: cache[key] for key in keys if key in cache}
 
@@ -324,7 +307,6 @@ class Linker:
             cache.update(found)
 
     def _with_learned(self, queries: Sequence[Mention], rankings: Rankings) -> list[Sequence[Ranked]]:
-        """Rankings with what was taught for the mentions before all other concepts."""
         return [
             ranking if query.taught is None else self._learned.first(ranking, query.taught, query.language)
             for query, ranking in zip(queries, rankings, strict=True)
@@ -343,7 +325,6 @@ class Linker:
         return min(mention.likely, self._scores(ranked[:1], [query.language], self._last)[0])
 
     def _candidates(self, ordered: dict[_List, list[_Place]]) -> dict[_List, tuple[tuple[Candidate, ...], Status]]:
-        """Candidates with their scores and names, and what is decided about them, of all lists at once."""
         flat = [place.ranked for places in ordered.values() for place in places]
         languages = [which.language for which, places in ordered.items() for _ in places]
         scored = iter(self._scores(flat, languages, self._last))
@@ -382,7 +363,6 @@ class Linker:
         return out
 
     def _names(self, entries: set[int]) -> dict[int, tuple[str, str, str]]:
-        """Text, language and source of entries; those shown lately are remembered."""
         known = self._recall(self._described, entries)
         new = sorted(entries - known.keys())
         if new:
@@ -392,7 +372,6 @@ class Linker:
         return known
 
     def _show(self, concepts: set[tuple[float, str | None]]) -> dict[tuple[float, str | None], _Shown]:
-        """How concepts are shown in languages; those shown lately are remembered."""
         known = self._recall(self._shown, concepts)
         new: dict[str | None, list[float]] = {}
         for concept, language in sorted(concepts - known.keys(), key=lambda one: one[0]):

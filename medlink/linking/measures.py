@@ -116,7 +116,6 @@ Measure = Callable[[Evidence], Sequence[Column]]
 
 
 def _forms(pairs: Evidence) -> Sequence[Column]:
-    """Whether the forms are the same: to the letter, or in another inflection."""
     return pairs.route == EXACT, pairs.route == INFLECTED
 
 
@@ -145,7 +144,6 @@ def _embeddings(pairs: Evidence) -> Sequence[Column]:
 
 
 def _spelling(pairs: Evidence) -> Sequence[Column]:
-    """Above 0 only where optimal string alignment leaves a typing error's distance."""
     one, other = pairs.sizes[:, :, 0]
     # each letter that one has more is an error
     maybe = np.flatnonzero((np.abs(one - other) <= (1 - _CUT) * np.maximum(one, other)) & ~pairs.named)
@@ -158,7 +156,6 @@ def _spelling(pairs: Evidence) -> Sequence[Column]:
 
 
 def _numbers(pairs: Evidence) -> Sequence[Column]:
-    """Whether the two speak of other numbers."""
     batch = pairs.batch
     spoken = {frozenset[str](): 0}
     of_mention = [numerals(norm) if may_speak_of_numbers(norm) else frozenset[str]() for norm in batch.norms]

@@ -22,13 +22,7 @@ from medlink.errors import ConfigError
 from medlink.language.guard_words import GuardReader, Reading
 from medlink.language.languages import VARIABLE, Language, add_folder, guarded, language_data, languages, stop_words
 from medlink.language.markers import markers
-from medlink.language.text import (
-    Inflector,
-    is_inflection,
-    normalise,
-    numerals,
-    variants,
-)
+from medlink.language.text import Inflector, is_inflection, normalise, numerals, variants
 
 FRENCH = Path(__file__).parent / "fr_folder"
 WORDS = "Nierenzysten links Typ II; riñones izquierdos, left kidney: no fever, liver biopsy, la vitamina a, l'infarctus"

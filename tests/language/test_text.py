@@ -9,16 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medlink.language.languages import languages
-from medlink.language.text import (
-    Inflector,
-    _parts,
-    _words,
-    is_inflection,
-    normalise,
-    numerals,
-    same_letters,
-    variants,
-)
+from medlink.language.text import Inflector, _parts, _words, is_inflection, normalise, numerals, same_letters, variants
 
 
 def match_form(text: str, language: str) -> str:

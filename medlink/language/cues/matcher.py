@@ -160,7 +160,6 @@ class Phrases(Generic[_V]):
 
     @cached_property
     def _followers(self) -> dict[str, set[str]]:
-        """What follows each first word, all in lower case; empty text stands for the end of a phrase."""
         followers = dict[str, set[str]]()
         for first, node in self._root.items():
             followers.setdefault(first.lower(), set()).update(map(str.lower, node))

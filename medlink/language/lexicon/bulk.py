@@ -119,7 +119,6 @@ class BulkReader:
         self._clear()
 
     def _clear(self) -> None:
-        """Forget all words."""
         self._tokens = _Tokens()
         self._numbers: dict[Any, int] = {}  # of words, by token and languages, or by word and sense
         self._words: list[Word] = []
@@ -173,7 +172,6 @@ class BulkReader:
         return tuple([tag for at, tag in enumerate(self._languages) if asked >> at & 1])
 
     def _number(self, key: int) -> int:
-        """The number of a word in some languages: in the sense that it has alone, where no other word matters."""
         found = self._numbers.get(key)
         if found is None:
             tags, reader = self._tags(key >> _BITS), self.reader
@@ -193,7 +191,6 @@ class BulkReader:
         return found
 
     def _in_sense(self, number: int, tokens: Sequence[str], tags: tuple[str, ...]) -> int:
-        """The number of an ambiguous word in the sense that it has beside others."""
         word = self.reader.meant(self._words[number], tokens, tags)
         key = (number, word.meanings)
         found = self._numbers.get(key)
@@ -229,7 +226,6 @@ class BulkReader:
         return found
 
     def _begins(self, pair: int) -> bool:
-        """Whether two words begin a phrase in one of their languages."""
         begins = self._pairs.get(pair)
         if begins is None:
             texts = self._tokens.texts

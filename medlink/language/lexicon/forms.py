@@ -264,7 +264,6 @@ def _keys(member: Member, exact: Mapping[str, str], stem: Callable[[str], str]) 
 def _found(
     text: str, language: str, rows: Mapping[str, set[Form]], stems: Mapping[str, Callable[[str], str]]
 ) -> Iterable[Form]:
-    """What the members of a language mean that a text is, to the letter or else in another inflection."""
     form = normalise(text)
     if language not in stems or not form:
         return ()
@@ -274,7 +273,6 @@ def _found(
 
 
 def _meant(one: Abbreviation, rows: Mapping[str, set[Form]], stems: Mapping[str, Callable[[str], str]]) -> list[int]:
-    """The meanings of an abbreviation that needs no context."""
     if not one.safe:
         return []
     found = _found(one.long, one.language, rows, stems) or _found(one.english or one.long, "en", rows, stems)

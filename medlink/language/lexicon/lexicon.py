@@ -103,14 +103,12 @@ class Lexicon:
 
     @cached_property
     def _by_form(self) -> dict[str, list[_Found]]:
-        """Members by their exact form, with the numbers of their entries."""
         found: dict[str, list[_Found]] = defaultdict(list)
         for place, _, form in self._forms():
             found[form].append(place)
         return found
 
     def _by_stem(self, language: str) -> dict[str, list[_Found]]:
-        """Whole words of a language by their inflected form."""
         if language not in self._stems:
             found = self._stems[language] = defaultdict(list)
             inflector = Inflector(language)
@@ -121,7 +119,6 @@ class Lexicon:
         return self._stems[language]
 
     def _forms(self, language: str | None = None) -> Iterator[tuple[_Found, str, str]]:
-        """Members of one language or of all, plurals included: each as written, and in its exact form."""
         every = [
             ((number, member), written)
             for number, entry in enumerate(self.entries)
@@ -199,7 +196,6 @@ class Lexicon:
 
     @cached_property
     def _by_letters(self) -> dict[str, list[Abbreviation]]:
-        """Meanings of abbreviations by their letters, without capitals."""
         found: dict[str, list[Abbreviation]] = defaultdict(list)
         for one in self.abbreviations:
             for letters in dict.fromkeys(map(str.casefold, one.short_forms)):
@@ -246,7 +242,6 @@ class Lexicon:
 
 
 def _weights(meanings: Iterable[Abbreviation]) -> dict[tuple[str, str], float]:
-    """What the meanings of each abbreviation and language weigh together."""
     weights: dict[tuple[str, str], float] = defaultdict(float)
     for one in meanings:
         for form in one.short_forms:

@@ -78,7 +78,6 @@ class Organs:
         return bisect_left(self._ends, at)
 
     def _within(self, start: int, end: int) -> Cue | None:
-        """The organ that a label names last."""
         at = bisect_left(self._starts, end) - 1
         return self._cues[at] if at >= 0 and self._cues[at].start >= start else None
 
@@ -119,7 +118,6 @@ class Expressions(dict[str, list[_V]]):
 
 
 def _form(entry: WordEntry, inflector: Inflector) -> str:
-    """The inflected form of a word of a text, which its entry keeps."""
     form: str | None = entry.memo.get("form")
     if form is None:
         form = entry.memo["form"] = inflector.form(entry.written)
@@ -140,7 +138,6 @@ def says(written: str, word: str, language: str) -> bool:
 
 @per_language
 def _table(data: Language) -> Expressions[tuple[str, str]]:
-    """Words and their organs by the inflected form of the word."""
     inflector, found = Inflector(data.tag), Expressions[tuple[str, str]]()
     for row in rows(data.table("organs"), "word", "organ"):
         if not row["word"] or row["organ"] not in ORGANS:

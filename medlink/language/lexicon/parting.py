@@ -123,7 +123,6 @@ class Parting:
         return None
 
     def _find_firsts(self, text: str, language: str) -> dict[int, _Part]:
-        """Each part that a text may begin with and that others follow, by its length."""
         most = len(text) - _LAST  # letters of the longest
         prefixes = self._forms.table(PREFIX, language)
         found: dict[int, _Part] = {}
@@ -153,7 +152,6 @@ class Parting:
         return found
 
     def _find_prefix_lengths(self, language: str) -> dict[str, list[int]]:
-        """Letters of the combining forms by the two that they begin with, the fewest first."""
         lengths: dict[str, set[int]] = defaultdict(set)
         for form in self._forms.table(PREFIX, language):
             if len(form) > 1:
@@ -161,12 +159,10 @@ class Parting:
         return {head: sorted(found) for head, found in lengths.items()}
 
     def _find_prefix(self, text: str, language: str) -> _Part:
-        """A combining form as a part."""
         forms = self._forms.table(PREFIX, language)[text]
         return _Part(_cost(len(text), forms, 0.0), chosen(forms), forms)
 
     def _find_noun(self, text: str, language: str) -> _Part | None:
-        """A word as a part that others follow, if it may be a noun or adjective."""
         found = self._forms.find(WORD, language, text)
         nouns = tuple([form for form in found if not form.marks & (OTHER | SHORT | AFFIX)])
         if not nouns:
@@ -174,7 +170,6 @@ class Parting:
         return _Part(_cost(len(text), nouns, 0.2), chosen(nouns), nouns, _cost(len(text), nouns, 0.3))
 
     def _find_last(self, part: str, language: str) -> _Part | None:
-        """A part that ends a word: an ending of a family, a word, or an affix."""
         endings = self._forms.table(SUFFIX, language).get(part, ())
         found = tuple([form for form in endings if not form.marks & AFFIX])
         if not found and len(part) >= (SURE if self._links[language] else SURE + 1):

@@ -82,8 +82,6 @@ class _Senses(NamedTuple):
 
 
 class _Phrases(NamedTuple):
-    """Phrases with the same first two words: meanings by what follows these, and the words of the longest."""
-
     meanings: dict[str, tuple[int, ...]]
     longest: int
 
@@ -163,7 +161,6 @@ class FamilyReader:
         return word
 
     def _told(self, word: Word, asked: Sequence[str]) -> Iterator[_Senses]:
-        """What is known of an ambiguous word in each of some languages."""
         return (self._senses(word.text, tag) for tag in asked)
 
     def _find_senses(self, word: str, language: str) -> _Senses:
@@ -172,12 +169,10 @@ class FamilyReader:
         return _Senses(self._by_word(SENSE, language, word), self._by_word(INFLECTED_SENSE, language, stem), alone)
 
     def _by_word(self, kind: str, language: str, word: str) -> dict[str, Form]:
-        """The sense of a word by the one beside it."""
         told = self.forms.continuations(kind, language, f"{word} ")
         return {other: senses[0] for other, senses in told.items() if len(senses) == 1}
 
     def _alone(self, kind: str, language: str, word: str) -> Form | None:
-        """The sense that a word has by itself."""
         found = self.forms.find(kind, language, word)
         return found[0] if len(found) == 1 else None
 
@@ -198,7 +193,6 @@ class FamilyReader:
         return tuple([self._whole(token, tag) is not None for tag in self._inflectors])
 
     def _find_word(self, token: str, asked: tuple[str, ...]) -> Word:
-        """A word in the languages asked, in another where they do not know it."""
         wholes = [(tag, found) for tag in asked if (found := self._whole(token, tag)) is not None]
         if wholes:
             return self._known(token, wholes)
@@ -219,7 +213,6 @@ class FamilyReader:
         return Word(token, (), way.parts, way.lengths) if way else Word(token)
 
     def _known(self, token: str, wholes: Sequence[tuple[str, tuple[int, ...]]]) -> Word:
-        """A word that some languages know as a whole, with its meanings in each."""
         if not all(meanings for _, meanings in wholes):
             return Word(token, function=True)
         meanings = tuple(dict.fromkeys(m for _, found in wholes for m in found))[:_SENSES]
@@ -237,7 +230,6 @@ class FamilyReader:
         return None if own is None else Word(own)
 
     def _find_whole(self, token: str, language: str) -> tuple[int, ...] | None:
-        """Meanings of a word that one language knows, to the letter or else by its stem; none of a function word."""
         if self.forms.is_function_word(language, token):
             return ()
         found = self.forms.find(WORD, language, token)
@@ -287,7 +279,6 @@ class FamilyReader:
         return self._phrases_of(one, other, language) is not None
 
     def _find_phrases(self, one: str, other: str, language: str) -> _Phrases | None:
-        """The phrases that begin with two words, ``None`` where there are none."""
         stems = f"{self._stem(one, language)} {self._stem(other, language)}"
         rests = self.forms.continuations(PHRASE, language, stems)
         meanings = {rest: chosen(forms) for rest, forms in rests.items() if not rest or rest[0] == " "}
@@ -295,18 +286,15 @@ class FamilyReader:
 
 
 def _remembering(find: Callable[..., _R]) -> Callable[..., _R]:
-    """A function of a word that remembers what it found for the words that it met last."""
     kept = lru_cache(_MOST)(find)
 
     def found(word: str, *more: Any) -> _R:
-        """What the function finds."""
         return kept(word, *more) if len(word) <= _LONGEST else find(word, *more)
 
     return found
 
 
 def _beside(told: dict[str, Form], word: str, words: Iterable[str]) -> Form | None:
-    """The sense that a word has beside the first that tells one."""
     return next((told[other] for other in words if other != word and other in told), None)
 
 

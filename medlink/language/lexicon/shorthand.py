@@ -82,7 +82,6 @@ def _abbreviations(language: str) -> dict[str, Abbreviation]:
 
 @per_language
 def _laconic(data: Language) -> Expressions[tuple[str, Abbreviation]]:
-    """Rows of the table, each with its organ, by the inflected form of the word."""
     inflector, found = Inflector(data.tag), Expressions[tuple[str, Abbreviation]]()
     for row in rows(data.table(LACONIC), *_COLUMNS):
         weight = share(row["weight"])

@@ -134,12 +134,10 @@ def read_folder(folder: Path) -> Tables:
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    """The rows of a table; none where there is no such file."""
     return rows(path if path.is_file() else None, *_COLUMNS.get(path.name, _OF_ABBREVIATIONS), in_front=True)
 
 
 def _one_of(words: Iterable[str], *, or_none: bool = False) -> str:
-    """The remedy of a word that is none of those that a cell may hold."""
     return f"write one of {', '.join(sorted(words))}" + (", or leave the cell empty" if or_none else "")
 
 
@@ -156,7 +154,6 @@ def _language_of(row: Row) -> str:
 
 
 def _entries(path: Path) -> Iterator[Entry]:
-    """Families, terms or affixes, each name once."""
     lines: dict[str, int] = {}
     for row in _rows(path):
         table, *columns = row
@@ -185,7 +182,6 @@ def _entries(path: Path) -> Iterator[Entry]:
 
 
 def _member(text: str, language: str, row: Row) -> Member:
-    """A member as it stands in a cell: its form, and tags in braces."""
     found = _MEMBER.fullmatch(text.strip())
     if found is None:
         remedy = "write it as 'Wort {f,pl=Wörter}': tags in one pair of braces behind it, ' | ' before the next member"

@@ -133,7 +133,6 @@ class CrossEncoderRanker:
     def _read(
         self, mentions: Sequence[Mention], contexts: Sequence[str], candidates: Sequence[Sequence[Shown]]
     ) -> list[list[float]]:
-        """What the model says of the candidates of each mention, from the cache where it is there."""
         asked = list(zip(mentions, contexts, candidates, strict=True))
         keys = [key_of(self._names, self.fingerprint, m.text, m.language, text, some) for m, text, some in asked]
         kept = self._cache.get(keys) if self._cache else [None] * len(keys)
@@ -169,7 +168,6 @@ def _read_ranker(folder: Path) -> Reading:
 
 
 def _fingerprint(folder: Path) -> str:
-    """Hash of all files of a ranker by their names."""
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".md"):
         digest.update(f"{path.relative_to(folder).as_posix()}\0".encode())

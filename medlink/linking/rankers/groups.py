@@ -75,7 +75,6 @@ def gather_groups(
 
 
 def _missing(linker: Linker, example: Example) -> str:
-    """The right concept of the lowest id, as it is shown."""
     concept_id = min(one for one in example.concept_ids if one in linker.kb)
     name = linker.kb.preferred_name(concept_id, example.language or None) or concept_id
     return Shown(concept_id, name, name).text
