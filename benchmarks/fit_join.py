@@ -38,9 +38,8 @@ from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.linking.candidates import QueryBatch
 from medlink.linking.fit import Example, Table, fit_curves, ranking_weights
-from medlink.linking.join import Join
 from medlink.linking.measures import FEATURES, compute_features
-from medlink.linking.ranking import LinearJoin
+from medlink.linking.ranking import Join, LinearJoin
 
 _BATCH = 256
 _TYPING_ERRORS = 500

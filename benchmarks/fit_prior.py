@@ -61,7 +61,12 @@ def choices(linker: Linker, queries: list[Query]) -> list[Choice]:
     decision, found = linker.decision, []
     assert isinstance(decision, SharedNames)
     mentions = [Mention(query.text, query.language) for query in queries]
-    for query, groups in zip(queries, decision.rivals(mentions, linker.rank(mentions)), strict=True):
+    ranked = linker.rank(mentions)
+    grouped = decision.grouped(ranked)
+    features = decision.features(mentions, [holders for holders, _ in grouped], ranked)
+    for query, (_, same), own in zip(queries, grouped, features, strict=True):
+        alike = [{one: own[one] for one in group.concepts if one in own} for group in same]
+        groups = [group for group in alike if group]
         ids = [set(linker.index.concept_ids(np.array(sorted(group)))) for group in groups]
         right = [at for at, own in enumerate(ids) if own & query.gold]
         if len(groups) > 1 and len(right) == 1:

@@ -21,7 +21,7 @@ import click
 from open_data import DATA
 
 from medlink.language.lexicon import Lexicon
-from medlink.language.lexicon.entries import FIRST, LAST, WHOLE
+from medlink.language.lexicon.tables import FIRST, LAST, WHOLE
 from medlink.language.text import ROMAN, Inflector, normalise
 
 _WORD = re.compile(r"[^\W\d_]{2,}")

@@ -25,8 +25,7 @@ from open_data import Query, alpha_id_held_out, bc5cdr, in_dictionary, ncbi
 
 from medlink.evaluation.calibration import calibration_error
 from medlink.linking import Linker, Mention
-from medlink.linking.fit import Example
-from medlink.linking.rankers.groups import gather_groups
+from medlink.linking.fit import Example, gather_groups
 from medlink.records import Link
 from medlink.training.ranker.recipe import RankerRecipe
 from medlink.training.ranker.trainer import RankerTrainer

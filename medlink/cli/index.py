@@ -55,7 +55,7 @@ def build(
 ) -> None:
     """Build encoder and index of BUNDLE from its knowledge base, or renew them."""
     from medlink.index import build_bundle
-    from medlink.linking.join import default_join
+    from medlink.linking.ranking import default_join
 
     join, said = default_join().to_dict(), list[str]()
     with Bars() as bars:

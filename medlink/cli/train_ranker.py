@@ -35,7 +35,7 @@ def ranker(bundle: Path, gold: tuple[Path, ...], out: Path, start: str, **option
         from medlink.training.ranker.trainer import RankerTrainer
 
     from medlink.linking import Linker
-    from medlink.linking.rankers.groups import gather_groups
+    from medlink.linking.fit import gather_groups
     from medlink.training.ranker.gold import read_gold
 
     problems = Problems(adjustable=False)

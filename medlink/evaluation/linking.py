@@ -44,8 +44,8 @@ class LinkingTask(LinkOptions, QueryOptions):
         program of BioSyn (Sung et al. 2020; ``check_label`` and ``evaluate_topk_acc`` of its ``utils.py``): it parts
         mentions and ids at ``|`` and ``+`` alike, and any id is right for any part.
         """
+        from medlink.linking.candidates import Mention
         from medlink.linking.linker import Linker
-        from medlink.linking.mention import Mention
 
         linker = Linker(Bundle(Path(run.paths[0])), **{name: getattr(self, name) for name in LinkOptions.model_fields})
         queries = known_gold(self.asked(run.paths[1:], run, self.language or ""), linker.kb, run)

@@ -18,9 +18,9 @@ import numpy as np
 
 from medlink.kb import KnowledgeBase
 from medlink.language.lexicon.bulk import BulkReader
-from medlink.language.lexicon.entries import HEADWORDS
 from medlink.language.lexicon.forms import AMBIGUOUS, WORD, Forms
 from medlink.language.lexicon.reading import FamilyReader
+from medlink.language.lexicon.tables import HEADWORDS
 from medlink.language.tags import base
 from medlink.language.text import normalise
 from medlink.models import Encoder, load_encoder

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache, wraps
 from importlib import resources
 from importlib.util import find_spec
@@ -22,8 +22,10 @@ from typing import Annotated, TypeVar
 import Stemmer
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
 
-from medlink.errors import ConfigError
+from medlink.errors import ConfigError, InputError
 from medlink.files.json import read_json
+from medlink.files.problems import Problems
+from medlink.files.tables import open_table
 from medlink.language.tags import base, language_tag
 
 VARIABLE = "MEDLINK_LANGUAGES"
@@ -147,6 +149,46 @@ class ActRules(Rules):
         return any_of(self.acts.values())
 
 
+class Row(dict[str, str]):
+    """A row by columns, without blanks around its cells."""
+
+    def __init__(self, cells: Iterator[tuple[str, str]], path: Path, line: int) -> None:
+        super().__init__(cells)
+        self.path, self.line = path, line
+
+    def error(self, message: str, remedy: str) -> InputError:
+        """What to raise where a cell is wrong."""
+        return InputError(message, path=self.path, line=self.line, remedy=remedy)
+
+
+def rows(path: Path | None, *columns: str, in_front: bool = False) -> Iterator[Row]:
+    """Rows of a table with some columns, the first of them ``in_front``; none without a path.
+
+    Raises:
+        InputError: a column is missing, or a row has too many or too few cells.
+    """
+    if path is None:
+        return
+    table = open_table(path, Problems(0, adjustable=False), separator="\t")
+    table.places(columns)
+    if in_front and table.header[0] != columns[0]:
+        raise table.error(f"the first column is {table.first[0]!r}", f"begin with the column {columns[0]}")
+    for line, cells in table.rows:
+        yield Row(zip(table.header, map(str.strip, cells), strict=True), path, line)
+
+
+def alternatives(cell: str) -> list[str]:
+    """The phrases of a cell, between bars that stand outside of brackets."""
+    found, depth = [""], 0
+    for letter in cell:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "|" and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return [one.strip() for one in found]
+
+
 _R = TypeVar("_R", bound=Rules)
 _T = TypeVar("_T")
 
@@ -159,12 +201,14 @@ class Language:
 
     def file(self, name: str) -> Path | None:
         """A file of the folder, given without ``.json``; ``None`` where there is none."""
-        path = self._folder and self._folder / f"{name}.json"
-        return path if path and path.is_file() else None
+        return self._path(f"{name}.json")
 
     def table(self, name: str) -> Path | None:
         """A table of the folder, given without ``.tsv``; ``None`` where there is none."""
-        path = self._folder and self._folder / f"{name}.tsv"
+        return self._path(f"{name}.tsv")
+
+    def _path(self, name: str) -> Path | None:
+        path = self._folder and self._folder / name
         return path if path and path.is_file() else None
 
     def read(self, name: str, model: type[_R]) -> _R:
@@ -221,20 +265,19 @@ class Language:
     def guards(self) -> GuardRules:
         """Words that part terms; their values are among those of English, for terms of all languages are compared."""
         rules = self.read("guards", GuardRules)
-        known = rules if self.tag == REFERENCE else language_data(REFERENCE).guards
         for kind, values in rules.kinds.items():
-            self._check("guards", kind, values, known.kinds.get(kind, {}))
+            self._check("guards", kind, values, lambda kind: language_data(REFERENCE).guards.kinds.get(kind, {}))
         return rules
 
     @cached_property
     def acts(self) -> ActRules:
         """Examinations, operations and functions, among those of English."""
         rules = self.read("acts", ActRules)
-        known = rules if self.tag == REFERENCE else language_data(REFERENCE).acts
-        self._check("acts", "acts", rules.acts, known.acts)
+        self._check("acts", "acts", rules.acts, lambda _: language_data(REFERENCE).acts.acts)
         return rules
 
-    def _check(self, name: str, field: str, values: _Patterns, known: _Patterns) -> None:
+    def _check(self, name: str, field: str, values: _Patterns, of: Callable[[str], _Patterns]) -> None:
+        known = values if self.tag == REFERENCE else of(field)
         if unknown := next((value for value in values if value not in known), None):
             raise ConfigError(
                 f"{field}: {unknown!r} is no value that terms are compared by",
@@ -250,6 +293,11 @@ def languages() -> tuple[str, ...]:
     ('de', 'en', 'es')
     """
     return tuple(_found(os.environ.get(VARIABLE, "")))
+
+
+def shipped_languages() -> tuple[Language, ...]:
+    """The languages that medlink ships."""
+    return tuple(_found("").values())
 
 
 def language_data(language: str) -> Language:
@@ -314,18 +362,12 @@ def _found(further: str) -> dict[str, Language]:
     found: dict[str, Language] = {}
     for folder in (SHIPPED, *(Path(path) for path in further.split(os.pathsep) if path)):
         if not folder.is_dir():
-            message, remedy = (
-                f"{VARIABLE} lists this folder, which is not there",
-                "name the folder above that of the tag",
-            )
-            raise ConfigError(message, path=folder, remedy=remedy)
+            message = f"{VARIABLE} lists this folder, which is not there"
+            raise ConfigError(message, path=folder, remedy="name the folder above that of the tag")
         for path in sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] not in "._"):
             if language_tag(path.name) != path.name or "-" in path.name:
-                message, remedy = (
-                    "a folder of a language is named by its tag, such as fr",
-                    "name it so, or move it away",
-                )
-                raise ConfigError(message, path=path, remedy=remedy)
+                message = "a folder of a language is named by its tag, such as fr"
+                raise ConfigError(message, path=path, remedy="name it so, or move it away")
             if path.name in found:
                 remedy = f"keep one of the two; the other is {found[path.name]._folder}"
                 raise ConfigError(f"there is another folder of {path.name}", path=path, remedy=remedy)

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from medlink.language.cues.matcher import Text, parts, spelling
-from medlink.language.cues.matcher import Word as Token
+from medlink.language.cues import Text, parts, spelling
+from medlink.language.cues import Word as Token
 from medlink.language.languages import language_data
 from medlink.language.lexicon.forms import SHORT, WORD
 from medlink.language.lexicon.reading import FamilyReader, Word
@@ -32,6 +32,9 @@ _BREAK = re.compile(r'[.;:!?()\[\]{},|•*"“”„<>=\t]|\n\s*\n|\n\s*[-•]|\
 _SIGN = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*){4,}")  # a plus behind such a word says that a finding is there
 _FORMULA = 5  # letters of the longest word in capitals that a plus belongs to ("NADPH+")
 _WORDS = 1 << 17  # distinct words whose analysis is kept
+# Between two letters, where it may part words or stand within one: zero width space, word joiner, byte order mark.
+_BEFORE, _LETTERS = re.compile(r"[^\W_]+$"), re.compile(r"[^\W_]+")
+_HIDDEN = re.compile(r"(?<=[^\W_])[\u200b\u2060\ufeff]+(?=[^\W_])")
 _PAIRS = 1 << 20  # pairs of words of which is kept whether phrases begin with them
 _LONGEST = 100  # characters of the longest word that is kept
 _SHORT_GAP = 12  # characters between two words whose meaning is kept
@@ -44,16 +47,10 @@ Place = tuple[int, int]
 
 
 class WordEntry:
-    """A distinct word, analysed once.
+    """A distinct word, analysed once: its number in its table, how it is written, its exact form, its reading.
 
-    Attributes:
-        number: in its table.
-        written: the word as the text has it.
-        exact: its exact form.
-        word: what the lexicon reads it as.
-        kinds: of all its meanings and of its parts; none where it is unknown.
-        opens: the languages that have phrases that begin with it.
-        memo: what others worked out for it, under keys of their own.
+    ``kinds`` are those of all its meanings and parts; ``opens`` the languages that have phrases that begin with it;
+    ``memo`` holds what others worked out for it, under keys of their own.
     """
 
     __slots__ = ("exact", "kinds", "memo", "number", "opens", "word", "written")
@@ -69,13 +66,8 @@ class WordEntry:
 class WordTable:
     """The distinct words that a scanner met, by number, and columns of what is known of each.
 
-    A column is worked out for the words that came since it was asked for the last time.
-
-    Attributes:
-        inflector: of the language of the texts.
-        entries: the words by number.
-        memo: what others worked out for the table, under keys of their own.
-        pairs: whether phrases begin with two words.
+    A column is worked out for the words that came since it was asked for the last time. ``pairs`` says whether phrases
+    begin with two words; ``memo`` holds what others worked out for the table, under keys of their own.
     """
 
     def __init__(self, inflector: Inflector) -> None:
@@ -206,6 +198,7 @@ class Scanner:
         self.language, self._reader, self._base = language, reader, base(language)
         self._is_name = is_name
         self._elided = elision(language_data(language))
+        self._compounds = bool(language_data(language).forms.links)
         self._known: dict[tuple[str, ...], dict[str, _Analysed]] = {}
         self._table = WordTable(reader.inflector(language))
         self._asked = (self._base,) if self._base in reader.languages else None
@@ -223,6 +216,9 @@ class Scanner:
     def _scan(self, text: str) -> ScannedText:
         asked = self._asked or self._reader.guess(normalise(text).split())
         known = self._known.setdefault(asked, {})
+        written = text
+        if _HIDDEN.search(text):  # the offsets stay those of the text as it is written
+            text = _HIDDEN.sub(lambda one: " " * len(one[0]) if self._parts_words(one, asked) else one[0], written)
         read = parts(text)
         analysed = [known.get(part) or self._analyse(part, asked) for part in read]
         end, new = 0, tuple.__new__  # a NamedTuple without the call of its constructor
@@ -232,7 +228,20 @@ class Scanner:
             end = start + len(part)
             tokens.append(new(Token, (start, end, one.plain, one.low)))
         words = self._words(text, tokens, analysed, asked)
-        return ScannedText(text, tokens, words, self._phrases(words, asked), self._table)
+        return ScannedText(written, tokens, words, self._phrases(words, asked), self._table)
+
+    def _parts_words(self, hidden: re.Match[str], asked: tuple[str, ...]) -> bool:
+        """Whether two words of the lexicon meet where nothing is seen, which are no word together."""
+        text, (start, end) = hidden.string, hidden.span()
+        before, behind = _BEFORE.search(text, max(start - _LONGEST, 0), start), _LETTERS.match(text, end)
+        if before is None or behind is None:
+            return False
+        one, other, both = (normalise(part) for part in (before[0], behind[0], before[0] + behind[0]))
+        word = self._reader.word(both, asked)
+        # "Leberzyste" is a word, "FieberHusten" is none
+        if word.meanings or (word.known and behind[0][0].islower() and self._compounds):
+            return False
+        return all(self._reader.word(part, asked).known for part in (one, other))
 
     def _words(
         self, text: str, tokens: Sequence[Token], analysed: Sequence[_Analysed], asked: tuple[str, ...]

@@ -11,8 +11,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
-from medlink.language.languages import SHIPPED, Language, per_language
-from medlink.language.rows import alternatives, rows
+from medlink.language.languages import SHIPPED, Language, alternatives, per_language, rows
 
 Form = Literal["number", "hundredths", "range", "pair", "part"]
 """How a value is written: a number, one with two decimals at least, one or both ends of a range, systolic before
@@ -191,11 +190,7 @@ def any_phrase(words: Iterable[str]) -> str:
 
 @per_language
 def value_words(data: Language) -> ValueWords | None:
-    """The words of a language; ``None`` where it has no ``values.tsv``.
-
-    Raises:
-        InputError: a row of the table cannot be read.
-    """
+    """The words of a language; ``None`` where it has no ``values.tsv``, InputError where a row cannot be read."""
     path = data.table("values")
     return None if path is None else ValueWords(path)
 

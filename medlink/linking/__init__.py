@@ -9,7 +9,6 @@ from medlink.linking.options import LinkOptions
 
 if TYPE_CHECKING:
     from medlink.linking.linker import Linker
-    from medlink.linking.mention import Mention
 
 __all__ = ["LinkOptions", "Linker", "Mention"]
-__getattr__ = lazily(__name__, {"linker": "Linker", "mention": "Mention"})
+__getattr__ = lazily(__name__, {"linker": "Linker", "candidates": "Mention"})

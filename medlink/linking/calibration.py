@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -46,22 +46,15 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Two logistic curves, for names and for likenesses, fitted by :mod:`medlink.linking.fit`.
-
-    A mention that is a name, to the letter or in another inflection, is right far more often than a likeness of the
-    same rank.
+    """Two logistic curves, fitted by :mod:`medlink.linking.fit`.
 
     Args:
         alike: the curve of likenesses.
-        named: that of names to the letter or in another inflection.
-        named_least: the lowest rank score that such names had in training. Another terminology may have lower ones
-            (abbreviations that look like none of their concept's names); the curve says nothing about them and is not
-            prolonged. Nor is it where another name ranks higher than the mention itself, which comes first anyway.
-        rival: the lowest rank score that the best other name of a likeness had in training. Where there are few names,
-            or only one, that nothing else is alike does not make the best of them right: the margin is no greater than
-            before such a rival.
-        languages: what is added to the curve of likenesses for mentions of a language: across languages a likeness is
-            worth more at the same rank.
+        named: that of names to the letter or in another inflection: they are right far more often at the same rank.
+        named_least: the lowest rank score that such names had in training, below which the curve is not prolonged.
+        rival: the lowest rank score that the best other name of a likeness had in training: where there are few names,
+            that nothing else is alike does not make the best of them right.
+        languages: what is added to the curve of likenesses for mentions of a language.
     """
 
     alike: Curve
@@ -83,7 +76,8 @@ class Curves:
         >>> curves.score(ranks, np.zeros(4), named, ["en", "de-at", "en", "en"]).round(3).tolist()
         [0.5, 0.731, 0.731, 0.731]
         """
-        slope, wide, offset = (np.where(named, getattr(self.named, k), getattr(self.alike, k)) for k in _TERMS)
+        kinds = zip(astuple(self.named), astuple(self.alike), strict=True)
+        slope, wide, offset = (np.where(named, *pair) for pair in kinds)
         rank, margin = self.held(rank, margin, named)
         added = np.array([self.languages.get(base(language or ""), 0.0) for language in languages])
         z = slope * rank + wide * margin + offset + np.where(named, 0.0, added)
@@ -96,6 +90,3 @@ class Curves:
         """Ranks and margins ``(p,)`` within what the curves were fitted on."""
         margin = np.where(named, np.maximum(margin, 0), np.minimum(margin, rank - self.rival))
         return np.where(named, np.maximum(rank, self.named_least), rank), np.clip(margin, -WIDEST, WIDEST)
-
-
-_TERMS = ("slope", "margin", "offset")

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from medlink.index import ConceptIndex
+from medlink.index.dictionary import Match
 from medlink.index.keys import Keys
 from medlink.index.names import Selections
 from medlink.index.slots import Slots
@@ -26,14 +27,26 @@ WIDTH = 24
 """Names that the words and the dense route bring each, at least."""
 
 
-class Pairs(NamedTuple):
-    """Pairs of mention and name.
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A stretch of text to link.
 
-    Attributes:
-        mention: ``(p,)`` number of the mention.
-        name: ``(p,)`` key of the name.
-        route: ``(p,)`` number of the route in :data:`ROUTES`.
+    ``expanded`` is the long form of an abbreviation where the text gives one: it is linked in place of ``text``.
+    ``found`` is what :meth:`medlink.index.ConceptIndex.find` found there: ``text`` is not looked up again. ``likely``
+    is how likely its best concept is right where that was judged by the text around it: the score of that concept.
+    ``taught`` is the id of the concept that it is known to be: the first candidate, unless it may be none.
     """
+
+    text: str
+    language: str | None = None
+    expanded: str | None = None
+    found: Match | None = None
+    likely: float | None = None
+    taught: str | None = None
+
+
+class Pairs(NamedTuple):
+    """Pairs ``(p,)`` of the number of a mention and the key of a name, with the number of the route that found it."""
 
     mention: NDArray[np.int64]
     name: Keys
@@ -65,15 +78,15 @@ class QueryBatch:
     @cached_property
     def named(self) -> list[Mapping[float, str]]:
         """For each mention the names that it is, to the letter or in another inflection, with their routes."""
-        return [self._named(at, text) for at, text in enumerate(self.texts)]
-
-    def _named(self, at: int, text: str) -> Mapping[float, str]:
-        found = None if self.found is None else self.found[at]
-        if found is None:
-            return self.index.lookup(text, self.languages[at], self.selection, norm=self.norms[at])
-        if self.selection is None:
-            return found
-        return {name: route for name, route in found.items() if self.index.selected(name, self.selection)}
+        named = []
+        for at, text in enumerate(self.texts):
+            found = None if self.found is None else self.found[at]
+            if found is None:
+                found = self.index.lookup(text, self.languages[at], self.selection, norm=self.norms[at])
+            elif self.selection is not None:
+                found = {name: route for name, route in found.items() if self.index.selected(name, self.selection)}
+            named.append(found)
+        return named
 
     @cached_property
     def names(self) -> Keys:
@@ -103,6 +116,23 @@ class QueryBatch:
             vectors[self.unnamed] = self.encoder.encode([self.texts[i] for i in self.unnamed.tolist()])
         return vectors
 
+    def by_form(self) -> Pairs:
+        """The names that a mention is, to the letter or in another inflection."""
+        pairs = [(i, name, ROUTES.index(route)) for i, found in enumerate(self.named) for name, route in found.items()]
+        mention, name, route = zip(*pairs, strict=True) if pairs else ((), (), ())
+        return Pairs(np.array(mention, np.int64), np.array(name, np.float64), np.array(route, np.int64))
+
+    def by_words(self) -> Pairs:
+        """The names that share most words by their families, for mentions that are no name."""
+        position, name = self.index.by_words(self.slots, self.unnamed, self.width, self.selection)
+        return _found(self.unnamed[position], name, WORDS)
+
+    def near_names(self) -> Pairs:
+        """The names that the index keeps as nearest to the name that a mention is."""
+        named = np.flatnonzero(~np.isnan(self.names))
+        place, near = self.index.near(self.names[named], self.width // 3, self.selection)
+        return _found(named[place], near, DENSE)
+
     def nearest(self) -> Pairs:
         """The nearest names by embedding to each mention that is no name and has an embedding."""
         embedded = self.unnamed[self.vectors[self.unnamed].any(axis=1)]  # what has no letter has none
@@ -115,33 +145,13 @@ def _found(mention: NDArray[np.int64], name: Keys, route: int) -> Pairs:
     return Pairs(mention, name, np.full(len(name), route))
 
 
-def by_form(batch: QueryBatch) -> Pairs:
-    """The names that a mention is, to the letter or in another inflection."""
-    pairs = [(i, name, ROUTES.index(route)) for i, found in enumerate(batch.named) for name, route in found.items()]
-    mention, name, route = zip(*pairs, strict=True) if pairs else ((), (), ())
-    return Pairs(np.array(mention, np.int64), np.array(name, np.float64), np.array(route, np.int64))
-
-
-def by_words(batch: QueryBatch) -> Pairs:
-    """The names that share most words by their families, for mentions that are no name."""
-    position, name = batch.index.by_words(batch.slots, batch.unnamed, batch.width, batch.selection)
-    return _found(batch.unnamed[position], name, WORDS)
-
-
-def near_names(batch: QueryBatch) -> Pairs:
-    """The names that the index keeps as nearest to the name that a mention is."""
-    named = np.flatnonzero(~np.isnan(batch.names))
-    place, near = batch.index.near(batch.names[named], batch.width // 3, batch.selection)
-    return _found(named[place], near, DENSE)
-
-
 def candidates(batch: QueryBatch) -> Pairs:
     """What all routes bring, by mention and name; each pair once, by its first route."""
     with ThreadPoolExecutor(1) as beside:
         _ = batch.vectors
         # Faiss needs no Python: meanwhile the words are read
         nearest = beside.submit(batch.nearest)
-        routes = [by_form(batch), by_words(batch), near_names(batch)]
+        routes = [batch.by_form(), batch.by_words(), batch.near_names()]
         routes.append(nearest.result())
     mention, name, route = (np.concatenate(column) for column in zip(*routes, strict=True))
     order = np.lexsort((route, name, mention))

@@ -8,9 +8,8 @@ from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
-from cachetools import LRUCache
-
 from medlink.errors import ConfigError
+from medlink.linking.memo import Memo
 from medlink.linking.profiles import ConceptProfile, ConceptProfiles, kinds, same_system
 
 _REMEMBERED = 65_536  # sets of concepts whose groups are kept
@@ -56,7 +55,7 @@ class ConceptEquivalence:
     def __init__(self, profiles: ConceptProfiles, prefer: Sequence[str] = (), *, presume: bool = True) -> None:
         self._profiles, self._presume = profiles, presume
         self._prefer = {name: place for place, name in reversed([*enumerate(prefer)])}
-        self._known: LRUCache[Rivals, tuple[Same, ...]] = LRUCache(_REMEMBERED)
+        self._known = Memo[Rivals, tuple[Same, ...]](_REMEMBERED)
         known = {*profiles.naming, *profiles.bundle.index.semantic_types, *kinds()} if prefer else set()
         for name in prefer:
             if name not in known:
@@ -82,14 +81,12 @@ class ConceptEquivalence:
         """Which of the concepts that compete are one; a group for each concept that is no other."""
         if not self._profiles.several:
             return {each: tuple(Same((concept,)) for concept in each) for each in rivals}
-        found = {each: self._known[each] for each in rivals if each in self._known}
-        new = {each for each in rivals if each not in found}
-        if new:
+
+        def grouped(new: list[Rivals]) -> Iterator[tuple[Same, ...]]:
             concepts = self._profiles.of({concept for each in new for concept in each})
-            made = {each: self._grouped([concepts[concept] for concept in each]) for each in new}
-            self._known.update(made)
-            found |= made
-        return found
+            return (self._grouped([concepts[concept] for concept in each]) for each in new)
+
+        return self._known.get(rivals, grouped)
 
     def _grouped(self, rivals: Sequence[ConceptProfile]) -> tuple[Same, ...]:
         pairs = [pair for pair in combinations(rivals, 2) if _may_be_one(*pair)]

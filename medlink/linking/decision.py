@@ -11,9 +11,8 @@ import numpy as np
 from medlink.index import Bundle
 from medlink.index.keys import Keys
 from medlink.language.text import is_short, spelling
-from medlink.linking.candidates import LEARNED
+from medlink.linking.candidates import LEARNED, Mention
 from medlink.linking.concept_equivalence import ConceptEquivalence, Same
-from medlink.linking.mention import Mention
 from medlink.linking.profiles import ConceptProfiles, Prior, PriorFeatures, default_prior
 from medlink.linking.ranking import Ranked
 from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Status
@@ -29,12 +28,9 @@ _WIDEST = 40.0  # log odds are cut to this, so that no share becomes 0
 class Holder(NamedTuple):
     """A concept, or several that are one, and its share of the score of the name that it has.
 
-    Attributes:
-        shown: key of the concept to show.
-        share: 1 for what does not have the best name, or has it alone.
-        members: keys of all concepts that are one with it, itself included.
-        presumed: those of them that only their names say so of.
-        holds: whether one of them has the best name.
+    ``shown`` is the key of the concept to show, ``members`` of all that are one with it, itself included, ``presumed``
+    of those that only their names say so of. The share is 1 for what has the best name alone, or does not have it
+    (``holds``).
     """
 
     shown: float
@@ -103,8 +99,8 @@ class SharedNames:
         self, mentions: Sequence[Mention], contexts: Sequence[str] | None, ranked: Sequence[Sequence[Ranked]]
     ) -> list[Shares]:
         """Shares of the concepts that have the best name, and which of the first concepts are one."""
-        grouped = self._grouped(ranked)
-        features = self._features(mentions, [holders for holders, _ in grouped], ranked)
+        grouped = self.grouped(ranked)
+        features = self.features(mentions, [holders for holders, _ in grouped], ranked)
         shares: list[Shares] = []
         for (holders, groups), own, candidates in zip(grouped, features, ranked, strict=True):
             shares.append(self._shared(holders, own, groups, candidates) if groups else ())
@@ -113,22 +109,8 @@ class SharedNames:
             self._weigh(shares, wanted, mentions, contexts)
         return shares
 
-    def rivals(
-        self, mentions: Sequence[Mention], ranked: Sequence[Sequence[Ranked]]
-    ) -> list[list[dict[float, PriorFeatures]]]:
-        """For each mention the concepts that have its best name, those that are one together, with their features.
-
-        There are none where one concept alone has it.
-        """
-        grouped = self._grouped(ranked)
-        features = self._features(mentions, [holders for holders, _ in grouped], ranked)
-        found = []
-        for (_, groups), own in zip(grouped, features, strict=True):
-            alike = [{one: own[one] for one in group.concepts if one in own} for group in groups]
-            found.append([group for group in alike if group])
-        return found
-
-    def _grouped(self, ranked: Sequence[Sequence[Ranked]]) -> list[tuple[dict[float, bool], Sequence[Same]]]:
+    def grouped(self, ranked: Sequence[Sequence[Ranked]]) -> list[tuple[dict[float, bool], Sequence[Same]]]:
+        """The concepts that have the best name of each mention, and the groups of its first concepts; none for one."""
         holders = [_holders(candidates) for candidates in ranked]
         near = _NEAR if self.profiles.several else 0
         rivals = [
@@ -171,9 +153,10 @@ class SharedNames:
         most = max(odds.values())
         return {concept: math.exp(max(odd - most, -_WIDEST)) for concept, odd in odds.items()}
 
-    def _features(
+    def features(
         self, mentions: Sequence[Mention], holders: Sequence[Mapping[float, bool]], ranked: Sequence[Sequence[Ranked]]
     ) -> list[dict[float, PriorFeatures]]:
+        """What speaks for each concept of the best name of each mention; nothing where one concept alone has it."""
         found: list[dict[float, PriorFeatures]] = [{} for _ in mentions]
         tied = [i for i, same in enumerate(holders) if len(same) > 1]
         if not tied:

@@ -17,7 +17,7 @@ from medlink.files.folders import scratch_folder, whole_folder
 from medlink.index import Bundle, build_bundle
 from medlink.index.part import FORMAT as INDEX_FORMAT
 from medlink.kb import Input, build_kb
-from medlink.linking.join import default_join
+from medlink.linking.ranking import default_join
 from medlink.models import load_encoder
 
 BUNDLE_VARIABLE = "MEDLINK_BUNDLE"

@@ -8,33 +8,30 @@ Candidates (:mod:`~medlink.linking.candidates`), measures (:mod:`~medlink.linkin
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
-from cachetools import LRUCache
 
 from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.linking.calibration import Calibration
-from medlink.linking.candidates import INFLECTED, LEARNED, ROUTES, WIDTH, QueryBatch
+from medlink.linking.candidates import INFLECTED, LEARNED, ROUTES, WIDTH, Mention, QueryBatch
 from medlink.linking.decision import Decision, Holder, SharedNames, Shares
-from medlink.linking.join import Join, default_join
-from medlink.linking.learned import LearnedConcepts
 from medlink.linking.measures import compute_features
-from medlink.linking.mention import Mention
+from medlink.linking.memo import Memo
 from medlink.linking.options import LinkOptions, known_tag
-from medlink.linking.rankers.protocol import Reranker
-from medlink.linking.ranking import PriorRanker, Ranked, Ranker, best_names
+from medlink.linking.rankers.common import RankerCache, Reranker
+from medlink.linking.ranking import Join, LearnedConcepts, PriorRanker, Ranked, Ranker, best_names, default_join
 from medlink.processes import collection_paused
 from medlink.records import AMBIGUOUS, LINKED, Candidate, Link, Status
 
-_K = TypeVar("_K")
-_V = TypeVar("_V")
 _BATCH = 1024  # mentions that are ranked together
 _KEPT = 8192  # distinct mentions whose concepts are kept for the next call, 2 KB each
 _SHOWN = 65_536  # concepts whose id, preferred name and types are kept
@@ -68,14 +65,7 @@ class _Key(NamedTuple):
 
 
 class _List(NamedTuple):
-    """What the candidates of a mention depend on.
-
-    Attributes:
-        number: that of the distinct ranking.
-        language: in which concepts are shown.
-        shares: how concepts share the score of the best name.
-        likely: the score of the best candidate, where the text around the mention gives it.
-    """
+    """What the candidates of a mention depend on; ``number`` is that of the distinct ranking."""
 
     number: int
     language: str | None
@@ -94,8 +84,8 @@ class Linker:
 
     Args:
         bundle: an opened bundle, or its folder.
-        ranker: what ranks the candidates; the weights of the bundle when left out. A folder of ``medlink train
-            ranker``, or the URL or description of a language model, names a re-ranker, as the option of that name does.
+        ranker: what ranks the candidates; the weights of the bundle when left out. The folder of a trained ranker, or
+            the URL or description of a language model, names a re-ranker, as the option of that name does.
         reranker: what orders the first concepts of a mention anew, where none is named.
         calibration: what turns ranks into scores; the curves of the re-ranker or the bundle when left out.
         decision: what shares out scores and decides what is linked, ambiguous or NIL;
@@ -128,11 +118,10 @@ class Linker:
         concepts = None if among is None else frozenset(among)
         self.selection = self.index.select(replace(self.options.filter, concepts=concepts))
         self._learned = LearnedConcepts(self.bundle, self.selection)
-        self._rankings: LRUCache[_Key, Sequence[Ranked]] = LRUCache(_KEPT)
-        self._reranked: LRUCache[tuple[_Key, bool], Sequence[Ranked]] = LRUCache(_KEPT)
-        self._shown: LRUCache[tuple[float, str | None], _Shown] = LRUCache(_SHOWN)
-        self._described: LRUCache[int, tuple[str, str, str]] = LRUCache(_SHOWN)
-        self._lock = Lock()
+        self._rankings = Memo[_Key, Sequence[Ranked]](_KEPT)
+        self._reranked = Memo[tuple[_Key, bool], Sequence[Ranked]](_KEPT)
+        self._shown: defaultdict[str | None, Memo[float, _Shown]] = defaultdict(lambda: Memo(_SHOWN))
+        self._described = Memo[int, tuple[str, str, str]](_SHOWN)
         fitted = self.bundle.manifest["calibration"]
         join = Join.from_dict(fitted) if fitted else default_join()
         shared = SharedNames(self.bundle, self.options.prefer, presume=self.options.presume)
@@ -142,9 +131,7 @@ class Linker:
         self.ranker: Ranker = ranker
         self.calibration: Calibration = join.calibration if calibration is None else calibration
         if reranker is None and self.options.ranker is not None:
-            from medlink.linking.rankers.opening import open_reranker  # its libraries are for those who name one
-
-            reranker = open_reranker(self.options.ranker, self.bundle, self.options.ranker_cache)
+            reranker = _open_reranker(self.options.ranker, self.bundle, self.options.ranker_cache)
         self.reranker = reranker
         own = None if reranker is None or calibration is not None else reranker.calibration
         self._last: Calibration = self.calibration if own is None else own
@@ -247,26 +234,26 @@ class Linker:
     def _rank(self, queries: Sequence[Mention], contexts: Sequence[str] | None, k: int) -> list[Sequence[Ranked]]:
         keys = _keys(queries, contexts, max(WIDTH, 2 * k))
         places = {key: at for at, key in enumerate(keys)}
-        found = self._recall(self._rankings, places)
-        new = [key for key in places if key not in found]
-        for start in range(0, len(new), _BATCH):
-            batch = new[start : start + _BATCH]
-            mentions = [queries[places[key]] for key in batch]
-            evidence = compute_features(
-                QueryBatch(
-                    self.index,
-                    self.bundle.encoder,
-                    [key.text for key in batch],
-                    [key.language for key in batch],
-                    self.selection,
-                    batch[0].width,
-                    [None if mention.found is None else mention.found.rows for mention in mentions],
+
+        def ranked(new: list[_Key]) -> Iterator[Sequence[Ranked]]:
+            for start in range(0, len(new), _BATCH):
+                batch = new[start : start + _BATCH]
+                mentions = [queries[places[key]] for key in batch]
+                evidence = compute_features(
+                    QueryBatch(
+                        self.index,
+                        self.bundle.encoder,
+                        [key.text for key in batch],
+                        [key.language for key in batch],
+                        self.selection,
+                        batch[0].width,
+                        [None if mention.found is None else mention.found.rows for mention in mentions],
+                    )
                 )
-            )
-            around = None if contexts is None else [contexts[places[key]] for key in batch]
-            ranked = best_names(evidence, self.ranker.rank(mentions, around, evidence))
-            found.update(zip(batch, ranked, strict=True))
-        self._remember(self._rankings, {key: found[key] for key in new})
+                around = None if contexts is None else [contexts[places[key]] for key in batch]
+                yield from best_names(evidence, self.ranker.rank(mentions, around, evidence))
+
+        found = self._rankings.get(places, ranked)
         return [found[key] for key in keys]
 
     def _final(self, queries: Sequence[Mention], contexts: Sequence[str] | None, k: int) -> list[Sequence[Ranked]]:
@@ -288,23 +275,14 @@ class Linker:
             for key, query in zip(_keys(queries, around, max(WIDTH, 2 * k)), queries, strict=True)
         ]
         places = {key: at for at, key in enumerate(keys)}
-        found = self._recall(self._reranked, places)
-        new = [key for key in places if key not in found]
-        if new:
+
+        def reranked(new: list[tuple[_Key, bool]]) -> Sequence[Sequence[Ranked]]:
             at = [places[key] for key in new]
             texts = [contexts[i] for i in at] if contexts is not None and reranker.uses_context else None
-            answers = reranker.rerank([queries[i] for i in at], texts, [rankings[i] for i in at])
-            found.update(zip(new, answers, strict=True))
-            self._remember(self._reranked, {key: found[key] for key in new})
+            return reranker.rerank([queries[i] for i in at], texts, [rankings[i] for i in at])
+
+        found = self._reranked.get(places, reranked)
         return [found[key] for key in keys]
-
-    def _recall(self, cache: LRUCache[_K, _V], keys: Iterable[_K]) -> dict[_K, _V]:
-        with self._lock:
-            return {key: cache[key] for key in keys if key in cache}
-
-    def _remember(self, cache: LRUCache[_K, _V], found: Mapping[_K, _V]) -> None:
-        with self._lock:
-            cache.update(found)
 
     def _with_learned(self, queries: Sequence[Mention], rankings: Rankings) -> list[Sequence[Ranked]]:
         return [
@@ -328,16 +306,19 @@ class Linker:
         flat = [place.ranked for places in ordered.values() for place in places]
         languages = [which.language for which, places in ordered.items() for _ in places]
         scored = iter(self._scores(flat, languages, self._last))
-        names = self._names({one.entry for one in flat})
-        shown = self._show(
-            {(c, which.language) for which, places in ordered.items() for place in places for c in place.holder.members}
-        )
+        names = self._described.get(sorted({one.entry for one in flat}), self._describe)
+        members: dict[str | None, set[float]] = {language: set() for language in languages}
+        for which, places in ordered.items():
+            members[which.language].update(concept for place in places for concept in place.holder.members)
+        every = {
+            tag: self._shown[tag].get(sorted(some), partial(self._show, language=tag)) for tag, some in members.items()
+        }
         out: dict[_List, tuple[tuple[Candidate, ...], Status]] = {}
         for which, places in ordered.items():
-            candidates: list[Candidate] = []
+            shown, candidates = every.get(which.language, {}), list[Candidate]()
             ceiling, best, factor = 1.0, 0.0, 1.0
             for (one, holder), plain in zip(places, islice(scored, len(places)), strict=True):
-                concept_id, preferred, types = shown[holder.shown, which.language]
+                concept_id, preferred, types = shown[holder.shown]
                 text, language, source = names[one.entry]
                 if not candidates and which.likely is not None:
                     factor = which.likely / max(plain, 1e-9)
@@ -349,7 +330,7 @@ class Linker:
                 ceiling = min(score * holder.share, ceiling)
                 label, route = text if preferred is None else preferred, ROUTES[one.route]
                 same = [concept for concept in holder.members if concept != holder.shown]
-                ids = [shown[concept, which.language].concept_id for concept in same]
+                ids = [shown[concept].concept_id for concept in same]
                 presumed = tuple(i for i, concept in zip(ids, same, strict=True) if concept in holder.presumed)
                 candidates.append(
                     Candidate(
@@ -362,28 +343,13 @@ class Linker:
             out[which] = tuple(candidates), decided
         return out
 
-    def _names(self, entries: set[int]) -> dict[int, tuple[str, str, str]]:
-        known = self._recall(self._described, entries)
-        new = sorted(entries - known.keys())
-        if new:
-            found = dict(zip(new, zip(*self.index.describe(np.array(new)), strict=True), strict=True))
-            self._remember(self._described, found)
-            known.update(found)
-        return known
+    def _describe(self, entries: list[int]) -> Iterator[tuple[str, str, str]]:
+        return zip(*self.index.describe(np.array(entries)), strict=True)
 
-    def _show(self, concepts: set[tuple[float, str | None]]) -> dict[tuple[float, str | None], _Shown]:
-        known = self._recall(self._shown, concepts)
-        new: dict[str | None, list[float]] = {}
-        for concept, language in sorted(concepts - known.keys(), key=lambda one: one[0]):
-            new.setdefault(language, []).append(concept)
-        for language, keys in new.items():
-            ids, types = self.index.concept_ids(np.array(keys)), self.index.concept_types(np.array(keys))
-            preferred = self.kb.preferred_names(ids, language)
-            shown = [_Shown(one, preferred.get(one), kinds) for one, kinds in zip(ids, types, strict=True)]
-            found = dict(zip([(key, language) for key in keys], shown, strict=True))
-            self._remember(self._shown, found)
-            known.update(found)
-        return known
+    def _show(self, concepts: list[float], language: str | None) -> Iterator[_Shown]:
+        ids, types = self.index.concept_ids(np.array(concepts)), self.index.concept_types(np.array(concepts))
+        preferred = self.kb.preferred_names(ids, language)
+        return (_Shown(one, preferred.get(one), kinds) for one, kinds in zip(ids, types, strict=True))
 
 
 def _keys(queries: Sequence[Mention], contexts: Sequence[str] | None, width: int) -> list[_Key]:
@@ -414,3 +380,19 @@ def _ordered(ranked: Sequence[Ranked], shares: Shares, k: int) -> list[_Place]:
             break
     tied = [first.pop(holder.shown) for holder in shares if holder.holds]
     return [*tied, *first.values()][:k]
+
+
+def _open_reranker(named: str, bundle: Bundle, cache: str | None) -> Reranker:
+    # the libraries of a re-ranker are for those who name one
+    kept = None if cache is None else RankerCache(cache)
+    if os.path.isdir(named):  # noqa: PTH112  # Path fails where a name is too long
+        from medlink.linking.rankers.cross_encoder import CrossEncoderRanker
+
+        return CrossEncoderRanker(named, bundle, kept)
+    is_url = named.lower().startswith(("http://", "https://"))
+    if is_url or Path(named).suffix.lower() in (".toml", ".json"):
+        from medlink.linking.rankers.chat import ChatRanker, Endpoint
+
+        return ChatRanker(Endpoint(url=named) if is_url else Endpoint.read(named), bundle, kept)
+    remedy = "name a folder of a trained ranker, a URL that begins with https://, or a TOML or JSON file"
+    raise ConfigError("is no ranker", path=named, remedy=remedy)

@@ -13,16 +13,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib import resources
-from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
-from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from medlink.index import Bundle
 from medlink.kb.views import Profile
 from medlink.language.text import spelling
+from medlink.linking.memo import Memo
 
 _KEPT = 65_536  # concepts that are kept, some 2 KB each
 # A CUI is a meaning, and what two sources give it is what they mean. A code of another system may be a class.
@@ -73,14 +72,7 @@ def same_system(one: str, other: str) -> bool:
 
 
 class ConceptProfile:
-    """A concept, and what is worked out of it when it is first asked for.
-
-    Args:
-        key: its number in the index.
-        concept_id: its id.
-        types: semantic types.
-        stored: what the knowledge base has.
-    """
+    """A concept by its number in the index, and what is worked out of it when it is first asked for."""
 
     def __init__(self, key: float, concept_id: str, types: tuple[str, ...], stored: Profile) -> None:
         self.key, self.concept_id, self.source, self.relations = key, concept_id, stored.source, stored.relations
@@ -137,16 +129,10 @@ class ConceptProfile:
 class PriorFeatures(NamedTuple):
     """What speaks for a concept; each is higher for the likelier one.
 
-    Attributes:
-        preferred: whether the name is a preferred one.
-        spelt: whether it is written with the letters of the mention, accents and marks included.
-        name_sources: logarithm of how many sources name the concept so.
-        names: logarithm of how many names it has.
-        sources: logarithm of how many sources it has.
-        languages: logarithm of how many languages it has names in.
-        relations: logarithm of how many relations it has.
-        likeness: cosine of the name and the mean of all names of the concept.
-        kind: what its kind of thing counts among others of the name (:attr:`Prior.kinds`).
+    ``preferred``: the name is a preferred one. ``spelt``: it is written with the letters of the mention, accents
+    included. Logarithms of how many ``name_sources`` name the concept so, and how many ``names``, ``sources``,
+    ``languages`` and ``relations`` it has. ``likeness``: cosine of the name and the mean of all its names. ``kind``:
+    what its kind of thing counts (:attr:`Prior.kinds`).
     """
 
     preferred: float = 0.0
@@ -201,17 +187,11 @@ def default_prior() -> Prior:
 
 
 class ConceptProfiles:
-    """Profiles of the concepts of a bundle.
-
-    Args:
-        bundle: where the concepts are from.
-        prior: which of them are likelier.
-    """
+    """Profiles of the concepts of a bundle, by a prior which of them are likelier."""
 
     def __init__(self, bundle: Bundle, prior: Prior) -> None:
         self.bundle, self.prior = bundle, prior
-        self._kept: LRUCache[float, ConceptProfile] = LRUCache(_KEPT)
-        self._lock = Lock()
+        self._kept = Memo[float, ConceptProfile](_KEPT)
 
     @cached_property
     def counts(self) -> dict[str, dict[str, Any]]:
@@ -237,17 +217,9 @@ class ConceptProfiles:
 
     def of(self, concepts: Collection[float]) -> dict[float, ConceptProfile]:
         """The profiles of some concepts."""
-        with self._lock:
-            found = {key: self._kept[key] for key in concepts if key in self._kept}
-        new = sorted(set(concepts) - found.keys())
-        if new:
-            read = self._read(new)
-            with self._lock:
-                self._kept.update(read)
-            found.update(read)
-        return found
+        return self._kept.get(sorted(set(concepts)), self._read)
 
-    def _read(self, keys: list[float]) -> dict[float, ConceptProfile]:
+    def _read(self, keys: list[float]) -> list[ConceptProfile]:
         ids, types = self.bundle.index.concept_ids(np.array(keys)), self.bundle.index.concept_types(np.array(keys))
         stored = self.bundle.kb.profiles(ids)
         found = [ConceptProfile(*one, stored[one[1]]) for one in zip(keys, ids, types, strict=True)]
@@ -255,4 +227,4 @@ class ConceptProfiles:
         odds = known @ np.array(self.prior.weights)
         for concept, row, standing in zip(found, known.tolist(), odds.tolist(), strict=True):
             concept.known, concept.standing = PriorFeatures(*row), standing
-        return dict(zip(keys, found, strict=True))
+        return found

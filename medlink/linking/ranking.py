@@ -1,22 +1,28 @@
-"""The third stage: which candidate is the likeliest, by one number for each."""
+"""The third stage: which candidate is the likeliest, by one number for each; what was learned comes first."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import resources
 from itertools import pairwise
-from typing import NamedTuple, Protocol, overload
+from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from medlink.errors import BundleError
+from medlink.index import Bundle
 from medlink.index.keys import Keys
+from medlink.index.names import Selections
 from medlink.language.tags import base
-from medlink.linking.calibration import WIDEST
-from medlink.linking.candidates import EXACT
-from medlink.linking.measures import Evidence
-from medlink.linking.mention import Mention
+from medlink.linking.calibration import WIDEST, Curve, Curves
+from medlink.linking.candidates import EXACT, LEARNED, Mention
+from medlink.linking.measures import FEATURES, Evidence
 from medlink.linking.profiles import ConceptProfiles
+from medlink.records import FSN
 
 _REACH = 1.0  # rank scores by which a name may be lower than the best one and still be moved before it
 _FIRST = 8  # concepts of a ranking that are made together, as few readers need more
@@ -71,16 +77,57 @@ class LinearJoin:
         return total
 
 
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Weights of the evidence and the curves of the score, fitted together."""
+
+    ranker: LinearJoin
+    calibration: Curves
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for a bundle's manifest."""
+        return {
+            "weights": dict(zip(FEATURES, self.ranker.weights, strict=True)),
+            "calibration": asdict(self.calibration),
+        }
+
+    @classmethod
+    def from_dict(cls, raw: dict[str, Any]) -> Join:
+        """Read what :meth:`to_dict` wrote.
+
+        Raises:
+            BundleError: the weights are of another set of features.
+        """
+        try:
+            if set(raw["weights"]) != set(FEATURES):
+                raise KeyError("weights")
+            return cls(LinearJoin(tuple(float(raw["weights"][f]) for f in FEATURES)), curves_of(raw["calibration"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BundleError(
+                "the calibration is of another version of medlink", remedy="run 'medlink index build' again"
+            ) from error
+
+
+def curves_of(told: dict[str, Any]) -> Curves:
+    """Curves from plain data; KeyError, TypeError, ValueError or AttributeError where it is none of them."""
+    alike, named = (Curve(**{key: float(value) for key, value in told[kind].items()}) for kind in ("alike", "named"))
+    languages = {str(tag): float(value) for tag, value in told["languages"].items()}
+    return Curves(alike, named, float(told["named_least"]), float(told["rival"]), languages)
+
+
+@cache
+def default_join() -> Join:
+    """The weights that ship with medlink."""
+    text = resources.files("medlink").joinpath("resources/linking/join.json").read_text("utf-8")
+    return Join.from_dict(json.loads(text))
+
+
 class PriorRanker:
     """Ranks names by another ranker and by how well known their concepts are.
 
     Where a bundle has several sources, a name of one of them may be a little more like a mention than that of the
     concept which everybody means. Ranks are moved so that the best name of a mention keeps its rank score, and the
     calibration what it means.
-
-    Args:
-        first: the ranker by likeness.
-        profiles: of the concepts of the bundle.
     """
 
     def __init__(self, first: Ranker, profiles: ConceptProfiles) -> None:
@@ -140,14 +187,7 @@ _ROW = np.dtype(
 
 
 class Ranking(Sequence[Ranked]):
-    """The concepts of one mention, best first.
-
-    Few of them are ever looked at, so that an object is made of one when it is.
-
-    Args:
-        rows: a row of :data:`_ROW` for each concept.
-        measures: of the first of them.
-    """
+    """The concepts of one mention, best first; few are ever looked at, so that an object is made of one when it is."""
 
     __slots__ = ("_measures", "_rows")
 
@@ -233,3 +273,37 @@ def margins(mention: NDArray[np.int64], rank: NDArray[np.float64], name: Keys) -
     np.maximum.at(second, mention[other], rank[other])
     against = np.where(other, rank[best], second[mention])
     return np.asarray(np.clip(rank - against, -WIDEST, WIDEST))
+
+
+class LearnedConcepts:
+    """What somebody taught for a mention, as a candidate before all others, by one of the ``selection`` of names."""
+
+    def __init__(self, bundle: Bundle, selection: Selections | None) -> None:
+        self._bundle, self._selection = bundle, selection
+        self._known: dict[tuple[str, str | None], Ranked | None] = {}
+
+    def first(self, ranked: Sequence[Ranked], concept_id: str, language: str | None) -> list[Ranked]:
+        """The candidates of a mention with the concept before all others; as they are where it may be no candidate."""
+        if (concept_id, language) not in self._known:
+            self._known[concept_id, language] = self._candidate(concept_id, language)
+        taught = self._known[concept_id, language]
+        if taught is None:
+            return list(ranked)
+        if ranked:
+            taught = taught._replace(rank=ranked[0].rank + WIDEST, measures=ranked[0].measures)
+        return [taught, *(one for one in ranked if one.concept != taught.concept)]
+
+    def _candidate(self, concept_id: str, language: str | None) -> Ranked | None:
+        index, kb = self._bundle.index, self._bundle.kb
+        names = [name for name in kb.names(concept_id) if name.type != FSN]
+        own = base(language or "")
+        for name in sorted(names, key=lambda name: (base(name.language) != own, not name.preferred)):
+            found = [key for key, route in index.lookup(name.text, None, self._selection).items() if route == "exact"]
+            entries = index.entries(np.array(found), self._selection)
+            for at, one in enumerate(index.concept_ids(entries.concept)):
+                if one == concept_id:
+                    key = found[int(entries.position[at])]
+                    columns = float(entries.concept[at]), 0.0, WIDEST, key, int(entries.address[at])
+                    preferred = bool(entries.preferred[at])
+                    return Ranked(*columns, preferred, LEARNED, adds=False, measures=(0.0,) * len(FEATURES))
+        return None

@@ -14,7 +14,7 @@ from typing import Any
 from medlink.errors import InputError, MedlinkError
 from medlink.index import Bundle
 from medlink.linking import Linker
-from medlink.linking.rankers.protocol import Reranker
+from medlink.linking.rankers.common import Reranker
 from medlink.linking.ranking import Ranker
 from medlink.notes.codes import Codes
 from medlink.notes.language import NoteLanguages, check_words
@@ -54,7 +54,7 @@ class NotePipeline:
         finder: what finds mentions in place of medlink, or what the option of that name takes.
         ranker: what ranks the candidates of a mention (:class:`~medlink.linking.ranking.Ranker`), or what the option
             of that name takes.
-        reranker: what orders the first candidates anew (:class:`~medlink.linking.rankers.protocol.Reranker`).
+        reranker: what orders the first candidates anew (:class:`~medlink.linking.rankers.common.Reranker`).
         qualifier: what reads the qualifiers of mentions in place of medlink.
 
     Raises:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from medlink.index import Bundle
-from medlink.language.cues.tables import scopes
+from medlink.language.cues import scopes
 from medlink.language.languages import Rules, any_of, language_data
 from medlink.language.scan import Place, ScannedText, WordEntry
 from medlink.language.text import ROMAN

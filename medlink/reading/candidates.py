@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from medlink.index.dictionary import Match
-from medlink.language.lexicon.entries import Abbreviation
-from medlink.language.lexicon.organs import Cue
-from medlink.language.lexicon.shorthand import LACONIC
+from medlink.language.lexicon.shorthand import LACONIC, Cue
+from medlink.language.lexicon.tables import Abbreviation
 from medlink.language.scan import FINDS, Place, ScannedText, ScannedWord
 from medlink.reading.protocols import Span
 from medlink.records import Value

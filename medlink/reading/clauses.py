@@ -7,8 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
-from medlink.language.cues.matcher import RULE, Text, Word, is_number
-from medlink.language.cues.tables import ScopeRules
+from medlink.language.cues import RULE, ScopeRules, Text, Word, is_number
 
 PARAGRAPH = 2
 """What lies before the first word of a paragraph (:attr:`Layout.lines`)."""

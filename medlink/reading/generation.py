@@ -16,10 +16,9 @@ from typing import NamedTuple
 from medlink.index import ConceptIndex
 from medlink.index.dictionary import Match
 from medlink.index.names import Selections
-from medlink.language.cues.tables import no_mentions, scopes
-from medlink.language.lexicon.entries import HEADWORDS
-from medlink.language.lexicon.organs import Cue
-from medlink.language.lexicon.shorthand import LACONIC, Shorthand
+from medlink.language.cues import no_mentions, scopes
+from medlink.language.lexicon.shorthand import LACONIC, Cue, Shorthand
+from medlink.language.lexicon.tables import HEADWORDS
 from medlink.language.scan import Place, ScannedText, ScannedWord, Scanner
 from medlink.language.tags import base
 from medlink.language.text import normalise

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate, compress
 from typing import NamedTuple
 
-from medlink.language.cues.matcher import any_within, is_number
-from medlink.language.cues.tables import Cue
+from medlink.language.cues import Cue, any_within, is_number
 from medlink.reading.clauses import Layout
 
 _FARTHEST = 80  # words and marks of the longest scope

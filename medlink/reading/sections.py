@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import NamedTuple
 
-from medlink.language.cues.matcher import Phrases, Word, is_number
-from medlink.language.cues.tables import SYSTEM, effects
+from medlink.language.cues import SYSTEM, Phrases, Word, effects, is_number
 from medlink.reading.clauses import PARAGRAPH, Layout, begins_item, item_start, opens_line
 
 _MOST = 6  # words of a heading that no table has

@@ -16,9 +16,8 @@ from dataclasses import replace
 from typing import Any
 
 from medlink.errors import ConfigError
-from medlink.language.cues import tables
-from medlink.language.cues.matcher import Found, Word, words
-from medlink.language.cues.tables import Cue, Frame
+from medlink.language import cues as tables
+from medlink.language.cues import Cue, Found, Frame, Word, words
 from medlink.language.scan import ScannedText
 from medlink.reading import clauses
 from medlink.reading.protocols import Span

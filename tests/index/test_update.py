@@ -21,7 +21,7 @@ from medlink.index.embedded import embedded, same_rows
 from medlink.index.names import NameTable
 from medlink.kb import Input, build_kb
 from medlink.linking import Linker, Mention
-from medlink.linking.join import default_join
+from medlink.linking.ranking import default_join
 from medlink.models import load_encoder
 from medlink.records import Link, Name
 from tests.index.test_bundle import small_kb

@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from medlink.errors import ConfigError
 from medlink.language.lexicon import bulk
 from medlink.language.lexicon.bulk import BulkReader
 from medlink.language.lexicon.forms import shipped_forms
@@ -75,15 +74,3 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NAMES:
         assert together(reader, [name]) == [alone(*name)]
     assert reader.read(["kidney"]).words is not first
-
-
-def test_no_names() -> None:
-    read = BulkReader(FamilyReader(FORMS)).read([])
-    assert (read.ends.tolist(), len(read.word), read.phrases) == ([0], 0, [])
-
-
-def test_more_languages_than_can_be_told_apart() -> None:
-    reader = FamilyReader(FORMS)
-    reader._inflectors = {f"x{number}": reader._inflectors["en"] for number in range(12)}
-    with pytest.raises(ConfigError, match="a lexicon of 12 languages, 11 at most"):
-        BulkReader(reader)

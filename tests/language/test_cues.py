@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from pathlib import Path
 
 import pytest
 
 from medlink.errors import InputError
-from medlink.language.cues.matcher import Phrases, Text, variants, words
-from medlink.language.cues.tables import absences, cues, effects, has_cues, headings, scopes
-from medlink.language.languages import language_data
-from medlink.language.rows import rows
+from medlink.language.cues import (
+    Phrases,
+    Text,
+    absences,
+    cues,
+    has_cues,
+    headings,
+    no_mentions,
+    scopes,
+    variants,
+    words,
+)
+from medlink.language.languages import language_data, rows
 
 HEADER = "cue\treads\tside\treach\tsource\texample\n"
 
@@ -115,14 +123,6 @@ def test_shipped_tables(language: str) -> None:
     assert len(examples) > 300
 
 
-def test_effects_say_why() -> None:
-    from medlink.language.languages import SHIPPED
-
-    assert all(entry["reason"] for entry in json.loads((SHIPPED / "sections.json").read_text("utf-8")).values())
-    assert effects()["family_history"].experiencer == "family"
-    assert {kind for kind, effect in effects().items() if effect.temporality} == {"past_history", "prevention", "risk"}
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -143,12 +143,6 @@ def test_a_wrong_row_is_named(row: str, message: str, italian: Path) -> None:
     assert message in str(error.value)
     assert "cues.tsv" in str(error.value)
     assert "3" in str(error.value)
-
-
-def test_a_wrong_heading_is_named(italian: Path) -> None:
-    (italian / "sections.tsv").write_text("heading\tkind\tsource\nanamnesi\tstory\tuso\n", "utf-8")
-    with pytest.raises(InputError, match="kind is 'story', one of complaint, "):
-        headings("it")
 
 
 def test_a_language_without_tables_has_none() -> None:
@@ -199,3 +193,46 @@ def test_a_wrong_absence_is_named(row: str, italian: Path) -> None:
     (italian / "absences.tsv").write_text(f"word\tfinding\tbefore\tsource\n{row}\n", "utf-8")
     with pytest.raises(InputError, match=r"absences\.tsv:2: a word and a finding expected"):
         absences("it")
+
+
+@pytest.mark.parametrize("language", ["de", "en", "es"])
+def test_the_marked_words_of_every_example_are_no_mention_and_no_others(language: str) -> None:
+    path = language_data(language).table("no_mentions")
+    assert path is not None
+    phrases = [row["phrase"] for row in rows(path)]
+    assert phrases == sorted(set(phrases))
+    for row in rows(path):
+        before, marked, behind = row["example"].replace(">", "<").split("<")
+        text = before + marked + behind
+        is_none = no_mentions(language).inside(Text(words(text)))
+        assert is_none(len(before), len(before) + len(marked)), row
+        assert not is_none(0, len(text)), row
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("de", "Das Becken ist klein, HRST bekannt, schlechter Ernährungszustand"),
+        ("en", "She was flushed, the patient aspirated, pain in the clinic"),
+        ("es", "Encarnación ungueal y pica"),
+        ("fr", "Buenos Aires"),
+        ("de", ""),
+    ],
+)
+def test_other_texts(language: str, text: str) -> None:
+    assert no_mentions(language).found(Text(words(text))) == []
+
+
+def test_a_phrase_inside_a_longer_one() -> None:
+    text = "It was irrigated and aspirated from the bag"
+    is_none = no_mentions("en").inside(Text(words(text)))
+    assert [is_none(*place) for place in ((21, 30), (0, 6), (31, 43), (7, 30), (7, 43))] == [
+        True, False, False, True, False
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ["\tuso\tx", "parola\t\tx"])
+def test_a_wrong_row_without_mentions_is_named(row: str, italian: Path) -> None:
+    (italian / "no_mentions.tsv").write_text(f"phrase\tsource\texample\n{row}\n", "utf-8")
+    with pytest.raises(InputError, match=r"no_mentions\.tsv:2: a phrase and its source expected"):
+        no_mentions("it")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rapidfuzz.distance import OSA
 
 from medlink.errors import EncoderError
 from medlink.language.lexicon import Lexicon
 from medlink.language.lexicon.forms import (
-    AFFIX,
-    AMBIGUOUS,
     MEANINGS,
     PHRASE,
     PREFIX,
@@ -22,9 +21,9 @@ from medlink.language.lexicon.forms import (
     TRIE,
     WORD,
     Forms,
+    Misspelt,
     shipped_forms,
 )
-from medlink.language.lexicon.reading import shared_reader
 
 
 @pytest.fixture(scope="module")
@@ -41,15 +40,6 @@ def test_what_ships_is_what_the_tables_say(forms: Forms) -> None:
     assert (shipped.digest, shipped.kinds) == (forms.digest, forms.kinds), "run: python benchmarks/compile_lexicon.py"
 
 
-def test_kinds_of_meanings(forms: Forms) -> None:
-    kinds = dict(zip(forms.names, forms.kinds, strict=True))
-    wanted = {"liver": "body", "pain": "finding", "loss": "change", "left": "quality", "heart attack": "finding"}
-    assert {name: kinds[name] for name in wanted if name in kinds} == {n: k for n, k in wanted.items() if n in kinds}
-    # a family has a kind each; most meanings without one are affixes
-    assert kinds.keys() >= {"liver", "pain", "loss"}
-    assert forms.kinds.count("") < 400
-
-
 def test_members_by_kind(forms: Forms) -> None:
     assert names(forms, WORD, "de", "leber") == names(forms, WORD, "es", "higado") == {"liver"}
     assert "liver" in names(forms, PREFIX, "de", "hepato") & names(forms, STEM, "de", "hepat")
@@ -62,30 +52,6 @@ def test_members_by_kind(forms: Forms) -> None:
     assert not forms.is_function_word("de", "leber")
     # a negation says something
     assert not forms.is_function_word("de", "ohne")
-
-
-def test_a_kind_as_a_table_and_beginnings_of_a_word(forms: Forms) -> None:
-    table = forms.table(PREFIX, "de")
-    assert table["hepato"] == forms.find(PREFIX, "de", "hepato")
-    assert table is forms.table(PREFIX, "de")
-    assert forms.table(PREFIX, "xx") == {}
-    lengths = forms.lengths(WORD, "de", "nierenzyste")
-    assert lengths == [n for n in range(1, 12) if forms.find(WORD, "de", "nierenzyste"[:n])] != []
-
-
-def test_every_form_goes_on_as_it_is_found(forms: Forms) -> None:
-    for kind in (PHRASE, WORD):
-        rests = forms.continuations(kind, "en", "heart")
-        assert rests == {rest: forms.find(kind, "en", "heart" + rest) for rest in rests} != {}
-
-
-def test_a_copy_by_pickle_remembers_nothing(forms: Forms) -> None:
-    shared_reader(forms).read("Niere", "de")
-    copy = pickle.loads(pickle.dumps(forms))  # noqa: S301  # our own bytes
-    assert copy.digest == forms.digest
-    assert copy.kinds == forms.kinds
-    assert "memo" not in vars(copy)
-    assert shared_reader(copy).read("Niere", "de") == shared_reader(forms).read("Niere", "de")
 
 
 def test_irregular_forms_have_the_meanings_of_their_lemma(forms: Forms) -> None:
@@ -103,11 +69,6 @@ def test_abbreviations_that_need_no_context(forms: Forms, lexicon: Lexicon) -> N
     assert not unsafe.safe
     assert "pleural effusion" not in {forms.names[one.meaning] for one in forms.find(WORD, "en", "pe")}
     assert names(forms, PHRASE, "de", "covid 19") == {"COVID-19"}
-
-
-def test_marks(forms: Forms) -> None:
-    assert all(one.marks & AMBIGUOUS for one in forms.find(WORD, "en", "cervical"))
-    assert all(one.marks & AFFIX for one in forms.find(SUFFIX, "de", "urie"))
 
 
 def test_opposites_are_pairs_of_meanings(forms: Forms) -> None:
@@ -181,3 +142,24 @@ def test_one_typing_error_against_every_form_there_is(forms: Forms, word: str) -
     wanted = {key[len(head) :] for key in forms._trie.iterkeys(head) if OSA.distance(word, key[len(head) :]) == 1}
     plain = {form for form in wanted if form.isascii() and form.isalpha()}
     assert plain <= set(forms.spelt_like(WORD, "de", word)) <= wanted
+
+
+_WORDS = st.text(st.sampled_from("abcé1"), min_size=1, max_size=6)
+
+
+@settings(deadline=None)
+@given(st.sets(_WORDS, max_size=6), _WORDS)
+def test_all_forms_with_one_error_are_found(forms: set[str], word: str) -> None:
+    found = forms & set(Misspelt(sorted(forms)).candidates(word))
+    wanted = {form for form in forms if OSA.distance(form, word) == 1}
+    plain = {form for form in wanted if form.isascii() and form.isalpha()}
+    assert plain <= found <= wanted
+    # any letter behind the half that is as it should be
+    assert {form for form in wanted if form.startswith(word[: len(word) // 2])} <= found
+
+
+def test_other_words_are_not_looked_for() -> None:
+    misspelt = Misspelt(["pneumonie", "niere", "a"])
+    assert list(misspelt.candidates("pneumnoie")) == ["pneumonie"]
+    assert not [word for word in ("pnaumanie", "pneumniee", "leber", "nie") for _ in misspelt.candidates(word)]
+    assert not list(Misspelt([]).candidates("niere"))

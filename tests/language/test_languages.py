@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import gc
-import importlib
 import json
 import os
-import pkgutil
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import medlink.clustering
-import medlink.language
 from medlink.errors import ConfigError
+from medlink.language.exact import markers
 from medlink.language.guard_words import GuardReader, Reading
 from medlink.language.languages import VARIABLE, Language, add_folder, guarded, language_data, languages, stop_words
-from medlink.language.markers import markers
 from medlink.language.text import Inflector, is_inflection, normalise, numerals, variants
 
 FRENCH = Path(__file__).parent / "fr_folder"
@@ -177,56 +170,3 @@ def test_bad_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "forms.json").write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="cannot be read"):
         _ = Language("fr", tmp_path).forms
-
-
-def _caches() -> dict[str, Callable[..., Any]]:
-    """Every cache of functools in the modules of the two rooms."""
-    found = {}
-    for room in (medlink.language, medlink.clustering):
-        for info in pkgutil.iter_modules(room.__path__, f"{room.__name__}."):
-            module = importlib.import_module(info.name)
-            for name, value in vars(module).items():
-                if hasattr(value, "cache_info"):
-                    found[f"{info.name}.{name}"] = value
-    return found
-
-
-def _strings(thing: object, seen: set[int], depth: int = 0) -> set[str]:
-    """Strings that hang on a thing, a few references away."""
-    if isinstance(thing, str):
-        return {thing}
-    if id(thing) in seen or depth > 6 or isinstance(thing, type) or hasattr(thing, "__globals__"):
-        return set()
-    seen.add(id(thing))
-    # the keys of a dict of strings are not seen by the collector
-    held = [*thing.keys(), *thing.values()] if isinstance(thing, dict) else gc.get_referents(thing)
-    return set().union(*(_strings(one, seen, depth + 1) for one in held))
-
-
-def test_no_cache_keeps_a_word_of_a_note() -> None:
-    """Forms, stems, markers, guard words and acts of a text leave nothing behind."""
-    from medlink.clustering.guards import Guards, parting_kinds
-
-    word = "qwxyzitis"
-    for language in ("de", "en", "es", ""):
-        text = f"no {word}biopsy left {word} 2 {word}"
-        assert match_form(text, language)
-        assert is_inflection(text, text, language)
-        markers(normalise(text))
-        numerals(text, language)
-        variants(text, language)
-        parting_kinds(text, word, language, language)
-        Guards([text, word], [language, language])
-    caches = _caches()
-    assert len(caches) > 3
-    for name, cache in caches.items():
-        assert not [text for text in _strings(cache, set()) if "qwxyz" in text], name
-
-
-def test_stemmers_keep_no_words() -> None:
-    from medlink.language.text import _spelling
-
-    for language in languages():
-        stemmer = _spelling(language_data(language))._stemmer
-        assert stemmer is not None
-        assert stemmer.maxCacheSize == 0

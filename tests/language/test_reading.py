@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
+import time
 from pathlib import Path
 
 import pytest
 
-from medlink.language.lexicon import reading
 from medlink.language.lexicon.forms import shipped_forms
-from medlink.language.lexicon.reading import FamilyReader, Said, Word, shared_reader, with_own_words
+from medlink.language.lexicon.reading import FamilyReader, Said, Word, with_own_words
 from medlink.language.text import normalise
 
 READER = FamilyReader(shipped_forms())
@@ -167,12 +167,6 @@ def test_a_language_is_guessed() -> None:
     assert read("Nierenzyste", "fr").words == read("Nierenzyste", None).words
 
 
-def test_words_are_remembered_as_they_were_asked() -> None:
-    reader = FamilyReader(shipped_forms())
-    first = reader.read("Leber", "en").words
-    assert reader.read("Leber", "de").words != first == reader.read("Leber", "en").words
-
-
 def test_compounds_are_parted_as_by_hand() -> None:
     with (Path(__file__).parent / "compounds_de.tsv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
@@ -207,19 +201,13 @@ def test_words_of_the_names_are_no_errors_of_others() -> None:
     assert forms.digest != READER.forms.digest
 
 
-def test_the_words_met_last_stay_read() -> None:
-    forms = shipped_forms()
-    shared, long = shared_reader(forms), "x" * 65
-    for language in ("de", None):
-        for token in ("niere", "zebulonquartermain", "zebulonitis", "zebuloniere", long):
-            assert shared.read(token, language) == FamilyReader(forms).read(token, language)
-    assert shared.read("niere", "de").words[0] is shared_reader(forms).read("niere", "de").words[0]
-
-
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_MOST", 3)
-    met = list[str]()
-    read = reading._remembering(met.append)
-    for word in ["a", "b", "a", "c", "d", "a", "b", *["x" * 65] * 2]:
-        read(word)
-    assert met == ["a", "b", "c", "d", "b", *["x" * 65] * 2]
+def test_time_grows_with_the_length() -> None:
+    reader = FamilyReader(shipped_forms())
+    reader.read("x" * 400, "de")
+    seconds = []
+    for length in (20_000, 200_000):
+        start = time.process_time()
+        (word,) = reader.read("x" * length, "de").words
+        seconds.append(time.process_time() - start)
+        assert not word.known
+    assert seconds[1] < 100 * max(seconds[0], 0.01)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import sys
 
 import pytest
 
-from medlink.language import scan as module
 from medlink.language.lexicon.forms import shipped_forms
 from medlink.language.lexicon.reading import shared_reader
 from medlink.language.scan import ScannedText, Scanner
-from medlink.language.text import exact_words
+from medlink.language.text import exact_words, normalise
 
 TEXT = "Kein Fieber, aber Husten der Lunge"
 
@@ -68,18 +66,32 @@ def test_words_are_those_of_names(text: str, language: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("hidden", ["\u200b", "\u2060", "\ufeff", "\u200b\ufeff"])
+@pytest.mark.parametrize(
+    ("language", "text", "words"),
+    [
+        (
+            "de",
+            "Kein Fieber~Husten, Lungen~ödem, Leber~zyste",
+            ["Kein", "Fieber", "Husten", "Lungen~ödem", "Leber~zyste"],
+        ),
+        ("en", "fever~cough and head~ache, neph~ritis", ["fever", "cough", "and", "head~ache", "neph~ritis"]),
+        ("es", "fiebre~tos; neu~monía, fie~bre", ["fiebre", "tos", "neu~monía", "fie~bre"]),
+    ],
+)
+def test_what_is_not_seen_parts_two_words_and_not_one(language: str, text: str, words: list[str], hidden: str) -> None:
+    found = scan(text.replace("~", hidden), language)
+    assert [found.written((at, at + 1)) for at in range(len(found.words))] == [
+        word.replace("~", hidden) for word in words
+    ]
+    assert [word.entry.exact for word in found.words] == [normalise(word.replace("~", "")) for word in words]
+
+
 def test_phrases_are_the_longest_from_left_to_right() -> None:
     found = scan("Patient with shortness of breath. Shortness of. Breath", "en")
     assert {found.written(place) for place in found.phrases} == {"shortness of breath"}
     place = next(iter(found.phrases))
     assert found.meanings(place) == found.phrases[place] != ()
-
-
-def test_what_is_elided_is_no_part_of_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-
-    monkeypatch.setattr(module, "elision", lambda data: re.compile("l['’]", re.IGNORECASE))
-    found = Scanner("fr", shared_reader(shipped_forms())).scan("de l'abcès")
-    assert [found.written((at, at + 1)) for at in range(len(found.words))] == ["de", "abcès"]
 
 
 @pytest.mark.parametrize("unit", ["Der Patient hat Fieber. ", "-", "(", "?", "_ ", "*", "•", "…", "HWS ", "a"])

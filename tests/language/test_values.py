@@ -9,8 +9,7 @@ from typing import get_args
 import pytest
 
 from medlink.errors import InputError
-from medlink.language.languages import SHIPPED, languages
-from medlink.language.rows import rows
+from medlink.language.languages import SHIPPED, languages, rows
 from medlink.language.values import Form, Limit, Side, Who, any_phrase, measures, value_words
 from medlink.reading.values import value_findings
 

@@ -13,7 +13,6 @@ from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.kb import Input
 from medlink.linking import Linker, Mention
-from medlink.linking.decision import SharedNames
 from medlink.records import AMBIGUOUS, LINKED, NIL, Link
 
 _HEAD = "concept_id\tname\tlanguage\ttype\tsemantic_type\n"
@@ -66,15 +65,12 @@ def test_a_name_that_two_sources_have_is_one_concept_with_two_ids(make: Make) ->
 
 
 def test_the_score_is_that_of_the_name(make: Make) -> None:
-    both = make(A=A, B=B)
-    alone = one(both, "Hypothyreose", sources=["A"])
-    assert alone.candidates[0].score == one(both, "Hypothyreose").candidates[0].score > 0.9
+    bundle = make(A=A + "A:2 | Hypothyreose im Kindesalter | de | preferred | Disease\n", B=B)
+    both, alone = one(bundle, "Hypothyreose"), one(bundle, "Hypothyreose", sources=["A"])
+    assert alone.candidates[0].score == both.candidates[0].score > 0.9
     assert alone.candidates[0].same_as == ()
     # what ranks lower is not held down by a share
-    more = "A:2 | Hypothyreose im Kindesalter | de | preferred | Disease\n"
-    linker = Linker(make(A=A + more, B=B))
-    low = {c.concept_id: c.score for c in linker.link([Mention("Hypothyreose", "de")])[0].candidates}
-    single = {c.concept_id: c.score for c in one(linker.bundle, "Hypothyreose", sources=["A"]).candidates}
+    low, single = ({c.concept_id: c.score for c in link.candidates} for link in (both, alone))
     assert low["A:2"] == single["A:2"]
 
 
@@ -93,32 +89,30 @@ def test_the_order_of_sources_is_that_of_loading_or_as_preferred(make: Make) -> 
         Linker(bundle, prefer=["A,HPO"])
 
 
-@pytest.mark.parametrize(
-    ("mine", "theirs", "same"),
-    [
-        ("Hypothyreose | de | preferred | Disease", "HYPOTHYREOSE | de | preferred | Disease", True),
-        ("Hypothyreose | de | preferred | Disease", "Hypothyreose | de | preferred | ", True),
-        ("Hypothyreose | de | preferred | Disease|Finding", "Hypothyreose | de | preferred | Finding", True),
-        ("Hypothyreose | de | preferred | Disease", "Hypothyreose | de | preferred | Anatomy", False),
+def test_preferred_names_and_types(make: Make) -> None:
+    cases = [
+        ("Gicht | de | preferred | Disease", "GICHT | de | preferred | Disease", True),
+        ("Asthma | de | preferred | Disease", "Asthma | de | preferred | ", True),
+        ("Ekzem | de | preferred | Disease|Finding", "Ekzem | de | preferred | Finding", True),
+        ("Niere | de | preferred | Disease", "Niere | de | preferred | Anatomy", False),
         # preferred in one language each
-        ("Hypothyreose | de | preferred | Disease", "Hypothyreose | en | preferred | Disease", False),
-    ],
-)
-def test_preferred_names_and_types(make: Make, mine: str, theirs: str, same: bool) -> None:
-    link = one(make(A=f"A:1 | {mine}\n", B=f"B:1 | {theirs}\n"), "Hypothyreose")
-    assert link.status == (LINKED if same else AMBIGUOUS)
-    assert len(link.candidates[0].same_as) == same
+        ("Struma | de | preferred | Disease", "Struma | en | preferred | Disease", False),
+    ]
+    mine, theirs = (
+        "".join(f"{source}:{at} | {case[side]}\n" for at, case in enumerate(cases)) for side, source in enumerate("AB")
+    )
+    bundle = make(A=mine, B=theirs)
+    for row, _, same in cases:
+        link = one(bundle, row.partition(" ")[0])
+        assert link.status == (LINKED if same else AMBIGUOUS), row
+        assert len(link.candidates[0].same_as) == same
 
 
 def test_types_of_other_words_say_nothing(make: Make) -> None:
     def rows(source: str, kind: str, count: int) -> str:
         return "".join(f"{source}:{i} | {source} Befund {i} | de | preferred | {kind}\n" for i in range(9, count + 8))
 
-    for count, kinds, status in (
-        (100, ("disorder", "Phenotype"), LINKED),
-        (99, ("disorder", "Phenotype"), AMBIGUOUS),
-        (100, ("disorder", "disorder"), AMBIGUOUS),
-    ):
+    for count, kinds, status in ((100, ("disorder", "Phenotype"), LINKED), (99, ("disorder", "Phenotype"), AMBIGUOUS)):
         mine = A.replace("Disease", "Leiden") + rows("A", kinds[0], count)
         theirs = B.replace("Disease", "Malaise") + rows("B", kinds[1], count)
         assert one(make(A=mine, B=theirs), "Hypothyreose").status == status
@@ -162,48 +156,43 @@ def test_two_concepts_of_one_source_are_never_one(make: Make) -> None:
     assert all(candidate.same_as == () for candidate in link.candidates)
 
 
-@pytest.mark.parametrize(
-    ("mine", "theirs", "same"),
-    [
-        (["xref: DB:7"], [], True),
-        ([], ["xref: AB:1"], True),
-        (["xref: UMLS:C0020676"], ["xref: UMLS_CUI:C0020676"], True),
-        (["xref: ICD10CM:E03.9"], ["xref: ICD10CM:E03.9"], False),
-        (["xref: OMIM:218700"], ["xref: OMIM:218700"], False),
-        (["xref: DB:8"], [], False),
-        (["xref: XY:7"], [], False),
-        ([], [], False),
-    ],
-)
-def test_mapped_concepts_are_one(make: Make, mine: list[str], theirs: list[str], same: bool) -> None:
-    shared = 'synonym: "underactive thyroid" EXACT []'
-    bundle = make(
-        ab=term("AB:1", "hypothyroidism", shared, *mine),
-        db=term("DB:7", "thyroid insufficiency", shared, *theirs) + term("DB:8", "goiter"),
-    )
-    assert shape(one(bundle, "underactive thyroid", "en"))[0] == (LINKED if same else AMBIGUOUS)
+def test_mapped_concepts_are_one(make: Make) -> None:
+    cases = {
+        "fever": ("DB:0", "", True),
+        "cough": ("", "AB:1", True),
+        "nausea": ("UMLS:C0020676", "UMLS_CUI:C0020676", True),
+        "vertigo": ("ICD10CM:E03.9", "ICD10CM:E03.9", False),
+        "asthma": ("OMIM:218700", "OMIM:218700", False),
+        "eczema": ("DB:99", "", False),
+        "gout": ("XY:6", "", False),
+        "goiter": ("", "", False),
+        # codes without a prefix need their system
+        "mumps": ("SNOMEDCT_US_2018_03_01:408", "", True),
+        "measles": ("MSH:409", "", False),
+    }
+
+    def terms(source: str, side: int, kind: str) -> str:
+        found = ""
+        for at, (word, case) in enumerate(cases.items()):
+            codes = [f"xref: {case[side]}"] if case[side] else []
+            if source == "AB" or at < 8:
+                found += term(f"{source}:{at}", f"{word} {kind}", f'synonym: "{word} sign" EXACT []', *codes)
+        return found
+
+    row = "{0} | {1} picture | en | preferred | \n{0} | {1} sign | en | synonym | \n"
+    bare = row.format(408, "mumps") + row.format(409, "measles")
+    bundle = make(ab=terms("AB", 0, "state"), db=terms("DB", 1, "picture") + term("DB:99", "hiccups"), SNOMEDCT=bare)
+    for word, (*_, same) in cases.items():
+        assert one(bundle, f"{word} sign", "en").status == (LINKED if same else AMBIGUOUS), word
 
 
 def test_a_code_of_several_concepts_is_a_class(make: Make) -> None:
     """Two concepts of one source map to the same id, so that neither is it."""
-    shared = 'synonym: "underactive thyroid" EXACT []'
-    for code in ("DB:7", "UMLS:C0020676"):
-        both = f"xref: {code}"
-        bundle = make(
-            ab=term("AB:1", "hypothyroidism", shared, both) + term("AB:2", "myxedema", both),
-            db=term("DB:7", "thyroid insufficiency", shared, "xref: UMLS:C0020676"),
-        )
+    shared, cui = 'synonym: "underactive thyroid" EXACT []', "xref: UMLS:C0020676"
+    for code in ("xref: DB:7", cui):
+        both = term("AB:1", "hypothyroidism", shared, code) + term("AB:2", "myxedema", code)
+        bundle = make(ab=both, db=term("DB:7", "thyroid insufficiency", shared, cui))
         assert one(bundle, "underactive thyroid", "en").status == AMBIGUOUS
-
-
-def test_codes_without_a_prefix_need_their_system(make: Make) -> None:
-    shared = 'synonym: "underactive thyroid" EXACT []'
-    for system, same in {"SNOMEDCT_US_2018_03_01": True, "MSH": False}.items():
-        bundle = make(
-            SNOMEDCT="409 | hypothyroidism | en | preferred | \n409 | underactive thyroid | en | synonym | \n",
-            db=term("DB:7", "thyroid insufficiency", shared, f"xref: {system}:409"),
-        )
-        assert one(bundle, "underactive thyroid", "en").status == (LINKED if same else AMBIGUOUS)
 
 
 def test_equals_share_with_a_homonym_as_one(make: Make) -> None:
@@ -222,19 +211,6 @@ def test_equals_with_the_best_name_by_likeness_are_one(make: Make) -> None:
     link = one(make(A=A, B=B), "Hypothyrreose")
     assert (link.candidates[0].route, link.candidates[0].same_as) == ("words", ("B:1",))
     assert link.candidates[0].score == one(make(A=A), "Hypothyrreose").candidates[0].score
-
-
-def test_the_knowledge_base_is_asked_once_for_each_concept(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    bundle = make(A=A + "A:2 | Fieber | de | preferred | \n", B=B)
-    asked: list[list[str]] = []
-    profiles = type(bundle.kb).profiles
-    monkeypatch.setattr(type(bundle.kb), "profiles", lambda kb, ids: (asked.append(sorted(ids)), profiles(kb, ids))[1])
-    linker = Linker(bundle)
-    for _ in range(2):
-        linker.link([Mention("Hypothyreose", "de"), Mention("HYPOTHYREOSE", "de")])
-    assert sorted(one for ids in asked for one in ids) == ["A:1", "A:2", "B:1"]
-    assert isinstance(linker.decision, SharedNames)
-    assert "ypothyreose" not in repr(linker.decision.equivalence.__dict__)
 
 
 def test_the_letters_of_the_mention_decide_between_names_that_differ_by_a_mark(make: Make) -> None:

@@ -18,8 +18,8 @@ from medlink.linking import Linker, Mention
 from medlink.linking.calibration import WIDEST
 from medlink.linking.candidates import ROUTES, QueryBatch
 from medlink.linking.fit import Example, Table, _curve
-from medlink.linking.join import Join, default_join
 from medlink.linking.measures import FEATURES, Evidence, compute_features
+from medlink.linking.ranking import Join, default_join
 from tests.scripts import benchmark
 
 _fit_join = benchmark("fit_join")

@@ -7,12 +7,10 @@ from pathlib import Path
 import pytest
 
 import medlink
-from medlink import Link, Linker, Mention
-from medlink.errors import BundleError, ConfigError
+from medlink import Linker, Mention
+from medlink.errors import ConfigError
 from medlink.index import Bundle
 from medlink.kb import Input
-from medlink.linking import linker as module
-from tests.index.test_bundle import small_kb
 
 
 @pytest.mark.parametrize(
@@ -84,11 +82,6 @@ def test_nonsense_and_strange_acronyms_are_nil(linker: Linker) -> None:
 def test_a_batch_gives_what_single_calls_give(linker: Linker) -> None:
     texts = ["Herzinfarct", "MS", "dolor torácico", "T2DM", "x", "Fieber und Husten", "renal failure"] * 60
     assert linker.link(texts) == [linker.link([text])[0] for text in texts[:7]] * 60
-
-
-def test_same_result_from_another_linker(demo: Bundle, linker: Linker) -> None:
-    texts = ["Herzinfarct", "MS", "dolor torácico"]
-    assert Linker(demo).link(texts) == linker.link(texts)
 
 
 def test_a_shared_name_shares_the_score(linker: Linker) -> None:
@@ -167,51 +160,6 @@ def test_wrong_values(demo: Bundle, linker: Linker) -> None:
         linker.link(["x", "y"], ["z"])
 
 
-def test_load(demo_path: Path, tmp_path: Path) -> None:
-    linker = medlink.load(demo_path, language="de")
-    link = linker.link(["Fieber"])[0]
-    assert isinstance(link, Link)
-    assert link.to_dict()["candidates"][0]["preferred_name"] == "Fieber"
-    with pytest.raises(BundleError):
-        medlink.load(tmp_path)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        _ = medlink.nothing  # type: ignore[attr-defined]
-
-
-def test_each_distinct_mention_is_embedded_once(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str] = []
-    encode = type(demo.encoder).encode
-
-    def counting(self: object, texts: list[str]) -> object:
-        seen.extend(texts)
-        return encode(self, texts)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(type(demo.encoder), "encode", counting)
-    linker = Linker(demo)
-    linker.link(["feverr", "coughh", "fever", "feverr"] * 300)
-    linker.link(["feverr"])
-    # what is a name already has its embedding in the index
-    assert sorted(seen) == ["coughh", "feverr"]
-
-
-def test_what_is_remembered_is_bounded_and_holds_no_batch(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_KEPT", 3)
-    linker = Linker(demo)
-    texts = ["Zebulon Quartermain", "fever", "cough", "Fieber", "fever"]
-    first = linker.link(texts)
-    assert linker.link(texts) == first
-    assert len(linker._rankings) == 3
-    for ranking in linker._rankings.values():
-        assert ranking._rows.base is None  # type: ignore[attr-defined]  # no view of the rows of all mentions
-
-
-def test_a_knowledge_base_of_two_names(tmp_path: Path) -> None:
-    bundle = medlink.build_bundle(tmp_path / "b", kb=small_kb(tmp_path / "kb.sqlite"))
-    link = Linker(bundle).link(["fever"], k=50)[0]
-    assert link.concept_id == "X:1"
-    assert len(link.candidates) == 2
-
-
 def test_a_name_to_the_letter_beats_every_other(demo: Bundle) -> None:
     index = demo.index
     names = index.keys()[::37]
@@ -285,32 +233,3 @@ def test_candidates_are_chosen_before_the_first_are_taken(demo: Bundle) -> None:
     chosen = Linker(demo, among={every[1].concept_id, "X:none"}).link(["Gartenzaun"], k=1)[0].candidates
     assert [one.concept_id for one in chosen] == [every[1].concept_id]
     assert Linker(demo, among=[]).link(["Gartenzaun"])[0].candidates == ()
-
-
-def test_what_ranks_first_is_remembered(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = ["fever", "chronic renal failure", "diabetes", "qwrtzuiop", "heart attack", "fever"]
-    mentions = [Mention(text, "en") for text in texts] + [Mention("fever", "en", taught="DEMO:0016")]
-    expected = [one for mention in mentions for one in Linker(demo).best([mention])]
-    assert expected[-1] is not None
-    assert expected[-1].concept_id == "DEMO:0016" != expected[0].concept_id  # type: ignore[union-attr]
-    linker, asked = Linker(demo), list[int]()
-    compute = module.compute_features
-    monkeypatch.setattr(module, "compute_features", lambda batch: asked.append(len(batch.texts)) or compute(batch))
-    for _ in range(2):
-        assert linker.best(mentions) == expected
-    assert linker.best(mentions[2:4]) == expected[2:4]
-    assert asked == [5]
-
-
-def test_what_was_ranked_is_not_ranked_again(demo: Bundle, monkeypatch: pytest.MonkeyPatch) -> None:
-    texts = ["fever", "chronic renal failure", "diabetes", "qwrtzuiop", "heart attack", "fever"]
-    mentions = [Mention(text, "en") for text in texts] + [Mention("fever", "en", taught="DEMO:0016", likely=0.75)]
-    linker, contexts = module.Linker(demo), ["a note"] * len(mentions)
-    rankings = linker.rank(mentions)
-    assert rankings[0] is rankings[5] is rankings[6]
-    alone = [linker.rank([Mention(text, "en")])[0] for text in [*texts, "fever"]]
-    assert [one[0] for one in rankings] == [one[0] for one in alone]
-    best, links = linker.best(mentions), linker.link(mentions, contexts)
-    monkeypatch.setattr(module, "compute_features", None)
-    assert linker.best(mentions) == best
-    assert linker.link(mentions, contexts) == links

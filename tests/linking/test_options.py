@@ -34,6 +34,12 @@ def test_what_is_refused(values: dict[str, Any], message: str, demo: Bundle) -> 
         medlink.load(demo.folder, **values)
 
 
+@pytest.mark.parametrize("values", [{"ranker": ""}, {"ranker_cache": ""}, {"ranker_cache": "x"}])
+def test_an_empty_place_and_a_cache_without_a_ranker_are_refused(values: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"is empty\. Remedy|is given without a ranker\. Remedy"):
+        LinkOptions(**values)
+
+
 def test_each_has_a_meaning_and_a_default() -> None:
     assert all(field.description for field in LinkOptions.model_fields.values())
     assert LinkOptions().to_dict() == {
@@ -51,9 +57,3 @@ def test_each_has_a_meaning_and_a_default() -> None:
     }
     assert LinkOptions(prefer=["B, A", "C"]).prefer == ("B", "A", "C")
     assert LinkOptions(languages=["es", "de"], sources={"B", "A"}).filter.sources == ("A", "B")
-
-
-def test_k_of_the_options_is_that_of_each_call(demo: Bundle) -> None:
-    linker = Linker(demo, k=2)
-    assert len(linker.link(["Herzinfarrkt"])[0].candidates) == 2
-    assert len(linker.link(["Herzinfarrkt"], k=3)[0].candidates) == 3

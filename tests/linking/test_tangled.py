@@ -113,14 +113,12 @@ def test_the_prior_knows_what_speaks_for_each_concept_of_a_name(tangled: Bundle)
     linker = Linker(tangled, language="en")
     assert isinstance(linker.decision, SharedNames)
     mentions = [Mention("Headache", "en"), Mention("Headache symptom", "en")]
-    several, alone = linker.decision.rivals(mentions, linker.rank(mentions))
-    assert alone == []
-    found = {
-        tangled.index.concept_ids(np.array([key]))[0][:2]: features
-        for group in several
-        for key, features in group.items()
-    }
-    assert (len(several), sorted(found)) == (3, ["C1", "C2", "C3", "C4"])  # C1 and C4 are one
+    ranked = linker.rank(mentions)
+    grouped = linker.decision.grouped(ranked)
+    several, alone = linker.decision.features(mentions, [holders for holders, _ in grouped], ranked)
+    assert alone == {}
+    found = {tangled.index.concept_ids(np.array([key]))[0][:2]: one for key, one in several.items()}
+    assert sorted(found) == ["C1", "C2", "C3", "C4"]
     # three sources, two of which say it so plainly, prefer it; the grade has it as a synonym, the answer is abstract
     assert found["C1"].sources > found["C2"].sources == 0.0
     assert (found["C1"].preferred, found["C2"].preferred, found["C3"].kind) == (1.0, 0.0, -3.0)

@@ -11,7 +11,7 @@ from math import log
 
 import pytest
 
-from medlink.language.lexicon.entries import Abbreviation
+from medlink.language.lexicon.tables import Abbreviation
 from medlink.linking.linker import Best
 from medlink.linking.measures import FEATURES
 from medlink.linking.ranking import Ranked

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medlink.index import Bundle
-from medlink.language.cues.tables import scopes
+from medlink.language.cues import scopes
 from medlink.language.lexicon.reading import shared_reader
 from medlink.language.scan import Scanner
 from medlink.reading.coordination import ListReader

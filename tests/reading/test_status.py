@@ -13,9 +13,8 @@ from typing import Any
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.language.cues.matcher import words
-from medlink.language.languages import language_data
-from medlink.language.rows import rows
+from medlink.language.cues import words
+from medlink.language.languages import language_data, rows
 from medlink.reading.status import StatusReader, status_reader
 from medlink.records import Qualifiers
 

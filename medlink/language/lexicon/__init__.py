@@ -4,7 +4,7 @@ The tables of ``resources/lexicon`` are data of medlink's own; ``docs/lexicon.md
 they were read. Columns of other languages may be added.
 """
 
-from medlink.language.lexicon.entries import Abbreviation, Entry, Member, Opposite, to_dict
 from medlink.language.lexicon.lexicon import Lexicon
+from medlink.language.lexicon.tables import Abbreviation, Entry, Member, Opposite, to_dict
 
 __all__ = ["Abbreviation", "Entry", "Lexicon", "Member", "Opposite", "to_dict"]

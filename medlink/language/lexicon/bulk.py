@@ -54,9 +54,6 @@ class WordValues:
     >>> place, value, weight = WordValues(lambda word: [(len(word.text), 0.5)]).of(read)
     >>> place.tolist(), value.tolist(), weight.tolist()
     ([0, 1, 2], [6, 4, 6], [0.5, 0.5, 0.5])
-
-    Args:
-        values: those of a word.
     """
 
     def __init__(self, values: Callable[[Word], Iterable[tuple[int, float]]]) -> None:
@@ -98,11 +95,6 @@ class _Tokens(dict[str, int]):
 
 class BulkReader:
     """Reads many names as :meth:`FamilyReader.read` reads each; remembers words for as long as it lives.
-
-    >>> from medlink.language.lexicon.forms import shipped_forms
-    >>> read = BulkReader(FamilyReader(shipped_forms())).read(["Nierenzyste", "kidney cyst"], ["de", "en"])
-    >>> read.ends.tolist(), [read.words[number].text for number in read.word]
-    ([0, 1, 3], ['nierenzyste', 'kidney', 'cyst'])
 
     Raises:
         ConfigError: the lexicon has more languages than can be told apart.

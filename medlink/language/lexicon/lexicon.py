@@ -11,8 +11,18 @@ from weakref import WeakValueDictionary
 
 from medlink.files.folders import StrPath
 from medlink.language.exact import normalise_all
-from medlink.language.lexicon.entries import OF_TERMS, WHOLE, Abbreviation, Entry, Member, Opposite, Sense, shortened
-from medlink.language.lexicon.tables import ROUNDING, Tables, read_folder
+from medlink.language.lexicon.tables import (
+    OF_TERMS,
+    ROUNDING,
+    WHOLE,
+    Abbreviation,
+    Entry,
+    Member,
+    Opposite,
+    Tables,
+    read_folder,
+    shortened,
+)
 from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
 
@@ -49,35 +59,28 @@ class Lexicon:
     """
 
     def __init__(self, folders: Iterable[StrPath] = ()) -> None:
-        self.entries: list[Entry] = []
-        self.abbreviations: list[Abbreviation] = []
-        self.opposites: list[Opposite] = []
-        self.function_words: dict[str, dict[str, str]] = defaultdict(dict)
-        self.names: dict[str, str] = {}
-        self.same: list[tuple[str, str]] = []
-        self.senses: list[Sense] = []
-        self.inflected: dict[str, dict[str, str]] = defaultdict(dict)
-        self._stems: dict[str, dict[str, list[_Found]]] = {}
         # the user's own tables first: their errors are reported before the slow reading of those that ship
         own = [read_folder(Path(folder)) for folder in folders]
         self._shipped = _read.get(SHIPPED) or read_folder(SHIPPED)
         _read[SHIPPED] = self._shipped
+        every = Tables()
         for tables in (self._shipped, *own):
-            self.entries += tables.entries
-            self.abbreviations += tables.abbreviations
-            self.opposites += tables.opposites
-            self.names.update(tables.names)
-            self.same += tables.same
-            self.senses += tables.senses
-            for language, word, kind in tables.function_words:
-                self.function_words[language][word] = kind
-            for language, form, lemma in tables.inflected:
-                self.inflected[language][form] = lemma
-            known = {entry.name for entry in self.entries}
+            for column, rows in vars(tables).items():
+                getattr(every, column).extend(rows)
+            known = {entry.name for entry in every.entries}
             for row, name in tables.named:
                 if name not in known:
                     remedy = "write a name of the first column of families.tsv, terms.tsv or affixes.tsv"
                     raise row.error(f"no family, term or affix {name!r}", remedy)
+        self.entries, self.abbreviations, self.opposites = every.entries, every.abbreviations, every.opposites
+        self.same, self.senses, self.names = every.same, every.senses, dict(every.names)
+        self.function_words: dict[str, dict[str, str]] = defaultdict(dict)
+        self.inflected: dict[str, dict[str, str]] = defaultdict(dict)
+        for language, word, kind in every.function_words:
+            self.function_words[language][word] = kind
+        for language, form, lemma in every.inflected:
+            self.inflected[language][form] = lemma
+        self._stems: dict[str, dict[str, list[_Found]]] = {}
 
     def find(self, word: str, language: str | None = None) -> list[tuple[Entry, Member]]:
         """Entries that have a word or an expression, with the member that it is, in the order of the tables.

@@ -27,14 +27,11 @@ _R = TypeVar("_R")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a name.
+    """A word of a name in its exact form.
 
-    Attributes:
-        text: its exact form.
-        meanings: that the whole word has; several where it is ambiguous, none where it is unknown.
-        parts: meanings of each part of a compound, first to last; an empty one is a rest that nothing knows.
-        lengths: letters of each part, with what links it to the next.
-        function: whether it is an article, preposition or the like.
+    It has several ``meanings`` as a whole where it is ambiguous, none where it is unknown. ``parts`` are the meanings
+    of each part of a compound, empty for a rest that nothing knows, ``lengths`` its letters with what links it to the
+    next. A ``function`` word is an article, preposition or the like.
     """
 
     text: str
@@ -104,10 +101,10 @@ class FamilyReader:
         self._more_inflectors = dict[str, Inflector]()
         self._stem = _remembering(self._find_stem)
         self._parting = Parting(forms, self._stem)
-        self._words = _remembering(self._find_word)
+        self.word = _remembering(self._find_word)
         self._whole = _remembering(self._find_whole)
-        self._knowing = _remembering(self._find_knowing)
-        self._opens = _remembering(self._find_opens)
+        self.knowing = _remembering(self._find_knowing)
+        self.opens = _remembering(self._find_opens)
         self._phrases_of = _remembering(self._find_phrases)
         self._senses = _remembering(self._find_senses)
 
@@ -139,10 +136,6 @@ class FamilyReader:
             found = self._more_inflectors[language] = Inflector(language)
         return found
 
-    def word(self, token: str, asked: tuple[str, ...]) -> Word:
-        """A word in its exact form, in the languages asked, whatever stands beside it."""
-        return self._words(token, asked)
-
     def depends(self, word: Word, asked: Sequence[str]) -> bool:
         """Whether the words beside an ambiguous word may tell its sense."""
         return len(word.meanings) > 1 and any(senses.beside or senses.stem_beside for senses in self._told(word, asked))
@@ -164,17 +157,13 @@ class FamilyReader:
         return (self._senses(word.text, tag) for tag in asked)
 
     def _find_senses(self, word: str, language: str) -> _Senses:
-        stem = self._stem(word, language)
-        alone = self._alone(SENSE, language, word) or self._alone(INFLECTED_SENSE, language, stem)
-        return _Senses(self._by_word(SENSE, language, word), self._by_word(INFLECTED_SENSE, language, stem), alone)
-
-    def _by_word(self, kind: str, language: str, word: str) -> dict[str, Form]:
-        told = self.forms.continuations(kind, language, f"{word} ")
-        return {other: senses[0] for other, senses in told.items() if len(senses) == 1}
-
-    def _alone(self, kind: str, language: str, word: str) -> Form | None:
-        found = self.forms.find(kind, language, word)
-        return found[0] if len(found) == 1 else None
+        alone, beside = None, []
+        for kind, form in ((SENSE, word), (INFLECTED_SENSE, self._stem(word, language))):
+            found = self.forms.find(kind, language, form)
+            alone = alone or (found[0] if len(found) == 1 else None)
+            told = self.forms.continuations(kind, language, f"{form} ")
+            beside.append({other: senses[0] for other, senses in told.items() if len(senses) == 1})
+        return _Senses(*beside, alone)
 
     def guess(self, tokens: Sequence[str]) -> tuple[str, ...]:
         """The languages that know most of some words as a whole."""
@@ -185,14 +174,12 @@ class FamilyReader:
         most = max(counts, default=0)
         return tuple([tag for tag, count in zip(self._inflectors, counts, strict=True) if count == most])
 
-    def knowing(self, token: str) -> tuple[bool, ...]:
-        """Which of :attr:`languages` know a word as a whole."""
-        return self._knowing(token)
-
     def _find_knowing(self, token: str) -> tuple[bool, ...]:
+        """Which of :attr:`languages` know a word as a whole: ``knowing``, which remembers it."""
         return tuple([self._whole(token, tag) is not None for tag in self._inflectors])
 
     def _find_word(self, token: str, asked: tuple[str, ...]) -> Word:
+        """A word in its exact form, in the languages asked, whatever stands beside it: ``word``, which remembers it."""
         wholes = [(tag, found) for tag in asked if (found := self._whole(token, tag)) is not None]
         if wholes:
             return self._known(token, wholes)
@@ -225,7 +212,7 @@ class FamilyReader:
         for tag in asked:
             for form in sorted(set(self.forms.spelt_like(WORD, tag, token))):
                 if self._whole(form, tag):
-                    return self._words(form, (tag,))
+                    return self.word(form, (tag,))
         own = min(self.forms.spelt_like(OWN, "", token), default=None)
         return None if own is None else Word(own)
 
@@ -267,11 +254,8 @@ class FamilyReader:
                 return Phrase(stop, found)
         return None
 
-    def opens(self, token: str, language: str) -> bool:
-        """Whether phrases begin with a word."""
-        return self._opens(token, language)
-
     def _find_opens(self, token: str, language: str) -> bool:
+        """Whether phrases begin with a word: ``opens``, which remembers it."""
         return self.forms.goes_on(PHRASE, language, f"{self._stem(token, language)} ")
 
     def opens_two(self, one: str, other: str, language: str) -> bool:

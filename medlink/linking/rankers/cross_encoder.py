@@ -16,12 +16,9 @@ from medlink.errors import EncoderError, needs_extra
 from medlink.files.json import read_json
 from medlink.index import Bundle
 from medlink.linking.calibration import Curves
-from medlink.linking.join import curves_of
-from medlink.linking.mention import Mention
-from medlink.linking.rankers.cache import RankerCache, key_of
-from medlink.linking.rankers.order import by_ranks
-from medlink.linking.rankers.shown import Shown, shown
-from medlink.linking.ranking import Ranked
+from medlink.linking.candidates import Mention
+from medlink.linking.rankers.common import RankerCache, Shown, by_ranks, key_of, shown
+from medlink.linking.ranking import Ranked, curves_of
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder

@@ -3,7 +3,7 @@
 A deep averaging network (Iyyer et al. 2015, section 3) over fastText n-grams (Bojanowski et al. 2017,
 section 3.2) whose table is hashed with two functions as in floret: an n-gram's vector is the sum of two rows,
 so that two n-grams seldom share both. With x the mean of the n-gram vectors, m the sum of the vectors of the
-markers (:mod:`medlink.language.markers`), and u(v) = v / ||v||, the zero vector for v = 0,
+markers (:mod:`medlink.language.exact`), and u(v) = v / ||v||, the zero vector for v = 0,
 
     y = x + B gelu(A norm(x) + a) + b,    embedding = u(u(y) + w u(m))
 

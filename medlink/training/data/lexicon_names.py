@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from medlink.language.lexicon.entries import WHOLE
 from medlink.language.lexicon.lexicon import Lexicon
+from medlink.language.lexicon.tables import WHOLE
 from medlink.language.text import normalise
 from medlink.records import Name
 

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from medlink.files.json import read_json
-from medlink.language.lexicon.entries import FIRST, WHOLE, Member
 from medlink.language.lexicon.forms import Forms
 from medlink.language.lexicon.lexicon import Lexicon
 from medlink.language.lexicon.reading import FamilyReader, Said
+from medlink.language.lexicon.tables import FIRST, WHOLE, Member
 from medlink.language.tags import base
 from medlink.language.text import ROMAN, normalise
 from medlink.records import Name

@@ -17,8 +17,8 @@ from torch.nn import functional
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.folders import whole_folder
 from medlink.files.json import write_json
+from medlink.linking.fit import Group, Weighing, weigh
 from medlink.linking.rankers.cross_encoder import HOLDS, MODEL, logits, open_model
-from medlink.linking.rankers.groups import Group, Weighing, weigh
 from medlink.models.encoders import check_folder, parted
 from medlink.models.transformer import HUB
 from medlink.training.ranker.recipe import RankerRecipe
@@ -36,7 +36,7 @@ class RankerTrainer:
     on both sides.
 
     Args:
-        groups: of :func:`medlink.linking.rankers.groups.gather_groups`, perhaps of several bundles.
+        groups: of :func:`medlink.linking.fit.gather_groups`, perhaps of several bundles.
         start: a transformer: a folder, or ``hf:NAME``.
         recipe: how to train.
 

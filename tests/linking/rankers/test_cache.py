@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.linking.rankers.cache import FILE, RankerCache, key_of
-from medlink.linking.rankers.shown import Shown
+from medlink.linking.rankers.common import FILE, RankerCache, Shown, key_of
 
 
 def test_what_is_kept_comes_back(tmp_path: Path) -> None:

@@ -21,8 +21,7 @@ from medlink.errors import ConfigError, InputError
 from medlink.index import Bundle
 from medlink.linking import Linker, Mention
 from medlink.linking.rankers import chat
-from medlink.linking.rankers.chat import ChatRanker, chosen_place
-from medlink.linking.rankers.endpoint import Endpoint
+from medlink.linking.rankers.chat import ChatRanker, Endpoint, chosen_place
 from medlink.records import Link
 from tests.linking.rankers.server import Answer, Server, chooses, says, send, serving
 

@@ -7,12 +7,10 @@ from collections.abc import Sequence
 import pytest
 import spacy
 
-from medlink.errors import ConfigError
 from medlink.index import Bundle
-from medlink.linking import Linker, LinkOptions, Mention
+from medlink.linking import Linker, Mention
 from medlink.linking.calibration import Calibration
-from medlink.linking.rankers.order import chosen_first
-from medlink.linking.rankers.shown import shown
+from medlink.linking.rankers.common import chosen_first, shown
 from medlink.linking.ranking import Ranked
 from medlink.records import Definition
 from tests.linking.rankers.server import chooses, serving
@@ -104,16 +102,6 @@ def test_definitions_are_shown_in_the_language_of_the_mention(demo: Bundle, monk
     assert (one, other, none) == (["A sign."] * 2, ["Ein Zeichen."] * 2, ["A sign."] * 2)
     assert {each.definition for mine in shown(demo, some, ["en", "de", None]) for each in mine} == {""}
     assert shown(demo, [], []) == []
-
-
-def test_options() -> None:
-    for values, message in (
-        ({"ranker": ""}, "ranker is empty. Remedy"),
-        ({"ranker_cache": ""}, "ranker_cache is empty. Remedy"),
-        ({"ranker_cache": "x"}, "ranker_cache is given without a ranker. Remedy"),
-    ):
-        with pytest.raises(ConfigError, match=message):
-            LinkOptions(**values)
 
 
 def test_the_component_has_the_option(demo: Bundle) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from medlink.linking.candidates import DENSE, EXACT
-from medlink.linking.rankers.order import CHOSEN, by_ranks, chosen_first
+from medlink.linking.rankers.common import CHOSEN, by_ranks, chosen_first
 from medlink.linking.ranking import Ranked
 
 

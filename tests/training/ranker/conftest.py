@@ -8,8 +8,7 @@ import pytest
 
 from medlink.index import Bundle
 from medlink.linking import Linker
-from medlink.linking.fit import Example
-from medlink.linking.rankers.groups import Group, gather_groups
+from medlink.linking.fit import Example, Group, gather_groups
 from medlink.training.ranker.recipe import RankerRecipe
 from medlink.training.ranker.trainer import RankerTrainer
 from tests.training.small_bert import small_bert

@@ -20,9 +20,9 @@ from medlink.index import Bundle
 from medlink.linking import Linker, Mention
 from medlink.linking.candidates import DENSE, EXACT
 from medlink.linking.demo import demo_notes
-from medlink.linking.join import curves_of
+from medlink.linking.fit import Group, weigh
 from medlink.linking.rankers.cross_encoder import HOLDS, MODEL, CrossEncoderRanker, logits, mention_text
-from medlink.linking.rankers.groups import Group, weigh
+from medlink.linking.ranking import curves_of
 from medlink.records import Definition
 from medlink.training.ranker.recipe import RankerRecipe
 from medlink.training.ranker.trainer import RankerTrainer, mean_loss
