@@ -70,7 +70,7 @@ def test_an_error_without_a_remedy_is_found(tmp_path: Path, monkeypatch: pytest.
         (["map", "B", "T"], "no column code or sourcecode or source_code or id; found 1 column. Remedy: name the"),
         (["map", "B", "T", "--code-column", "Nr"], "give a file with a header and the column Nr"),
         (["link", "B", "T", "--ranker", ""], "--ranker is empty. Remedy: change it, or leave it out."),
-        (["link", "B", "T", "--ranker", "no"], "no: is no ranker. Remedy: name a folder of 'medlink train ranker'"),
+        (["link", "B", "T", "--ranker", "no"], "no: is no ranker. Remedy: name the folder of a trained ranker"),
         (["link", "B", "T", "--ranker-cache", "e"], "--ranker-cache is given without a ranker. Remedy: "),
         (["train", "ranker", "B", "T", "-o", "e", "--start", "x"], "looked for the columns mention, concept_id, "),
         (["train", "static", "B", "-o", "e", "--epochs", "-1"], "--epochs is -1"),

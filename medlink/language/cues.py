@@ -84,11 +84,7 @@ def parts(text: str) -> list[str]:
 
 
 def words(text: str) -> list[Word]:
-    """The :func:`parts` of a text.
-
-    >>> [word.low for word in words("V.a. Sepsis, doesn’t help 7,5 mg am 1.2.2010 ----------")]
-    ['v', '.', 'a', '.', 'sepsis', ',', "doesn't", 'help', '7,5', 'mg', 'am', '1', '.', '2', '.', '2010', '----------']
-    """
+    """The :func:`parts` of a text."""
     found, end, new = list[Word](), 0, tuple.__new__  # a NamedTuple without the call of its constructor
     read = parts(text)
     known = {part: (part if part.isascii() else spelling(part)) for part in set(read)}
@@ -155,14 +151,7 @@ class Found(NamedTuple, Generic[_V]):
 
 
 class Phrases(Generic[_V]):
-    """Phrases with a value each. A word with a capital stands for itself alone, any other for all its spellings.
-
-    >>> phrases = Phrases()
-    >>> phrases.add("V.[ |]a.", 1)
-    >>> phrases.add("kein[e|]", 2)
-    >>> [list(phrases.at(words(text), 0)) for text in ("V. a. Sepsis", "v.a. nachts", "KEIN Fieber")]
-    [[(4, [1])], [], [(1, [2])]]
-    """
+    """Phrases with a value each. A word with a capital stands for itself alone, any other for all its spellings."""
 
     def __init__(self) -> None:
         self._root: dict[str, Any] = {}

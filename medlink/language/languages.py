@@ -287,11 +287,7 @@ class Language:
 
 
 def languages() -> tuple[str, ...]:
-    """Tags of the languages that have a folder, in alphabetical order.
-
-    >>> languages()
-    ('de', 'en', 'es')
-    """
+    """Tags of the languages that have a folder, in alphabetical order."""
     return tuple(_found(os.environ.get(VARIABLE, "")))
 
 
@@ -301,11 +297,7 @@ def shipped_languages() -> tuple[Language, ...]:
 
 
 def language_data(language: str) -> Language:
-    """Data of a language (BCP 47; a region is ignored); all defaults where it has no folder.
-
-    >>> language_data("es-MX").forms.stemmer, language_data("fr").forms.stemmer
-    ('spanish', '')
-    """
+    """Data of a language (BCP 47; a region is ignored); all defaults where it has no folder."""
     return _found(os.environ.get(VARIABLE, "")).get(base(language), _UNKNOWN)
 
 
@@ -321,22 +313,14 @@ def per_language(read: Callable[[Language], _T]) -> Callable[[str], _T]:
 
 
 def guarded(language: str) -> tuple[Language, ...]:
-    """Languages by whose guards a term is read: its own, or all that have guards where it names none with a folder.
-
-    >>> [data.tag for data in guarded("de-AT")], [data.tag for data in guarded("")]
-    (['de'], ['de', 'en', 'es'])
-    """
+    """Languages by whose guards a term is read: its own, or all that have guards where it names none with a folder."""
     found = _found(os.environ.get(VARIABLE, ""))
     own = found.get(base(language))
     return (own,) if own else tuple(data for data in found.values() if data.file("guards"))
 
 
 def stop_words(language: str) -> frozenset[str]:
-    """Words that alone are no mention, case folded: of the language's folder, else those that spaCy has for it.
-
-    >>> "and" in stop_words("en"), stop_words("")
-    (True, frozenset())
-    """
+    """Words that alone are no mention, case folded: of the language's folder, else those that spaCy has for it."""
     data = language_data(language)
     if data.file("stop_words"):
         return data.words("stop_words")

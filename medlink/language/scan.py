@@ -184,12 +184,9 @@ class _Analysed(NamedTuple):
 
 
 class Scanner:
-    """Scan the texts of one language; distinct words are analysed once and kept, within a bound.
+    """Scan the texts of one language (BCP 47); distinct words are analysed once and kept, within a bound.
 
-    Args:
-        language: BCP 47.
-        reader: of the lexicon by which words are read.
-        is_name: says of a word with a plus (*Rhesus+*) whether it is a name.
+    ``is_name`` says of a word with a plus (*Rhesus+*) whether it is a name.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple, cast, get_args
 
@@ -111,6 +111,28 @@ class ValueWords:
                 self._call(measures()[name], words, symbol=kind == "symbol")
         self.longest = max(map(len, self.names), default=0)
         self.links = frozenset(map(key, self._phrases["link"]))
+        phrases, number = self.phrases, r"\d+(?:[.,]\d+)?"
+        self.either = _whole(phrases("target", "change"))
+        """Words before a number that was not measured: what is aimed at, and by how much something changed."""
+        self.target = _whole(phrases("target"))
+        """Words that say behind a value that it is aimed at."""
+        self.material = _whole(f"({phrases('blood')})|{phrases('fluid')}")
+        """Words for what was examined: blood as a group, another fluid without one."""
+        self.dose = re.compile(rf"{BLANK}?(?:{phrases('dose')})(?!\w)", re.IGNORECASE)
+        """Words behind a number that is no value but a dose, a time or a length."""
+        years = rf"(?P<years>\d{{1,3}})[ \t-]{{0,2}}(?:{phrases('years')})"
+        young = rf"(?P<young>\d{{1,3}}[ \t-]{{0,2}}(?:{phrases('months')}))"
+        groups = (f"(?P<{kind}>{phrases(kind)})" for kind in ("pregnant", "child", "woman", "man"))
+        self.person = _whole("|".join((years, young, *groups)))
+        """Words that say who the patient is: ``years`` (the number), ``young``, ``child``, ``pregnant``, a sex."""
+        said = "|".join(f"(?P<{kind}>{phrases(kind)})" for kind in ("low", "high", "normal"))
+        self.flag = re.compile(rf"[ \t]*([(\[]?)[ \t]*(?:{said})[ \t]*(?=[)\],;|\t\n.]|$|  )[)\]]?")
+        """What the laboratory prints behind a value: groups ``low``, ``high`` and ``normal``."""
+        to, printed = r"(?:-|–|bis|to|a)", rf"(?:{phrases('reference')})"
+        bounds = rf"(?P<first>{number})[ \t]*{to}[ \t]*(?P<last>{number})|(?P<sign>[<>≤≥])[ \t]*(?P<bound>{number})"
+        opened = rf"(?:[(\[][ \t]*(?:{printed}[.:]?[ \t]*)?|{printed}[.:]?[ \t]*)"
+        self.reference = re.compile(rf"[ \t,|]*{opened}(?:{bounds})[^()\[\]\n]{{0,15}}[)\]]?", re.IGNORECASE)
+        """A printed range: groups ``first`` and ``last``, or ``sign`` and ``bound``."""
 
     def _call(self, measure: Measure, words: Iterable[str], *, symbol: bool) -> None:
         for word in words:
@@ -125,52 +147,9 @@ class ValueWords:
         """A pattern of the words of some kinds, the longest first, without borders."""
         return any_phrase(word for kind in kinds for word in self._phrases[kind])
 
-    def _whole(self, pattern: str) -> re.Pattern[str]:
-        return re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
 
-    @cached_property
-    def either(self) -> re.Pattern[str]:
-        """Words before a number that was not measured: what is aimed at, and by how much something changed."""
-        return self._whole(self.phrases("target", "change"))
-
-    @cached_property
-    def target(self) -> re.Pattern[str]:
-        """Words that say behind a value that it is aimed at."""
-        return self._whole(self.phrases("target"))
-
-    @cached_property
-    def material(self) -> re.Pattern[str]:
-        """Words for what was examined: blood as a group, another fluid without one."""
-        return self._whole(f"({self.phrases('blood')})|{self.phrases('fluid')}")
-
-    @cached_property
-    def dose(self) -> re.Pattern[str]:
-        """Words behind a number that is no value but a dose, a time or a length."""
-        return re.compile(rf"{BLANK}?(?:{self.phrases('dose')})(?!\w)", re.IGNORECASE)
-
-    @cached_property
-    def person(self) -> re.Pattern[str]:
-        """Words that say who the patient is: ``years`` (the number), ``young``, ``child``, ``pregnant``, a sex."""
-        number = r"\d{1,3}"
-        years = rf"(?P<years>{number})[ \t-]{{0,2}}(?:{self.phrases('years')})"
-        young = rf"(?P<young>{number}[ \t-]{{0,2}}(?:{self.phrases('months')}))"
-        groups = (f"(?P<{kind}>{self.phrases(kind)})" for kind in ("pregnant", "child", "woman", "man"))
-        return self._whole("|".join((years, young, *groups)))
-
-    @cached_property
-    def flag(self) -> re.Pattern[str]:
-        """What the laboratory prints behind a value: groups ``low``, ``high`` and ``normal``."""
-        said = "|".join(f"(?P<{kind}>{self.phrases(kind)})" for kind in ("low", "high", "normal"))
-        return re.compile(rf"[ \t]*([(\[]?)[ \t]*(?:{said})[ \t]*(?=[)\],;|\t\n.]|$|  )[)\]]?")
-
-    @cached_property
-    def reference(self) -> re.Pattern[str]:
-        """A printed range: groups ``first`` and ``last``, or ``sign`` and ``bound``."""
-        number, to = r"\d+(?:[.,]\d+)?", r"(?:-|–|bis|to|a)"
-        bounds = rf"(?P<first>{number})[ \t]*{to}[ \t]*(?P<last>{number})|(?P<sign>[<>≤≥])[ \t]*(?P<bound>{number})"
-        words = rf"(?:{self.phrases('reference')})"
-        opened = rf"(?:[(\[][ \t]*(?:{words}[.:]?[ \t]*)?|{words}[.:]?[ \t]*)"
-        return re.compile(rf"[ \t,|]*{opened}(?:{bounds})[^()\[\]\n]{{0,15}}[)\]]?", re.IGNORECASE)
+def _whole(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
 
 
 def key(text: str) -> tuple[str, ...]:

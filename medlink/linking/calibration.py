@@ -27,11 +27,8 @@ class Calibration(Protocol):
     ) -> NDArray[np.float64]:
         """Scores ``(p,)`` in [0, 1]; of two candidates of one kind and mention, a higher rank never has a lower score.
 
-        Args:
-            rank: ``(p,)`` rank scores.
-            margin: ``(p,)`` by how much the best other name of another concept ranks lower, below 0 where it is higher.
-            named: ``(p,)`` the kind: whether the mention is the name, to the letter or in another inflection.
-            languages: of the mentions.
+        The ``margin (p,)`` is by how much the best other name of another concept ranks lower, below 0 where it is
+        higher. The kind is whether the mention is the name, to the letter or in another inflection (``named``).
         """
 
 
@@ -70,12 +67,7 @@ class Curves:
         named: NDArray[np.bool_],
         languages: Sequence[str | None],
     ) -> NDArray[np.float64]:
-        """
-        >>> curves = Curves(Curve(2.0, 0.0, -1.0), Curve(2.0, 0.0, 0.0), 0.5, 0.0, {"de": 1.0})
-        >>> ranks, named = np.array([0.5, 0.5, 0.5, 0.0]), np.array([False, False, True, True])
-        >>> curves.score(ranks, np.zeros(4), named, ["en", "de-at", "en", "en"]).round(3).tolist()
-        [0.5, 0.731, 0.731, 0.731]
-        """
+        """What :meth:`Calibration.score` asks for."""
         kinds = zip(astuple(self.named), astuple(self.alike), strict=True)
         slope, wide, offset = (np.where(named, *pair) for pair in kinds)
         rank, margin = self.held(rank, margin, named)

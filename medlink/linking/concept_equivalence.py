@@ -43,10 +43,8 @@ class ConceptEquivalence:
     one, and a concept that fits two of another source is neither. Of concepts that are one, ``prefer`` decides which is
     shown, then the order in which their sources were loaded, then the prior, then their ids.
 
-    Args:
-        profiles: of the concepts of a bundle.
-        prefer: sources of concepts or names, semantic types or kinds whose concept is shown first.
-        presume: whether names alone make two concepts one.
+    ``prefer`` are sources of concepts or names, semantic types or kinds; ``presume`` says whether names alone make two
+    concepts one.
 
     Raises:
         ConfigError: nothing in the bundle has that source, type or kind.

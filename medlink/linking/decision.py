@@ -13,7 +13,7 @@ from medlink.index.keys import Keys
 from medlink.language.text import is_short, spelling
 from medlink.linking.candidates import LEARNED, Mention
 from medlink.linking.concept_equivalence import ConceptEquivalence, Same
-from medlink.linking.profiles import ConceptProfiles, Prior, PriorFeatures, default_prior
+from medlink.linking.profiles import ConceptProfiles, PriorFeatures, default_prior
 from medlink.linking.ranking import Ranked
 from medlink.records import AMBIGUOUS, LINKED, NIL, Candidate, Status
 
@@ -70,19 +70,14 @@ class SharedNames:
     mention is linked where one concept has the threshold, and more than any other that has the name. It is ambiguous
     where the name has the threshold, and only sharing it keeps its concepts below; else NIL.
 
-    Args:
-        bundle: where the concepts are from.
-        prefer, presume: see :class:`~medlink.linking.concept_equivalence.ConceptEquivalence`.
-        prior: what the shares are without a context; that which ships with medlink when left out.
+    ``prefer`` and ``presume`` are those of :class:`~medlink.linking.concept_equivalence.ConceptEquivalence`.
 
     Raises:
         ConfigError: nothing in the bundle has a source, type or kind of ``prefer``.
     """
 
-    def __init__(
-        self, bundle: Bundle, prefer: Sequence[str] = (), *, presume: bool = True, prior: Prior | None = None
-    ) -> None:
-        self.bundle, self.prior = bundle, prior or default_prior()
+    def __init__(self, bundle: Bundle, prefer: Sequence[str] = (), *, presume: bool = True) -> None:
+        self.bundle, self.prior = bundle, default_prior()
         self.profiles = ConceptProfiles(bundle, self.prior)
         self._preferring = bool(prefer)
         self.equivalence = ConceptEquivalence(self.profiles, prefer, presume=presume)

@@ -22,7 +22,6 @@ from medlink.models import load_encoder
 
 BUNDLE_VARIABLE = "MEDLINK_BUNDLE"
 """Environment variable that names the bundle of components that were given none."""
-NOTE_LANGUAGES = ("de", "en", "es")
 
 
 def demo_folder() -> Path:
@@ -31,8 +30,8 @@ def demo_folder() -> Path:
 
 
 def demo_notes() -> dict[str, str]:
-    """The three demo notes by language."""
-    return {la: (demo_folder() / "notes" / f"{la}.txt").read_text("utf-8") for la in NOTE_LANGUAGES}
+    """The demo notes by language."""
+    return {path.stem: path.read_text("utf-8") for path in sorted((demo_folder() / "notes").glob("*.txt"))}
 
 
 def build_demo_bundle(folder: str | Path) -> Bundle:

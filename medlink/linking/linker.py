@@ -394,5 +394,5 @@ def _open_reranker(named: str, bundle: Bundle, cache: str | None) -> Reranker:
         from medlink.linking.rankers.chat import ChatRanker, Endpoint
 
         return ChatRanker(Endpoint(url=named) if is_url else Endpoint.read(named), bundle, kept)
-    remedy = "name a folder of a trained ranker, a URL that begins with https://, or a TOML or JSON file"
+    remedy = "name the folder of a trained ranker, a URL that begins with https://, or a TOML or JSON file"
     raise ConfigError("is no ranker", path=named, remedy=remedy)

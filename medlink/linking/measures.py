@@ -39,12 +39,8 @@ class Evidence:
     """Pairs of mention and candidate name, one row each, measured.
 
     Attributes:
-        batch: the mentions.
-        mention: ``(p,)`` number of the mention; counts up.
-        name: ``(p,)`` key of the name.
-        route: ``(p,)`` how it was found first.
-        distinct: ``(d,)`` the names, each once.
-        which: ``(p,)`` number of the name among these.
+        mention, name, route: ``(p,)`` number of the mention, which counts up, key of the name, how it was found first.
+        distinct, which: ``(d,)`` the names, each once, and ``(p,)`` the number of the name among these.
         overlap: how much of each other they say by word families.
         features: ``(p, len(FEATURES))`` the measures.
     """
@@ -70,10 +66,7 @@ class Evidence:
 
     @cached_property
     def queries(self) -> list[str]:
-        """Exact forms of the mentions ``(p,)``.
-
-        A name in another inflection is that name, and its strings are compared as if it had been written so.
-        """
+        """Exact forms of the mentions ``(p,)``."""
         return self.queries_of(np.arange(len(self.name)))
 
     def norms_of(self, pairs: NDArray[np.int64]) -> list[str]:
@@ -83,7 +76,7 @@ class Evidence:
         return [norms[at] for at in place.tolist()]
 
     def queries_of(self, pairs: NDArray[np.int64]) -> list[str]:
-        """Exact forms of the mentions of some pairs."""
+        """Exact forms of the mentions of some pairs; one in another inflection counts as written like the name."""
         norms = self.batch.norms
         queries = [norms[at] for at in self.mention[pairs].tolist()]
         inflected = np.flatnonzero(self.route[pairs] == INFLECTED)

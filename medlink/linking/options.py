@@ -19,9 +19,6 @@ def known_tag(language: str | None) -> str | None:
 
     Raises:
         ConfigError: it is no known language.
-
-    >>> known_tag("ger"), known_tag("de_AT"), known_tag(None)
-    ('de', 'de-at', None)
     """
     return named_tag(language) if language else None
 
@@ -47,11 +44,7 @@ def named_day(day: str | None, *words: str) -> str | None:
 
 
 class LinkOptions(Settings):
-    """What :class:`medlink.Linker` can be told.
-
-    >>> LinkOptions(language="ger", sources=["HPO"]).to_dict()["language"]
-    'de'
-    """
+    """What :class:`medlink.Linker` can be told."""
 
     k: Annotated[int, Field(ge=1, le=10_000, description="Candidates for each mention.")] = 5
     threshold: Annotated[float, Field(ge=0, le=1, description="Score below which a mention is NIL.")] = 0.5

@@ -43,10 +43,8 @@ class Ranker(Protocol):
     ) -> NDArray[np.float64]:
         """Rank scores ``(p,)`` of candidate names, higher is better.
 
-        Args:
-            mentions: n mentions; ``text`` is what is linked.
-            contexts: n texts around them; ``None`` where there are none, or the ranker uses none.
-            candidates: their candidate names, with the evidence for each.
+        The ``text`` of n mentions is what is linked; contexts are ``None`` where there are none, or the ranker uses
+        none.
         """
 
 
@@ -67,9 +65,6 @@ class LinearJoin:
         """Rank scores ``(p,)`` of ``features (p, f)``.
 
         Summed feature by feature: a matrix product may round differently with another number of pairs.
-
-        >>> LinearJoin((2.0, 1.0)).sums(np.array([[0.5, 1.0]], dtype=np.float32)).tolist()
-        [2.0]
         """
         total = np.zeros(len(features))
         for i, weight in enumerate(self.weights):
@@ -104,7 +99,7 @@ class Join:
             return cls(LinearJoin(tuple(float(raw["weights"][f]) for f in FEATURES)), curves_of(raw["calibration"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BundleError(
-                "the calibration is of another version of medlink", remedy="run 'medlink index build' again"
+                "the calibration is of another version of medlink", remedy="build the index again"
             ) from error
 
 

@@ -55,12 +55,6 @@ def test_names_are_read_as_each_by_itself() -> None:
     assert together(reader, NAMES) == wanted  # from memory
 
 
-def test_names_without_any_language() -> None:
-    read = BulkReader(FamilyReader(FORMS)).read([text for text, _ in NAMES])
-    words = [word for text, _ in NAMES for word in alone(text, None)[0]]
-    assert [read.words[number] for number in read.word.tolist()] == words
-
-
 def test_a_word_has_the_sense_that_the_words_beside_it_tell() -> None:
     read = BulkReader(FamilyReader(FORMS)).read(["cervical carcinoma", "cervical spine"], ["en", "en"])
     meant = [[FORMS.names[meaning] for meaning in read.words[number].meanings] for number in read.word[[0, 2]]]

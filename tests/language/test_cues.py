@@ -89,13 +89,6 @@ def test_phrases_may_be_added_after_a_search() -> None:
     assert text.places_of(["no", "fever", "cough"]) == [0, 2, 4]
 
 
-def test_phrases_of_one_text_are_all_found() -> None:
-    phrases: Phrases[str] = Phrases()
-    for phrase in ("no", "no evidence of", "no"):
-        phrases.add(phrase, phrase)
-    assert list(phrases.at(words("no evidence of it"), 0)) == [(1, ["no", "no"]), (3, ["no evidence of"])]
-
-
 @pytest.mark.parametrize("language", ["de", "en", "es"])
 def test_no_cue_stands_twice(language: str) -> None:
     """Rows are in order, have a source, and share no phrase."""

@@ -142,12 +142,3 @@ def test_any_text_has_forms(text: str, language: str) -> None:
 @given(st.text(alphabet=st.characters(categories=("Ll", "Lu", "Nd", "Zs"), max_codepoint=0x24F), max_size=60))
 def test_normalise_is_stable(text: str) -> None:
     assert normalise(normalise(text)) == normalise(text)
-
-
-@pytest.mark.parametrize("language", ["de", "en", "es"])
-@pytest.mark.parametrize(
-    "text", ["Typ II b12", "type i, 2.5 iv", "factor X", "tipo V, 3,5 mg xii", "mixed i", "T2 IX a"]
-)
-def test_numerals_are_the_numbers_among_the_inflected_words(text: str, language: str) -> None:
-    words = Inflector(language).words(text)
-    assert numerals(text, language) == {word for word in words if word.replace(".", "").isdecimal()}

@@ -210,13 +210,6 @@ def test_regions_and_names_without_a_language(tmp_path: Path) -> None:
     assert {c.concept_id for c in Linker(bundle, languages=["DE-at"]).link(["x"], k=9)[0].candidates} == {"X:1", "X:2"}
 
 
-def test_a_bundle_opened_by_a_relative_path(demo_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(demo_path.parent)
-    linker = medlink.load(demo_path.name)
-    monkeypatch.chdir(tmp_path)
-    assert linker.link(["Herzinfarrkt"])[0].candidates
-
-
 @pytest.mark.parametrize(
     ("mention", "kind"),
     [(None, "NoneType"), (float("nan"), "float"), (("Fieber", "de"), "tuple"), (b"Fieber", "bytes")],

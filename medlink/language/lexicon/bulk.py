@@ -26,13 +26,10 @@ _MASK = (1 << _BITS) - 1
 
 
 class Read(NamedTuple):
-    """What n names say.
+    """What n names say: the words of name i have the numbers ``word[ends[i]:ends[i + 1]]``.
 
-    Attributes:
-        ends: ``(n + 1,)``; the words of name i are at ``ends[i]:ends[i + 1]``.
-        word: ``(words,)`` the number of each.
-        words: by number. What is remembered of a number is void once this is another list.
-        phrases: name, first word, the one behind the last, and meanings; in the order of names.
+    What is remembered of a number is void once ``words`` is another list. ``phrases`` are name, first word, the one
+    behind the last, and meanings; in the order of names.
     """
 
     ends: NDArray[np.int64]
@@ -47,14 +44,7 @@ class Read(NamedTuple):
 
 
 class WordValues:
-    """Numbers with weights that words have, such as features with their shares; worked out once for each word.
-
-    >>> from medlink.language.lexicon.forms import shipped_forms
-    >>> read = BulkReader(FamilyReader(shipped_forms())).read(["kidney cyst kidney"], ["en"])
-    >>> place, value, weight = WordValues(lambda word: [(len(word.text), 0.5)]).of(read)
-    >>> place.tolist(), value.tolist(), weight.tolist()
-    ([0, 1, 2], [6, 4, 6], [0.5, 0.5, 0.5])
-    """
+    """Numbers with weights that words have, such as features with their shares; worked out once for each word."""
 
     def __init__(self, values: Callable[[Word], Iterable[tuple[int, float]]]) -> None:
         self._values_of = values

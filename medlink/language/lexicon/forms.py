@@ -11,7 +11,7 @@ import hashlib
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from string import ascii_lowercase
@@ -65,10 +65,6 @@ class Misspelt:
     each lacks the letter at the same place (Garbe 2012, SymSpell). All forms, whole and without each of their letters,
     are marked with the place of that letter in a Bloom filter (Bloom 1970) of two hash functions. It takes 2 MB, and is
     made in less than 0.1 s for 50,000 forms.
-
-    >>> misspelt = Misspelt(["pneumonie", "niere"])
-    >>> [list(misspelt.candidates(word)) for word in ("pneumnoie", "iere", "leber")][::2]
-    [['pneumonie'], []]
     """
 
     def __init__(self, forms: Sequence[str]) -> None:
@@ -132,22 +128,11 @@ class Misspelt:
 
 
 class Forms:
-    """All forms of a lexicon.
+    """All forms of a lexicon: a trie of meanings by kind, language and form, and the names of the meanings.
 
-    Args:
-        trie: meanings by kind, language and form.
-        names: of the meanings.
-        languages: that have a form.
-
-    Attributes:
-        keys: ``names`` as 32-bit numbers, which are the same in every lexicon that has the name.
-        opposites: pairs of meanings that exclude each other in one place of a name.
-        kinds: one of :data:`~medlink.language.lexicon.tables.KINDS` for each meaning, or empty.
-        table: all forms of a kind that has few and a language, with their meanings: quicker than :meth:`find`.
-
-    >>> forms = Forms.of(Lexicon())
-    >>> [forms.names[one.meaning] for one in forms.find(WORD, "de", "leber")]
-    ['liver']
+    ``keys`` are the names as 32-bit numbers, the same in every lexicon that has the name. ``opposites`` are pairs of
+    meanings that exclude each other in one place of a name; ``kinds`` those of :data:`KINDS`, or empty. ``table`` has
+    all forms of a kind that has few, and a language: quicker than :meth:`find`.
     """
 
     def __init__(
@@ -162,7 +147,7 @@ class Forms:
         self.kinds = list(kinds) or [""] * len(names)
         self.keys = [zlib.crc32(name.encode()) for name in names]
         self._met: dict[str, tuple[Form, ...]] = {}  # entries of the trie: what is none is not kept
-        self.table = cache(self._table)
+        self.table = cache(partial(self.continuations, beginning=""))
         self._misspelt = cache(self._find_misspelt)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -191,9 +176,6 @@ class Forms:
                     self._met.clear()
                 self._met[key] = met
         return met
-
-    def _table(self, kind: str, language: str) -> dict[str, tuple[Form, ...]]:
-        return self.continuations(kind, language, "")
 
     def continuations(self, kind: str, language: str, beginning: str) -> dict[str, tuple[Form, ...]]:
         """How the forms go on that begin so, with their meanings."""
@@ -301,9 +283,7 @@ class Forms:
             opposites = [(a, b) for a, b in raw["opposites"]]
             return cls(trie, list(raw["names"]), list(raw["languages"]), opposites, kinds)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
-            remedy = (
-                "copy the folder anew from where it came; 'medlink index verify' says what else of a bundle is damaged"
-            )
+            remedy = "copy the folder anew from where it came"
             raise EncoderError(f"the word families cannot be read: {error}", path=folder, remedy=remedy) from error
 
 

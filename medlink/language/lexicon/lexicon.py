@@ -38,24 +38,12 @@ class Lexicon:
 
     Reading takes time and memory with the number of members: 1 s and 100 MB for the 150,000 that ship.
 
-    Args:
-        folders: folders of a house, whose tables stand behind those that ship.
+    Tables of further ``folders`` stand behind those that ship. ``function_words`` are kinds of articles, prepositions
+    and the like, by language and word; ``inflected`` lemmas of irregular forms, by language and exact form; ``same``
+    pairs of families that say the same; ``names`` says ``person`` or ``place`` by names that terminologies hold.
 
     Raises:
         InputError: a folder or a column is missing, or a row cannot be read.
-
-    Attributes:
-        entries: families, terms and affixes, in the order of their tables.
-        abbreviations: one for each meaning.
-        opposites: pairs of entries.
-        function_words: kinds of articles, prepositions and the like, by language and word.
-        inflected: lemmas of irregular forms, by language and exact form.
-        same: pairs of families that say the same.
-        senses: what ambiguous words mean, by default and beside other words.
-        names: ``person`` or ``place`` by names that terminologies hold, such as *Charcot*.
-
-    >>> [entry.name for entry, _ in Lexicon().find("hepatisch", "de")]
-    ['liver']
     """
 
     def __init__(self, folders: Iterable[StrPath] = ()) -> None:

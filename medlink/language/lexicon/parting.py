@@ -50,12 +50,7 @@ class _Part(NamedTuple):
 
 
 class Parting:
-    """Parts compounds by the forms of a lexicon.
-
-    Args:
-        forms: of the lexicon.
-        stem: gives the inflected form of a word in a language.
-    """
+    """Parts compounds by the forms of a lexicon; ``stem`` gives the inflected form of a word in a language."""
 
     def __init__(self, forms: Forms, stem: Callable[[str, str], str]) -> None:
         self._forms, self._stem = forms, stem

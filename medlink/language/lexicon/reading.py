@@ -6,7 +6,7 @@ How a compound is parted is said in :mod:`medlink.language.lexicon.parting`. Man
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, pairwise
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from medlink.language.lexicon.forms import INFLECTED_SENSE, NOTHING, OWN, PHRASE, SENSE, STEM, WORD, Form, Forms
 from medlink.language.lexicon.parting import LONGEST, SHORTEST, SURE, Parting, chosen
+from medlink.language.tags import base
 from medlink.language.text import Inflector, normalise
 
 _MOST = 65_536  # words that a reader remembers at a time, the ones met last
@@ -87,12 +88,6 @@ class FamilyReader:
     """Reads names with the forms of a lexicon; remembers the words, and pairs of words, that it met last.
 
     A process shares one (:func:`shared_reader`), also among threads.
-
-    >>> from medlink.language.lexicon import Lexicon
-    >>> forms = Forms.of(Lexicon())
-    >>> word = FamilyReader(forms).read("Unterschenkelödeme", "de").words[0]
-    >>> [[forms.names[meaning] for meaning in part] for part in word.parts]
-    [['lower leg'], ['edema']]
     """
 
     def __init__(self, forms: Forms, *, mend: bool = True) -> None:
@@ -110,18 +105,10 @@ class FamilyReader:
 
     def read(self, text: str, language: str | None = None) -> Said:
         """Read a name; without a language, in those that know most of its words."""
-        return self.read_words(normalise(text).split(), language)
-
-    def read_words(self, tokens: Sequence[str], language: str | None = None, *, senses: bool = True) -> Said:
-        """Read words in their exact form, one after the other, as :meth:`read` does.
-
-        Without ``senses`` an ambiguous word keeps all its meanings: in a whole sentence many words are beside it.
-        """
-        base = (language or "").partition("-")[0]
-        asked = (base,) if base in self._inflectors else self.guess(tokens)
+        tokens, tag = normalise(text).split(), base(language or "")
+        asked = (tag,) if tag in self._inflectors else self.guess(tokens)
         words = [self.word(token, asked) for token in tokens]
-        if senses:
-            words = [self.meant(word, tokens, asked) if len(word.meanings) > 1 else word for word in words]
+        words = [self.meant(word, tokens, asked) if len(word.meanings) > 1 else word for word in words]
         return Said(tuple(words), tuple(self.phrases(tokens, asked)))
 
     @property
@@ -138,11 +125,14 @@ class FamilyReader:
 
     def depends(self, word: Word, asked: Sequence[str]) -> bool:
         """Whether the words beside an ambiguous word may tell its sense."""
-        return len(word.meanings) > 1 and any(senses.beside or senses.stem_beside for senses in self._told(word, asked))
+        return len(word.meanings) > 1 and any(
+            senses.beside or senses.stem_beside for senses in (self._senses(word.text, tag) for tag in asked)
+        )
 
     def meant(self, word: Word, tokens: Sequence[str], asked: Sequence[str]) -> Word:
         """An ambiguous word in the sense that it has beside the others, or by default."""
-        for tag, senses in zip(asked, self._told(word, asked), strict=True):
+        for tag in asked:
+            senses = self._senses(word.text, tag)
             found = _beside(senses.beside, word.text, tokens) if senses.beside else None
             if found is None and senses.stem_beside:
                 stems = [self._stem(token, tag) for token in tokens]
@@ -152,9 +142,6 @@ class FamilyReader:
                 meanings = () if found.marks & NOTHING else (found.meaning,)
                 return Word(word.text, meanings, word.parts, word.lengths, word.function)
         return word
-
-    def _told(self, word: Word, asked: Sequence[str]) -> Iterator[_Senses]:
-        return (self._senses(word.text, tag) for tag in asked)
 
     def _find_senses(self, word: str, language: str) -> _Senses:
         alone, beside = None, []

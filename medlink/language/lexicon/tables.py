@@ -198,14 +198,7 @@ def to_dict(found: Entry | Abbreviation) -> dict[str, Any]:
 
 @dataclass(eq=False)
 class Tables:
-    """The rows of one folder.
-
-    Attributes:
-        function_words: language, word and kind.
-        names: name and kind.
-        inflected: language, exact form and lemma.
-        named: rows that speak of entries, with the name of each.
-    """
+    """The rows of one folder; ``named`` are rows that speak of entries, with the name of each."""
 
     entries: list[Entry] = field(default_factory=list)
     abbreviations: list[Abbreviation] = field(default_factory=list)

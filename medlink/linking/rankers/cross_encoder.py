@@ -157,7 +157,7 @@ def _read_ranker(folder: Path) -> Reading:
         if reading.candidates < 1 or not np.isfinite([reading.first, reading.read]).all():
             raise ValueError("numbers out of their range")
     except FileNotFoundError as error:
-        remedy = "name a folder of 'medlink train ranker'"
+        remedy = "name the folder of a trained ranker"
         raise EncoderError(f"is no ranker: no {HOLDS} in it", path=folder, remedy=remedy) from error
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise EncoderError(f"the ranker cannot be read: {error}", path=folder / HOLDS, remedy=_REMEDY) from error

@@ -206,7 +206,7 @@ def test_a_damaged_folder_is_refused(folder: Path, demo: Bundle, tmp_path: Path)
     with pytest.raises(EncoderError, match="no cross-encoder could be loaded"):
         Linker(demo, ranker=tmp_path / "ranker").link(MENTIONS)
     for none in ("nosuch", str(folder / HOLDS / "x"), "x" * 5000):
-        with pytest.raises(ConfigError, match=r"is no ranker. Remedy: name a folder of 'medlink train ranker', a URL"):
+        with pytest.raises(ConfigError, match=r"is no ranker. Remedy: name the folder of a trained ranker, a URL"):
             Linker(demo, ranker=none)
 
 
