@@ -307,7 +307,7 @@ class Linker:
         languages = [which.language for which, places in ordered.items() for _ in places]
         scored = iter(self._scores(flat, languages, self._last))
         names = self._described.get(sorted({one.entry for one in flat}), self._describe)
-        members: dict[str | None, set[float]] = {language: set() for language in languages}
+        members: defaultdict[str | None, set[float]] = defaultdict(set)
         for which, places in ordered.items():
             members[which.language].update(concept for place in places for concept in place.holder.members)
         every = {
@@ -315,7 +315,7 @@ class Linker:
         }
         out: dict[_List, tuple[tuple[Candidate, ...], Status]] = {}
         for which, places in ordered.items():
-            shown, candidates = every.get(which.language, {}), list[Candidate]()
+            shown, candidates = every[which.language], list[Candidate]()
             ceiling, best, factor = 1.0, 0.0, 1.0
             for (one, holder), plain in zip(places, islice(scored, len(places)), strict=True):
                 concept_id, preferred, types = shown[holder.shown]
