@@ -150,7 +150,7 @@ class FamilyReader:
             alone = alone or (found[0] if len(found) == 1 else None)
             told = self.forms.continuations(kind, language, f"{form} ")
             beside.append({other: senses[0] for other, senses in told.items() if len(senses) == 1})
-        return _Senses(*beside, alone)
+        return _Senses(beside[0], beside[1], alone)
 
     def guess(self, tokens: Sequence[str]) -> tuple[str, ...]:
         """The languages that know most of some words as a whole."""
