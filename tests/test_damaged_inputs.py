@@ -30,13 +30,12 @@ from medlink.evaluation.suite import read_suite
 from medlink.files.problems import Problems
 from medlink.files.tables import open_table
 from medlink.kb import Input, build_kb
-from medlink.kb.readers.babelon import read_babelon
+from medlink.kb.readers.delimited import read_table
 from medlink.kb.readers.obo import read_obo
 from medlink.kb.readers.obograph import read_obograph
 from medlink.kb.readers.rf2 import read_rf2
 from medlink.kb.readers.rrf import read_rrf
 from medlink.kb.readers.scispacy import read_scispacy
-from medlink.kb.readers.table import read_table
 from medlink.language.text import exact_words
 from medlink.notes.gold import read_gold
 from medlink.notes.learned import read_learned
@@ -48,7 +47,7 @@ from medlink.training.data.definitions import read_definitions
 from medlink.training.data.rated import has_triplets, read_pairs, read_triplets
 from tests.damage import damaged, in_time, lines_of, text_of, tried, with_text, wrong_json
 from tests.kb import writers
-from tests.kb.writers import Term, conso, row
+from tests.kb.writers import Term, conso, read_babelon, row
 
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
 TERMS = [

@@ -18,17 +18,13 @@ from hypothesis import strategies as st
 from medlink.errors import MedlinkError
 from medlink.files.problems import Problems
 from medlink.kb import Input, build_kb
-from medlink.kb.readers.alphaid import read_alphaid
-from medlink.kb.readers.atc import read_atc
-from medlink.kb.readers.cie10 import read_cie10
 from medlink.kb.readers.claml import read_claml
 from medlink.kb.readers.fhir import read_fhir
-from medlink.kb.readers.icd_metadata import read_icd_metadata
-from medlink.kb.readers.loinc import read_loinc
 from medlink.kb.readers.omop import read_omop
 from medlink.records import Concept, Name, Record, Relation
 from tests.damage import damaged, in_time, lines_of, text_of, tried, with_text, wrong_json
 from tests.kb.readers import test_alphaid, test_atc, test_claml, test_fhir, test_icd_metadata, test_loinc, test_omop
+from tests.kb.writers import read_alphaid, read_atc, read_cie10, read_icd_metadata, read_loinc
 from tests.test_damaged_inputs import IN_ALL, SHARES, accounted, count, read, written
 
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")

@@ -15,7 +15,7 @@ import pytest
 import medlink
 from medlink.curation.decisions import NEW_ID, term_hash
 from medlink.index import Bundle
-from medlink.kb.readers.table import read_table
+from medlink.kb.readers.delimited import read_table
 from medlink.linking.demo import demo_folder, demo_notes
 from tests.documents import run_blocks, without_times
 from tests.kb.writers import terms_of, write_rf2, write_rrf

@@ -15,7 +15,7 @@ from medlink.bundles.places import KB_FILE, MANIFEST, refuse_other
 from medlink.cli.changes import kb_changes, kb_update
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, json_output, one_language, show_progress
 from medlink.cli.output import print_json
-from medlink.cli.releases import release_options, some_inputs, under_options
+from medlink.cli.releases import inputs_of, release_options, some_inputs, under_options
 from medlink.errors import ConfigError, InputError
 from medlink.files.escapes import visible
 from medlink.files.problems import counted
@@ -35,6 +35,7 @@ def kb() -> None:
 @kb.command()
 @click.argument("out", type=PATH_OR_NAME)
 @click.argument("paths", metavar="[FOLDER_OR_FILE]...", nargs=-1, type=PATH)
+@click.option("--format", "description", type=PATH, help="TOML file that says what each FOLDER_OR_FILE is made of.")
 @release_options
 @under_options
 @show_progress
@@ -43,6 +44,7 @@ def build(
     out: str,
     *,
     paths: tuple[Path, ...],
+    description: Path | None,
     languages: list[str] | None,
     under: tuple[str, ...],
     not_under: tuple[str, ...],
@@ -55,16 +57,22 @@ def build(
 
     OUT is a file if its name has a suffix, such as house.sqlite, else a bundle folder, such as house, which
     'medlink index build' then makes complete. An existing knowledge base is replaced when the new one is complete,
-    anything else is left alone. Of each FOLDER_OR_FILE the format is found out; the options below name it. Where inputs
+    anything else is left alone. Of each FOLDER_OR_FILE the format is found out; the options below name it, and
+    --format describes one of your own. Where inputs
     disagree, the order is that of the options below.
     """
-    from medlink.kb import build_kb
+    from medlink.kb import Input, build_kb
 
     # beside JSON what else there is to say goes to standard error
     say = partial(click.echo, err=as_json)
-    for name, path in _found_out(paths, say):
-        given[name] += (path,)
-    inputs = some_inputs(given)
+    if description is not None:
+        if not paths:
+            raise ConfigError("--format needs a file to read", remedy="name it behind OUT")
+        inputs = [*inputs_of(given), *(Input(str(description), path) for path in paths)]
+    else:
+        for name, path in _found_out(paths, say):
+            given[name] += (path,)
+        inputs = some_inputs(given)
     target = Path(out)
     bundle = _is_bundle(out)
     if bundle:

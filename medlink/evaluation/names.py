@@ -16,7 +16,7 @@ from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import first_line, open_table
 from medlink.kb import KnowledgeBase
-from medlink.kb.readers.table import read_table
+from medlink.kb.readers.delimited import read_table
 from medlink.language.tags import language_tag, wanted
 from medlink.records import FSN, Name
 
@@ -119,7 +119,7 @@ def read_dictionary(
 ) -> Dictionary:
     """Names to evaluate with; fully specified names (type ``fsn``) are left out, as the index does.
 
-    ``path`` is a knowledge base, a bundle, a table as :func:`medlink.kb.readers.table.read_table` reads it, or the
+    ``path`` is a knowledge base, a bundle, a table as :func:`medlink.kb.readers.delimited.read_table` reads it, or the
     dictionary of BioSyn and XL-BEL: lines ``id||name``, in which ids that mean the same are joined by ``|``; these have
     no ``languages`` to choose by. For ``by_language`` see :meth:`Dictionary.of`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from math import isinf
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,11 @@ def parse_json(text: str) -> Any:
 
     Raises:
         json.JSONDecodeError: it is no JSON.
-        ValueError: it is nested too deeply, has a number of too many digits, a key that is there twice in one object,
+        ValueError: it is nested too deeply, has a number that is too large, a key that is there twice in one object,
             or half a surrogate pair, which nothing can write. The message holds nothing of the text.
     """
     try:
-        data = json.loads(text, object_pairs_hook=_object)
+        data = json.loads(text, object_pairs_hook=_object, parse_float=_float)
         if "\\ud" in text or "\\uD" in text:
             json.dumps(data, ensure_ascii=False).encode()
     except RecursionError:
@@ -62,6 +63,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(data) < len(pairs):
         raise ValueError("a key is there twice")
     return data
+
+
+def _float(digits: str) -> float:
+    number = float(digits)
+    if isinf(number):
+        raise ValueError("a number is too large")
+    return number
 
 
 def json_line(data: Any) -> str:

@@ -17,6 +17,7 @@ SWALLOWED = "swallowed by a quote"
 """Kind of the bad rows between a quote that should not be there and the next one."""
 Rows = Iterator[tuple[int, list[str]]]
 _SEPARATORS = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars"}
+_STATED = re.compile(r'"?sep=([,;\t|])"?')
 _COLUMN = re.compile(r"[^\W\d][\w -]{0,40}")
 
 
@@ -114,6 +115,8 @@ def open_table(
     A table with a tab in its first line is TSV and has no quoting. Any other is CSV with ``,`` or ``;``, whichever its
     first line has more of. A first line of one column leaves it to the name of the file.
 
+    A first line ``sep=;``, as Excel writes and reads it, states the separator, and the header follows it.
+
     A quoted cell may run over several lines, unless these look like rows: then a quote that should not be there has
     swallowed them, and each is a bad row. They look like rows when a line within the cell, or both the first and the
     last, would have as many columns as the table if no quote meant anything.
@@ -132,9 +135,15 @@ def open_table(
     lines = given if isinstance(given, LineFile) else LineFile(given, problems or Problems())
     numbered = _uncommented(lines, comments) if comments else iter(lines)
     number, first = next(numbered, (1, ""))
+    stated = _STATED.fullmatch(first) if separator is None else None
+    if stated:
+        lines.no_rows += 1
+        number, first = next(numbered, (2, ""))
     quoted = bool(quoted_with) and quoted_with in first.split(separator)
     separators = separator or ",;\t"
-    if separator is None:
+    if stated:
+        separator, quoted = stated[1], True
+    elif separator is None:
         separator = max(",;\t", key=lambda mark: (mark == "\t" and mark in first, first.count(mark)))
         if separator not in first and lines.path.name.lower().removesuffix(".gz").endswith(".tsv"):
             separator = "\t"

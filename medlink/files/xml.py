@@ -31,18 +31,19 @@ class Element:
         return (part for part in self.parts if isinstance(part, Element) and part.tag == tag)
 
 
-def read_elements(lines: LineFile, root: str, wanted: frozenset[str]) -> Iterator[Element]:
+def read_elements(lines: LineFile, root: str, wanted: frozenset[str], encoding: str | None = None) -> Iterator[Element]:
     """The elements of some names right below the ``root`` of a file, one at a time, as they end.
 
-    Memory grows with one element only. A file that declares entities is refused: they can unpack to any size, and
-    reach for other files. The address of a document type is passed over, never opened.
+    Memory grows with one element only. An ``encoding`` that is given counts, whatever the file declares. A file that
+    declares entities is refused: they can unpack to any size, and reach for other files. The address of a document type
+    is passed over, never opened.
 
     Raises:
         InputError: the file is no XML or is cut off, has another root, declares entities, is nested more than
             ``DEEPEST`` deep, or has an element of more than ``LONGEST_LINE`` bytes; or as a
             :class:`~medlink.files.streams.LineFile` raises it.
     """
-    reader = _Elements(lines, root, wanted)
+    reader = _Elements(lines, root, wanted, encoding)
     given = 0
     try:
         for block in lines.blocks():
@@ -63,12 +64,12 @@ def read_elements(lines: LineFile, root: str, wanted: frozenset[str]) -> Iterato
 class _Elements:
     """What the parser calls, and the elements that are complete."""
 
-    def __init__(self, lines: LineFile, root: str, wanted: frozenset[str]) -> None:
+    def __init__(self, lines: LineFile, root: str, wanted: frozenset[str], encoding: str | None) -> None:
         self.lines, self.root, self.wanted = lines, root, wanted
         self.done: list[Element] = []
         self._open: list[Element] = []
         self._depth = self._weight = 0
-        self.parser = expat.ParserCreate()
+        self.parser = expat.ParserCreate(encoding)
         self.parser.buffer_text = True
         self.parser.StartElementHandler, self.parser.EndElementHandler = self._start, self._end
         self.parser.CharacterDataHandler = self._text

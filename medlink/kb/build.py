@@ -38,10 +38,10 @@ from medlink.files.whole import put_in_place
 from medlink.kb import schema
 from medlink.kb.batches import Batch
 from medlink.kb.circles import circle_notes
+from medlink.kb.decided import DECISIONS
 from medlink.kb.intake import driver_rows
 from medlink.kb.loader import CONCEPT_ALONE, MAX_INPUTS, NAME_ALONE, Loader
-from medlink.kb.readers import formats
-from medlink.kb.readers.table import DECISIONS
+from medlink.kb.readers import format_of
 from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
 from medlink.kb.store import KnowledgeBase
 from medlink.kb.subset import Subset
@@ -203,6 +203,12 @@ def _remark(inputs: Sequence[Input], problems: Sequence[Problems], loader: Loade
         concepts = "1 concept has" if count == 1 else f"{count:,} concepts have"
         note = f"{concepts} another preferred name already, which stays (the first: {first}); this one is a synonym"
         problems[number].notes.append(note)
+    for number, (count, first) in sorted(loader.alike.items()):
+        ids = "1 id is" if count == 1 else f"{count:,} ids are"
+        problems[number].notes.append(
+            f"{ids} another one but for the Unicode normal form, and a concept of its own (the first: {first})"
+            ". Remedy: write both in one form, such as NFC"
+        )
     for given, found in zip(inputs, problems, strict=True):
         if not found.rows:
             found.notes.append(f"{given.path}: has no rows")
@@ -221,9 +227,7 @@ def _remark(inputs: Sequence[Input], problems: Sequence[Problems], loader: Loade
 def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Iterator[Record | Batch]]:
     if not isinstance(given, Input):
         raise ConfigError(f"an Input is expected, not {type(given).__name__}", remedy='write Input("table", path)')
-    if given.format not in formats():
-        raise ConfigError(f"unknown format {given.format!r}", remedy=f"use one of {', '.join(formats())}")
-    form = formats()[given.format]
+    form = format_of(str(given.format))
     reader = form.in_bulk or form.read
     taken = list(inspect.signature(reader).parameters)[1:]
     known = [name for name in taken if name not in ("problems", "languages")]
@@ -231,7 +235,7 @@ def _reader(given: Input, languages: frozenset[str] | None) -> Callable[..., Ite
         if option not in known:
             remedy = f"use one of {', '.join(known)}"
             raise ConfigError(f"format {given.format} has no option {option!r}", remedy=remedy)
-    if not formats()[given.format].folder:
+    if not form.folder:
         existing_file(given.path)  # refused before anything is made
     filters = {"languages": languages} if "languages" in taken else {}
     return partial(reader, given.path, **given.options, **filters)

@@ -32,6 +32,8 @@ from medlink.language.tags import language_tag
 
 ACCEPT, GROUP, NONE, REJECT, DONE = "accept", "group", "none", "reject", "done"
 MENTION, CODE, NOTE = "mention", "code", "note"
+DECISIONS = "decisions"
+"""Source of what decisions bring: a browser saves one file under several names, which are one source."""
 COLUMNS = ("id", "name", "language", "type", "parent", "decision")
 PLACE = ("kind", "item", "start", "end", "section", "proposed")
 """Columns that a table of terms does not have."""

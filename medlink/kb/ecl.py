@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from medlink.errors import ConfigError
 from medlink.kb.store import KnowledgeBase
@@ -40,9 +41,13 @@ def select_concepts(kb: KnowledgeBase, constraint: str) -> set[str]:
         ConfigError: the constraint cannot be read, or names a concept that the knowledge base has not.
     """
     reader = _Reader(kb, constraint)
-    found = reader.expression(0)
+    asked = reader.expression(0)
     reader.expect("")
-    return found
+    return set(reader.found(asked))
+
+
+Part = tuple[Any, ...]
+"""A part of a constraint: what it does, and the parts or the id with which it does that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +58,37 @@ class _Token:
 
 
 class _Reader:
-    """Reads a constraint from left to right, and looks up what each part of it describes."""
+    """Reads a constraint from left to right as tuples, and looks up once what each distinct one describes."""
 
     def __init__(self, kb: KnowledgeBase, text: str) -> None:
         self.kb, self.text = kb, text
         self._tokens = list(self._split())
         self._next = 0
+        self._known = set[str]()
+        self._found: dict[Part, frozenset[str]] = {}
+
+    def found(self, part: Part) -> frozenset[str]:
+        """The concepts of a part."""
+        if part not in self._found:
+            kind, *of = part
+            self._found[part] = self._look_up(kind, *of)
+        return self._found[part]
+
+    def _look_up(self, kind: str, first: Any, *others: Any) -> frozenset[str]:
+        if kind == "id":
+            return frozenset([first])
+        roots = self.found(first)
+        if kind == "()":
+            return roots
+        if kind == "<":
+            return frozenset(self.kb.below(roots))
+        if kind == "<<":
+            return frozenset(self.kb.below(roots)) | roots
+        if kind == ":":
+            types, values = others[0], self.found(others[1])
+            return roots & {one.head for one in self.kb.iter_relations(types=types) if one.tail in values}
+        combine = {"AND": roots.intersection, "OR": roots.union, "MINUS": roots.difference}[kind]
+        return combine(*map(self.found, others))
 
     def _split(self) -> Iterator[_Token]:
         for found in _TOKEN.finditer(self.text.rstrip()):
@@ -102,57 +132,54 @@ class _Reader:
         token = self._tokens[self._next]
         return token.text in texts and not token.is_id
 
-    def expression(self, depth: int) -> set[str]:
+    def expression(self, depth: int) -> Part:
         """Terms with one kind of word between them."""
         if depth > _DEEPEST:
             raise self._error(f"parentheses are more than {_DEEPEST} deep")
-        (found, refined), first = self._refined(depth), ""
+        parts, first = [self._refined(depth)], ""
         while self._is(*_WORDS):
             word = self._take().text
             if first and (word != first or word == "MINUS"):
                 raise self._error(f"{first} and {word} stand side by side; put parentheses")
             first = word
-            other, also = self._refined(depth)
-            if refined or also:
+            parts.append(self._refined(depth))
+            if any(part[0] == ":" for part in (parts[0], parts[-1])):
                 raise self._error(f"{word} stands beside an attribute; put parentheses")
-            found = found & other if word == "AND" else found | other if word == "OR" else found - other
-        return found
+        return (first, *dict.fromkeys(parts)) if first in ("AND", "OR") else (first, *parts) if first else parts[0]
 
-    def _refined(self, depth: int) -> tuple[set[str], bool]:
-        """A term, with the attribute that its concepts must have, if any, and whether there is one."""
-        found = self._term(depth)
+    def _refined(self, depth: int) -> Part:
+        """A term, with the attribute that its concepts must have, if any."""
+        term = self._term(depth)
         if not self._is(":"):
-            return found, False
+            return term
         self._take()
         types = self._types(self._concept())
         self.expect("=")
-        values = self._term(depth)
-        heads = {one.head for one in self.kb.iter_relations(types=types) if one.tail in values}
-        return found & heads, True
+        return ":", term, types, self._term(depth)
 
-    def _term(self, depth: int) -> set[str]:
+    def _term(self, depth: int) -> Part:
         """A concept, those below it, or an expression in parentheses."""
         operator = self._take().text if self._is("<", "<<") else ""
         if self._is("("):
             self._take()
-            roots = self.expression(depth + 1)
+            roots: Part = ("()", self.expression(depth + 1))
             self.expect(")")
         else:
-            roots = {self._concept()}
-        if not operator:
-            return roots
-        return self.kb.below(roots) | roots if operator == "<<" else self.kb.below(roots)
+            roots = ("id", self._concept())
+        return (operator, roots) if operator else roots
 
     def _concept(self) -> str:
         token = self._take()
         if not token.is_id:
             raise self._error(f"a concept is expected at character {token.at + 1}, not {token.text or 'the end'!r}")
-        if token.text not in self.kb:
-            raise self._error(f"there is no concept {token.text}")
+        if token.text not in self._known:
+            if token.text not in self.kb:
+                raise self._error(f"there is no concept {token.text}")
+            self._known.add(token.text)
         return token.text
 
-    def _types(self, attribute: str) -> list[str]:
+    def _types(self, attribute: str) -> tuple[str, ...]:
         """What relations of an attribute may be called."""
         names = (one for one in self.kb.names(attribute) if one.language.partition("-")[0] in ("", "en"))
         called = {_TAG.sub("", one.text).lower() for one in names if one.type == FSN or one.preferred}
-        return [attribute, *sorted(called)]
+        return (attribute, *sorted(called))

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, repeat
 from operator import attrgetter, itemgetter
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import CompoundSelect, Connection, Select, Table, insert
@@ -54,6 +55,7 @@ class Rows:
         # Compiled once: rows then go to the driver as tuples, which is several times as fast as dictionaries.
         self.sql = str(insert(table).values(dict.fromkeys(columns)).compile(connection.engine))
         self.rows: list[Row] = []
+        self.written = 0
 
     def add(self, row: Row) -> None:
         """Take in a row; so many that they are a batch are written."""
@@ -65,6 +67,7 @@ class Rows:
         """Write many rows behind those that wait."""
         self.flush()
         if rows:
+            self.written += len(rows)
             self.connection.exec_driver_sql(self.sql, rows)
 
     def flush(self) -> None:
@@ -132,10 +135,14 @@ class Intake:
             for kind, table in TABLES.items()
         }
         self._single: list[Row] = []
+        # many rows are of one line
+        self._at: tuple[Path, int] | None = None
+        self._at_place = 0
 
     def take(self, records: Iterable[Record | Batch], number: int, problems: Problems) -> None:
         """Take in the records of the input in a place, from 0; earlier inputs win where two disagree."""
         self._input, self._problems = number, problems
+        before = {kind: rows.written for kind, rows in self._others.items()}
         for record in records:
             if isinstance(record, Batch):
                 self._batch(record)
@@ -161,6 +168,9 @@ class Intake:
         self._flush_names()
         for rows in (self._concepts, self._names, self._retired, *self._others.values()):
             rows.flush()
+        for kind, rows in self._others.items():
+            if rows.written > before[kind]:
+                self.waiting[TABLES[kind].name][number] += rows.written - before[kind]
 
     def shown(self, place: int, what: str) -> str:
         """What was left out, behind the file and the line that a number stands for."""
@@ -245,9 +255,6 @@ class Intake:
                 columns = self._chosen(columns, apart, WITH_ITSELF)
         *cells, sources = columns
         rows = list(zip(repeat(self._input), *cells, self._numbers(sources), strict=False))
-        if not rows:
-            return
-        self.waiting[TABLES[batch.kind].name][self._input] += len(rows)
         self._others[batch.kind].write(rows)
 
     def _other(self, record: Definition | SemanticType | Relation | Mapping) -> None:
@@ -262,15 +269,14 @@ class Intake:
             self.first.setdefault((self._input, WITH_ITSELF), self.shown(self._place(), record.head))
             return
         kind = type(record)
-        self.waiting[TABLES[kind].name][self._input] += 1
         self._others[kind].add((self._input, self._place(), *self._cells[kind](record), self._source_id(record.source)))
 
     def _place(self) -> int:
         """The number of the file and the line that are read, 0 where the reader does not say them."""
-        if self._problems.at is None:
-            return 0
-        path, line = self._problems.at
-        return self._file(path) | line
+        if self._problems.at is not self._at:
+            self._at = self._problems.at
+            self._at_place = 0 if self._at is None else self._file(self._at[0]) | self._at[1]
+        return self._at_place
 
     def _file(self, path: object) -> int:
         return self._files.setdefault(str(path), len(self._files)) << _LINE

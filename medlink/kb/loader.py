@@ -12,6 +12,7 @@ no name of a language calls itself preferred, or several with the same rank do: 
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as MappingType
@@ -59,6 +60,7 @@ class Loader(Intake):
     The main file of the connection is empty or a knowledge base; the rest is as for :class:`~medlink.kb.intake.Intake`.
 
     Attributes:
+        alike: as ``renamed``, how many of its ids are another one in another Unicode normal form.
         meta: what the knowledge base said of itself before; empty for a new one.
         marks: highest row number of each table before the load, for those that held something; rows above are new.
         concepts: new concepts by the number of their source.
@@ -75,6 +77,7 @@ class Loader(Intake):
         self.concepts: Counter[int] = Counter()
         self.names: Counter[tuple[int, str]] = Counter()
         self.renamed: dict[int, tuple[int, str]] = {}
+        self.alike: dict[int, tuple[int, str]] = {}
         self._tags: dict[int, tuple[str, ...]] = {}
         if inspect(connection).has_table(schema.meta.name):
             self._read_present()
@@ -155,6 +158,7 @@ class Loader(Intake):
         into_concept, into_name = Rows(self.connection, schema.concept), _Names(self)
         present = self._present()
         concept = next(concepts, None)
+        normal_forms: dict[str, str] = {}
 
         def alone(found: Row) -> None:
             """Leave out a concept without a name, unless it has one already."""
@@ -169,6 +173,7 @@ class Loader(Intake):
             is_new = concept_id not in present
             if concept is not None and concept[0] == concept_id:
                 if is_new:
+                    self._compare(concept_id, concept[2] >> INPUT, normal_forms)
                     into_concept.add((concept_id, concept[1]))
                     self.concepts[concept[1]] += 1
                 concept = next(concepts, None)
@@ -184,6 +189,13 @@ class Loader(Intake):
             concept = next(concepts, None)
         into_concept.flush()
         return into_name.finish()
+
+    def _compare(self, concept_id: str, number: int, normal_forms: dict[str, str]) -> None:
+        """Count an id that differs from one before it in its Unicode normal form only."""
+        form = "" if concept_id.isascii() else unicodedata.normalize("NFC", concept_id)
+        if form and normal_forms.setdefault(form, concept_id) != concept_id:
+            count, first = self.alike.get(number, (0, concept_id))
+            self.alike[number] = count + 1, first
 
     def _finish_table(self, table: Table, skipped: list[Counter[str]]) -> None:
         waiting, read = schema.staged[table.name], self.waiting[table.name]

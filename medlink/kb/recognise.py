@@ -16,11 +16,11 @@ from medlink.files.problems import Problems
 from medlink.files.streams import LineFile, existing_file
 from medlink.kb.readers import formats
 from medlink.kb.readers.common import nothing_found
+from medlink.kb.readers.delimited import Description, descriptions
 
 _LOOKED_AT = 1 << 22  # bytes: a JSON file may say late what it is
 _RESOURCE = re.compile(r'"resourceType"\s*:\s*"(?:CodeSystem|ValueSet|ConceptMap|Bundle)"')
 _SCISPACY = re.compile(r'\{.*"canonical_name"\s*:')
-_ALPHA_ID = re.compile(r"[01]\|I\d+\|[^|]*(?:\|[^|]*){4,5}|[0-5];\d+;[01](?:;[^;]*){4,5}")
 _OBO = re.compile(r"(?m)^(?:format-version:|\[Term\]\s*$)")
 _OWL = re.compile(r"<rdf:RDF|<Ontology|@prefix owl:|^Prefix\(")
 # Of a folder: the file by whose name its format is known.
@@ -28,7 +28,7 @@ _MARKS = {
     "rrf": re.compile(r"MRCONSO\.RRF(\.gz)?"),
     "rf2": re.compile(r"x?sct2_Concept_\w*Snapshot[-_.].*\.txt(\.gz)?", re.IGNORECASE),
     "omop": re.compile(r"CONCEPT\.csv(\.gz)?", re.IGNORECASE),
-    "icd_metadata": re.compile(r"icd10.*_(kodes|codes)(_\w+)?\.txt(\.gz)?", re.IGNORECASE),
+    **{one.name: one.mark() for one in descriptions() if one.in_folder},
 }
 
 
@@ -46,10 +46,8 @@ class _Beginning:
         return self.text.lstrip().startswith("{")
 
 
-def _has(*columns: str) -> Callable[[_Beginning], bool]:
-    """Whether a header has all columns, each of which may be several with a bar between."""
-    asked = [column.split("|") for column in columns]
-    return lambda begin: all(any(word in begin.cells for word in words) for words in asked)
+def _described_by(description: Description) -> Callable[[_Beginning], bool]:
+    return lambda begin: description.fits(begin.first, begin.cells)
 
 
 # Format -> whether a file is of it, by how it begins.
@@ -59,12 +57,7 @@ _CLUES: dict[str, Callable[[_Beginning], bool]] = {
     "fhir": lambda begin: begin.is_object and bool(_RESOURCE.search(begin.text)),
     "scispacy": lambda begin: '"concept_id"' in begin.first and bool(_SCISPACY.match(begin.first)),
     "claml": lambda begin: "<ClaML" in begin.text,
-    "alphaid": lambda begin: bool(_ALPHA_ID.fullmatch(begin.first)),
-    "loinc": _has("loinc_num", "component"),
-    "atc": _has("atc-code", "atc-bedeutung"),
-    "cie10": _has("código|codigo", "descripción|descripcion"),
-    "babelon": _has("subject_id|source_id", "translation_value|translation_text"),
-    "table": _has("concept_id|id", "name"),
+    **{one.name: _described_by(one) for one in descriptions() if not one.in_folder},
 }
 
 

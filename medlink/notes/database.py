@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ def opened(address: str, *, reading: bool = False) -> Iterator[Engine]:
         ConfigError: the address cannot be read, or the library for its kind of database is not installed.
     """
     from sqlalchemy import create_engine
-    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SAWarning
     from sqlalchemy.pool import NullPool
 
     url = parsed(address)
@@ -64,14 +65,17 @@ def opened(address: str, *, reading: bool = False) -> Iterator[Engine]:
         with needs_extra("postgres", "PostgreSQL"):
             import psycopg  # noqa: F401 # SQLAlchemy asks for it
     try:
-        engine = create_engine(url, hide_parameters=True, poolclass=NullPool)
+        with warnings.catch_warnings():
+            # of parameters that SQLite does not take
+            warnings.simplefilter("error", SAWarning)
+            engine = create_engine(url, hide_parameters=True, poolclass=NullPool)
     except NoSuchModuleError:
         message = f"SQLAlchemy knows no database {url.drivername!r}"
         raise ConfigError(message, path=shown(url), remedy="give one such as sqlite or postgresql") from None
     except ModuleNotFoundError as error:
         message = f"{url.drivername} needs {error.name}, which is not installed"
         raise ConfigError(message, path=shown(url), remedy=f"pip install {error.name}") from None
-    except (ArgumentError, TypeError, ValueError):
+    except (ArgumentError, SAWarning, TypeError, ValueError):
         # the message may hold a password
         raise ConfigError("the address of the database cannot be used", path=shown(url), remedy=_WRITE) from None
     if reading:

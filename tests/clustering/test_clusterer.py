@@ -18,7 +18,7 @@ from medlink.errors import ConfigError
 from medlink.files.escapes import from_cell
 from medlink.index import Bundle
 from medlink.kb import Input
-from medlink.kb.readers.table import read_table
+from medlink.kb.readers.delimited import read_table
 from medlink.linking import Linker
 from medlink.linking.demo import demo_folder
 from medlink.models import load_encoder

@@ -11,7 +11,7 @@ from medlink.clustering.graph import build_graph, near_pairs, pairs_to_judge
 from medlink.clustering.guards import KINDS, Guards
 from medlink.clustering.initials import stated
 from medlink.index.selfjoin import nearest
-from medlink.kb.readers.table import read_table
+from medlink.kb.readers.delimited import read_table
 from medlink.linking.demo import demo_folder
 from medlink.models import load_encoder
 from medlink.records import Name

@@ -17,7 +17,7 @@ from medlink.clustering import Cluster, Clustering, Member, Neighbour, Summary
 from medlink.curation.applied import DECIDED, apply
 from medlink.curation.decisions import ACCEPT, Decision, Decisions, clean, read_decisions, term_hash
 from medlink.errors import InputError
-from medlink.kb.readers.table import read_table
+from medlink.kb.readers.delimited import read_table
 from medlink.records import Name
 
 from .pages import CLUSTERING, CLUSTERS

@@ -18,15 +18,14 @@ from medlink.files.problems import UTF8_REMEDY, Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import read_rows
 from medlink.kb import Input, build_kb
-from medlink.kb.readers.babelon import read_babelon
+from medlink.kb.readers.delimited import read_table
 from medlink.kb.readers.obo import read_obo
 from medlink.kb.readers.obograph import read_obograph
 from medlink.kb.readers.rf2 import read_rf2
 from medlink.kb.readers.rrf import read_rrf
 from medlink.kb.readers.scispacy import read_scispacy
-from medlink.kb.readers.table import read_table
 from tests.kb import writers
-from tests.kb.writers import conso
+from tests.kb.writers import conso, read_babelon
 
 
 def rows(path: Path, problems: Problems | None = None, **given: Any) -> list[tuple[int, list[str]]]:

@@ -13,7 +13,7 @@ from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.kb.decided import COLUMNS, PLACE, Decision, cells, read_decided
-from medlink.kb.readers.table import read_table
+from medlink.kb.readers.delimited import read_table
 from medlink.records import Name
 
 HEADER = "\t".join((*COLUMNS, *PLACE)) + "\n"

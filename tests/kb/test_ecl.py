@@ -103,6 +103,14 @@ def test_an_attribute(constraint: str, expected: set[str], snomed: KnowledgeBase
     assert select_concepts(snomed, constraint) == expected
 
 
+def test_equal_parts_are_looked_up_once(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    below = KnowledgeBase.below
+    monkeypatch.setattr(KnowledgeBase, "below", lambda self, roots: asked.append(roots) or below(self, roots))
+    assert select_concepts(kb, " OR ".join(["<< H:2", "(< H:1 AND << H:2)"] * 1_500)) == {"H:2", "H:3"}
+    assert len(asked) == 2
+
+
 @pytest.mark.parametrize("constraint", ["<<1:363698007=<<2", "<<1:363698007|Finding site|=<<2", "<<1 :363698007= <<2"])
 def test_blanks_are_not_needed(constraint: str, snomed: KnowledgeBase) -> None:
     """Ids of other terminologies have colons too; what is known as a whole is an id."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from medlink.kb import Input, KnowledgeBase, build_kb
-from medlink.kb.readers.table import read_table
+from medlink.kb.readers.delimited import read_table
 
 from . import writers
 from .writers import Term

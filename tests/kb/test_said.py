@@ -181,3 +181,13 @@ def test_two_preferred_names_of_one_table_are_said(tmp_path: Path) -> None:
     )
     with KnowledgeBase(tmp_path / "kb") as kb:
         assert kb.preferred_name("A:1", "de") == "Fieber"
+
+
+def test_ids_that_differ_in_their_unicode_normal_form_are_said(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.tsv", ["id\tname", "K\u00f6\tone", "Ko\u0308\ttwo", "A\tthree"])
+    report = build_kb(tmp_path / "kb.sqlite", [Input("table", path)])
+    assert report.sources[0].concepts == 3
+    assert report.inputs[0].notes == (
+        "1 id is another one but for the Unicode normal form, and a concept of its own (the first: K\u00f6)."
+        " Remedy: write both in one form, such as NFC",
+    )

@@ -5,12 +5,17 @@ from __future__ import annotations
 import csv
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from medlink.kb import KnowledgeBase
+from medlink.kb.readers.delimited import read_delimited
 from medlink.records import Concept, Definition, Name, Record, Relation, SemanticType
 
+read_alphaid, read_atc, read_babelon, read_cie10, read_icd_metadata, read_loinc = (
+    partial(read_delimited, name) for name in ("alphaid", "atc", "babelon", "cie10", "icd_metadata", "loinc")
+)
 LAT = {"de": "GER", "en": "ENG", "es": "SPA"}
 REFSET = {"de": "722130004", "en": "900000000000509007", "es": "448879004"}
 

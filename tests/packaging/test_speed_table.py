@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import medlink
-from medlink.kb.readers.table import read_table
+from medlink.kb.readers.delimited import read_table
 from medlink.linking.demo import demo_folder
 from medlink.records import Name
 

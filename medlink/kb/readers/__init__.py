@@ -1,6 +1,7 @@
-"""Readers of foreign formats: one file each, from release file to the records of :mod:`medlink.records`.
+"""Readers of foreign formats, from release file to the records of :mod:`medlink.records`.
 
-A reader for a new format is one file here, which nothing else names. It holds
+A delimited file needs no code: a description in ``medlink/resources/kb/formats`` says what its columns are
+(:mod:`medlink.kb.readers.delimited`). A format with more logic is one module here, which nothing else names. It holds
 
 * a function ``read_x(path, *, ..., problems: Problems | None = None)`` that yields records: first its
   :class:`~medlink.records.Source`, and a :class:`~medlink.records.Concept` for each id that it announces. The text
@@ -18,17 +19,19 @@ Where a release has millions of rows, a second function with the same arguments,
 :class:`~medlink.kb.batches.Batch` among the records: many records of one kind by column, without an object for each.
 ``rrf`` is the example; its ``read`` is ``in_bulk``, one by one.
 
-By what a file of the format is known, where no option names it, stands in :mod:`medlink.kb.recognise`, for all formats
-together. Foreign column names and codes stay in the reader. Its test goes to ``tests/kb/readers/test_x.py``.
+By what a file is known, where no option names its format, stands in its description, or for the others together in
+:mod:`medlink.kb.recognise`.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from functools import cache
+from functools import cache, partial
 
+from medlink.errors import ConfigError
 from medlink.kb.readers.common import Format
+from medlink.kb.readers.delimited import Description, described, descriptions, read_delimited
 
 
 @cache
@@ -36,4 +39,24 @@ def formats() -> dict[str, Format]:
     """The formats that can be read, by name, in the order in which the command line reads them."""
     modules = [importlib.import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
     found = [module.FORMAT for module in modules if hasattr(module, "FORMAT")]
+    found += [_delimited(one, one.name) for one in descriptions()]
     return {one.name: one for one in sorted(found, key=lambda one: (one.order, one.name))}
+
+
+def format_of(name: str) -> Format:
+    """The format of a name, or of a description in a file that ends in ``.toml``.
+
+    Raises:
+        ConfigError: there is none, or the description cannot be used.
+    """
+    if name.endswith(".toml"):
+        return _delimited(described(name), name)
+    if name not in formats():
+        known = ", ".join(formats())
+        raise ConfigError(f"unknown format {name!r}", remedy=f"use one of {known}, or a description in a TOML file")
+    return formats()[name]
+
+
+def _delimited(one: Description, name: str) -> Format:
+    said, read = one.said, partial(read_delimited, name)
+    return Format(name, read, said.get("option", ""), said.get("help", ""), said.get("order", 50), folder=one.in_folder)

@@ -15,16 +15,20 @@ What becomes of it:
 
 from __future__ import annotations
 
+import gzip
 import re
+import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from os import PathLike
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
-from medlink.files.streams import LineFile
+from medlink.files.streams import LineFile, existing_file
 from medlink.files.xml import Element, read_elements
 from medlink.kb.readers.common import Format, is_id, known_language
 from medlink.kb.systems import System, named
@@ -57,9 +61,9 @@ def read_claml(
     name where ``source`` does not; so with ``version``. ``language`` is that of labels that name none.
     """
     problems = problems or Problems()
-    lines = LineFile(path, problems)
+    lines, encoding = _opened(path, problems)
     reader = _Reader(lines, known_language(language), problems.skipped)
-    for element in read_elements(lines, "ClaML", _WANTED):
+    for element in read_elements(lines, "ClaML", _WANTED, encoding):
         problems.at = lines.path, element.line
         match element.tag:
             case "Title":
@@ -78,6 +82,19 @@ def read_claml(
     problems.at = None
     yield from reader.finish()
     problems.judge(lines.path, lines.rows)
+
+
+def _opened(path: str | PathLike[str], problems: Problems) -> tuple[LineFile, str | None]:
+    """A file, and its encoding where that is not what it declares: UTF-16 comes as UTF-8, as iconv writes it too."""
+    file = existing_file(path)
+    opened = gzip.open if file.suffix == ".gz" else open
+    with suppress(OSError, EOFError, zlib.error), opened(file, "rb") as stream:
+        begin = stream.read(200)
+        if begin.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+            return LineFile(path, problems, encoding="utf-16"), "utf-8"
+        if b'encoding="utf-16"' in begin.lower().replace(b"'", b'"'):
+            return LineFile(path, problems), "utf-8"
+    return LineFile(path, problems), None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ _DEPRECATED = re.compile(r"\s*obsolete[\s_:]", re.IGNORECASE)
 _CULTURE = re.compile(r"\s*culture condition\s*:", re.IGNORECASE)
 _DEPRECATED_TYPE = re.compile(r"obsolete|deprecated", re.IGNORECASE)
 _NOT_SEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # categories of characters without a look of their own
+_PLAIN_ID = re.compile(r"[!-{}~]+")
 _ENDINGS = (".gz", ".tsv", ".csv", ".txt", ".jsonl")
 # Types of synonyms that say more than their scope, by the last part of their id.
 _SYNONYM_TYPES = {"layperson": "lay", "abbreviation": "abbreviation", "OMO:0003012": "abbreviation"}
@@ -92,8 +93,10 @@ def is_id(text: str) -> bool:
     >>> is_id("HP:0001945"), is_id("A b"), is_id("A|b"), is_id("A\\u202eb"), is_id("")
     (True, False, False, False, False)
     """
-    return bool(text) and not any(
-        mark == "|" or mark.isspace() or unicodedata.category(mark) in _NOT_SEEN for mark in text
+    # most ids are of ASCII
+    return bool(_PLAIN_ID.fullmatch(text)) or (
+        bool(text)
+        and not any(mark == "|" or mark.isspace() or unicodedata.category(mark) in _NOT_SEEN for mark in text)
     )
 
 

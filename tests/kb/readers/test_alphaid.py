@@ -9,9 +9,8 @@ import pytest
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
-from medlink.kb.readers.alphaid import read_alphaid
 from medlink.records import Concept, Mapping, Name, Record, Relation, Source
-from tests.kb.writers import write_lines
+from tests.kb.writers import read_alphaid, write_lines
 
 ALPHA_ID_SE = [
     "1|I1|A17.0+|G01*|||3389|Tuberkulöse Meningitis",

@@ -181,6 +181,19 @@ def test_refused(text: str, message: str, tmp_path: Path) -> None:
         list(read_claml(tmp_path / "x.xml"))
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_utf_16(encoding: str, packed: bool, tmp_path: Path) -> None:
+    """As it is, and as iconv leaves it, which does not change what the file declares."""
+    text = write(tmp_path / "x.xml").read_text("utf-8")
+    expected = list(read_claml(tmp_path / "x.xml"))
+    data = text.replace('encoding="UTF-8"', 'encoding="UTF-16"').encode(encoding)
+    data = b"\xfe\xff" * (encoding == "utf-16-be") + data
+    path = tmp_path / ("y.xml.gz" if packed else "y.xml")
+    path.write_bytes(gzip.compress(data) if packed else data)
+    assert list(read_claml(path)) == expected
+
+
 def test_oncology_of_bfarm(shared: Path) -> None:
     """Counts are those of another parser."""
     path = shared / "data" / "terminologies" / "icd_de" / "icdo32019.xml"

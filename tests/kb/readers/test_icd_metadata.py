@@ -8,9 +8,8 @@ import pytest
 
 from medlink.errors import ConfigError, InputError
 from medlink.files.problems import Problems
-from medlink.kb.readers.icd_metadata import read_icd_metadata
 from medlink.records import Concept, Mapping, Name, Relation, SemanticType, Source
-from tests.kb.writers import write_lines
+from tests.kb.writers import read_icd_metadata, write_lines
 
 REST = ";;;V;V;1-002;2-001;3-003;4-002;001;9;9;9999;9999;9;J;J;J;J"
 KODES = [
@@ -102,5 +101,5 @@ def test_other_folders(tmp_path: Path) -> None:
         list(read_icd_metadata(tmp_path))
     write(tmp_path / "a")
     write(tmp_path / "b")
-    with pytest.raises(InputError, match="there are two files of blocks"):
+    with pytest.raises(InputError, match="there are two files of chapters"):
         list(read_icd_metadata(tmp_path))

@@ -9,8 +9,8 @@ import pytest
 
 from medlink.errors import ConfigError, InputError
 from medlink.files.problems import Problems
-from medlink.kb.readers.loinc import read_loinc
 from medlink.records import Concept, Mapping, Name, SemanticType, Source
+from tests.kb.writers import read_loinc
 
 VARIANT = ["LOINC_NUM", "COMPONENT", "PROPERTY", "TIME_ASPCT", "SYSTEM", "SCALE_TYP", "METHOD_TYP", "CLASS"]
 VARIANT += ["SHORTNAME", "LONG_COMMON_NAME", "RELATEDNAMES2", "LinguisticVariantDisplayName"]
@@ -46,8 +46,8 @@ def test_variant(tmp_path: Path) -> None:
         Name("LOINC:1-8", "BZ", "de-de", "synonym", "LOINC"),
         Name("LOINC:1-8", "Glu", "de-de", "abbreviation", "LOINC"),
         Name("LOINC:1-8", "Glucose:MCnc:Zeitpunkt:Blut:Qn", "de-de", "fsn", "LOINC"),
-        SemanticType("LOINC:1-8", "Chemie", "", "LOINC"),
         Mapping("LOINC:1-8", "LOINC", "1-8", "code", "LOINC"),
+        SemanticType("LOINC:1-8", "Chemie", "", "LOINC"),
     ]
     assert (problems.rows, problems.bad, problems.skipped) == (1, {}, {})
     source, *rest = read_loinc(path, source="LAB", version="2.78", language="es")

@@ -138,11 +138,7 @@ def test_a_release_that_is_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(
     ("name", "keep", "found", "said"),
-    [
-        ("MRREL", 50, "50 rows", "100"),
-        ("MRSTY", 0, "0 rows", "2"),
-        ("MRCONSO", 1, "1 rows", "2"),
-    ],
+    [("MRREL", 50, "50 rows", "100"), ("MRSTY", 0, "0 rows", "2"), ("MRCONSO", 1, "1 rows", "2")],
 )
 def test_a_file_that_was_cut_between_two_lines(
     name: str, keep: int, found: str, said: str, packed: bool, tmp_path: Path
@@ -246,11 +242,7 @@ def test_preferred_by_rank(ranks: list[str], preferred: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("worse", "better"),
-    [
-        ({"TS": "S"}, {"STT": "VO", "ISPREF": "N"}),
-        ({"STT": "VO"}, {"ISPREF": "N"}),
-        ({"ISPREF": "N"}, {}),
-    ],
+    [({"TS": "S"}, {"STT": "VO", "ISPREF": "N"}), ({"STT": "VO"}, {"ISPREF": "N"}), ({"ISPREF": "N"}, {})],
 )
 def test_preferred_without_rank(worse: dict[str, str], better: dict[str, str], tmp_path: Path) -> None:
     for rows in ([worse, better], [better, worse]):
