@@ -13,10 +13,9 @@ from medlink.lazy import lazily
 
 if TYPE_CHECKING:
     from medlink.kb.build import build_kb, extend_kb
-    from medlink.kb.changes import Change, ChangeReport, compare_kbs, iter_changes
+    from medlink.kb.changes import Change, ChangeReport, compare_kbs, iter_changes, update_kb
     from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
     from medlink.kb.store import KnowledgeBase
-    from medlink.kb.update import update_kb
     from medlink.kb.views import ConceptView
 
 __all__ = [
@@ -26,10 +25,9 @@ __all__ = [
 # The readers alone, of which the command line lists the formats, need no SQLAlchemy.
 _MODULES = {
     "build": "build_kb extend_kb",
-    "changes": "Change ChangeReport compare_kbs iter_changes",
+    "changes": "Change ChangeReport compare_kbs iter_changes update_kb",
     "report": "BuildReport ExtendReport Input InputReport SourceCounts",
     "store": "KnowledgeBase",
-    "update": "update_kb",
     "views": "ConceptView",
 }
 __getattr__ = lazily(__name__, _MODULES)

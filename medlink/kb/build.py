@@ -36,15 +36,14 @@ from medlink.files.problems import Problems
 from medlink.files.streams import existing_file, input_size
 from medlink.files.whole import put_in_place
 from medlink.kb import schema
-from medlink.kb.batches import Batch
-from medlink.kb.circles import circle_notes
 from medlink.kb.decided import DECISIONS
+from medlink.kb.hierarchy import Subset, circle_notes
 from medlink.kb.intake import driver_rows
 from medlink.kb.loader import CONCEPT_ALONE, MAX_INPUTS, NAME_ALONE, Loader
 from medlink.kb.readers import format_of
+from medlink.kb.readers.common import Batch
 from medlink.kb.report import BuildReport, ExtendReport, Input, InputReport, SourceCounts
 from medlink.kb.store import KnowledgeBase
-from medlink.kb.subset import Subset
 from medlink.language.tags import language_filter
 from medlink.records import Record, Source
 
@@ -198,7 +197,6 @@ def _load(
 
 
 def _remark(inputs: Sequence[Input], problems: Sequence[Problems], loader: Loader) -> None:
-    """Say what has no rows, and what two inputs have in common that was perhaps not meant: a concept, or a source."""
     for number, (count, first) in sorted(loader.renamed.items()):
         concepts = "1 concept has" if count == 1 else f"{count:,} concepts have"
         note = f"{concepts} another preferred name already, which stays (the first: {first}); this one is a synonym"
@@ -276,10 +274,8 @@ def _uncollected() -> Iterator[None]:
 
 @contextmanager
 def _connect(new: Path, staging: Path) -> Iterator[Connection]:
-    """A connection to a new file with the second file attached, both set up for one writer."""
-
     def connect() -> sqlite3.Connection:
-        """Nothing here needs to survive a crash: the file counts only once it is renamed."""
+        # nothing here needs to survive a crash: the file counts only once it is renamed
         connection = sqlite3.connect(new)
         connection.execute("ATTACH DATABASE ? AS staging", (str(staging),))
         for name in ("main", "staging"):
@@ -292,10 +288,7 @@ def _connect(new: Path, staging: Path) -> Iterator[Connection]:
 
 
 def _count_sources(connection: Connection, loader: Loader) -> tuple[SourceCounts, ...]:
-    """What a load brought of each source."""
-
     def counted(table: Table) -> Counter[int]:
-        """New rows of a table by source."""
         new = select(table.c.source_id).where(table.c.id > loader.marks.get(table.name, 0))
         # SQLite would sort them
         return Counter(map(itemgetter(0), driver_rows(connection, new)))
@@ -361,7 +354,6 @@ def _write_meta(
 
 
 def _sum(old: dict[str, Any], new: SourceCounts) -> SourceCounts:
-    """Counts of a source: those of before and what was added."""
     names = {tag: old["names"].get(tag, 0) + new.names.get(tag, 0) for tag in sorted({*old["names"], *new.names})}
     return replace(new, names=names, **{kind: old[kind] + getattr(new, kind) for kind in _KINDS})
 

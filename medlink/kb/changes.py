@@ -33,15 +33,16 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError
 from sqlalchemy.pool import NullPool
 
-from medlink.bundles.places import MANIFEST
+from medlink.bundles.places import KB_FILE, MANIFEST
 from medlink.errors import KnowledgeBaseError
 from medlink.files.escapes import as_cell, visible
 from medlink.files.json import json_line
 from medlink.files.whole import check_targets, whole_text
 from medlink.kb import schema
+from medlink.kb.build import build_kb
 from medlink.kb.queries import HIERARCHY
 from medlink.kb.reading import REMEDY
-from medlink.kb.report import by_language
+from medlink.kb.report import BuildReport, Input, by_language
 from medlink.kb.retired import successors
 from medlink.kb.store import KnowledgeBase
 from medlink.records import MERGED, RETIREMENTS
@@ -118,7 +119,6 @@ def compare_kbs(
         languages: dict[str, Counter[str]] = {kind: Counter() for kind in (NAME_ADDED, NAME_REMOVED, RENAMED)}
 
         def counted() -> Iterator[Change]:
-            """The changes, counted as they pass."""
             for one in changes:
                 counts[one.change] += 1
                 if one.change in languages:
@@ -146,7 +146,6 @@ def read_of(path: str | PathLike[str], kb: KnowledgeBase) -> list[Path]:
 
 
 def _lines(changes: Iterable[Change], *, is_json: bool) -> Iterator[str]:
-    """Lines of a file of changes."""
     if not is_json:
         yield "\t".join(Change.__slots__) + "\n"
     for one in changes:
@@ -178,8 +177,6 @@ def iter_changes(old: KnowledgeBase, new: KnowledgeBase) -> Iterator[Change]:
 
 
 def _attached(old: Path, new: Path) -> closing[Connection]:
-    """A connection to both files, read-only."""
-
     def connect() -> sqlite3.Connection:
         """An empty database with the two attached; what is sorted goes to disk."""
         connection = sqlite3.connect("file::memory:", uri=True)
@@ -192,10 +189,7 @@ def _attached(old: Path, new: Path) -> closing[Connection]:
 
 
 def _unnamed(connection: Connection, new: KnowledgeBase) -> Iterator[Change]:
-    """The changes without the names of their concepts."""
-
     def rows(statement: Select[Any]) -> Iterator[Any]:
-        """Rows of a statement, a few at a time."""
         for part in connection.execute(statement).partitions(_TOGETHER):
             yield from part
 
@@ -232,7 +226,6 @@ def what_became_of(concept_id: str, new: KnowledgeBase) -> Change:
 
 
 def _named(listed: Sequence[Change], old: KnowledgeBase, new: KnowledgeBase) -> Iterator[Change]:
-    """Changes with the names of their concepts."""
     now = new.preferred_names(one.concept_id for one in listed)
     then = old.preferred_names(one.concept_id for one in listed if one.concept_id not in now)
     for one in listed:
@@ -240,8 +233,6 @@ def _named(listed: Sequence[Change], old: KnowledgeBase, new: KnowledgeBase) -> 
 
 
 class _Side:
-    """The tables of one of the two files."""
-
     def __init__(self, name: str) -> None:
         found = MetaData()
         self.concept, self.name, self.relation, self.semantic_type = (
@@ -250,7 +241,6 @@ class _Side:
         )
 
     def has(self, concept_id: Column[Any]) -> Any:
-        """Whether the file has a concept."""
         return exists().where(self.concept.c.concept_id == concept_id)
 
 
@@ -258,13 +248,11 @@ _OLD, _NEW = _Side("old"), _Side("new")
 
 
 def _only(here: _Side, there: _Side) -> Select[Any]:
-    """Ids of the concepts that one file has and the other has not."""
     own = here.concept.c.concept_id
     return select(own).where(~there.has(own)).order_by(own)
 
 
 def _names(here: _Side, there: _Side) -> Select[Any]:
-    """Names that one file has and the other has not, of concepts that both have."""
     own, other = here.name.c, there.name.c
     columns = (own.concept_id, own.language, own.text)
     same = exists().where(*(other[column.name] == column for column in columns))
@@ -298,3 +286,45 @@ def _pairs(table: Callable[[_Side], tuple[Column[Any], Column[Any], Any]]) -> Se
 
 _PARENTS = _pairs(lambda side: (side.relation.c.head, side.relation.c.tail, side.relation.c.type.in_(HIERARCHY)))
 _TYPES = _pairs(lambda side: (side.semantic_type.c.concept_id, side.semantic_type.c.semantic_type, true()))
+
+
+def update_kb(
+    path: str | PathLike[str],
+    inputs: Sequence[Input],
+    *,
+    changes: str | PathLike[str] | None = None,
+    languages: Iterable[str] | None = None,
+    under: Iterable[str] = (),
+    not_under: Iterable[str] = (),
+    max_bad_share: float = 0.01,
+    progress: bool | None = False,
+) -> tuple[BuildReport, ChangeReport]:
+    """Build a knowledge base from new release files, compare it with the one that is there, and put it in its place.
+
+    Killed at any moment, the knowledge base is the old one or the new one. Of a bundle the new one waits in its folder
+    to be taken in, as that of a build does.
+
+    Args:
+        path: the knowledge base: a file, a bundle, or a folder with ``kb.sqlite``.
+        changes: where to write what differs; see :func:`compare_kbs`.
+        inputs, languages, under, not_under, max_bad_share, progress: as for :func:`~medlink.kb.build_kb`, whose errors
+            are raised.
+
+    Raises:
+        KnowledgeBaseError: there is no knowledge base at ``path``.
+    """
+    target, found = Path(path), list[ChangeReport]()
+    with KnowledgeBase(target) as old:
+        # refused before the work
+        check_targets({"the output": changes}, [*read_of(path, old), *(one.path for one in inputs)])
+        report = build_kb(
+            target / KB_FILE if target.is_dir() else target,
+            inputs,
+            languages=languages,
+            under=under,
+            not_under=not_under,
+            max_bad_share=max_bad_share,
+            progress=progress,
+            before=lambda new: found.append(compare_kbs(old.path, new, changes)),
+        )
+    return report, found[0]

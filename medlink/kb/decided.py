@@ -67,20 +67,12 @@ class Decision:
 
 
 def clean(term: str) -> str:
-    """A term as it stands in a table: runs of white space, which may hold a tab, are one blank.
-
-    >>> clean(" left\\tarm ")
-    'left arm'
-    """
+    """A term as it stands in a table: runs of white space, which may hold a tab, are one blank."""
     return " ".join(term.split())
 
 
 def cells(row: Decision) -> list[str]:
-    """A row as the cells of a table with all columns.
-
-    >>> "|".join(cells(Decision("H:1", "=x", "en", False, "", ACCEPT, 2, MENTION, "n.txt", 4, 6)))
-    "H:1|'=x|en|synonym||accept|mention|n.txt|4|6||"
-    """
+    """A row as the cells of a table with all columns."""
     at = (str(row.start), str(row.end)) if row.kind == MENTION else ("", "")
     kind = "preferred" if row.preferred else "synonym"
     about = (row.concept_id, as_cell(row.term), row.language, kind, row.parent, row.decision)
@@ -116,7 +108,6 @@ def read_decided(given: StrPath | LineFile) -> Iterator[Decision]:
 
 
 def _row(table: Table, line: int, values: list[str]) -> Decision:
-    """The decision of a row, checked."""
     concept_id, name, language, kind, parent, decision, what, item, start, end, section, proposed = values
     tag = language_tag(language) if language else ""
     words, has_id = _WORDS.get(what, ()), decision in (ACCEPT, GROUP)

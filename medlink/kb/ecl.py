@@ -58,8 +58,6 @@ class _Token:
 
 
 class _Reader:
-    """Reads a constraint from left to right as tuples, and looks up once what each distinct one describes."""
-
     def __init__(self, kb: KnowledgeBase, text: str) -> None:
         self.kb, self.text = kb, text
         self._tokens = list(self._split())
@@ -68,7 +66,6 @@ class _Reader:
         self._found: dict[Part, frozenset[str]] = {}
 
     def found(self, part: Part) -> frozenset[str]:
-        """The concepts of a part."""
         if part not in self._found:
             kind, *of = part
             self._found[part] = self._look_up(kind, *of)
@@ -104,7 +101,7 @@ class _Reader:
         yield _Token("", len(self.text), False)
 
     def _ids(self, word: str, at: int) -> Iterator[_Token]:
-        """An id, or two with the colon of an attribute between them: ids have colons as well."""
+        # an id, or two with the colon of an attribute between them: ids have colons as well
         for colon in (place for place, mark in enumerate(word) if mark == ":" and word not in self.kb):
             if word[:colon] in self.kb and word[colon + 1 :] in self.kb:
                 yield _Token(word[:colon], at, True)
@@ -133,7 +130,6 @@ class _Reader:
         return token.text in texts and not token.is_id
 
     def expression(self, depth: int) -> Part:
-        """Terms with one kind of word between them."""
         if depth > _DEEPEST:
             raise self._error(f"parentheses are more than {_DEEPEST} deep")
         parts, first = [self._refined(depth)], ""
@@ -148,7 +144,6 @@ class _Reader:
         return (first, *dict.fromkeys(parts)) if first in ("AND", "OR") else (first, *parts) if first else parts[0]
 
     def _refined(self, depth: int) -> Part:
-        """A term, with the attribute that its concepts must have, if any."""
         term = self._term(depth)
         if not self._is(":"):
             return term
@@ -158,7 +153,6 @@ class _Reader:
         return ":", term, types, self._term(depth)
 
     def _term(self, depth: int) -> Part:
-        """A concept, those below it, or an expression in parentheses."""
         operator = self._take().text if self._is("<", "<<") else ""
         if self._is("("):
             self._take()
@@ -179,7 +173,6 @@ class _Reader:
         return token.text
 
     def _types(self, attribute: str) -> tuple[str, ...]:
-        """What relations of an attribute may be called."""
         names = (one for one in self.kb.names(attribute) if one.language.partition("-")[0] in ("", "en"))
         called = {_TAG.sub("", one.text).lower() for one in names if one.type == FSN or one.preferred}
         return (attribute, *sorted(called))

@@ -1,7 +1,7 @@
 """From streams of records to rows that wait, in a second file, until all inputs are in.
 
-A record is a row; the records of a batch (:mod:`medlink.kb.batches`) become rows by column, without an object for each.
-Names get their exact form here, in bulk, once.
+A record is a row; the records of a :class:`~medlink.kb.readers.common.Batch` become rows by column. Names get their
+exact form here, in bulk, once.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from sqlalchemy.schema import CreateTable
 
 from medlink.files.problems import Problems
 from medlink.kb import schema
-from medlink.kb.batches import Batch
-from medlink.kb.readers.common import MAX_RANK, RankedName
+from medlink.kb.readers.common import MAX_RANK, Batch, RankedName
 from medlink.language.exact import normalise_all
 from medlink.language.tags import wanted
 from medlink.records import Concept, Definition, Mapping, Name, Record, Relation, Retired, SemanticType, Source
@@ -177,7 +176,6 @@ class Intake:
         return f"{list(self._files)[place >> _LINE]}:{place & (1 << _LINE) - 1}: {what}" if place else what
 
     def _batch(self, batch: Batch) -> None:
-        """Take in many records of one kind."""
         if not len(batch):
             return
         self._flush_names()
@@ -235,7 +233,6 @@ class Intake:
         self._names.write(rows)
 
     def _chosen(self, columns: tuple[Sequence[Any], ...], chosen: list[bool], reason: str) -> tuple[Sequence[Any], ...]:
-        """The chosen of many rows, by column; the others are counted."""
         left_out = chosen.count(False)
         if not left_out:
             return columns
@@ -243,7 +240,6 @@ class Intake:
         return tuple(list(compress(column, chosen)) for column in columns)
 
     def _other_batch(self, batch: Batch) -> None:
-        """Let many relations, semantic types or mappings wait."""
         file = self._file(batch.path)
         columns: tuple[Sequence[Any], ...] = ([file | line for line in batch.lines], *batch.columns)
         if batch.kind is Relation:
@@ -258,7 +254,6 @@ class Intake:
         self._others[batch.kind].write(rows)
 
     def _other(self, record: Definition | SemanticType | Relation | Mapping) -> None:
-        """Let a row wait."""
         if isinstance(record, Definition):
             if not wanted(record.language, self.languages):
                 self._problems.skipped["definition in another language"] += 1

@@ -120,7 +120,6 @@ class Loader(Intake):
         return str(hashed.hexdigest())
 
     def _index(self, step: Callable[[str], object]) -> None:
-        """Index the final tables; what holds something already is indexed and takes new rows in by itself."""
         step("indexing for search")
         if self.meta:
             name = schema.name.c
@@ -135,7 +134,6 @@ class Loader(Intake):
             index.create(self.connection)
 
     def _present(self) -> MappingType[str, Held]:
-        """The names that are there already of the concepts that were read."""
         present: dict[str, dict[str, set[tuple[str, int]]]] = {}
         if self.meta:
             read = union(select(schema.staged_name.c.concept_id), select(schema.staged_concept.c.concept_id))
@@ -191,7 +189,6 @@ class Loader(Intake):
         return into_name.finish()
 
     def _compare(self, concept_id: str, number: int, normal_forms: dict[str, str]) -> None:
-        """Count an id that differs from one before it in its Unicode normal form only."""
         form = "" if concept_id.isascii() else unicodedata.normalize("NFC", concept_id)
         if form and normal_forms.setdefault(form, concept_id) != concept_id:
             count, first = self.alike.get(number, (0, concept_id))
@@ -248,7 +245,6 @@ class Loader(Intake):
             yield number, known_rows, final
 
     def _first_alone(self, waiting: Table, ends: Sequence[ColumnElement[str]], number: int) -> str:
-        """The first row of an input, as it was read, with a concept that is not there."""
         alone = [~end.in_(select(schema.concept.c.concept_id)) for end in ends]
         shown = [waiting.c.head, waiting.c.type, waiting.c.tail] if len(ends) > 1 else list(ends)
         row = select(waiting.c.place, or_(*alone[:1]), *shown).where(waiting.c.input == number, or_(*alone))
@@ -280,7 +276,6 @@ class _Names:
         self._rows: list[Row] = []
 
     def take(self, rows: Iterable[Row]) -> None:
-        """Take in rows of one concept."""
         self._rows += rows
         if len(self._rows) >= BATCH:
             self._write()

@@ -63,7 +63,6 @@ def in_order(table: Table) -> tuple[ColumnElement[Any], ...]:
 
 
 def _columns(table: Table) -> list[ColumnElement[Any]]:
-    """The columns of a table as its record has them: with the name of the source."""
     as_record = {"source_id": source.c.name, "preferred": type_coerce(name.c.preferred, Boolean)}
     return [as_record.get(column.name, column) for column in table.c if column.name not in ("id", "normal")]
 
@@ -102,7 +101,6 @@ PROFILE_NAMES = (
 
 
 def _counted(end: Column[str]) -> ScalarSelect[Any]:
-    """Relations of a concept at one end, counted up to :data:`COUNTED`."""
     few = select(relation.c.id).where(end == concept.c.concept_id).limit(COUNTED).correlate(concept).subquery()
     return select(func.count()).select_from(few).scalar_subquery()
 
@@ -145,7 +143,6 @@ MAPPED = (
 
 
 def _next(there: Column[str], here: Column[str]) -> Select[Any]:
-    """Concepts one step up or down in the hierarchy."""
     steps = (here == bindparam("concept_id"), relation.c.type.in_(HIERARCHY))
     return select(there).where(*steps).distinct().order_by(there)
 
@@ -179,7 +176,6 @@ ANCESTORS = _ancestors()
 
 
 def _below(parameter: str) -> Select[Any]:
-    """Concepts of a list, and all below them."""
     below = select(given(parameter).subquery().c.value.label("id")).cte(parameter, recursive=True)
     step = select(relation.c.head).join(below, relation.c.tail == below.c.id).where(relation.c.type.in_(HIERARCHY))
     return select(below.union(step).c.id)
@@ -189,14 +185,12 @@ BELOW = _below("under")
 
 
 def _within() -> ColumnElement[bool]:
-    """Whether a name is of a concept under one of ``under``, if any, under none of ``not_under``, and of ``among``."""
     concept_id, anywhere = name.c.concept_id, func.json_array_length(bindparam("under")) == 0
     among = or_(func.json_type(bindparam("among")) == "null", concept_id.in_(given("among")))
     return and_(or_(anywhere, concept_id.in_(_below("under"))), concept_id.not_in(_below("not_under")), among)
 
 
 def _search(within: ColumnElement[bool]) -> Select[Any]:
-    """Names that are, begin with, or contain the words of a text, best first."""
     words = (
         select(name_search.c.rowid.label("id"))
         .join(name, name.c.id == name_search.c.rowid)
@@ -228,11 +222,7 @@ def _search(within: ColumnElement[bool]) -> Select[Any]:
 
 
 def full_text(form: str) -> str:
-    """An FTS5 query for all words of a normalised text: each quoted, the last one a prefix.
-
-    >>> full_text("renal cy")
-    '"renal" AND "cy"*'
-    """
+    """An FTS5 query for all words of a normalised text: each quoted, the last one a prefix."""
     words = ['"' + word.replace('"', '""') + '"' for word in form.split()]
     return " AND ".join(words) + "*"
 

@@ -144,7 +144,6 @@ class Reader:
 
 
 def _python_type(column: ColumnElement[Any]) -> tuple[type, ...]:
-    """The types that values of a column may have; those of an expression without a type are texts or numbers."""
     return (str, int) if isinstance(column.type, NullType) else (column.type.python_type,)
 
 
@@ -153,7 +152,6 @@ def _engine(path: Path) -> Engine:
     uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
 
     def connect() -> sqlite3.Connection:
-        """A connection that reads pages through the system's cache and writes nothing."""
         # Closing from another thread is allowed; queries never cross threads (see Reader).
         connection = sqlite3.connect(uri, uri=True, check_same_thread=False)
         connection.execute("PRAGMA mmap_size=1073741824")

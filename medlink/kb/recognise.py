@@ -34,15 +34,12 @@ _MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class _Beginning:
-    """How a file begins: its text, its first line, and the cells of that line in lower case."""
-
     text: str
     first: str
     cells: frozenset[str]
 
     @property
     def is_object(self) -> bool:
-        """Whether it may be JSON."""
         return self.text.lstrip().startswith("{")
 
 
@@ -78,11 +75,6 @@ def recognise(path: StrPath) -> tuple[list[Recognised], list[Path]]:
     Raises:
         InputError: there is nothing at ``path``; a file is of no known format, or may be of several; a folder holds
             nothing that is known.
-
-    >>> recognise("no such file")
-    Traceback (most recent call last):
-    ...
-    medlink.errors.InputError: no such file: no such file. Remedy: check the path.
     """
     top = Path(path)
     if not top.is_dir():
@@ -121,7 +113,6 @@ def _hidden(file: Path, top: Path) -> bool:
 
 
 def _format_of(file: Path, shown: Path) -> str:
-    """The one format of a file."""
     begin = _beginning(file)
     fitting = [name for name in formats() if name in _CLUES and _CLUES[name](begin)]
     if len(fitting) == 1:

@@ -34,7 +34,6 @@ def finish_retired(connection: Connection, skipped: Sequence[Counter[str]]) -> N
     there = exists().where(*(retired.c[column.name] == column for column in columns))
 
     def per_input(query: Select[Any]) -> Counter[int]:
-        """Counts by number of the input."""
         return Counter(dict(map(tuple, connection.execute(query.group_by("input")))))
 
     read = per_input(select(waiting.input, func.count()))

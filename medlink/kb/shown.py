@@ -18,7 +18,6 @@ def fields(records: Iterable[object], *names: str) -> list[dict[str, Any]]:
 
 
 def _above(kb: KnowledgeBase, concept_id: str, depth: int) -> Iterator[tuple[int, str, bool]]:
-    """The concepts above one, depth first: level, id, and whether it was already shown with all that is above it."""
     shown: set[str] = set()
     waiting = [(0, concept_id)]
     while waiting:

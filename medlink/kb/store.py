@@ -182,7 +182,6 @@ class KnowledgeBase:
         return {concept_id: text for concept_id, text in chosen.items() if text is not None}
 
     def _by_language(self, concept_ids: str) -> dict[str, dict[str, str]]:
-        """Preferred names of concepts, a JSON list of ids, by language."""
         found: dict[str, dict[str, str]] = {}
         for concept_id, tag, text in self._reader.rows(queries.PREFERRED, concept_ids=concept_ids):
             found.setdefault(concept_id, {})[tag] = text
@@ -386,7 +385,6 @@ class KnowledgeBase:
     def _every(
         self, record: Callable[..., T], table: Table, *, after: int = 0, **filters: Iterable[str] | None
     ) -> Iterator[T]:
-        """Records of a table; a filter that is a single string is one value, not its letters."""
         listed = {
             key: None if value is None else [value] if isinstance(value, str) else list(value)
             for key, value in filters.items()

@@ -40,21 +40,11 @@ class System:
         return self.urls[0] if self.urls else f"{UNKNOWN}{quote(self.name, safe='')}"
 
     def code(self, concept_id: str) -> str:
-        """The code of a concept; of a system without an address in FHIR it is the id.
-
-        >>> named("ICD-10-GM").code("ICD10GM:A00.9"), named("HP").code("HP:0001945"), named("Ward").code("W:1")
-        ('A00.9', 'HP:0001945', 'W:1')
-        """
+        """The code of a concept; of a system without an address in FHIR it is the id."""
         return concept_id.removeprefix(f"{self.prefix}:") if self.urls and not self.whole else concept_id
 
     def concept_id(self, code: str) -> str:
-        """The concept id of a code; codes that have their prefix already (``HP:0001945``) stay as they are.
-
-        >>> named("ICD-10-GM").concept_id("A00.9"), named("SNOMEDCT").concept_id("22298006")
-        ('ICD10GM:A00.9', '22298006')
-        >>> System("HP", "HP").concept_id("HP:0001945")
-        'HP:0001945'
-        """
+        """The concept id of a code; codes that have their prefix already (``HP:0001945``) stay as they are."""
         return code if not self.prefix or code.startswith(f"{self.prefix}:") else f"{self.prefix}:{code}"
 
 
@@ -92,23 +82,13 @@ _BY_NAME = {
 
 
 def named(name: str) -> System:
-    """The code system of a name; one that is not known has that name, and its letters and digits as prefix.
-
-    >>> named("ICD 10 GM") is named("ICD-10-GM"), named("Ward list").prefix
-    (True, 'Wardlist')
-    """
+    """The code system of a name; one that is not known has that name, and its letters and digits as prefix."""
     known = _BY_NAME.get(_NO_LETTER.sub("", name.lower()))
     return known or System(name, _NO_PREFIX.sub("", name) or "CODE")
 
 
 def addressed(url: str, name: str = "") -> System:
-    """The code system at an address; one that is not known has ``name``, or else the last part of the address.
-
-    >>> addressed("http://loinc.org").name, addressed("http://example.org/CodeSystem/ward", "Ward").prefix
-    ('LOINC', 'Ward')
-    >>> addressed("http://example.org/CodeSystem/ward").name, addressed(named("Ward list").url).name
-    ('ward', 'Ward list')
-    """
+    """The code system at an address; one that is not known has ``name``, or else the last part of the address."""
     if url.startswith(UNKNOWN):
         # written by medlink: the codes are concept ids
         return System(unquote(url.removeprefix(UNKNOWN).partition("|")[0]), "")

@@ -50,7 +50,6 @@ def name_to_show(by_language: MappingType[str, str], language: str | None) -> st
     """The preferred name to show: see :meth:`~medlink.kb.store.KnowledgeBase.preferred_name`."""
 
     def distance(tag: str) -> tuple[int, str]:
-        """How far a tag is from the language that is wished for."""
         base = tag.partition("-")[0]
         near = (tag == language, language is not None and base == language.partition("-")[0], tag == "en", base == "en")
         return (*near, True).index(True), tag

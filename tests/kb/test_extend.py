@@ -146,19 +146,6 @@ def test_the_same_content_as_a_build_of_everything(seed: int, tmp_path: Path) ->
             assert part.lookup(text) == whole.lookup(text)
 
 
-def test_the_same_steps_give_the_same_hash(path: Path, tmp_path: Path) -> None:
-    add(path, MORE, tmp_path / "a")
-    add(path, [MORE[0], *reversed(MORE[1:])], tmp_path / "b")
-    with KnowledgeBase(tmp_path / "a") as a, KnowledgeBase(tmp_path / "b") as b:
-        assert a.content_hash == b.content_hash
-    again = add(tmp_path / "a", MORE)
-    assert again.added == ()
-    assert again.content_hash == add(tmp_path / "a", [*MORE, "H:7\tabsence\ten\t\tAnother text.\tH:3\t"]).content_hash
-    typed = add(tmp_path / "a", [HEAD, "H:7\tabsence\ten\t\t\t\tSign"])
-    assert typed.content_hash != again.content_hash
-    assert [(entry.names, entry.semantic_types) for entry in typed.added] == [({}, 1)]
-
-
 def test_the_search_index_stays_whole(path: Path) -> None:
     add(path, MORE)
     connection = sqlite3.connect(path)

@@ -16,13 +16,13 @@ from medlink.cli.kb import kb as group
 from medlink.errors import InputError, KnowledgeBaseError
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb
+from medlink.kb.hierarchy import OUTSIDE
 from medlink.kb.readers.obo import read_obo
 from medlink.kb.readers.obograph import read_obograph
 from medlink.kb.readers.rf2 import read_rf2
 from medlink.kb.readers.rrf import read_rrf
 from medlink.kb.retired import successors
-from medlink.kb.subset import OUTSIDE
-from medlink.records import RETIREMENTS, Retired
+from medlink.records import Retired
 from tests.kb.writers import FSN, INFERRED, conso, rf2, row, write_lines
 
 SAME, REPLACED, POSSIBLE = "900000000000527005", "900000000000526001", "900000000000523009"
@@ -107,13 +107,6 @@ def test_historical_associations(tmp_path: Path) -> None:
     assert problems.skipped["association that is of no inactive concept"] == 2
     assert problems.bad == {"no concept that succeeds it": 1}
     assert problems.skipped["inactive Association row"] == 1
-
-
-def test_every_retirement_has_its_sureness() -> None:
-    from medlink.kb.readers import retired as module
-
-    named = {*module._BY_REFSET.values(), *module._BY_REL.values(), "replaced_by", "consider"}
-    assert named == set(RETIREMENTS)
 
 
 def test_obo(tmp_path: Path) -> None:

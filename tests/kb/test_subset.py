@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from medlink.errors import ConfigError
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
-from medlink.kb.subset import OUTSIDE, Subset
+from medlink.kb.hierarchy import OUTSIDE, Subset
 from medlink.records import Concept, Name, Record, Relation, Source
 from tests.damage import tried
 from tests.kb.writers import conso, rel, write_lines

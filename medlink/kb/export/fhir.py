@@ -66,7 +66,6 @@ def with_concepts(kb: KnowledgeBase) -> dict[Source, int]:
 
 
 def _write_system(kb: KnowledgeBase, source: Source, file: TextIO) -> None:
-    """One code system, concept by concept."""
     head, concepts = code_system(kb, source)
     file.write(json.dumps(head, ensure_ascii=False)[:-1] + ', "concept": [')
     for number, concept in enumerate(concepts):
@@ -101,14 +100,12 @@ def code_system(kb: KnowledgeBase, source: Source) -> tuple[dict[str, Any], Iter
 
 
 def _language(kb: KnowledgeBase, own: set[str]) -> str:
-    """The language in which most names of some concepts are, of those that state one."""
     # names may be of other sources than their concept, as in the UMLS
     counts = Counter(name.language for name in kb.iter_names() if name.language and name.concept_id in own)
     return min(counts, key=lambda tag: (-counts[tag], tag), default="")
 
 
 def _concepts(kb: KnowledgeBase, source: str, system: System, own: set[str], language: str) -> Iterator[dict[str, Any]]:
-    """The concepts of a source as FHIR writes them."""
     names = Beside(kb.iter_names(), lambda one: one.concept_id)
     definitions = Beside(kb.iter_definitions(), lambda one: one.concept_id)
     types = Beside(kb.iter_semantic_types(), lambda one: one.concept_id)
@@ -129,7 +126,6 @@ def _concepts(kb: KnowledgeBase, source: str, system: System, own: set[str], lan
 
 
 def _named(concept: Concept, system: System, names: list[Name], language: str) -> dict[str, Any]:
-    """A concept with its names: the preferred one of the language, and all others."""
     shown = next((name for name in names if name.preferred and name.language == language), None)
     written: dict[str, Any] = {"code": system.code(concept.concept_id)}
     if shown is not None:

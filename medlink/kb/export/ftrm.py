@@ -101,7 +101,6 @@ def _write_head(file: sqlite3.Connection, address: tuple[str, str], head: Mappin
 
 
 def _write_concepts(file: sqlite3.Connection, address: tuple[str, str], concepts: Iterator[dict[str, Any]]) -> None:
-    """Concepts with designations, properties, parents and all ancestors."""
     parents: dict[str, list[str]] = {}
     while some := list(islice(concepts, _BATCH)):
         file.executemany(
@@ -143,11 +142,7 @@ def _use(use: Mapping[str, str]) -> tuple[str | None, ...]:
 
 
 def _ancestors(parents: Mapping[str, list[str]], code: str) -> dict[str, int]:
-    """The ancestors of a code with the length of the shortest way to each; itself is none, also in a circle.
-
-    >>> _ancestors({"a": ["b", "c"], "b": ["c"], "c": ["a"]}, "a")
-    {'b': 1, 'c': 1}
-    """
+    """The ancestors of a code with the length of the shortest way to each; itself is none, also in a circle."""
     found: dict[str, int] = {}
     layer, depth = [code], 0
     while layer:
@@ -181,7 +176,6 @@ def _write_mappings(
 
 
 def _elements(kb: KnowledgeBase, addresses: Mapping[str, tuple[str, str]]) -> Iterator[tuple[Any, ...]]:
-    """The mappings as rows, with the number of their group; a concept is not mapped to itself."""
     groups: dict[tuple[str, ...], int] = {}
     owners = Beside(kb.iter_concepts(), lambda one: one.concept_id)
     for concept_id, mappings in groupby(kb.iter_mappings(), lambda one: one.concept_id):

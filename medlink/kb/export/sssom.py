@@ -110,7 +110,6 @@ def mapping_set(
 
 
 def _rows(kb: KnowledgeBase) -> Iterator[tuple[str, str, str, Mapping]]:
-    """Subject, its source, object and mapping of all rows, each pair of a kind once."""
     concepts = Beside(kb.iter_concepts(), lambda one: one.concept_id)
     for concept_id, mappings in groupby(kb.iter_mappings(), lambda one: one.concept_id):
         source = next((concept.source for concept in concepts.of(concept_id)), "")
@@ -124,11 +123,7 @@ def _rows(kb: KnowledgeBase) -> Iterator[tuple[str, str, str, Mapping]]:
 
 
 def curie_of(source: str, concept_id: str) -> str:
-    """The id of a concept, with the prefix of its source where it has none.
-
-    >>> curie_of("SNOMEDCT", "22298006"), curie_of("HP", "HP:0001945")
-    ('SNOMEDCT:22298006', 'HP:0001945')
-    """
+    """The id of a concept, with the prefix of its source where it has none."""
     return curie(source, concept_id) if ":" not in concept_id else quote(concept_id, safe=_SAFE)
 
 

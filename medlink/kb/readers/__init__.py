@@ -16,7 +16,7 @@ A delimited file needs no code: a description in ``medlink/resources/kb/formats`
   command ``medlink kb build`` then has the option, and ``Input("x", path)`` works.
 
 Where a release has millions of rows, a second function with the same arguments, announced as ``in_bulk``, yields
-:class:`~medlink.kb.batches.Batch` among the records: many records of one kind by column, without an object for each.
+:class:`~medlink.kb.readers.common.Batch` among the records: many records of one kind by column.
 ``rrf`` is the example; its ``read`` is ``in_bulk``, one by one.
 
 By what a file is known, where no option names its format, stands in its description, or for the others together in

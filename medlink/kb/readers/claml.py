@@ -99,8 +99,6 @@ def _opened(path: str | PathLike[str], problems: Problems) -> tuple[LineFile, st
 
 @dataclass(frozen=True, slots=True)
 class _Modifier:
-    """A code that is put behind another one, its title, and the codes of other modifiers that it cannot follow."""
-
     code: str
     title: str
     not_after: frozenset[str]
@@ -131,19 +129,16 @@ class _Reader:
     above: dict[str, str] = field(default_factory=dict)
 
     def count(self) -> None:
-        """Count a class as a row of the file."""
         self.lines.rows += 1
         self.lines.problems.rows += 1
 
     def entitled(self, element: Element, source: str | None, version: str | None) -> None:
-        """Take the name of the classification from its title."""
         name = _YEAR.sub("", element.get("name")) or "ClaML"
         self.system = named(name)
         said = element.get("version") or element.get("date")
         self.source = Source(source or self.system.name, said if version is None else version, _text(element) or name)
 
     def modifier(self, element: Element) -> None:
-        """Keep a code that is put behind others."""
         code, title = element.get("code"), next((text for _, text in self.labels(element, _TITLES)), "")
         if not is_id(code) or not title:
             self.lines.bad("modifier without a code or a title", element.line)
@@ -154,7 +149,6 @@ class _Reader:
         self.skipped["modifier, which is part of other codes"] += 1
 
     def labels(self, element: Element, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-        """Languages and texts of the rubrics of some kinds, those of the first kind first."""
         for kind in kinds:
             for rubric in element.children("Rubric"):
                 if rubric.get("kind") == kind:
@@ -163,7 +157,6 @@ class _Reader:
                         yield from ((tag or self.language, text) for text in _texts(label) if text)
 
     def concept(self, element: Element) -> Iterator[Record]:
-        """A class with its names, definitions and parents."""
         if self.system is None:
             self.lines.bad("class before the title", element.line)
             return
@@ -200,7 +193,6 @@ class _Reader:
             self.modified.append(_Modified(code, titles[first_tag], first_tag, element.line, by))
 
     def announce(self, code: str, titles: dict[str, str]) -> Iterator[Record]:
-        """A concept with its code and its preferred names by language."""
         assert self.system is not None
         concept_id, name = self.system.concept_id(code), self.source.name
         if not self.announced:
@@ -212,7 +204,6 @@ class _Reader:
         yield Mapping(concept_id, self.system.name, code, "code", name)
 
     def finish(self) -> Iterator[Record]:
-        """The codes that are made by modifiers, and the semantic types of all."""
         assert self.system is not None
         if not self.announced:
             yield self.source
@@ -241,7 +232,6 @@ class _Reader:
     def _combined(
         self, before: tuple[str, str, str], modifier: str, valid: frozenset[str] | None
     ) -> Iterator[tuple[str, str, str]]:
-        """A code with each code of a modifier behind it, its title, and the code that it is made from."""
         code, title, _ = before
         for one in self.modifiers.get(modifier, ()):
             if (valid is None or one.code in valid) and not any(code.endswith(end) for end in one.not_after):
@@ -256,7 +246,6 @@ def _valid(element: Element) -> frozenset[str] | None:
 
 
 def _texts(label: Element) -> list[str]:
-    """The texts of a label: those of a list of synonyms one by one, all others as one."""
     fragments = list(label.children("Fragment"))
     if any(fragment.get("class") == "synlist" for fragment in fragments):
         return [_text(fragment) for fragment in fragments]
@@ -264,7 +253,6 @@ def _texts(label: Element) -> list[str]:
 
 
 def _text(element: Element) -> str:
-    """What an element says, without references to other codes and what a label excludes in brackets."""
     return _EXCEPT.sub("", _BLANKS.sub(" ", "".join(_pieces(element)))).strip()
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from medlink.errors import InputError
 from medlink.files.folders import StrPath
-from medlink.kb.batches import Batch
 from medlink.language.tags import named_tag
 from medlink.records import Concept, Mapping, Name, Record, Retired
 
@@ -25,6 +25,40 @@ _PLAIN_ID = re.compile(r"[!-{}~]+")
 _ENDINGS = (".gz", ".tsv", ".csv", ".txt", ".jsonl")
 # Types of synonyms that say more than their scope, by the last part of their id.
 _SYNONYM_TYPES = {"layperson": "lay", "abbreviation": "abbreviation", "OMO:0003012": "abbreviation"}
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records of one kind, by column, in the order in which they were read: to make an object of each takes longer than
+    to read and to store it.
+
+    Attributes:
+        kind: their class.
+        columns: the fields of the class, in its order, each with the values of all records.
+        path: the file that they were read from.
+        lines: their lines in it.
+    """
+
+    kind: type[Record]
+    columns: tuple[Sequence[Any], ...]
+    path: Path
+    lines: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def records(self) -> Iterator[Record]:
+        """The records, one by one."""
+        return map(self.kind, *self.columns)
+
+
+def one_by_one(records: Iterable[Record | Batch]) -> Iterator[Record]:
+    """The records of a stream that has batches among them."""
+    for record in records:
+        if isinstance(record, Batch):
+            yield from record.records()
+        else:
+            yield record
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +110,7 @@ def existing_folder(folder: StrPath, remedy: str) -> Path:
 
 
 def stem(path: str | PathLike[str]) -> str:
-    """Name of a file without its folder and its endings; commas part the sources in options, and become ``_``.
-
-    >>> stem("lists/ward.tsv.gz"), stem("heart,lung.csv")
-    ('ward', 'heart_lung')
-    """
+    """Name of a file without its folder and its endings; commas part the sources in options, and become ``_``."""
     name = str(path).replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     while any(name.lower().endswith(ending) and len(name) > len(ending) for ending in _ENDINGS):
         name = name.rsplit(".", 1)[0]
@@ -88,11 +118,7 @@ def stem(path: str | PathLike[str]) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether a text can be an id: it has no white space, no ``|``, which parts ids, and no invisible character.
-
-    >>> is_id("HP:0001945"), is_id("A b"), is_id("A|b"), is_id("A\\u202eb"), is_id("")
-    (True, False, False, False, False)
-    """
+    """Whether a text can be an id: it has no white space, no ``|``, which parts ids, and no invisible character."""
     # most ids are of ASCII
     return bool(_PLAIN_ID.fullmatch(text)) or (
         bool(text)
@@ -111,12 +137,6 @@ def deprecated(label: str, skipped: Counter[str], what: str = "term") -> bool:
     The OBO Foundry puts "obsolete " before the label of a deprecated term, and translations keep such terms without a
     mark of their own. The BRENDA Tissue Ontology lists conditions of cell cultures ("culture condition: ...") among
     its tissues.
-
-    >>> skipped = Counter()
-    >>> [deprecated(label, skipped) for label in ("obsolete Clitoromegaly", "culture condition:acetate-grown", "cell")]
-    [True, True, False]
-    >>> sorted(skipped)
-    ['culture condition', 'obsolete term']
     """
     reason = f"obsolete {what}" if _DEPRECATED.match(label) else "culture condition" if _CULTURE.match(label) else ""
     if reason:
@@ -125,11 +145,7 @@ def deprecated(label: str, skipped: Counter[str], what: str = "term") -> bool:
 
 
 def synonym_type(scope: str, marked: str) -> str | None:
-    """The type of a synonym from its scope and the id of its type; ``None`` where the type says that it is obsolete.
-
-    >>> synonym_type("EXACT", "hp#layperson"), synonym_type("broad", "hp#layperson"), synonym_type("", "")
-    ('lay', 'broad', 'related')
-    """
+    """The type of a synonym from its scope and the id of its type; ``None`` where the type says that it is obsolete."""
     last = marked.rsplit("/", 1)[-1].rsplit("#", 1)[-1]
     if _DEPRECATED_TYPE.search(last):
         return None
@@ -174,11 +190,7 @@ class Ontology:
 
 
 def own_prefix(counts: Counter[str]) -> str:
-    """The most frequent prefix; of two with the same count the first in the alphabet.
-
-    >>> own_prefix(Counter(["HP", "GO", "HP"]))
-    'HP'
-    """
+    """The most frequent prefix; of two with the same count the first in the alphabet."""
     return min(counts, key=lambda prefix: (-counts[prefix], prefix), default="")
 
 

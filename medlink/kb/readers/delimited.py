@@ -180,13 +180,10 @@ def _wrong(path: Path, key: str, message: str, remedy: str) -> ConfigError:
 
 
 class _Cells:
-    """Makes of what a description says functions of a row."""
-
     def __init__(self, path: Path, columns: Sequence[str], aliases: dict[str, str]) -> None:
         self.path, self.at, self.aliases = path, {name: at for at, name in enumerate(columns)}, aliases
 
     def all(self, said: dict[str, Any], *keys: str) -> dict[str, Cell]:
-        """The cells of those keys that are there."""
         return {key: self.cell(key, said[key]) for key in keys if key in said}
 
     def cell(self, key: str, said: Any) -> Cell:
@@ -230,14 +227,12 @@ class _Cells:
         return cell
 
     def pattern(self, key: str, said: str) -> re.Pattern[str]:
-        """A regular expression."""
         try:
             return re.compile(said)
         except (re.error, TypeError) as error:
             raise _wrong(self.path, key, f"{said!r} is no regular expression: {error}", "mend the pattern") from error
 
     def place(self, key: str, column: str) -> int:
-        """Where a column stands in a row."""
         if column not in self.at:
             listed = ", ".join(filter(None, self.at))
             raise _wrong(self.path, key, f"there is no column {column!r}", f"use one of {listed}, or add it to columns")
@@ -269,8 +264,6 @@ def _where(asked: Cell, wanted: bool, cell: Cell) -> Cell:
 
 
 class _Layout:
-    """What a description says of one file, with the cells that it makes of a row."""
-
     def __init__(self, said: dict[str, Any], path: Path, aliases: dict[str, str]) -> None:
         self.said, self.path = said, path
         columns = said.get("columns")
@@ -333,23 +326,19 @@ class _Layout:
         self.kind: str = said.get("kind", "")
 
     def has_width(self, columns: int) -> bool:
-        """Whether a row of so many columns has them all, and not too many."""
         return len(self.columns) <= columns <= len(self.columns) + int(self.said.get("wider", 0))
 
     @property
     def needed(self) -> list[str]:
-        """Columns that the header must have."""
         return [column for column in self.taken if column not in self.said.get("optional", ())]
 
     def fits(self, first: str, header: frozenset[str]) -> bool:
-        """Whether a file has this layout, by its first line and the cells of that in lower case."""
         if not self.has_header:
             return bool(self.first_row.fullmatch(first))
         asked = self.said.get("recognised_by") or ["|".join(self.words[column]).lower() for column in self.needed]
         return all(any(word in header for word in words.split("|")) for words in asked)
 
     def matches(self, table: Table) -> bool:
-        """Whether the header of a table has the columns, each once."""
         for words in self.words.values():
             if sum(table.header.count(word.lower()) for word in words) > 1:
                 raise table.error(f"the column {' or '.join(words)} is there twice", "rename or delete one of them")
@@ -364,8 +353,6 @@ class _Layout:
 
 
 class _Reader:
-    """Reads one input."""
-
     def __init__(self, description: Description, problems: Problems) -> None:
         self.said, self.path, self.problems = description.said, description.path, problems
         self.aliases: dict[str, str] = {}
@@ -380,7 +367,6 @@ class _Reader:
     def read(
         self, path: str | PathLike[str], source: str | None, version: str | None, title: str, language: str | None
     ) -> Iterator[Record]:
-        """The source, and the records of all files."""
         if self.in_folder:
             files = self._find(path)
             yield self._announced(next(iter(files.values())), self.said, source, version, title, language)
@@ -399,7 +385,6 @@ class _Reader:
     def _announced(
         self, path: Path, said: dict[str, Any], source: str | None, version: str | None, title: str, tag: str | None
     ) -> Source:
-        """The source; what holds of the file as a whole is set."""
         self.file = stem(path.name)
         system, language, name, stated = (
             self._shared(said, key) for key in ("system", "language", "source", "version")
@@ -433,7 +418,6 @@ class _Reader:
         return LineFile(path, self.problems, encoding=self.encoding)
 
     def _table(self, lines: LineFile) -> tuple[_Layout, Table]:
-        """The layout of a file, and its rows."""
         layouts = self.layouts
         if layouts[0].has_header:
             table = self._open(layouts[0], lines)
@@ -482,7 +466,6 @@ class _Reader:
         return table if layout.has_header else Table(lines, (), table.first, table.with_first(), table.separators)
 
     def _find(self, folder: str | PathLike[str]) -> dict[str, Path]:
-        """The files of a folder by their kind."""
         top = existing_folder(folder, "name the folder of the files")
         files: dict[str, Path] = {}
         below = sorted(path for path in top.rglob("*") if path.is_file())
@@ -501,8 +484,6 @@ class _Reader:
 
 
 class _File:
-    """One file on its way to records."""
-
     def __init__(self, reader: _Reader, layout: _Layout, table: Table) -> None:
         self.layout, self.said, self.lines, self.problems = layout, layout.said, table.lines, reader.problems
         self.source, self.system, self.seen, self.aliases = reader.source, reader.system, reader.seen, reader.aliases
@@ -522,7 +503,6 @@ class _File:
         self.below: dict[str, tuple[int, list[str]]] = {}
 
     def records(self) -> Iterator[Record]:
-        """The records of all rows."""
         layout, problems, path = self.layout, self.problems, self.lines.path
         places, constants = self.places, self.constants
         marks = layout.marks.sub
@@ -543,7 +523,6 @@ class _File:
         problems.notes += self.remarks.notes(path) if self.remarks else ()
 
     def _usable(self, row: list[str], line: int) -> bool:
-        """Whether a row is to be read; its last cell becomes its id, others are counted."""
         layout, bad = self.layout, self.said.get("bad")
         if layout.has_header and row[0].lower() == self.heads[0]:  # noqa: SIM102
             if [cell.lower() for cell in row[: len(self.heads)]] == self.heads:
@@ -564,7 +543,6 @@ class _File:
         return False
 
     def _of_row(self, row: list[str], line: int) -> Iterator[Record]:
-        """What a row says."""
         layout, source, code = self.layout, self.source, row[-1]
         tag = self._tag(row, line)
         if tag is None:
@@ -595,7 +573,6 @@ class _File:
         yield from self._placed(concept_id, row, line)
 
     def _placed(self, concept_id: str, row: list[str], line: int) -> list[Record]:
-        """Codes of a concept, what is above it, and its semantic types."""
         layout, source, code = self.layout, self.source, row[-1]
         found: list[Record] = []
         if self.system:
@@ -670,7 +647,6 @@ class _File:
         return kind or "synonym"
 
     def _second_row(self, table: Table) -> tuple[list[str], Rows]:
-        """What the second row says of all that follow, and these."""
         if self.layout.second is None:
             return [], table.rows
         said = self.said["second_row"]
@@ -686,7 +662,6 @@ class _File:
 
 
 def _reason(row: Sequence[str], rules: Sequence[tuple[Cell, re.Pattern[str], Cell]], wanted: bool) -> str:
-    """The reason of the first rule whose pattern fits a row, or does not."""
     for cell, pattern, reason in rules:
         if (pattern.fullmatch(cell(row)) is not None) is wanted:
             return reason(row)
@@ -721,7 +696,6 @@ def _plain(lines: LineFile, layout: _Layout, delimiter: str) -> Rows:
 
 
 def _joined(lines: LineFile, numbered: Rows | Any, columns: int, delimiter: str, begins: re.Pattern[str]) -> Rows:
-    """Rows with the number of the line each begins in; a row that ends too early goes on in the lines that follow."""
     number, held = 0, list[str]()
     for at, text in chain(numbered, [(-1, "")]):
         cells = text.split(delimiter)

@@ -89,7 +89,6 @@ def read_fhir(
 
 
 def _resources(lines: LineFile) -> list[Object]:
-    """The resources of a file that hold terminology."""
     data = read_whole(lines)
     kind = _text(data.get("resourceType")) if isinstance(data, dict) else ""
     held = [data]
@@ -109,7 +108,6 @@ def _resources(lines: LineFile) -> list[Object]:
 
 
 def _systems(resources: list[Object]) -> dict[str, System]:
-    """The code systems of a file by their addresses."""
     return {
         _address(resource.get("url")): addressed(_text(resource.get("url")), _name(resource))
         for resource in resources
@@ -122,12 +120,10 @@ def _name(resource: Object) -> str:
 
 
 def _address(url: object) -> str:
-    """An address without the version behind it."""
     return _text(url).partition("|")[0].rstrip("/")
 
 
 def _supplements(resource: Object) -> str:
-    """The address of the code system of which a resource is a supplement, if it is one."""
     return _text(resource.get("supplements")) if _text(resource.get("content")) == "supplement" else ""
 
 
@@ -142,16 +138,13 @@ class _Resource:
     systems: dict[str, System]
 
     def system(self, url: str) -> System:
-        """The code system at an address."""
         return self.systems.get(_address(url)) or addressed(url)
 
     def announce(self, system: System, version: str, title: str) -> Iterator[Record]:
-        """The source of a code system."""
         name = self.source or system.name
         yield Source(name, version if self.version is None else self.version, title or name)
 
     def usable(self, concept: object, skipped: Counter[str]) -> bool:
-        """Whether a concept can be used, and is not withdrawn; it is counted as a row."""
         self.problems.rows += 1
         if not isinstance(concept, dict) or not is_id(_text(concept.get("code"))):
             self.problems.bad_row("concept without a code, or with a blank in it", self.path, 0)
@@ -163,7 +156,6 @@ class _Resource:
         return True
 
     def code_system(self) -> Iterator[Record]:
-        """A code system with its hierarchy."""
         resource = self.resource
         name, other = _name(resource), _supplements(resource)
         if other:
@@ -204,7 +196,6 @@ class _Resource:
             )
 
     def concept(self, system: System, concept: Object, language: str) -> Iterator[Record]:
-        """A concept with its names, its definition and its code."""
         code = _text(concept["code"])
         concept_id, source = system.concept_id(code), self.source or system.name
         yield Concept(concept_id, source)
@@ -224,7 +215,6 @@ class _Resource:
             yield Mapping(concept_id, system.name, code, "code", source)
 
     def value_set(self) -> Iterator[Record]:
-        """The concepts that a value set lists."""
         compose, expansion = self.resource.get("compose"), self.resource.get("expansion")
         if isinstance(expansion, dict):
             listed = list(self._expanded(expansion))
@@ -250,7 +240,6 @@ class _Resource:
             yield from self.concept(system, concept, self.language)
 
     def _expanded(self, expansion: Object) -> Iterator[tuple[str, str, Any]]:
-        """System, version and concept of an expansion; a heading without a code only holds others."""
         waiting = list(reversed(_listed(expansion.get("contains"))))
         while waiting:
             concept = waiting.pop()
@@ -260,7 +249,6 @@ class _Resource:
             yield _text(_get(concept, "system")), _text(_get(concept, "version")), concept
 
     def _composed(self, compose: object) -> Iterator[tuple[str, str, Any]]:
-        """System, version and concept of what is included and not excluded."""
         without = set[tuple[str, str]]()
         for part in _objects(_get(compose, "exclude")):
             url = _text(part.get("system"))
@@ -284,7 +272,6 @@ class _Resource:
         return concepts
 
     def concept_map(self) -> Iterator[Record]:
-        """The mappings of a concept map."""
         skipped = self.problems.skipped
         announced = set[str]()
         for group in _objects(self.resource.get("group")):
@@ -309,7 +296,6 @@ class _Resource:
 
 
 def _properties(concept: Object) -> Iterator[tuple[str, Any]]:
-    """Codes and values of the properties of a concept."""
     for entry in _objects(concept.get("property")):
         for key, value in entry.items():
             if key.startswith("value"):
@@ -317,7 +303,6 @@ def _properties(concept: Object) -> Iterator[tuple[str, Any]]:
 
 
 def _tag(holder: Object, default: str) -> str:
-    """The language that a resource or a designation states; one that is unknown is none."""
     said = _text(holder.get("language"))
     return (language_tag(said) or "") if said else default
 
@@ -328,7 +313,6 @@ def _text(value: object) -> str:
 
 
 def _get(holder: object, key: str) -> Any:
-    """A field of what is perhaps no object."""
     return holder.get(key) if isinstance(holder, dict) else None
 
 
@@ -338,7 +322,6 @@ def _listed(value: object) -> list[Any]:
 
 
 def _objects(value: object) -> list[Object]:
-    """The objects of a field that is a list."""
     return [entry for entry in _listed(value) if isinstance(entry, dict)]
 
 

@@ -21,14 +21,11 @@ _ESCAPED = {"n": " ", "W": " ", "t": " "}
 
 @dataclass(slots=True)
 class _Stanza:
-    """A block of a file: ``""`` for the header, ``Term``, ``Typedef`` or ``Instance``."""
-
     kind: str
     line: int
     tags: list[tuple[str, str, int]] = field(default_factory=list)
 
     def values(self, tag: str) -> list[str]:
-        """Values of all lines with a tag."""
         return [value for name, value, _ in self.tags if name == tag]
 
     def value(self, tag: str) -> str:
@@ -37,7 +34,6 @@ class _Stanza:
 
     @property
     def obsolete(self) -> bool:
-        """Whether the stanza is history."""
         return self.value("is_obsolete").startswith("true")
 
 
@@ -106,7 +102,6 @@ def read_obo(
 
 
 def _survey(path: str | PathLike[str]) -> tuple[_Stanza, dict[str, str], Counter[str]]:
-    """The header of a file, the names of its relations, and how many terms have each prefix."""
     prefixes: Counter[str] = Counter()
     relations: dict[str, str] = {}
     header = _Stanza("", 0)
@@ -149,7 +144,6 @@ def _stanzas(lines: LineFile) -> Iterator[_Stanza]:
 
 
 def _records(lines: LineFile, ontology: Ontology, concept_id: str, tag: str, value: str, line: int) -> Iterator[Record]:
-    """What a line says of a term."""
     if tag in ("synonym", "def"):
         found = _QUOTED.match(value)
         text = _text(found[1]) if found else ""
@@ -171,31 +165,21 @@ def _records(lines: LineFile, ontology: Ontology, concept_id: str, tag: str, val
 
 
 def _retired(ontology: Ontology, concept_id: str, stanza: _Stanza) -> Iterator[Record]:
-    """An obsolete term."""
     yield from ontology.retired(concept_id, *(map(_plain, stanza.values(tag)) for tag in ("replaced_by", "consider")))
 
 
 def _text(value: str) -> str:
-    """A value without its escapes."""
     return _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), value).strip()
 
 
 def _plain(value: str) -> str:
-    """An id or reference without comment, trailing modifiers, description and escapes.
-
-    >>> _plain('DOID:162 {source="x"} ! cancer'), _plain('url:http\\\\://a "text"')
-    ('DOID:162', 'url:http://a')
-    """
+    """An id or reference without comment, trailing modifiers, description and escapes."""
     value = re.split(r'(?<!\\)[!{"]', value, maxsplit=1)[0]
     return _text(value)
 
 
 def _version(header: _Stanza) -> str:
-    """The part of ``data-version`` that holds a number.
-
-    >>> _version(_Stanza("", 1, [("data-version", "doid/releases/2026-07-31/subsets/slim.obo", 2)]))
-    '2026-07-31'
-    """
+    """The part of ``data-version`` that holds a number."""
     value = header.value("data-version")
     return next(iter(parts_with_numbers(value)), value)
 

@@ -25,11 +25,7 @@ _ALTERNATIVE = frozenset({"http://www.geneontology.org/formats/oboInOwl#hasAlter
 
 
 def compact(url: str) -> str:
-    """Compact id of an ontology URL; anything else is given back as it is.
-
-    >>> compact("http://purl.obolibrary.org/obo/HP_0000001"), compact("HP:0000001"), compact("is_a")
-    ('HP:0000001', 'HP:0000001', 'is_a')
-    """
+    """Compact id of an ontology URL; anything else is given back as it is."""
     if "://" not in url:
         return url
     tail = url.rsplit("/", 1)[-1].rsplit("#", 1)[-1]
@@ -144,7 +140,6 @@ def _good_nodes(nodes: list[Any], problems: Problems, path: Any) -> list[dict[st
 
 
 def _is_meta(meta: Any) -> bool:
-    """Whether the parts of ``meta`` that are read have the shape they should have."""
     if meta is None:
         return True
     if not isinstance(meta, dict):
@@ -201,7 +196,6 @@ def _concept(ontology: Ontology, concept_id: str, node: dict[str, Any]) -> Itera
 def _retired(
     ontology: Ontology, nodes: list[dict[str, Any]], own: dict[str, dict[str, Any]], prefix: str
 ) -> Iterator[Record]:
-    """Alternative ids of the classes that are kept, then the deprecated classes of the ontology's own."""
     merged: set[tuple[str, str]] = set()
     for url, node in own.items():
         merged.update((compact(other), compact(url)) for other in _values(node, _ALTERNATIVE) if other)

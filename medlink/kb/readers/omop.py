@@ -79,10 +79,6 @@ def read_omop(folder: str | PathLike[str], *, problems: Problems | None = None) 
 
     Memory grows with the concepts and the maps between them: by 210 bytes for each concept where half of them are
     mapped (measured once, by hand, on 2026-11-23, with 500,000 made-up ones).
-
-    Args:
-        folder: the folder with the files.
-        problems: where bad and left-out rows are counted.
     """
     problems = problems or Problems()
     top = existing_folder(folder, "name the folder of a download from Athena")
@@ -136,7 +132,6 @@ class _Vocabularies:
         return _REASONS[reason]
 
     def read_maps(self) -> None:
-        """What each concept maps to."""
         # the file is read once more for its relations, where its rows are counted
         again, self.problems = self.problems, Problems(1.0)
         for _, _, (first, second, kind, *_, reason) in self.rows("CONCEPT_RELATIONSHIP", _RELATIONSHIP):
@@ -148,7 +143,6 @@ class _Vocabularies:
         self.problems = again
 
     def concepts(self) -> Iterator[Record]:
-        """Concepts with their names, codes and domains."""
         skipped = self.problems.skipped
         for lines, line, (digits, text, domain, vocabulary, standard, code, *state) in self.rows("CONCEPT", _CONCEPT):
             number = _number(digits)
@@ -185,7 +179,6 @@ class _Vocabularies:
                 yield Mapping(concept_id, vocabulary, code, kind, vocabulary)
 
     def synonyms(self) -> Iterator[Record]:
-        """Further names."""
         columns = ("concept_id", "concept_synonym_name", "language_concept_id")
         for lines, line, (digits, text, language) in self.rows("CONCEPT_SYNONYM", columns):
             number = _number(digits)
@@ -203,7 +196,6 @@ class _Vocabularies:
                 yield Name(f"{_PREFIX}{home}", text, _LANGUAGES.get(language, ""), kind, vocabulary)
 
     def relations(self) -> Iterator[Record]:
-        """The hierarchy that CONCEPT_RELATIONSHIP states."""
         skipped = self.problems.skipped
         for lines, line, (first, second, kind, *state) in self.rows("CONCEPT_RELATIONSHIP", _RELATIONSHIP):
             head, tail = _number(first), _number(second)
@@ -222,7 +214,6 @@ class _Vocabularies:
                 yield from self.isa(head, tail)
 
     def ancestors(self) -> Iterator[Record]:
-        """The hierarchy that CONCEPT_ANCESTOR states."""
         columns = ("ancestor_concept_id", "descendant_concept_id", "min_levels_of_separation")
         for lines, line, (above, below, levels) in self.rows("CONCEPT_ANCESTOR", columns):
             tail, head = _number(above), _number(below)
@@ -234,7 +225,6 @@ class _Vocabularies:
                 yield from self.isa(head, tail)
 
     def isa(self, head: int, tail: int) -> Iterator[Record]:
-        """A step of the hierarchy between concepts that have their own names."""
         if all(self.homes.get(number, (0, ""))[0] == number for number in (head, tail)):
             yield Relation(f"{_PREFIX}{head}", "isa", f"{_PREFIX}{tail}", SOURCE)
         else:

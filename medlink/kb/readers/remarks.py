@@ -106,7 +106,6 @@ def columns_left_out(path: Path, header: Sequence[str], taken: Sequence[str]) ->
 
 
 def _alike(written: str, words: dict[str, str]) -> str | None:
-    """What the word stands for that is nearest to one that is written."""
     from rapidfuzz import fuzz, process  # for a table with other words alone
 
     found = process.extractOne(written, list(words), scorer=fuzz.ratio, processor=str.lower, score_cutoff=_ALIKE)

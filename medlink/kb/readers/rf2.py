@@ -15,7 +15,9 @@ What becomes of the rows (inactive rows are history and only counted):
   lower case and without its tag (``finding site``).
 * Simple, complex and extended maps: a mapping of type ``simple_map``, ``complex_map`` or ``extended_map``; rows without
   a target are left out, and conditions (``mapRule``) are not kept.
-* Association: what an inactive concept is succeeded by (:mod:`medlink.kb.readers.retired`).
+* Association: what an inactive concept is succeeded by, as the historical association reference sets say (SNOMED CT
+  Release File Specifications, 5.2.5.1, and two that came later: PARTIALLY EQUIVALENT TO, POSSIBLY REPLACED BY). An
+  inactive concept that none speaks of is deleted as far as the release says.
 
 Lines that begin with ``#`` are comments, as some servers export them, and counted. A file whose last line has no line
 end is cut off. Where there is ``release_package_information.json``, what it says of date and language refsets is held
@@ -38,9 +40,8 @@ from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import Table, open_table
 from medlink.kb.readers.common import MAX_RANK, Format, RankedName, existing_folder, nothing_found
-from medlink.kb.readers.retired import ASSOCIATION_COLUMNS, retired_sctids
 from medlink.language.tags import language_filter, language_tag, wanted
-from medlink.records import FSN, Concept, Definition, Mapping, Record, Relation, SemanticType, Source
+from medlink.records import FSN, Concept, Definition, Mapping, Record, Relation, Retired, SemanticType, Source
 
 SOURCE = "SNOMEDCT"
 _FSN, _DEFINITION, _PREFERRED = "900000000000003001", "900000000000550004", "900000000000548007"
@@ -54,6 +55,18 @@ _NAMING = frozenset({"attribute", "foundation metadata concept"})
 
 _MAPS = {"SimpleMap": "simple_map", "ComplexMap": "complex_map", "ExtendedMap": "extended_map"}
 _ASSOCIATION = "Association"
+_BY_REFSET = {
+    "900000000000527005": "same_as",
+    "900000000000526001": "replaced_by",
+    "900000000000523009": "possibly_equivalent_to",
+    "1186921001": "possibly_replaced_by",
+    "1186924009": "partially_equivalent_to",
+    "900000000000529008": "similar_to",
+    "900000000000530003": "alternative",
+    "900000000000528000": "was_a",
+    "900000000000525002": "moved_from",
+    "900000000000524003": "moved_to",
+}
 _COMPONENTS = ("Concept", "Description", "TextDefinition", "Relationship")
 # Kind of file -> its name.
 _PATTERNS = {
@@ -81,12 +94,10 @@ def read_rf2(
     several files of a kind, with the inactive rows of that kind; the rest streams.
 
     Args:
-        folder: the release, or a folder that holds several.
         extensions: folders of national extensions, read with it as one.
         languages: names and definitions of these languages only.
         language_refsets: ids of language refsets, the most trusted first, where several name different terms of a
             language preferred; by default US English, then British English, then by number.
-        problems: where bad and left-out rows are counted.
     """
     problems = problems or Problems()
     folders = [folder, *extensions]
@@ -97,9 +108,7 @@ def read_rf2(
         yield from snapshot.descriptions(kind)
     yield from snapshot.relations()
     yield from snapshot.maps()
-    yield from retired_sctids(
-        snapshot.active(_ASSOCIATION, ASSOCIATION_COLUMNS), snapshot.inactive, SOURCE, problems.skipped
-    )
+    yield from snapshot.withdrawn()
     for one in folders:
         problems.notes += _package(Path(one), files, snapshot.refsets)
 
@@ -116,7 +125,6 @@ class _Snapshot:
     refsets: set[str] = field(default_factory=set)
 
     def active(self, kind: str, columns: Sequence[str]) -> Iterator[tuple[LineFile, int, list[str]]]:
-        """Active rows of all files of a kind: the file, the line, and the asked columns."""
         retired = self.retired(kind)
         if not self.files[kind] and kind not in (_ASSOCIATION, *_MAPS):
             self.problems.notes.append(f"there is no {kind} file")
@@ -158,18 +166,15 @@ class _Snapshot:
         return dates
 
     def concepts(self) -> Iterator[Record]:
-        """The source and its active concepts."""
         dates = [date for path in self.files["Concept"] for date in re.findall(r"_(\d{8})\.", path.name)]
         yield Source(SOURCE, max(dates, default=""), "SNOMED CT")
         for _, _, (concept_id,) in self.active("Concept", ["id"]):
             yield Concept(concept_id, SOURCE)
 
     def preferred(self) -> dict[str, int]:
-        """Descriptions that a language refset prefers, with the rank of the refset."""
         known = {refset: rank for rank, refset in reversed(list(enumerate(self.refset_order)))}
 
         def order(refset: str) -> tuple[int, int, str]:
-            """Sort key of a language refset."""
             # Those that nobody ranked stand behind, by number, which is not the order of their letters.
             return known.get(refset, len(known)), len(refset), refset
 
@@ -184,7 +189,6 @@ class _Snapshot:
         return {description: ranks[refset] for description, refset in best.items()}
 
     def descriptions(self, kind: str) -> Iterator[Record]:
-        """Names, or text definitions, of active concepts."""
         preferred = self.preferred() if kind == "Description" else {}
         columns = ["id", "conceptId", "languageCode", "typeId", "term"]
         for lines, line, (description, concept_id, code, type_id, term) in self.active(kind, columns):
@@ -215,7 +219,6 @@ class _Snapshot:
                 yield RankedName(concept_id, term, tag, "synonym", SOURCE, rank is not None, rank or 0)
 
     def relations(self) -> Iterator[Record]:
-        """Inferred relations, is-a and attributes."""
         columns = ["sourceId", "destinationId", "typeId", "characteristicTypeId"]
         for _, _, (head, tail, type_id, characteristic) in self.active("Relationship", columns):
             if characteristic != _INFERRED:
@@ -227,7 +230,6 @@ class _Snapshot:
                 yield Relation(head, kind, tail, SOURCE)
 
     def maps(self) -> Iterator[Record]:
-        """Codes of simple and extended maps."""
         for kind, label in _MAPS.items():
             columns = ["refsetId", "referencedComponentId", "mapTarget"]
             for _, _, (refset, concept_id, target) in self.active(kind, columns):
@@ -238,6 +240,22 @@ class _Snapshot:
                 else:
                     system = _SYSTEMS.get(refset) or self.names.get(refset, refset)
                     yield Mapping(concept_id, system, target.strip(), label, SOURCE)
+
+    def withdrawn(self) -> Iterator[Record]:
+        """Retired concepts; a refset may associate descriptions as well, or concepts that are not retired."""
+        columns = ("refsetId", "referencedComponentId", "targetComponentId")
+        told: set[str] = set()
+        for lines, line, (refset, concept_id, target) in self.active(_ASSOCIATION, columns):
+            if refset not in _BY_REFSET or concept_id not in self.inactive:
+                self.skipped["association that is of no inactive concept"] += 1
+            elif not target:
+                lines.bad("no concept that succeeds it", line)
+            else:
+                told.add(concept_id)
+                yield Retired(concept_id, _BY_REFSET[refset], target, SOURCE)
+        for concept_id in sorted(self.inactive):
+            if concept_id not in told:
+                yield Retired(concept_id, "deleted", "", SOURCE)
 
 
 def _open(path: Path, problems: Problems) -> Table:

@@ -15,7 +15,10 @@ What becomes of the rows:
   stand in the file twice, once from each side; both become one statement from child to parent: ``inverse_isa`` is
   turned into ``isa``, and ``PAR`` without RELA into ``CHD`` (head is a child of tail, which in some sources
   means less than is-a). Other pairs of inverses (``finding_site_of``) stay two relations, as in the file.
-* ``MRCUI``: retired concepts, where the file is there (:mod:`medlink.kb.readers.retired`).
+* ``MRCUI``, where it is there: every CUI of an earlier release that is in none of the files of this one. REL says what
+  became of it: ``SY`` it was merged into CUI2, ``RB``, ``RN`` and ``RO`` it is mapped to CUI2, which is broader,
+  narrower or otherwise related, ``DEL`` nothing stands for it. ``SUBX`` rows tell that a concept is not in a subset
+  that MetamorphoSys made: that is no retirement.
 * ``MRFILES``: how many columns, rows and bytes the other files have; each file that is read is held against it.
 """
 
@@ -25,34 +28,36 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, wraps
 from importlib import resources
 from itertools import compress
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.files.tables import read_columns, read_rows
-from medlink.kb.batches import Batch, one_by_one
-from medlink.kb.readers.common import MAX_RANK, Format, existing_folder, nothing_found
-from medlink.kb.readers.retired import CUI_COLUMNS, CUI_HISTORY, retired_cuis
+from medlink.kb.readers.common import MAX_RANK, Batch, Format, existing_folder, nothing_found, one_by_one
 from medlink.kb.readers.rrf_names import NameKind, NameKinds, NameRows, count_marks, judged
 from medlink.language.tags import language_filter, language_tag, wanted
-from medlink.records import FSN, Definition, Record, Relation, SemanticType, Source
+from medlink.records import FSN, Definition, Record, Relation, Retired, SemanticType, Source
 
 SOURCE = "UMLS"
 _LIST = "MRFILES"
+_HISTORY = "MRCUI"
+_BY_REL = {"SY": "same_as", "RB": "broader", "RN": "narrower", "RO": "related", "DEL": "deleted"}
+_OF_A_SUBSET = "SUBX"
 _COLUMNS = {"MRCONSO": 18, "MRSTY": 6, "MRDEF": 8, "MRREL": 16, "MRSAB": 25, "MRRANK": 4}
-_MAY_BE_AWAY = {_LIST: 6, CUI_HISTORY: CUI_COLUMNS}
+_MAY_BE_AWAY = {_LIST: 6, _HISTORY: 7}
 
 # columns whose cells say what becomes of a row: LAT, TS, STT, ISPREF, SAB, TTY, SUPPRESS; REL, RELA, SAB, SUPPRESS
 _KIND_OF_NAME = (1, 2, 4, 6, 11, 12, 16)
 _KIND_OF_RELATION = (3, 7, 10, 14)
 
 
-def read_rrf(
+def read_rrf_in_bulk(
     folder: str | PathLike[str],
     *,
     languages: Iterable[str] | None = None,
@@ -60,8 +65,8 @@ def read_rrf(
     term_types: Iterable[str] | None = None,
     include_suppressed: bool = False,
     problems: Problems | None = None,
-) -> Iterator[Record]:
-    """Read a UMLS release.
+) -> Iterator[Record | Batch]:
+    """Read a UMLS release, with batches of some thousand rows.
 
     ``MRCONSO.RRF`` must be there; the others (``MRSTY``, ``MRDEF``, ``MRREL``, ``MRSAB``, ``MRRANK``, ``MRCUI``) are
     read when they are, and a note tells which of them but ``MRCUI`` are not, or are empty. Each may have ``.gz`` behind
@@ -77,35 +82,12 @@ def read_rrf(
     Memory does not grow with the release: tables of sources and ranks, and the rows of one concept.
 
     Args:
-        folder: the folder with the files, or the one above its ``META``.
+        folder: its files, or the folder above ``META``.
         languages: names and definitions of these languages only.
         sources: names, definitions, relations and codes of these sources (SAB) only.
         term_types: names of these term types (TTY) only, also of types that are left out otherwise.
         include_suppressed: take in rows whose SUPPRESS is not ``N``.
-        problems: where bad and left-out rows are counted.
     """
-    return one_by_one(
-        read_rrf_in_bulk(
-            folder,
-            languages=languages,
-            sources=sources,
-            term_types=term_types,
-            include_suppressed=include_suppressed,
-            problems=problems,
-        )
-    )
-
-
-def read_rrf_in_bulk(
-    folder: str | PathLike[str],
-    *,
-    languages: Iterable[str] | None = None,
-    sources: Iterable[str] | None = None,
-    term_types: Iterable[str] | None = None,
-    include_suppressed: bool = False,
-    problems: Problems | None = None,
-) -> Iterator[Record | Batch]:
-    """As :func:`read_rrf`, with batches of some thousand rows."""
     problems = problems or Problems()
     release = _Release(_find(folder), problems, language_filter(languages), include_suppressed)
     release.sources = None if sources is None else frozenset(sources)
@@ -115,6 +97,12 @@ def read_rrf_in_bulk(
     yield from release.definitions()
     yield from release.relations()
     yield from release.retired()
+
+
+@wraps(read_rrf_in_bulk)
+def read_rrf(*args: Any, **options: Any) -> Iterator[Record]:
+    """As :func:`read_rrf_in_bulk`, record by record."""
+    return one_by_one(read_rrf_in_bulk(*args, **options))
 
 
 def _find(folder: str | PathLike[str]) -> Path:
@@ -184,7 +172,6 @@ class _Release:
         return LineFile(path, self.problems, may_be_empty=name != "MRCONSO")
 
     def closed(self, name: str, lines: LineFile) -> None:
-        """Hold a file that was read against what MRFILES says of it."""
         path = self.folder / f"{name}.RRF"
         if path.name in self.said:
             self.agree(path, "rows", lines.rows, self.said[path.name][1])
@@ -215,14 +202,12 @@ class _Release:
         return "row of another source" if self.sources is not None and sab not in self.sources else ""
 
     def kept(self, sab: str, suppress: str) -> bool:
-        """Whether a row of a source is wanted and not suppressed."""
         reason = self.left_out(sab, suppress)
         if reason:
             self.problems.skipped[reason] += 1
         return not reason
 
     def known_sources(self) -> dict[str, Source]:
-        """Sources of MRSAB by their abbreviation."""
         known: dict[str, Source] = {}
         releases = [""]
         for _, _, cells in self.rows("MRSAB"):
@@ -235,12 +220,10 @@ class _Release:
         return known
 
     def ranks(self) -> dict[tuple[str, str], int]:
-        """Rank of each pair of source and term type; higher is preferred."""
         rows = (cells for _, _, cells in self.rows("MRRANK"))
         return {(sab, tty): int(rank) for rank, sab, tty, *_ in rows if rank.isdecimal() and len(rank) < 10}
 
     def names(self) -> Iterator[Record | Batch]:
-        """Sources, concepts, names and codes of MRCONSO."""
         self.compare()
         known, announced = self.known_sources(), set[str]()
         yield known[SOURCE]
@@ -263,13 +246,11 @@ class _Release:
             self.problems.notes.append(f"{self.folder / 'MRCONSO.RRF'}: no row is left after the filters")
 
     def name_kinds(self) -> NameKinds:
-        """What becomes of the rows of MRCONSO, by the cells of ``_KIND_OF_NAME``."""
         ranks, (full, no_names) = self.ranks(), _term_types()
         top = max(ranks.values(), default=0) + 1
         numbers: dict[str, int] = {}
 
         def judge(lat: str, ts: str, stt: str, ispref: str, sab: str, tty: str, suppress: str) -> NameKind:
-            """The kind of a row."""
             tag = language_tag(lat)
             if tag is None:
                 return NameKind(sab, None)
@@ -295,12 +276,10 @@ class _Release:
         return NameKinds(judge)
 
     def semantic_types(self) -> Iterator[Batch]:
-        """Semantic types of MRSTY."""
         for lines, numbers, (cui, tui, name) in self.columns("MRSTY", 0, 1, 3):
             yield Batch(SemanticType, (cui, name, tui, [SOURCE] * len(cui)), lines.path, numbers)
 
     def definitions(self) -> Iterator[Record]:
-        """Definitions of MRDEF."""
         for _, _, (cui, _, _, _, sab, text, suppress, *_rest) in self.rows("MRDEF"):
             if self.kept(sab, suppress):
                 tag = self.source_language.get(sab, "")
@@ -310,7 +289,6 @@ class _Release:
                     self.problems.skipped["definition in another language"] += 1
 
     def relations(self) -> Iterator[Batch]:
-        """Relations of MRREL, turned to read from left to right."""
         kinds = _RelationKinds(self)
         for lines, numbers, (one, two, *cells) in self.columns("MRREL", 0, 4, *_KIND_OF_RELATION):
             found = list(map(kinds.__getitem__, zip(*cells, strict=True)))
@@ -326,9 +304,18 @@ class _Release:
             yield Batch(Relation, tuple(columns), lines.path, read)
 
     def retired(self) -> Iterator[Record]:
-        """Retired concepts of MRCUI."""
-        if self._is_there(self.folder / f"{CUI_HISTORY}.RRF"):
-            yield from retired_cuis(self.rows(CUI_HISTORY), SOURCE, self.problems.skipped)
+        if self._is_there(self.folder / f"{_HISTORY}.RRF"):
+            for lines, line, (cui, _, rel, _, _, successor, *_) in self.rows(_HISTORY):
+                if rel == _OF_A_SUBSET:
+                    self.problems.skipped["concept outside the subset"] += 1
+                elif not cui:
+                    lines.bad("empty id", line)
+                elif rel not in _BY_REL:
+                    lines.bad("unknown kind of retirement", line, repr(rel)[:40])
+                elif rel != "DEL" and not successor:
+                    lines.bad("no concept to which it is mapped", line)
+                else:
+                    yield Retired(cui, _BY_REL[rel], successor, SOURCE)
 
 
 class _RelationKinds(dict[tuple[str, ...], tuple[str, str, bool, str]]):
@@ -351,7 +338,6 @@ class _RelationKinds(dict[tuple[str, ...], tuple[str, str, bool, str]]):
 
 @cache
 def _term_types() -> tuple[frozenset[str], dict[str, str]]:
-    """Term types of fully specified names, and those that are no names with the reason."""
     file = resources.files("medlink") / "resources" / "kb" / "umls_term_types.json"
     data = json.loads(file.read_text("utf-8"))
     return frozenset(data["fully_specified"]), {

@@ -19,8 +19,7 @@ from typing import Any
 
 from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
-from medlink.kb.batches import Batch
-from medlink.kb.readers.common import MAX_RANK, RankedName
+from medlink.kb.readers.common import MAX_RANK, Batch, RankedName
 from medlink.records import Concept, Mapping
 
 
@@ -187,19 +186,12 @@ def count_kinds(found: Sequence[NameKind], problems: Problems) -> None:
 
 @cache
 def _marks() -> tuple[list[str], re.Pattern[str]]:
-    """What sources add to names, and a pattern with a group for each."""
     data = json.loads((resources.files("medlink") / "resources/kb/umls_marks.json").read_text("utf-8"))
     marks: dict[str, str] = data["marks"]
     return list(marks), re.compile("|".join(f"({pattern})" for pattern in marks.values()), re.MULTILINE)
 
 
 def count_marks(texts: Sequence[str], counts: Counter[str]) -> None:
-    """Count the names with something that their source adds, such as a tag; the first of them counts.
-
-    >>> found = Counter()
-    >>> count_marks(["Fever (finding)", "Pain, NOS", "[D]Fever", "Headache, CTCAE 5.0", "Fever"], found)
-    >>> sorted(found.values())
-    [1, 1, 1, 1]
-    """
+    """Count the names with something that their source adds, such as a tag; the first of them counts."""
     names, pattern = _marks()
     counts.update(names[(found.lastindex or 1) - 1] for found in pattern.finditer("\n".join(texts)))

@@ -61,7 +61,6 @@ def _text(value: object) -> str:
 
 
 def _texts(value: object) -> bool:
-    """Whether a field is a list of texts."""
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 

@@ -59,12 +59,6 @@ def test_alpha_id_se(tmp_path: Path) -> None:
     assert (problems.rows, problems.bad, problems.skipped) == (4, {}, {"term that is no longer valid": 1})
 
 
-def test_alpha_id_without_orpha_codes(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "alphaid.txt", ["1|I3|I21.9||||Herzinfarkt"])
-    source, concept, *_ = read_alphaid(path, source="TERMS", version="2024")
-    assert (source, concept) == (Source("TERMS", "2024", "alphaid"), Concept("ALPHAID:I3", "TERMS"))
-
-
 def test_a_term_with_an_orpha_code_alone(tmp_path: Path) -> None:
     """It is a name of that disease, and no reference to another term."""
     path = write_lines(tmp_path / "alphaid.txt", ["1|I3|||||173|Skelettdysplasie"])

@@ -38,18 +38,6 @@ def test_babelon_columns_in_any_order(tmp_path: Path) -> None:
     assert problems.bad == {"unknown language": 1, "empty id": 1}
 
 
-def test_options(tmp_path: Path) -> None:
-    path = write_lines(
-        tmp_path / "x.tsv",
-        ["subject_id\tpredicate_id\ttranslation_language\ttranslation_value", "A\trdfs:label\tes\tb"],
-    )
-    source, name = read_babelon(path, source="HP-ES", version="3")
-    assert (source, name) == (
-        Source("HP-ES", "3", "HP-ES (translation)"),
-        Name("A", "b", "es", "preferred", "HP-ES", True),
-    )
-
-
 def test_disease_ontology_layout_is_quoted(tmp_path: Path) -> None:
     path = write_lines(
         tmp_path / "es.tsv",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from medlink.cli.kb import kb as kb_commands
 from medlink.errors import ConfigError, InputError
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
@@ -154,3 +156,14 @@ def test_what_excel_writes_before_the_header(tmp_path: Path) -> None:
     problems = Problems()
     assert list(read_delimited("table", path, problems=problems))[2:] == [Name("1", "a, b", "", "synonym", "x")]
     assert problems.rows == 1
+
+
+def test_the_command_reads_with_a_description(tmp_path: Path) -> None:
+    description = describe(tmp_path, 'columns = ["id", "name"]\nlanguage = "en"')
+    path, out = write_lines(tmp_path / "x.csv", ["1,one", "2,two"]), tmp_path / "kb.sqlite"
+    result = CliRunner().invoke(kb_commands, ["build", str(out), "--format", str(description), str(path)])
+    assert result.exit_code == 0, result.output
+    with KnowledgeBase(out) as opened:
+        assert [name.text for name in opened.iter_names()] == ["one", "two"]
+    result = CliRunner().invoke(kb_commands, ["build", str(out), "--format", str(description)])
+    assert isinstance(result.exception, ConfigError)

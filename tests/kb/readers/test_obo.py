@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.kb.readers.obo import read_obo
 from medlink.records import Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
@@ -136,12 +135,6 @@ def test_malformed(tmp_path: Path) -> None:
     assert len(list(read_obo(write_lines(tmp_path / "x.obo", lines), problems=problems))) == 3
     assert problems.bad == {"line without a tag": 1, "broken quoting": 2, "empty text": 1}
     assert [problem.line for problem in problems.examples] == [4, 5, 6, 7]
-
-
-def test_no_terms(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "x.obo", ["some text", "more text"])
-    with pytest.raises(InputError, match=r"looked for \[Term\] stanzas"):
-        list(read_obo(path))
 
 
 def test_many_quotes_that_do_not_end(tmp_path: Path) -> None:

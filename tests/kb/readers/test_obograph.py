@@ -10,7 +10,7 @@ import pytest
 
 from medlink.errors import InputError
 from medlink.files.problems import Problems
-from medlink.kb.readers.obograph import compact, read_obograph
+from medlink.kb.readers.obograph import read_obograph
 from medlink.records import Concept, Definition, Mapping, Name, Relation, Retired, SemanticType, Source
 
 OBO = "http://purl.obolibrary.org/obo/"
@@ -28,19 +28,6 @@ def edge(head: str, tail: str, predicate: str = "is_a") -> dict[str, str]:
 def write(path: Path, nodes: list[Any], edges: list[Any] | None = None, **meta: Any) -> Path:
     path.write_text(json.dumps({"graphs": [{"nodes": nodes, "edges": edges or [], "meta": meta}]}), "utf-8")
     return path
-
-
-@pytest.mark.parametrize(
-    ("url", "short"),
-    [
-        (OBO + "HP_0000001", "HP:0000001"),
-        ("http://www.orpha.net/ORDO/Orphanet_105", "Orphanet:105"),
-        ("HP:1", "HP:1"),
-        ("http://x.org/onto#part_of", "part_of"),
-    ],
-)
-def test_compact(url: str, short: str) -> None:
-    assert compact(url) == short
 
 
 def test_everything(tmp_path: Path) -> None:
@@ -168,21 +155,6 @@ def test_semantic_types(tmp_path: Path) -> None:
     ],
 )
 def test_not_obographs(text: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / "x.json").write_text(text)
-    with pytest.raises(InputError, match=message):
-        list(read_obograph(tmp_path / "x.json"))
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[" * 200_000, "cannot be used: it is nested too deeply. Remedy: fetch or export it again"),
-        ('{"graphs": [{"nodes": [{"id": "X_1", "lbl": "\\ud800", "type": "CLASS"}]}]}', "half a surrogate pair"),
-        ('{"graphs": [{"nodes": [], "nodes": []}]}', "cannot be used: a key is there twice"),
-        ('{"graphs": [{"nodes": [' + "9" * 5_000 + "]}]}", "cannot be used: Exceeds the limit"),
-    ],
-)
-def test_json_that_nothing_can_hold(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(text)
     with pytest.raises(InputError, match=message):
         list(read_obograph(tmp_path / "x.json"))

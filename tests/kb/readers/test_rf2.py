@@ -279,13 +279,6 @@ def test_wrong_folder(tmp_path: Path) -> None:
         list(read_rf2(tmp_path / "x"))
 
 
-def test_missing_column(tmp_path: Path) -> None:
-    path = edition(tmp_path) / "Terminology" / "sct2_Concept_Snapshot_INT_20260901.txt"
-    path.write_text("id\teffectiveTime\tstatus\n")
-    with pytest.raises(InputError, match="looked for the columns id, effectiveTime, active, id; found 3 columns"):
-        list(read_rf2(tmp_path))
-
-
 @pytest.mark.parametrize(
     ("content", "line"),
     [

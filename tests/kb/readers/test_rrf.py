@@ -14,8 +14,8 @@ from medlink.errors import ConfigError, InputError
 from medlink.files import streams
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
-from medlink.kb.batches import Batch
 from medlink.kb.readers import formats
+from medlink.kb.readers.common import Batch
 from medlink.kb.readers.rrf import read_rrf, read_rrf_in_bulk
 from medlink.records import Concept, Definition, Mapping, Name, Relation, SemanticType, Source
 from tests.kb.writers import conso, rel, write_lines
@@ -186,11 +186,6 @@ def test_mrfiles_that_says_little(tmp_path: Path) -> None:
         list(read_rrf(tmp_path))
 
 
-def test_ranks_that_are_no_numbers(tmp_path: Path) -> None:
-    release(tmp_path, MRCONSO=[conso("C1", "a")], MRRANK=["²|DEMO|PT|N|", "9" * 5_000 + "|DEMO|PT|N|"])
-    assert names(tmp_path) == [("C1", "a", "en", True)]
-
-
 def test_relations_read_backwards(tmp_path: Path) -> None:
     """The file says what CUI2 is to CUI1; a hierarchy stands there twice and is one statement."""
     release(
@@ -354,17 +349,6 @@ def test_bad_rows(tmp_path: Path) -> None:
     assert str(problems.examples[-1]).endswith("MRCONSO.RRF:5: column count (3 columns, 18 expected)")
 
 
-@pytest.mark.parametrize("name", ["MRCONSO", "MRREL"])
-def test_last_line_cut_off(name: str, tmp_path: Path) -> None:
-    rows = {"MRCONSO": [conso("C1", "a")] * 3, "MRREL": [rel("C1", "RO", "C2")] * 3}
-    release(tmp_path, **rows)
-    whole = (tmp_path / f"{name}.RRF").read_bytes()
-    (tmp_path / f"{name}.RRF").write_bytes(whole[:-9])
-    with pytest.raises(InputError, match="the last line is cut off") as caught:
-        list(read_rrf(tmp_path))
-    assert (caught.value.line, caught.value.path) == (3, str(tmp_path / f"{name}.RRF"))
-
-
 def test_other_files_may_be_empty(tmp_path: Path) -> None:
     release(tmp_path, MRCONSO=[conso("C1", "a")], MRDEF=[], MRREL=[], MRSTY=[], MRRANK=[], MRSAB=[])
     assert names(tmp_path) == [("C1", "a", "en", True)]
@@ -478,10 +462,3 @@ def test_bad_rows_are_told_in_their_order(tmp_path: Path) -> None:
     assert [(one.line, one.kind) for one in problems.examples] == [
         (1, "unknown language"), (2, "empty id or name"), (3, "column count"), (5, "empty id or name"),
     ]  # fmt: skip
-
-
-def test_every_relation_is_with_itself(tmp_path: Path) -> None:
-    release(tmp_path, MRCONSO=[conso("C1", "a")], MRREL=[rel("C1", "RO", "C1", "x")] * 2)
-    report = build_kb(tmp_path / "kb", [Input("rrf", tmp_path)])
-    assert report.inputs[0].skipped == {"relation of a concept with itself": 2}
-    assert report.inputs[0].first["relation of a concept with itself"].endswith("MRREL.RRF:1: C1")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from medlink.errors import ConfigError, InputError
+from medlink.errors import InputError
 from medlink.files.problems import Problems
 from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.kb.readers.scispacy import read_scispacy
@@ -53,15 +53,6 @@ def test_everything(tmp_path: Path) -> None:
         Name("C1", "Größe", "en", "preferred", "umls", True),
     ]
     assert (problems.rows, problems.bad, problems.skipped) == (3, {}, {})
-
-
-def test_options(tmp_path: Path) -> None:
-    path = write(tmp_path / "kb.jsonl", ENTRIES)
-    records = list(read_scispacy(path, source="WARD", version="2", language="GER"))
-    assert records[0] == Source("WARD", "2", "WARD")
-    assert {record.language for record in records if isinstance(record, Name)} == {"de"}
-    with pytest.raises(ConfigError, match="unknown language 'klingon'"):
-        list(read_scispacy(path, language="klingon"))
 
 
 def test_the_same_as_scispacy(tmp_path: Path) -> None:

@@ -144,12 +144,6 @@ def test_a_column_left_out_that_looks_like_a_known_one_comes_with_its_name(tmp_p
     assert problems.notes == [f"{path}:1: columns left out: lang"]
 
 
-def test_columns_without_a_name_are_counted(tmp_path: Path) -> None:
-    problems = Problems()
-    list(read_table(write_lines(tmp_path / "x.csv", ["id,name,,note,", "1,one,,,"]), problems=problems))
-    assert problems.notes == [f"{tmp_path}/x.csv:1: columns left out: note, 2 without a name"]
-
-
 def test_odd_names_are_counted_and_taken(tmp_path: Path) -> None:
     rows = [
         "id,name",
@@ -170,25 +164,6 @@ def test_odd_names_are_counted_and_taken(tmp_path: Path) -> None:
         "Remedy: write them anew",
         f"{tmp_path}/x.csv:7: 1 name has more than 500 characters. "
         "Remedy: give a text on the concept in the column 'definition'",
-    ]
-
-
-def test_a_language_by_its_name_comes_with_its_tag(tmp_path: Path) -> None:
-    problems = Problems(1)
-    rows = ["id,name,language", "1,one,German", "2,two,xxx"]
-    list(read_table(write_lines(tmp_path / "x.csv", rows), problems=problems))
-    assert [problem.detail for problem in problems.examples] == ["'German'; write de, its BCP 47 tag", "'xxx'"]
-
-
-def test_names_that_look_like_lists_are_counted_and_taken_as_they_are(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text('id,name\n1,one\n2,Fieber | Pyrexie\n3,"a; b"\n4,"eins\nzwei"\n', encoding="utf-8")
-    problems = Problems()
-    names = [one.text for one in read_table(path, problems=problems) if isinstance(one, Name)]
-    assert names == ["one", "Fieber | Pyrexie", "a; b", "eins\nzwei"]
-    assert problems.notes == [
-        f"{path}:3: 3 names have a |, a ; or a line end inside, and each counts as one name. "
-        "Remedy: where they are several names, give each a row of its own with the same id"
     ]
 
 
@@ -246,15 +221,3 @@ def test_ids_that_are_none(tmp_path: Path) -> None:
     problems = Problems(1)
     assert [record.text for record in read_table(path, problems=problems) if isinstance(record, Name)] == ["one"]
     assert problems.bad == {"id with a blank, | or invisible character": 3}
-
-
-def test_no_good_row_stops(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "x.tsv", ["id\tname\tlanguage", "1\tone\tklingon"])
-    with pytest.raises(InputError, match="1 of 1 rows cannot be used"):
-        list(read_table(path))
-
-
-def test_last_line_cut_off(tmp_path: Path) -> None:
-    (tmp_path / "x.tsv").write_text("id\tname\n1\tone\n2")
-    with pytest.raises(InputError, match="last line is cut off"):
-        list(read_table(tmp_path / "x.tsv"))
