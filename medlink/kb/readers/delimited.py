@@ -450,8 +450,9 @@ class _Reader:
         return table.error(f"looked for the columns {listed}; found {found}", remedy)
 
     def _open(self, layout: _Layout, lines: LineFile) -> Table:
-        said, delimiter = layout.said, layout.said.get("delimiter")
-        if "rows_begin" in said:
+        said = layout.said
+        delimiter: str | None = said.get("delimiter")
+        if "rows_begin" in said and delimiter:
             numbered = iter(lines)
             first = next(numbered, (1, ""))[1].split(delimiter)
             lines.no_rows += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from medlink.errors import ConfigError
@@ -86,7 +86,7 @@ def unknown_language(language: str) -> str:
     return repr(language)
 
 
-def columns_left_out(path: Path, header: Sequence[str], taken: Sequence[str]) -> Iterator[str]:
+def columns_left_out(path: Path, header: Sequence[str], taken: Collection[str]) -> Iterator[str]:
     """A note on the columns of a header that are left out, with what each was perhaps meant for."""
     unused = [column for column in header if column not in taken]
     if not unused:
