@@ -84,8 +84,10 @@ class _Reader:
         if kind == ":":
             types, values = others[0], self.found(others[1])
             return roots & {one.head for one in self.kb.iter_relations(types=types) if one.tail in values}
-        combine = {"AND": roots.intersection, "OR": roots.union, "MINUS": roots.difference}[kind]
-        return combine(*map(self.found, others))
+        sets = list(map(self.found, others))
+        if kind == "AND":
+            return roots.intersection(*sets)
+        return roots.union(*sets) if kind == "OR" else roots.difference(*sets)
 
     def _split(self) -> Iterator[_Token]:
         for found in _TOKEN.finditer(self.text.rstrip()):

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress, repeat
 from operator import attrgetter, itemgetter
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import CompoundSelect, Connection, Select, Table, insert
@@ -135,7 +134,7 @@ class Intake:
         }
         self._single: list[Row] = []
         # many rows are of one line
-        self._at: tuple[Path, int] | None = None
+        self._at: tuple[object, int] | None = None
         self._at_place = 0
 
     def take(self, records: Iterable[Record | Batch], number: int, problems: Problems) -> None:
