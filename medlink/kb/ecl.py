@@ -77,10 +77,8 @@ class _Reader:
         roots = self.found(first)
         if kind == "()":
             return roots
-        if kind == "<":
-            return frozenset(self.kb.below(roots))
-        if kind == "<<":
-            return frozenset(self.kb.below(roots)) | roots
+        if kind in ("<", "<<"):
+            return frozenset(self.kb.below(roots)) | (roots if kind == "<<" else frozenset())
         if kind == ":":
             types, values = others[0], self.found(others[1])
             return roots & {one.head for one in self.kb.iter_relations(types=types) if one.tail in values}
