@@ -29,6 +29,8 @@ from typing import Any, get_args
 import click
 import numpy as np
 from biolord_data import FOREIGN, OpenData, Tasks
+from medlink.training.biolord.multilingual import Alignments
+from medlink.training.common.run import new_folder
 from open_data import BENCHMARKS
 
 from medlink.files.problems import Problems
@@ -38,18 +40,21 @@ from medlink.models import load_encoder
 from medlink.records import Name
 from medlink.training import BioLordTrainer
 from medlink.training.biolord.distillation import concept_entries
-from medlink.training.biolord.multilingual_data import Alignments
 from medlink.training.biolord.phases import TrainingData
-from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
 from medlink.training.common.averaging import soup
-from medlink.training.common.checkpoint import new_folder
-from medlink.training.common.recipes import Recipe
 from medlink.training.common.targets import Projection, principal_components, sum_embeddings, to_unit
 from medlink.training.data.pairs import KnowledgeBasePairs
 from medlink.training.data.rated import read_pairs
-from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.text_store import ConceptTexts, TextStore
 from medlink.training.data.view import TrainingView
+from medlink.training.recipes import (
+    ContrastiveRecipe,
+    DistillationRecipe,
+    MultilingualRecipe,
+    PairRecipe,
+    Recipe,
+    StsRecipe,
+)
 
 CHECKPOINT_STEPS = 100
 # of the concepts are enough to find axes that all are reduced by

@@ -27,9 +27,8 @@ from medlink.models import load_encoder
 from medlink.models.encoders import Encoder
 from medlink.records import Name
 from medlink.training import CoderPlusPlusTrainer
-from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Terms
-from medlink.training.static.recipes import StaticRecipe
+from medlink.training.recipes import CoderPlusPlusRecipe, StaticRecipe
 from medlink.training.static.trainer import StaticTrainer
 
 SETTINGS: tuple[tuple[Literal["a", "b", "c"], str], ...] = (

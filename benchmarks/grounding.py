@@ -27,8 +27,8 @@ from medlink.evaluation.task import Run
 from medlink.kb import KnowledgeBase
 from medlink.models import load_encoder
 from medlink.training import ConceptualGroundingTrainer
-from medlink.training.grounding.recipe import GroundingRecipe
 from medlink.training.grounding.synonyms import SetOptions, Sets, digest, read_sets, split
+from medlink.training.recipes import GroundingRecipe
 
 KINDS = ("train", "test", "zero-shot")
 

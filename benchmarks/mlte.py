@@ -24,7 +24,7 @@ from medlink.evaluation import TASKS
 from medlink.files.problems import Problems
 from medlink.training import MlteRegressor, MlteTrainer
 from medlink.training.data.rated import RatedPair, read_pairs
-from medlink.training.mlte.recipe import MlteRecipe
+from medlink.training.recipes import MlteRecipe
 
 LANGUAGES = ("en", "de", "es")
 SETS = {f"STS dev, {tag}": BENCHMARKS / f"stsb/stsb-{tag}-dev.csv" for tag in LANGUAGES}

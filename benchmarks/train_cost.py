@@ -18,6 +18,8 @@ from typing import Any, get_args
 import click
 import torch
 from datasets import Dataset
+from medlink.training.common.fit import BatchTrainer
+from medlink.training.common.fit import precision_here
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 from torch.utils.data import BatchSampler, SequentialSampler
@@ -25,14 +27,10 @@ from transformers import PrinterCallback, TrainerCallback
 
 from medlink.kb import KnowledgeBase
 from medlink.training.biolord.contrastive import InfoNceLoss, PairBatches
-from medlink.training.biolord.recipes import ContrastiveRecipe
-from medlink.training.common.batch_trainer import BatchTrainer
-from medlink.training.common.recipes import Recipe, RunOptions
-from medlink.training.common.resumable import precision_here
 from medlink.training.common.run import Run
 from medlink.training.data.pairs import KnowledgeBasePairs
-from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.view import TrainingView
+from medlink.training.recipes import ContrastiveRecipe, PairRecipe, Recipe, RunOptions
 
 PRECISIONS = get_args(Recipe.model_fields["precision"].annotation)
 

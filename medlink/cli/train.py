@@ -17,8 +17,7 @@ from medlink.errors import ConfigError, needs_extra
 from medlink.files.problems import counted
 from medlink.models.static.encoder import StaticConfig
 from medlink.records import Name
-from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
-from medlink.training.static.recipes import StaticRecipe
+from medlink.training.recipes import CoderPlusPlusRecipe, StaticRecipe
 
 MADE = ("de", "en", "es")
 """Languages in which names can be made."""
@@ -69,8 +68,7 @@ def names(
     """
     from medlink.files.whole import whole_text
     from medlink.language.lexicon import Lexicon
-    from medlink.training.data.lexicon_names import LEXICON
-    from medlink.training.data.synthesis import made_names
+    from medlink.training.data.synthesis import LEXICON, made_names
 
     count = own = 0
     with whole_text(out, "the table") as file:

@@ -11,11 +11,18 @@ import click
 
 from medlink.cli.options import PATH, PATH_OR_NAME, Commands, given, pooling, settings_options
 from medlink.cli.output import say
-from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
-from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
-from medlink.training.common.recipes import PhaseRecipe, RunOptions, check_measured
-from medlink.training.data.recipes import PairRecipe
-from medlink.training.static.recipes import StaticStudentRecipe
+from medlink.training.recipes import (
+    CoderPlusPlusRecipe,
+    ContrastiveRecipe,
+    DistillationRecipe,
+    MultilingualRecipe,
+    PairRecipe,
+    PhaseRecipe,
+    RunOptions,
+    StaticStudentRecipe,
+    StsRecipe,
+    check_measured,
+)
 
 if TYPE_CHECKING:
     from medlink.training.biolord.phases import Job, TrainingData

@@ -12,9 +12,8 @@ import click
 from medlink.cli.options import PATH, PATH_OR_NAME, given, pooling, settings_options
 from medlink.cli.output import say
 from medlink.errors import ConfigError
-from medlink.training.common.recipes import RunOptions
-from medlink.training.grounding.recipe import GroundingRecipe
 from medlink.training.grounding.synonyms import SetOptions, read_sets, split
+from medlink.training.recipes import GroundingRecipe, RunOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 

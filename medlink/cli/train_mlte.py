@@ -10,8 +10,7 @@ import click
 from medlink.cli.options import PATH, PATH_OR_NAME, given, pooling, settings_options
 from medlink.cli.output import say
 from medlink.errors import ConfigError, needs_extra
-from medlink.training.common.recipes import PhaseRecipe, RunOptions, check_measured
-from medlink.training.mlte.recipe import MlteRecipe
+from medlink.training.recipes import MlteRecipe, PhaseRecipe, RunOptions, check_measured
 
 
 @click.command("mlte")

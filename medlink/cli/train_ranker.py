@@ -11,7 +11,7 @@ from medlink.cli.options import PATH, PATH_OR_NAME, given, settings_options
 from medlink.cli.output import say
 from medlink.errors import needs_extra
 from medlink.files.problems import Problems, counted
-from medlink.training.ranker.recipe import RankerRecipe
+from medlink.training.recipes import RankerRecipe
 
 
 @click.command("ranker")

@@ -170,7 +170,7 @@ def _run(suite: Suite, entry: Entry, kind: str, name: str, loaded: dict[str, Any
 
 def _system(suite: Suite, kind: str, name: str) -> Any:
     from medlink.models import load_encoder
-    from medlink.training.mlte.recipe import is_mlte
+    from medlink.training.mlte import is_mlte
 
     if kind == "peers":
         return suite.peers[name].replace(name=name, folder=suite.path.parent)

@@ -149,7 +149,7 @@ class Run:
         """The regressor of pairs, where one stands in the place of the encoder."""
         if not isinstance(self._encoder, str):
             return None if hasattr(self._encoder, "encode") or self.peer else cast("MlteRegressor", self._encoder)
-        from medlink.training.mlte.recipe import is_mlte
+        from medlink.training.mlte import is_mlte
 
         if not is_mlte(self._encoder):
             return None

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
+from medlink.training.biolord.recipe_run import read_recipe
 
 import medlink
 from medlink.errors import ConfigError, InputError
-from medlink.training.biolord.recipe_file import read_recipe
-from medlink.training.biolord.recipes import MultilingualRecipe, StsRecipe
+from medlink.training.recipes import MultilingualRecipe, StsRecipe
 
 from .biolord_folder import TOML, train
 

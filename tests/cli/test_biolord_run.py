@@ -9,16 +9,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from medlink.training.biolord.recipe_run import FOLDERS
+from medlink.training.common.fit import BatchTrainer
 
 from medlink.cli.main import app
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticEncoder, load_encoder
 from medlink.training.biolord import run_recipe
-from medlink.training.biolord.recipe_file import FOLDERS
-from medlink.training.biolord.recipes import ContrastiveRecipe
-from medlink.training.common.batch_trainer import BatchTrainer
-from medlink.training.common.recipes import RunOptions
 from medlink.training.common.run import work_folder
+from medlink.training.recipes import ContrastiveRecipe, RunOptions
 
 from .biolord_folder import copy_of, rewrite, train
 

@@ -20,8 +20,7 @@ from medlink.kb import Input, KnowledgeBase, build_kb
 from medlink.language.lexicon.reading import FamilyReader
 from medlink.models import StaticConfig, StaticEncoder
 from medlink.models.encoders import builtin_folder
-from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
-from medlink.training.static.recipes import StaticRecipe
+from medlink.training.recipes import CoderPlusPlusRecipe, StaticRecipe
 from medlink.training.static.trainer import StaticTrainer
 
 WORDS = (("kidney", "en"), ("renal", "en"), ("nephros", "en"), ("Niere", "de"))

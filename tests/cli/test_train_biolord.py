@@ -14,10 +14,15 @@ from medlink.cli.main import main
 from medlink.cli.train_biolord import biolord
 from medlink.kb import KnowledgeBase
 from medlink.models import StaticEncoder, load_encoder
-from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
-from medlink.training.common.recipes import PhaseRecipe
-from medlink.training.data.recipes import PairRecipe
-from medlink.training.static.recipes import StaticStudentRecipe
+from medlink.training.recipes import (
+    ContrastiveRecipe,
+    DistillationRecipe,
+    MultilingualRecipe,
+    PairRecipe,
+    PhaseRecipe,
+    StaticStudentRecipe,
+    StsRecipe,
+)
 from tests.training.small_bert import small_bert
 
 from .biolord_folder import rated, train

@@ -210,7 +210,7 @@ def test_a_damaged_decisions_file(tmp_path: Path, damages: list[Damage]) -> None
 @quick
 @given(st.lists(_damages, min_size=1, max_size=4))
 def test_a_damaged_recipe(tmp_path: Path, damages: list[Damage]) -> None:
-    from medlink.training.biolord.recipe_file import read_recipe
+    from medlink.training.biolord.recipe_run import read_recipe
 
     only_refused(tmp_path / "recipe.toml", _RECIPE, damages, read_recipe)
 

@@ -10,5 +10,7 @@ if TYPE_CHECKING:
     from medlink.training.biolord.recipe_run import run_recipe
     from medlink.training.biolord.trainer import BioLordTrainer
 
-__all__ = ["BioLordTrainer", "run_recipe"]
+RUNS = "runs.json"
+"""The file by which a folder of self-distilled encoders is known."""
+__all__ = ["RUNS", "BioLordTrainer", "run_recipe"]
 __getattr__ = lazily(__name__, {"trainer": "BioLordTrainer", "recipe_run": "run_recipe"})

@@ -17,12 +17,12 @@ from torch.nn import functional
 from medlink.errors import ConfigError
 from medlink.language.text import normalise
 from medlink.models import StaticEncoder, load_encoder
-from medlink.training.biolord.recipes import ContrastiveRecipe
 from medlink.training.common.losses import info_nce
 from medlink.training.common.run import Run
 from medlink.training.common.trainable import trainable
 from medlink.training.data.batches import Batch
 from medlink.training.data.pairs import Pair, PairSource
+from medlink.training.recipes import ContrastiveRecipe
 
 CARD = {
     "title": "Encoder trained by BioLORD: contrastive phase",

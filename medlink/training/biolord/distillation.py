@@ -23,12 +23,13 @@ from medlink.errors import ConfigError
 from medlink.files.folders import remove
 from medlink.files.json import write_json
 from medlink.models.transformer import fingerprint_of
-from medlink.training.biolord.recipes import RUNS, DistillationRecipe
-from medlink.training.common import checkpoint
-from medlink.training.common.batch_trainer import Measure
-from medlink.training.common.run import Run, transformer
-from medlink.training.common.teacher import fit_head, keep_texts, regress, teach
+from medlink.training.biolord import RUNS
+from medlink.training.common.fit import Measure
+from medlink.training.common.run import Run, new_folder
+from medlink.training.common.targets import fit_head, keep_texts, regress, teach
+from medlink.training.common.trainable import transformer
 from medlink.training.data.text_store import ConceptTexts, Entry
+from medlink.training.recipes import DistillationRecipe
 
 CARD = {
     "title": "Encoder trained by BioLORD: self-distillation",
@@ -80,7 +81,7 @@ def distill(
             if run.first:
                 remove(run.folder / f"run-{number + 1}")
     if run.first:
-        with checkpoint.new_folder(run.out, "the encoders") as draft:
+        with new_folder(run.out, "the encoders") as draft:
             for number, folder in enumerate(made):
                 # a copy: were this cut short, nothing would have to be trained again
                 shutil.copytree(folder, draft / f"run-{number + 1}")
@@ -117,7 +118,6 @@ def concept_entries(concepts: Iterator[ConceptTexts]) -> Iterator[Entry]:
 
 
 def _of_trunk(measure: Measure, trunk: SentenceTransformer, model: object) -> float:
-    """The measure of a model without its head."""
     return measure(trunk)
 
 

@@ -12,19 +12,23 @@ from medlink.files.problems import Problems
 from medlink.files.streams import LineFile
 from medlink.kb import KnowledgeBase
 from medlink.language.tags import language_tag
-from medlink.training.biolord.multilingual_data import Alignments
-from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
 from medlink.training.biolord.trainer import BioLordTrainer
-from medlink.training.common.recipes import RunOptions
 from medlink.training.data.rated import RatedPair, read_pairs
-from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.selection import Selection
-from medlink.training.static.recipes import StaticStudentRecipe
+from medlink.training.recipes import (
+    ContrastiveRecipe,
+    DistillationRecipe,
+    MultilingualRecipe,
+    PairRecipe,
+    RunOptions,
+    StaticStudentRecipe,
+    StsRecipe,
+)
 
 if TYPE_CHECKING:
     from medlink.models.encoders import Encoder
     from medlink.records import Definition
-    from medlink.training.common.batch_trainer import Measure
+    from medlink.training.common.fit import Measure
     from medlink.training.data.text_store import ConceptTexts
     from medlink.training.static.student import StaticStudent
 
@@ -82,7 +86,6 @@ class TrainingData:
         further = self.further(selection)
 
         def made() -> Iterator[Definition]:
-            """The descriptions; the view that they are made of is large, and let go with this iterator."""
             if descriptions:
                 with KnowledgeBase(self.kb) as kb:
                     left_out = selection.left_out
@@ -211,6 +214,8 @@ def run_multilingual(
     job: Job, data: TrainingData, start: str, recipe: MultilingualRecipe, teacher: str, alignments: Path | None = None
 ) -> str:
     """Run the cross-lingual distillation; says what was made."""
+    from medlink.training.biolord.multilingual import Alignments
+
     # the English names are needed as well, and a language may be in the table alone: the alignments say what is missing
     names = replace(data, languages=()).selection().names
     groups = Alignments([language_tag(one) or one for one in data.languages], names=names, table=alignments)

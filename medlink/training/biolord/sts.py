@@ -14,11 +14,11 @@ from sentence_transformers.sentence_transformer.losses import CoSENTLoss, Cosine
 
 from medlink.errors import ConfigError
 from medlink.models.transformer import fingerprint_of
-from medlink.training.biolord.recipes import StsRecipe
-from medlink.training.common.run import Run, transformer
-from medlink.training.common.trainable import Trainable
+from medlink.training.common.run import Run
+from medlink.training.common.trainable import Trainable, transformer
 from medlink.training.data.batches import Batch
 from medlink.training.data.rated import RatedPair
+from medlink.training.recipes import StsRecipe
 
 CARD = {
     "title": "Encoder trained by BioLORD: STS adaptation",

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medlink.errors import ConfigError
-from medlink.training.biolord.recipes import RUNS, ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, StsRecipe
-from medlink.training.common.recipes import PhaseRecipe
+from medlink.training.biolord import RUNS
 from medlink.training.common.trainer import Trainer
+from medlink.training.recipes import ContrastiveRecipe, DistillationRecipe, MultilingualRecipe, PhaseRecipe, StsRecipe
 
 if TYPE_CHECKING:
-    from medlink.training.biolord.multilingual_data import Alignments
+    from medlink.training.biolord.multilingual import Alignments
     from medlink.training.common.run import Run
     from medlink.training.data.pairs import PairSource
     from medlink.training.data.rated import RatedPair
@@ -33,7 +33,7 @@ class BioLordTrainer(Trainer):
     ``StsRecipe``               rated pairs by name of their table (:mod:`medlink.training.data.rated`)
     ``ContrastiveRecipe``       pairs (:class:`medlink.training.data.pairs.KnowledgeBasePairs`)
     ``DistillationRecipe``      gives concepts (:func:`medlink.training.data.text_store.concept_texts`); a teacher
-    ``MultilingualRecipe``      :class:`~medlink.training.biolord.multilingual_data.Alignments`; a teacher
+    ``MultilingualRecipe``      :class:`~medlink.training.biolord.multilingual.Alignments`; a teacher
     ==========================  ===================================================================================
 
     Args:
@@ -78,7 +78,6 @@ class BioLordTrainer(Trainer):
 
 
 def _phase(recipe: PhaseRecipe) -> Callable[..., None]:
-    """What runs the phase that a recipe is of."""
     from medlink.training.biolord.contrastive import train_contrastive
     from medlink.training.biolord.distillation import distill
     from medlink.training.biolord.multilingual import train_multilingual

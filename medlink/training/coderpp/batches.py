@@ -12,9 +12,9 @@ from torch import Tensor
 
 from medlink.index.selfjoin import nearest
 from medlink.index.vectors.library import gpu_copy, gpu_count
-from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Ids, Terms
 from medlink.training.data.batches import order
+from medlink.training.recipes import CoderPlusPlusRecipe
 
 _AT_ONCE = 8192
 

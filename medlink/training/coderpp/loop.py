@@ -7,63 +7,89 @@ terms; the first one finds the neighbours and writes. Embeddings and neighbours 
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from datasets import Dataset  # type: ignore[import-untyped]  # ships no types
+from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
+from medlink.errors import ConfigError
 from medlink.files.folders import remove
+from medlink.models.encoders import Encoder
+from medlink.models.static.encoder import StaticEncoder
+from medlink.models.static.module import StaticEmbedding
 from medlink.training.coderpp.batches import Collator, RoundSampler, nearest_terms
 from medlink.training.coderpp.loss import MultiSimilarityLoss
-from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
-from medlink.training.coderpp.terms import Terms
-from medlink.training.coderpp.trainable import TermModel
-from medlink.training.common import checkpoint
-from medlink.training.common.resumable import ResumableTrainer, processes_here
-from medlink.training.common.run import Run
+from medlink.training.coderpp.terms import Ids, Terms
+from medlink.training.common.fit import ResumableTrainer, newest, processes_here, step_of, writing
+from medlink.training.common.losses import EmbeddingLoss, features_of, reader
+from medlink.training.common.run import Run, neighbours, read_neighbours, write_neighbours
+from medlink.training.common.trainable import Trainable, cut_at, trainable
+from medlink.training.recipes import CoderPlusPlusRecipe
+from medlink.training.static.bags import Bags
 
+_EMBEDDINGS = ".writing-embeddings"  # what a killed process leaves of it is removed when the run goes on
 _EMBEDDED_TO_CHECK = 64
 _EMBEDDED_AT_ONCE = 65_536
+
+
+class _Tokens(NamedTuple):
+    """Terms as a transformer reads them, in processes of their own too, however these are started."""
+
+    model: SentenceTransformer
+    terms: Terms
+
+    def __call__(self, terms: Ids) -> dict[str, Tensor]:
+        return features_of(self.model, self.terms.texts(terms))
 
 
 class CoderPlusPlusLoop(ResumableTrainer):
     """One run: what is an epoch to the trainer is a round here, the training between two renewals of the neighbours.
 
+    ``part`` is what is trained and saved.
+
     Raises:
-        ConfigError: this machine has no such precision.
+        ConfigError: this machine has no such precision, or the recipe does not fit the kind of encoder.
     """
 
-    def __init__(self, part: TermModel, terms: Terms, recipe: CoderPlusPlusRecipe, run: Run) -> None:
+    def __init__(self, start: Encoder, terms: Terms, recipe: CoderPlusPlusRecipe, run: Run) -> None:
         per_step = recipe.accumulation * processes_here().num_processes
         epoch_steps = math.ceil(len(terms) / (recipe.anchors * per_step))
         self.round_steps = recipe.refresh if isinstance(recipe.refresh, int) else epoch_steps
-        self.recipe, self._part = recipe, part
+        self.part: Trainable = trainable(start, recipe.feature_dropout)
+        self._recipe, self._dimension = recipe, start.dimension
         self._rounds = RoundSampler(terms, recipe, self.round_steps * per_step)
         self._found: int | None = None
-        self._ms_loss = MultiSimilarityLoss(
-            part.model,
-            recipe.mini_batch,
-            alpha=recipe.alpha,
-            beta=recipe.beta,
-            threshold=recipe.threshold,
-            epsilon=recipe.epsilon,
-        )
+        self._encode: Callable[[Ids], dict[str, Tensor]]
+        self._embed: Callable[[Ids], NDArray[np.float32]]
+        model = self.part.model
+        if isinstance(start, StaticEncoder):
+            if recipe.mini_batch:
+                remedy = "leave it at 0; a static encoder embeds a whole batch"
+                raise ConfigError("mini_batch is for a transformer", remedy=remedy)
+            module, bags = model[0], Bags(terms.texts(np.arange(len(terms))), start.config, start.forms)
+            assert isinstance(module, StaticEmbedding)
+            self._encode, self._embed = bags, lambda some: bags.embedded(module, some)
+        else:
+            cut_at(model, recipe.max_tokens)
+            self._encode = _Tokens(reader(model), terms)
+            self._embed = lambda some: start.encode(terms.texts(some))
+        self._pair_loss = MultiSimilarityLoss(recipe.alpha, recipe.beta, recipe.threshold, recipe.epsilon)
         super().__init__(
-            part.model,
-            self._ms_loss,
+            model,
+            EmbeddingLoss(model, self._pair_loss, recipe.mini_batch, shared=False),
             recipe,
             run,
             run.folder,
             steps=recipe.epochs * epoch_steps,
-            batches={
-                "per_device_train_batch_size": recipe.anchors,
-                "gradient_accumulation_steps": recipe.accumulation,
-            },
+            batches={"per_device_train_batch_size": recipe.anchors, "gradient_accumulation_steps": recipe.accumulation},
             train_dataset=Dataset.from_dict({"term": range(len(terms))}),
-            data_collator=Collator(terms, part.encode),
+            data_collator=Collator(terms, self._encode),
         )
 
     def get_batch_sampler(  # type: ignore[override]  # an iterable of batches is all that its caller needs
@@ -74,66 +100,60 @@ class CoderPlusPlusLoop(ResumableTrainer):
 
     def probe(self) -> dict[str, Tensor]:
         """Features of the first terms."""
-        return self._part.encode(np.arange(min(self._rounds.terms, _EMBEDDED_TO_CHECK)))
+        return self._encode(np.arange(min(self._rounds.terms, _EMBEDDED_TO_CHECK)))
 
     def begin_epoch(self) -> None:
         """Set the sampler to the round of the present step, with new neighbours where they are due."""
-        self._rounds.round = self.state.global_step // self.round_steps
-        if self._found is None or (self.recipe.refresh != "never" and self._found != self._rounds.round):
-            self._renew()
+        step = self.state.global_step
+        self._rounds.round = step // self.round_steps
+        number = self._lists_at(step)
+        if self._found == number:
+            return
+        # a run that is resumed within a round goes on with the lists of its beginning
+        if self._found is not None or not step or self._lists_at(step - 1) != number:
+            self._renew(number)
+        self._found = number
+        self._rounds.neighbours = read_neighbours(self._work, number, self._rounds.terms)
+        if self.is_world_process_zero():
+            kept = newest(self._work)
+            needed = {number, self._lists_at(step_of(kept)) if kept else number}
+            for old in set(self._work.glob("neighbours-*")) - {neighbours(self._work, one) for one in needed}:
+                remove(old)
 
-    def _renew(self) -> None:
-        """Find the neighbours anew from the model as it stands."""
+    def _lists_at(self, step: int) -> int:
+        return 0 if self._recipe.refresh == "never" else step // self.round_steps
+
+    def _renew(self, number: int) -> None:
         self.check(self.state.global_step)
-        self._found = self._rounds.round
-        begin, path = time.perf_counter(), self._work / checkpoint.EMBEDDINGS
-        shape = (self._rounds.terms, self._part.dimension)
+        begin, path = time.perf_counter(), self._work / _EMBEDDINGS
+        shape = (self._rounds.terms, self._dimension)
         try:
             if self.is_world_process_zero():
-                checkpoint.new_embeddings(path, *shape)
+                # or a full disk would end a process that writes to the map, without an error
+                with writing(path, "the file of embeddings"), open(path, "wb") as file:
+                    os.posix_fallocate(file.fileno(), 0, 2 * shape[0] * shape[1])
             self.accelerator.wait_for_everyone()
             vectors = np.memmap(path, np.float16, "r+", shape=shape)
-            self._embed(vectors)
+            parts = np.linspace(0, len(vectors), self.args.world_size + 1).astype(int).tolist()
+            start, stop = parts[self.args.process_index : self.args.process_index + 2]
+            for at in range(start, stop, _EMBEDDED_AT_ONCE):
+                end = min(at + _EMBEDDED_AT_ONCE, stop)
+                vectors[at:end] = self._embed(np.arange(at, end))
+            vectors.flush()
             self.accelerator.wait_for_everyone()
             if self.is_world_process_zero():
-                lists = nearest_terms(vectors.view(np.ndarray), self.recipe.neighbours)
-                checkpoint.write_neighbours(self._work, self._found, lists)
+                lists = nearest_terms(vectors.view(np.ndarray), self._recipe.neighbours)
+                write_neighbours(self._work, number, lists)
                 taken = time.perf_counter() - begin
-                self._log(f"round {self._found + 1}: neighbours of {shape[0]} terms found in {taken:.1f} s")
+                self._log(f"round {number + 1}: neighbours of {shape[0]} terms found in {taken:.1f} s")
         finally:
             if self.is_world_process_zero():
                 remove(path)
         self.accelerator.wait_for_everyone()
-        self._rounds.neighbours = checkpoint.read_neighbours(self._work, self._found, self._rounds.terms)
-        if self.is_world_process_zero():
-            checkpoint.clear_neighbours(self._work, self._found)
         self._logged_at = time.perf_counter()
-
-    def _embed(self, vectors: np.memmap[Any, np.dtype[np.float16]]) -> None:
-        """Embed this process's part of the terms."""
-        parts = np.linspace(0, len(vectors), self.args.world_size + 1).astype(int).tolist()
-        start, stop = parts[self.args.process_index : self.args.process_index + 2]
-        for at in range(start, stop, _EMBEDDED_AT_ONCE):
-            end = min(at + _EMBEDDED_AT_ONCE, stop)
-            vectors[at:end] = self._part.embed(np.arange(at, end))
-        vectors.flush()
 
     def progress(self, seconds: float) -> tuple[dict[str, Any], str]:
         """Share of informative pairs, and terms a second."""
-        share, terms = self._ms_loss.take_counts()
+        share, terms = self._pair_loss.take_counts()
         line = f"informative pairs {100 * share:.2f}% learning rate {{rate:.2e}} {terms / seconds:,.0f} terms/s"
         return {"informative": share}, line
-
-    def describe(self) -> dict[str, Any]:
-        """The round that the neighbours are of."""
-        return {"found": self._found}
-
-    def companions(self) -> Collection[str]:
-        """The neighbours that the batches of the round come from."""
-        assert self._found is not None
-        return [checkpoint.neighbours(self._found)]
-
-    def restore(self, schedule: dict[str, Any]) -> None:
-        """The neighbours of the round that the checkpoint is in."""
-        self._found = int(schedule["found"])
-        self._rounds.neighbours = checkpoint.read_neighbours(self._work, self._found, self._rounds.terms)

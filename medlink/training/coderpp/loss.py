@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from medlink.training.common.cached_loss import MiniBatchLoss
-
 
 def informative_pairs(similarities: Tensor, same: Tensor, epsilon: float = 0.1) -> tuple[Tensor, Tensor]:
     """Positive and negative pairs that still teach something.
@@ -116,32 +114,22 @@ def multi_similarity(
 
 
 def _mined(embeddings: Tensor, same: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Cosines of terms, and the informative pairs among them."""
     unit = functional.normalize(embeddings, dim=-1)
     similarities = unit @ unit.T
     return similarities, *informative_pairs(similarities.detach(), same, epsilon)
 
 
-class MultiSimilarityLoss(MiniBatchLoss):
-    """:func:`multi_similarity` as a loss of sentence-transformers: one column of terms, the relation as the label."""
+class MultiSimilarityLoss(torch.nn.Module):
+    """:func:`multi_similarity` as a loss of one column of terms, the relation as the label; it counts the pairs."""
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        mini_batch: int = 0,
-        *,
-        alpha: float,
-        beta: float,
-        threshold: float,
-        epsilon: float,
-    ) -> None:
-        super().__init__(model, mini_batch)
+    def __init__(self, alpha: float, beta: float, threshold: float, epsilon: float) -> None:
+        super().__init__()
         self.alpha, self.beta, self.threshold, self.epsilon = alpha, beta, threshold, epsilon
         self._informative = torch.zeros((), dtype=torch.int64)
         self._pairs = self._terms = 0
 
-    def _of(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
-        # sums of up to exp(beta): 16-bit numbers of a mixed-precision forward pass do not hold them
+    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
+        """The loss of the ``(n, d)`` embeddings of the one column."""
         similarities, positive, negative = _mined(embeddings[0], labels, self.epsilon)
         n = len(labels)
         self._informative = self._informative.to(positive.device) + (positive | negative).sum()

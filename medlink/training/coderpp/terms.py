@@ -112,7 +112,6 @@ def _columns(names: Iterable[Name]) -> tuple[int, str, Any, Ids, Ids]:
 
 
 def _first(column: Any) -> NDArray[np.bool_]:
-    """Where a column has another value than in the row before."""
     from pyarrow import compute
 
     values = column.combine_chunks()

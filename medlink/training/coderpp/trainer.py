@@ -13,9 +13,9 @@ from medlink.errors import ConfigError
 from medlink.models.encoders import BUILTIN, load_encoder
 from medlink.models.static.encoder import StaticEncoder
 from medlink.records import Name
-from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Terms
 from medlink.training.common.trainer import Trainer
+from medlink.training.recipes import CoderPlusPlusRecipe
 
 if TYPE_CHECKING:
     from medlink.training.common.run import Run
@@ -29,7 +29,7 @@ class CoderPlusPlusTrainer(Trainer):
             case and accents.
         start: the encoder to start from: ``"builtin"``, a model folder, or ``hf:NAME``.
         recipe: how to train; the default is the paper's for a transformer and
-            :meth:`~medlink.training.coderpp.recipe.CoderPlusPlusRecipe.static` for a static encoder. It may be set anew
+            :meth:`~medlink.training.recipes.CoderPlusPlusRecipe.static` for a static encoder. It may be set anew
             before :meth:`train`.
 
     Raises:
@@ -55,17 +55,16 @@ class CoderPlusPlusTrainer(Trainer):
 
     def _run(self, run: Run) -> None:
         from medlink.training.coderpp.loop import CoderPlusPlusLoop
-        from medlink.training.coderpp.trainable import term_model
+        from medlink.training.common.fit import newest
 
         if run.evaluate is not None:
             raise ConfigError("CODER++ is trained without a development measure", remedy="leave evaluate out")
-        part = term_model(load_encoder(self._start), self.terms, self.recipe)
+        loop = CoderPlusPlusLoop(load_encoder(self._start), self.terms, self.recipe, run)
         run.bind(self.recipe, names=self.terms.digest, start=self._start_fingerprint)
-        loop = CoderPlusPlusLoop(part, self.terms, self.recipe, run)
-        loop.run(run.newest())
-        last = loop.figures
+        loop.run(newest(run.folder))
+        last = loop.last("informative")
         run.write(
-            part.save,
+            loop.part.save,
             title="Encoder trained by CODER++",
             summary="hard positives and hard negatives under the multi-similarity loss (Zeng et al. 2022, "
             "section 4.2; Wang et al. 2019)",

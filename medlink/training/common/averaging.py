@@ -65,14 +65,9 @@ def soup(folders: Sequence[str | Path], out: str | Path) -> Encoder:
     Raises:
         ConfigError: ``out`` is in use for something else.
         EncoderError: a folder holds no encoder, two do not match, a weight is NaN or infinite, or the disk is full.
-
-    >>> import tempfile
-    >>> from medlink.models.encoders import builtin_folder
-    >>> soup([builtin_folder(), builtin_folder()], Path(tempfile.mkdtemp(), "mean")).dimension
-    256
     """
     with needs_extra("train", "training"):
-        from medlink.training.common.checkpoint import new_folder
+        from medlink.training.common.run import new_folder
 
     paths, out = encoder_folders(folders), Path(out).resolve()
     for path in paths:
@@ -111,7 +106,6 @@ def encoder_folders(folders: Sequence[str | Path]) -> list[Path]:
 
 
 def _average_folders(paths: list[Path], out: Path) -> None:
-    """Write settings and averaged weights of matching transformers."""
     settings, weights = _settings(paths[0]), _weights(paths[0])
     for path in paths[1:]:
         others = _settings(path)
@@ -130,7 +124,6 @@ def _average_folders(paths: list[Path], out: Path) -> None:
 
 
 def _parts(folder: Path) -> list[Path]:
-    """The folder itself and those of its modules."""
     try:
         return sorted({folder, *(folder / module["path"] for module in read_json(folder / "modules.json"))})
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -138,7 +131,6 @@ def _parts(folder: Path) -> list[Path]:
 
 
 def _settings(folder: Path) -> dict[str, Any]:
-    """Configuration and tokenizer of a model folder: what decides what its weights mean, by relative path."""
     found: dict[str, Any] = {}
     for path in (path for part in _parts(folder) for path in sorted(part.iterdir()) if path.suffix in _SETTINGS):
         try:
@@ -152,7 +144,6 @@ def _settings(folder: Path) -> dict[str, Any]:
 
 
 def _weights(folder: Path) -> list[str]:
-    """Files of weights, by relative path."""
     found = [path for part in _parts(folder) for path in sorted(part.glob("*.safetensors"))]
     if not found:
         remedy = "open it with sentence-transformers and save it again"
@@ -161,7 +152,6 @@ def _weights(folder: Path) -> list[str]:
 
 
 def _digest(folder: Path) -> str:
-    """SHA-256 of the files of weights of an encoder."""
     digest = hashlib.sha256()
     for name in _weights(folder):
         with (folder / name).open("rb") as file:
@@ -170,7 +160,6 @@ def _digest(folder: Path) -> str:
 
 
 def _average_file(paths: list[Path], out: Path) -> None:
-    """Write the mean of files of weights, read one tensor at a time."""
     import torch
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import save_file
@@ -179,13 +168,15 @@ def _average_file(paths: list[Path], out: Path) -> None:
     try:
         with ExitStack() as stack:
             opened = [stack.enter_context(safe_open(path, framework="pt")) for path in paths]
+            metadata = opened[0].metadata()
             for name in sorted({name for one in opened for name in one.keys()}):  # noqa: SIM118  # a file, no dictionary
-                tensors: list[Any] = [
+                tensors = [
                     one.get_tensor(name) if name in one.keys() else None  # noqa: SIM118  # a file, no dictionary
                     for one in opened
                 ]
-                first, message = tensors[0], ""
+                first = tensors[0]
                 for path, tensor in zip(paths, tensors, strict=True):
+                    message = ""
                     if _words(tensor) != _words(first):
                         message = f"is {_words(tensor)}, {_words(first)} in {paths[0]}"
                     elif tensor is None:
@@ -199,12 +190,10 @@ def _average_file(paths: list[Path], out: Path) -> None:
                 mean[name] = first
                 if first.is_floating_point():
                     mean[name] = (sum(tensor.double() for tensor in tensors) / len(tensors)).to(first.dtype)
-            metadata = opened[0].metadata()
     except SafetensorError as error:
         raise EncoderError(f"the weights cannot be read: {error}", path=paths[0].parent, remedy=_AGAIN) from error
     save_file(mean, out, metadata=metadata)
 
 
 def _words(tensor: Any) -> str:
-    """Number type and shape for an error."""
     return "missing" if tensor is None else f"{str(tensor.dtype).removeprefix('torch.')} {tuple(tensor.shape)}"

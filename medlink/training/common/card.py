@@ -77,7 +77,6 @@ def write_card(
 
 
 def _list(facts: Mapping[str, Any]) -> str:
-    """Facts as a list; those without a value are left out."""
     return "\n".join(
         f"- {name}: {value:,}" if isinstance(value, int) else f"- {name}: {value}"
         for name, value in facts.items()

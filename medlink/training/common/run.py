@@ -12,27 +12,35 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
-from medlink.errors import ConfigError, EncoderError
-from medlink.files.folders import locked, made_folder, remove, scratch_folder
+from medlink.errors import ConfigError
+from medlink.files.folders import locked, made_folder, remove, scratch_folder, whole_folder
 from medlink.files.json import read_json, write_json
+from medlink.files.whole import whole_file
 from medlink.models import load_encoder
 from medlink.models.encoders import check_folder
-from medlink.models.transformer import TransformerEncoder
-from medlink.training.common import checkpoint
-from medlink.training.common.batch_trainer import BatchTrainer, Figures, Measure
+from medlink.training.common import fit
 from medlink.training.common.card import write_card
-from medlink.training.common.recipes import PhaseRecipe, Recipe, RunOptions
-from medlink.training.common.resumable import precision_here, processes_here
+from medlink.training.common.fit import BatchTrainer, Figures, Measure, precision_here, processes_here, reading, writing
 from medlink.training.common.trainable import Trainable, cut_at
 from medlink.training.data.batches import Batches
+from medlink.training.recipes import PhaseRecipe, Recipe, RunOptions
 
 RECORD, LOCK = "run.json", "lock"
 # what training is not begun anew over
 _KEPT = ("checkpoint-*", "*/checkpoint-*", "encoder-*", "targets")
 _DATA = {"data": "other data", "names": "other names"}
+
+
+@contextmanager
+def new_folder(path: Path, what: str) -> Iterator[Path]:
+    """:func:`medlink.files.folders.whole_folder`; what a full disk leads to says how to go on with the run."""
+    with whole_folder(path, what) as draft, writing(path, what):
+        yield draft
 
 
 class Run:
@@ -73,21 +81,16 @@ class Run:
         now = {**facts, "recipe": how, "processes": processes_here().num_processes}
         record = self.folder / RECORD
         if self.first and _is_begun(self.folder):
-            with checkpoint.reading(record):
+            with reading(record):
                 changed = _changes(read_json(record), json.loads(json.dumps(now)))
             if changed:
                 remedy = "resume with the data, options and number of processes it began with, or delete the folder"
                 raise ConfigError(f"the unfinished run has {', '.join(changed)}", path=self.folder, remedy=remedy)
         elif self.first:
-            for left in checkpoint.companions(self.folder):
+            for left in self.folder.glob("neighbours-*"):
                 remove(left)
             write_json(record, now, "the record of the run")
         self.wait()
-
-    def newest(self, name: str = "") -> Path | None:
-        """The checkpoint to go on from, in the folder of that name."""
-        found = checkpoint.newest(self.folder / name)
-        return None if found is None else checkpoint.check(found)
 
     def fit(
         self, model: SentenceTransformer, batches: Batches, loss: torch.nn.Module, recipe: PhaseRecipe, name: str = ""
@@ -95,8 +98,8 @@ class Run:
         """Train a model in place, to the weights of the end or the best by the development measure.
 
         Same model, batches, recipe and number of threads give the same weights on a CPU, whether or not the run was cut
-        short and resumed. A ``loss`` of sentence-transformers with ``compute_loss_from_embeddings`` may have weights of
-        its own, which are trained and kept as well. The checkpoints lie in the folder ``name`` within that of the run.
+        short and resumed. For ``loss`` see :mod:`medlink.training.common.losses`. The checkpoints lie in the folder
+        ``name`` within that of the run.
 
         Raises:
             ConfigError: the data do not fill a batch.
@@ -109,15 +112,15 @@ class Run:
         # weights kept in 16 bits would not feel small steps
         model.float()
         cut_at(model, recipe.max_tokens)
-        found, work = self.newest(name), self.folder / name
+        work = self.folder / name
+        found = fit.newest(work)
         self.wait()
         if self.first:
             work.mkdir(exist_ok=True)
         trainer = BatchTrainer(model, batches, loss, recipe, self, work)
         trainer.run(found)
-        figures = trainer.finish()
         self.wait()
-        return figures
+        return trainer.reached()
 
     def train(
         self,
@@ -150,7 +153,7 @@ class Run:
             EncoderError: the disk is full.
         """
         if self.first:
-            with checkpoint.new_folder(folder or self.out, "the encoder") as draft:
+            with new_folder(folder or self.out, "the encoder") as draft:
                 if isinstance(save, SentenceTransformer):
                     save.save(str(draft), create_model_card=False, safe_serialization=True)
                 else:
@@ -215,15 +218,6 @@ def work_folder(
         run.wait()
 
 
-def transformer(name: str | Path) -> SentenceTransformer:
-    """Open a transformer to be trained, its weights in 32 bits; an :class:`EncoderError` for a static encoder."""
-    encoder = load_encoder(name)
-    if not isinstance(encoder, TransformerEncoder):
-        remedy = "name the folder of a transformer, or hf:ORG/NAME for one of the Hugging Face hub"
-        raise EncoderError("a static encoder cannot be trained by this phase", path=name, remedy=remedy)
-    return encoder.model.float()
-
-
 def _check(folder: Path, *, resume: bool) -> None:
     """Refuse a folder in which a run may not begin or go on."""
     remedy = "name another folder"
@@ -235,15 +229,15 @@ def _check(folder: Path, *, resume: bool) -> None:
     if others and not (folder / RECORD).exists() and not _is_begun(folder):
         raise ConfigError("the folder is not empty and holds no run", path=folder, remedy=remedy)
     if not resume and _is_begun(folder):
-        remedy = "resume it with --resume, or delete the folder"
+        remedy = "resume it, or delete the folder"
         raise ConfigError("the folder holds an unfinished run", path=folder, remedy=remedy)
 
 
 @contextmanager
 def _own(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder; clear what a killed process left half written."""
     with made_folder(folder), locked(folder / LOCK, "the checkpoints"):
-        for left in folder.rglob(".writing-*"):
+        unfinished = [path for path in folder.rglob("checkpoint-*") if not (path / fit.STATE).exists()]
+        for left in (*folder.rglob(".writing-*"), *unfinished):
             remove(left)
         if not (folder / RECORD).exists() and not _is_begun(folder):
             write_json(folder / RECORD, {}, "the record of the run")
@@ -257,12 +251,10 @@ def _own(folder: Path) -> Iterator[None]:
 
 
 def _is_begun(folder: Path) -> bool:
-    """Whether there is something to go on from."""
     return any(True for pattern in _KEPT for _ in folder.glob(pattern))
 
 
 def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What two runs differ in: data and encoders as such, the rest with both values."""
     facts = now.keys() - {"recipe", "processes"}
     changed = [_DATA.get(key, f"another {key}") for key in now if key in facts and before[key] != now[key]]
     old, new = ({**each["recipe"], "processes": each["processes"]} for each in (before, now))
@@ -271,3 +263,32 @@ def _changes(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         for key in sorted(old.keys() | new.keys())
         if old.get(key) != new.get(key)
     ]
+
+
+def neighbours(work: Path, number: int) -> Path:
+    """The file of the lists of neighbours of a round, which all processes map."""
+    return work / f"neighbours-{number}.npy"
+
+
+def write_neighbours(work: Path, number: int, lists: NDArray[np.int32]) -> None:
+    """Write the lists of a round.
+
+    Raises:
+        EncoderError: there is no room for them.
+    """
+    path = neighbours(work, number)
+    with whole_file(path, "the neighbours") as file, writing(path, "the neighbours"):
+        np.save(file, lists, allow_pickle=False)
+
+
+def read_neighbours(work: Path, number: int, terms: int) -> NDArray[np.int32]:
+    """Map the lists of a round: a row of numbers of terms, or -1, for each of so many terms."""
+    path = neighbours(work, number)
+    with reading(path):
+        lists: NDArray[np.int32] = np.load(path, mmap_mode="r", allow_pickle=False)
+        if lists.ndim != 2 or len(lists) != terms or lists.dtype != np.int32:
+            raise ValueError(f"{lists.shape} {lists.dtype}, lists of {terms} terms expected")
+        if lists.size and not -1 <= lists.min() <= lists.max() < terms:
+            raise ValueError(f"a term of number {lists.max()}, below {terms} expected")
+    # NumPy's memmap class makes every slice slower
+    return lists.view(np.ndarray)

@@ -1,24 +1,148 @@
-"""The vectors that texts are to be embedded by: sums of a teacher's embeddings, and their principal components.
+"""Regression on a teacher: texts and their targets, kept in the folder of the run, and the loss.
 
-They lie in ``.npy`` files that are mapped, so that memory holds a few thousand at a time.
+Three phases of BioLORD are of this kind: self-distillation, cross-lingual distillation and the static student. Targets
+are sums of a teacher's embeddings, or principal components of them, in ``.npy`` files that are mapped, so that memory
+holds a few thousand at a time.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from sentence_transformers import SentenceTransformer
+from torch import Tensor
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.training.data.text_store import TextStore, read_targets
+from medlink.files.json import read_json, write_json
+from medlink.models import load_encoder
+from medlink.training.common.fit import Figures, reading
+from medlink.training.common.run import Run, new_folder
+from medlink.training.common.trainable import cut_at
+from medlink.training.data.text_store import Entry, TargetBatches, TextStore, read_targets
+from medlink.training.recipes import PhaseRecipe, Recipe
 
-_ENCODED = 4096
+_ENCODED = 4096  # texts at a time
 _ROWS = 8192
+_PENALTY = 0.01  # of the head that is fitted: it learns on, and need not fit the last of the embeddings' directions
+_VECTORS, _FACTS = "vectors.npy", "facts.json"
+
+
+def keep_texts(run: Run, entries: Callable[[], Iterable[Entry]]) -> TextStore:
+    """Write the texts; anew when a run is resumed, to see that they are still the same."""
+    if run.first:
+        TextStore.build(run.folder / "texts", entries())
+    run.wait()
+    return TextStore(run.folder / "texts")
+
+
+def keep_targets(run: Run, make: Callable[[Path], Mapping[str, Any]], name: str = "targets") -> dict[str, Any]:
+    """Make the targets, or keep those that the run made before.
+
+    Args:
+        run: bound to all that the targets are made of.
+        make: writes the vectors into an ``.npy`` file, and says what is worth knowing of them, which is returned.
+        name: of the folder that they are in.
+    """
+    folder = run.folder / name
+    if run.first and not folder.exists():
+        with new_folder(folder, f"the {name}") as draft:
+            write_json(draft / _FACTS, dict(make(draft / _VECTORS)))
+    run.wait()
+    with reading(folder / _FACTS):
+        said: dict[str, Any] = read_json(folder / _FACTS)
+    return said
+
+
+def teach(
+    run: Run, store: TextStore, recipe: Recipe, name: str | Path, components: int | None = None, **facts: Any
+) -> tuple[int, dict[str, Any]]:
+    """Embed the texts by a teacher, which is then let go; gives its width and facts for the card.
+
+    Args:
+        run: is bound to recipe, texts, teacher and ``facts``.
+        store, recipe, name: the texts, how to train, and the teacher.
+        components: principal components that the targets are reduced to.
+
+    Raises:
+        ConfigError: there are fewer dimensions or rows than components, or the run began with something else.
+        EncoderError: an embedding is NaN or infinite, the disk is full, or what was kept is damaged.
+    """
+    teacher = load_encoder(name) if run.first else None
+    if teacher is not None and components is not None:
+        check_components(components, store.rows, teacher.dimension)
+    run.bind(recipe, data=store.digest, teacher=teacher and teacher.fingerprint, **facts)
+
+    def make(path: Path) -> dict[str, Any]:
+        assert teacher is not None
+        run.progress(f"embedding the texts of {store.rows} targets by the teacher")
+        said = {"teacher": f"`{teacher.fingerprint}`", "width": teacher.dimension}
+        if components is None:
+            sum_embeddings(store, teacher.encode, teacher.dimension, path)
+            return said
+        whole = path.with_name("whole.npy")
+        rows = sum_embeddings(store, teacher.encode, teacher.dimension, whole)
+        projection = principal_components(rows, components)
+        project(rows, projection, path)
+        del rows
+        whole.unlink()
+        return {**said, "variance kept by the targets": f"{projection.kept:.4f}"}
+
+    said = keep_targets(run, make)
+    return said.pop("width"), said
+
+
+def fit_head(run: Run, model: SentenceTransformer, store: TextStore, max_tokens: int) -> tuple[Tensor, Tensor]:
+    """The linear map from the embeddings of a model to the targets, by :func:`ridge`.
+
+    Gives weights ``(k, d)`` and bias ``(k,)``. ``max_tokens`` are those that training reads.
+    """
+
+    def make(path: Path) -> dict[str, Any]:
+        run.progress("fitting the head to the targets")
+        targets = read_targets(run.folder / "targets" / _VECTORS)
+        cut_at(model, max_tokens)
+        parts = store.batches(np.arange(len(store), dtype=np.int32), _ENCODED)
+        weights, bias = ridge(((model.encode(texts), targets[rows]) for texts, rows, _ in parts), _PENALTY)
+        np.save(path, np.column_stack([weights, bias]).astype(np.float32))
+        return {}
+
+    keep_targets(run, make, "head")
+    kept = torch.from_numpy(np.array(read_targets(run.folder / "head" / _VECTORS)))
+    return kept[:, :-1], kept[:, -1]
+
+
+def regress(run: Run, model: SentenceTransformer, store: TextStore, recipe: PhaseRecipe, name: str = "run") -> Figures:
+    """Train a model in place to embed the texts by their targets; the checkpoints lie in a folder ``name``."""
+    targets = run.folder / "targets" / _VECTORS
+    batches = TargetBatches(store, targets, batch_size=recipe.batch_size, seed=recipe.seed)
+    return run.fit(model, batches, TargetLoss(), recipe, name)
+
+
+class TargetLoss(torch.nn.Module):
+    """Mean squared error with a weight for each row, ``sum_i w_i |e_i - t_i|^2 / (n d)``.
+
+    BioLORD-2023, section "Self-distillation phase" (all weights 1) and section "Cross-lingual distillation", after
+    Reimers and Gurevych 2020. The paper leaves unaligned pairs out beforehand; here the error of a pair counts as much
+    as its sense aligns. The sum is divided by n and not by the sum of the weights, so that a batch of doubtful pairs
+    makes a small step.
+
+    Inputs: one column of n texts; labels ``(n, d + 1)``, the target and then the weight, from 0 to 1, of each text.
+
+    >>> e, labels = torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.5]])
+    >>> float(TargetLoss().compute_loss_from_embeddings([e], labels))  # (4 + 16 / 2) / 4
+    3.0
+    """
+
+    def compute_loss_from_embeddings(self, embeddings: list[Tensor], labels: Tensor) -> Tensor:
+        """The loss of the embeddings of the one column."""
+        (found,) = embeddings
+        return ((found - labels[:, :-1]).square() * labels[:, -1:]).mean()
 
 
 def sum_embeddings(
@@ -27,23 +151,12 @@ def sum_embeddings(
     """Write the vectors of a store: row r is the sum of ``share * encode(text)`` over the entries of row r.
 
     With the shares of :func:`medlink.training.biolord.distillation.concept_entries` a row is the target of
-    BioLORD-2023, section "Self-distillation phase". Each distinct text is encoded once.
-
-    Args:
-        store: n rows.
-        encode: texts to float32 ``(texts, d)``, with d the ``dimension``.
-        path: an ``.npy`` file, from which the ``(n, d)`` float32 that are returned are mapped.
+    BioLORD-2023, section "Self-distillation phase". Each distinct text is encoded once. The ``(n, d)`` float32 that are
+    returned are mapped from the ``.npy`` file ``path``.
 
     Raises:
         EncoderError: an embedding is NaN or infinite.
         OSError: the disk is full.
-
-    >>> import tempfile
-    >>> from medlink.training.data.text_store import Entry
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> store = TextStore.build(folder / "a.sqlite", [Entry("x", 0, 0.5), Entry("xyz", 0, 0.5), Entry("x", 1)])
-    >>> sum_embeddings(store, lambda texts: np.array([[len(t)] for t in texts], np.float32), 1, folder / "a.npy")[:, 0]
-    memmap([2., 1.], dtype=float32)
     """
     rows = _new_rows(path, store.rows, dimension)
     for texts, numbers, of_row, share in store.taught(_ENCODED):
@@ -56,8 +169,7 @@ def sum_embeddings(
     return read_targets(path)
 
 
-@dataclass(frozen=True, slots=True)
-class Projection:
+class Projection(NamedTuple):
     """A linear map ``(rows - mean) @ axes.T`` from d to k numbers; ``axes`` ``(k, d)`` are orthonormal.
 
     ``mean`` is ``(d,)``, ``kept`` the share of the variance that the axes keep.
@@ -88,10 +200,6 @@ def principal_components(rows: NDArray[Any], count: int, *, centre: bool = True)
 
     Raises:
         ConfigError: there are fewer dimensions or rows than ``count`` needs.
-
-    >>> found = principal_components(np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]]), 1)
-    >>> found.mean.tolist(), found.axes.tolist(), found.kept
-    ([2.0, 1.0], [[1.0, 0.0]], 1.0)
     """
     from scipy.linalg import eigh
 
@@ -131,11 +239,6 @@ def ridge(
 
     Raises:
         EncoderError: all inputs are the same, NaN or infinite.
-
-    >>> x, y = np.array([[-1.0], [0.0], [1.0]]), np.array([[1.0], [3.0], [5.0]])
-    >>> weights, bias = ridge([(x, y)], penalty=1.0)  # X'X is 2, X'Y is 4
-    >>> weights.tolist(), bias.tolist()
-    ([[1.0]], [3.0])
     """
     from scipy.linalg import solve
 
@@ -160,7 +263,7 @@ def ridge(
 
 
 def check_components(count: int, n: int, d: int, *, centre: bool = True) -> None:
-    """Refuse more principal components than n rows of d numbers have."""
+    """Refuse (ConfigError) more principal components than n rows of d numbers have."""
     most = min(d, n - 1 if centre else n)
     if not 1 <= count <= most:
         remedy = f"give at most {most} dimensions" if most > 0 else "name a knowledge base of several concepts"
@@ -182,11 +285,7 @@ def project(rows: NDArray[Any], projection: Projection, path: Path, *, unit: boo
 
 
 def to_unit(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows ``(n, d)`` scaled to length 1; a row of length 0 stays.
-
-    >>> to_unit(np.array([[3, 4], [0, 0]], dtype=np.float32)).round(3).tolist()
-    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
-    """
+    """Rows ``(n, d)`` scaled to length 1; a row of length 0 stays."""
     return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12), dtype=np.float32)
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 from medlink.errors import needs_extra
 from medlink.models.encoders import Encoder, load_encoder
-from medlink.training.common.recipes import Recipe, RunOptions
+from medlink.training.recipes import Recipe, RunOptions
 
 if TYPE_CHECKING:
-    from medlink.training.common.batch_trainer import Measure
-    from medlink.training.common.run import Run
+    from medlink.training.common.run import Measure, Run
 
 
 class Trainer(ABC):
@@ -42,7 +41,7 @@ class Trainer(ABC):
         Args:
             out: folder of the encoder; of ``run-1``, ``run-2`` and so on for self-distillation, to be averaged by
                 :func:`medlink.training.common.averaging.soup`.
-            resume, checkpoint_steps, workers: see :class:`~medlink.training.common.recipes.RunOptions`.
+            resume, checkpoint_steps, workers: see :class:`~medlink.training.recipes.RunOptions`.
             progress: called with one line now and then.
             evaluate: development measure of the model, higher is better; the weights with the best are kept.
 

@@ -5,7 +5,7 @@ Remy et al. 2022 (BioLORD), section 3.1: the text is a definition, or a descript
 the pairs have a definition, each of which comes 50 times, with another name of its concept whenever there is one.
 
 Pairs are made in chunks, each a function of seed, epoch and the chunk's number; what a chunk draws is drawn for all its
-pairs at once, and its texts are then read from the knowledge base.
+pairs at once, by number, and its texts are then read from the knowledge base.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +22,11 @@ from medlink.errors import ConfigError
 from medlink.language.text import normalise
 from medlink.records import Definition
 from medlink.training.data.batches import distinct_batches, order, run_ahead
-from medlink.training.data.graph import Material, counts_of, draw_ancestors, draw_places, draw_values, upto
-from medlink.training.data.recipes import PairRecipe
-from medlink.training.data.relations import LANGUAGE, describe, relation_words
-from medlink.training.data.view import Numbers, TrainingView
+from medlink.training.data.relations import LANGUAGE, describe, relation_phrase, relation_words
+from medlink.training.data.view import Numbers, Runs, TrainingView, by_owner
+from medlink.training.recipes import PairRecipe
 
+_LONGEST_WALK = 64  # SNOMED CT is some 20 levels deep; a cycle must end too
 KINDS = ("definition", "description", "name")
 _CHUNK = 16_384  # pairs whose texts are read at once: a few dozen megabytes
 _BATCHES = 16  # at least, so that few pairs wait for a next batch that is of another chunk
@@ -52,17 +51,20 @@ _NOTHING = {
         "add en to the languages or a source with English names, or set the share of definitions to 1",
     ),
 }
-_Candidate = tuple[frozenset[Hashable], "Pair"]
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """A name of a concept and a text about it; ``kind`` is ``definition``, ``description`` or ``name``."""
 
     concept_id: str
     name: str
     text: str
     kind: str
+
+
+_Candidate = tuple[frozenset[Hashable], Pair]
+_Made = tuple[int, str, str, str, str, str]
+"""Number of a concept, name with its form, text with its form, kind."""
 
 
 class PairSource(Protocol):
@@ -165,11 +167,9 @@ class KnowledgeBasePairs:
             to_skip = 0
 
     def _chunk(self, epoch: int, size: int, first: int, count: int) -> list[list[Pair]]:
-        """``count`` batches of an epoch from number ``first`` on."""
         return list(distinct_batches(self._candidates(epoch, first * size, count * size, size), size, count))
 
     def _concepts(self) -> int:
-        """Number of concepts that pairs can be made of."""
         owners = {**self._streams, "definition": self._material.defined}
         return len(np.unique(np.concatenate([owners[kind] for kind in KINDS if self._shares[kind]])))
 
@@ -182,7 +182,6 @@ class KnowledgeBasePairs:
         return len(self._graph.names[1])
 
     def _check(self) -> None:
-        """Refuse a kind of pairs that there is nothing for."""
         for kind in KINDS:
             if self._shares[kind] and not len(self._streams[kind]):
                 related = kind != "description" or len(self._graph.relations[1])
@@ -190,7 +189,6 @@ class KnowledgeBasePairs:
                 raise ConfigError(message.format(self._shares[kind]), path=self._graph.path, remedy=remedy)
 
     def _candidates(self, epoch: int, first: int, count: int, size: int) -> Iterator[_Candidate]:
-        """So many pairs of an epoch, in random order, and spare ones for as long as they are read."""
         rng = np.random.default_rng([self.recipe.seed, 4, epoch, first])
         taken = {}
         for kind in KINDS:
@@ -206,7 +204,6 @@ class KnowledgeBasePairs:
             yield from self._make(taken, rng)
 
     def _turns(self, kind: str, places: NDArray[np.int64]) -> tuple[Numbers, NDArray[np.int64]]:
-        """What comes at places of a stream that goes round and round, and in which of its cycles that is."""
         stream = self._streams[kind]
         if not len(places):
             return stream[:0], places
@@ -329,5 +326,108 @@ def described(graph: TrainingView, count: int, seed: int) -> Iterator[Definition
         yield from (Definition(concept, one[3], LANGUAGE) for concept, one in zip(ids, made, strict=True))
 
 
-_Made = tuple[int, str, str, str, str, str]
-"""Number of a concept, name with its form, text with its form, kind."""
+def counts_of(runs: Runs, owners: Numbers) -> NDArray[np.int64]:
+    """How many values each owner has."""
+    counts: NDArray[np.int64] = runs[0][owners + 1] - runs[0][owners]
+    return counts
+
+
+def draw_places(runs: Runs, owners: Numbers, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+    """A place among the values of each of n owners, -1 where it has none.
+
+    ``uniform`` ``(n,)``, in [0, 1), is the share of the owner's values that lies before the drawn one.
+    """
+    counts = counts_of(runs, owners)
+    places: NDArray[np.int64] = runs[0][owners] + (uniform * counts).astype(np.int64)
+    return np.where(counts > 0, places, -1)
+
+
+def draw_values(runs: Runs, owners: Numbers, uniform: NDArray[np.float64]) -> Numbers:
+    """As :func:`draw_places`, the values themselves."""
+    places = draw_places(runs, owners, uniform)
+    drawn = np.full(len(owners), -1, dtype=np.int32)
+    drawn[places >= 0] = runs[1][places[places >= 0]]
+    return drawn
+
+
+def draw_ancestors(parents: Runs, start: Numbers, rng: np.random.Generator) -> Numbers:
+    """An ancestor of each concept: one of those on a random way up, each step of the way as likely as the others.
+
+    The last of k steps is kept with probability 1/k (reservoir sampling, Vitter 1985, section 2), so that no way has to
+    be remembered. Remy et al. 2022, section 3.1, draw "the known names of the ancestors" and do not say how.
+
+    Returns:
+        ``(n,)`` ancestors, -1 where a concept has none; never the concept itself, also where the hierarchy has a cycle.
+    """
+    drawn = np.full(len(start), -1, dtype=np.int32)
+    walking, here = np.arange(len(start)), start
+    for step in range(1, _LONGEST_WALK + 1):
+        above = draw_values(parents, here, rng.random(len(here)))
+        going = (above >= 0) & (above != start[walking])
+        walking, here = walking[going], above[going]
+        if not len(walking):
+            break
+        taken = rng.random(len(walking)) * step < 1
+        drawn[walking[taken]] = here[taken]
+    return drawn
+
+
+def upto(share: float, place: int) -> int:
+    """How many of the first ``place`` pairs are of a kind that has ``share`` of them, spread evenly."""
+    # 0.15 * 100 must not come out a hair below 15
+    return int(share * place + 1e-6)
+
+
+class Material:
+    """What of a concept graph makes pairs.
+
+    Attributes:
+        related_names: names in the language of descriptions, by concept.
+        related: concepts at the other end of a relation that can be put into words, by concept; ``related_types`` holds
+            for each the place of its type.
+        phrases: words of each type, ``None`` where there are none to be said.
+        upward: ``(types,)`` whether a type leads from a concept to one above it.
+        defined: ``(definitions,)`` owner of each definition that has a name to go with it; ``definition_places`` says
+            where it stands among all.
+        described: concepts with a name and a relation.
+        several: concepts with names of two forms.
+        shared: numbers of the forms that a concept has in common with another, by concept.
+    """
+
+    def __init__(self, graph: TrainingView) -> None:
+        tags = [not tag or tag.partition("-")[0] == LANGUAGE for tag in graph.languages]
+        spoken = np.array(tags, dtype=np.bool_)[graph.name_languages]
+        self.related_names = _only(graph.names, spoken)
+        self.phrases = tuple(relation_phrase(name) for name in graph.types)
+        self.upward = np.array([name in relation_words().hierarchy for name in graph.types], dtype=np.bool_)
+        said = np.array([phrase is not None for phrase in self.phrases], dtype=np.bool_)
+        every = np.arange(graph.concepts, dtype=np.int32)
+        named = counts_of(graph.names, every) > 0
+        can_be_named = counts_of(self.related_names, every) > 0
+        fits = said[graph.relation_types] & can_be_named[graph.relations[1]]
+        self.related, self.related_types = _only(graph.relations, fits), graph.relation_types[fits]
+        self.described = every[named & (counts_of(self.related, every) > 0)]
+        owners = _owners(graph.definitions)
+        self.definition_places = np.flatnonzero(named[owners]).astype(np.int32)
+        self.defined = owners[self.definition_places]
+        owners, forms = _distinct(graph.names, graph.name_forms)
+        numbers, counts = np.unique(forms, return_counts=True)
+        common = np.isin(forms, numbers[counts > 1])
+        self.shared = by_owner(owners[common], forms[common], graph.concepts)
+        self.several = np.flatnonzero(np.bincount(owners, minlength=graph.concepts) > 1).astype(np.int32)
+
+
+def _owners(runs: Runs) -> Numbers:
+    return np.repeat(np.arange(len(runs[0]) - 1, dtype=np.int32), np.diff(runs[0]))
+
+
+def _only(runs: Runs, keep: NDArray[np.bool_]) -> Runs:
+    before = np.concatenate([[0], np.cumsum(keep)])
+    return before[runs[0]].astype(np.int64), runs[1][keep]
+
+
+def _distinct(runs: Runs, forms: Numbers) -> tuple[Numbers, Numbers]:
+    """Owners and the forms of their names, each form of an owner once, by form and owner."""
+    count = max(1, len(runs[0]) - 1)
+    form, owner = np.divmod(np.unique(forms.astype(np.int64) * count + _owners(runs)), count)
+    return owner.astype(np.int32), form.astype(np.int32)

@@ -139,7 +139,6 @@ def read_triplets(path: StrPath, problems: Problems) -> list[Triplet]:
 
 
 def _with_texts(table: Table, rows: Rows, places: list[int]) -> Iterator[tuple[int, list[str], list[str]]]:
-    """Line, cells and the texts at some places; rows that lack one of the texts are counted."""
     for line, cells in rows:
         texts = [" ".join(cells[at].split()) for at in places]
         if all(texts):
@@ -158,7 +157,6 @@ def _labelled_json(lines: LineFile) -> Iterator[Labelled]:
 
 
 def _joined(labelled: Iterable[Labelled]) -> Iterator[Triplet]:
-    """Every entailed hypothesis of a premise with every contradicted one."""
     premises: dict[str, tuple[int, dict[str, list[str]]]] = {}
     for line, premise, hypothesis, label in labelled:
         _, found = premises.setdefault(premise, (line, {"entailment": [], "contradiction": []}))
@@ -178,7 +176,6 @@ def _filled(items: Iterator[Item], lines: LineFile) -> list[Item]:
 
 
 def _number(text: str) -> float:
-    """A number, NaN for anything else."""
     try:
         return float(text)
     except ValueError:

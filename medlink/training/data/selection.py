@@ -113,7 +113,6 @@ class Selection:
             )
 
     def _check_languages(self, present: list[str]) -> None:
-        """Refuse a language that no name has."""
         for language in sorted(self.languages or ()):
             if not any(tag and wanted(tag, frozenset({language})) for tag in present):
                 raise ConfigError(

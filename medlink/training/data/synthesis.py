@@ -29,7 +29,6 @@ from medlink.language.lexicon.tables import FIRST, WHOLE, Member
 from medlink.language.tags import base
 from medlink.language.text import ROMAN, normalise
 from medlink.records import Name
-from medlink.training.data.lexicon_names import lexicon_names
 
 _RULES = Path(str(resources.files("medlink"))) / "resources" / "synthesis"
 _NOUN, _ADJECTIVE, _NAME, _CONNECTOR = "", "a", "name", "connector"  # the first two are parts of speech of members
@@ -39,6 +38,9 @@ _USUAL = 0.6  # how often the usual member of a meaning is taken
 _PIECES = re.compile(r"[,;()\[\]]|\s[-/]\s")
 _KIND = re.compile(r"\s*\((?:disease|disorder|finding|morphologic abnormality|procedure)\)")
 _NUMBERED = frozenset(("type", "stage", "grade", "group", "subtype", "class", "form", "variant", "phase", "level"))
+_FORMS = 2  # forms of an abbreviation that are names
+LEXICON = "LEXICON"
+"""Source of the names that are the lexicon's own."""
 _SKIPPED = frozenset(("old", "lay", "abbr", "tm", "af", "lat"))
 
 
@@ -53,10 +55,37 @@ class _Unit:
 
     @property
     def numbering(self) -> bool:
-        """Whether it is a number, a letter or a roman numeral."""
         text = self.text.lower()
         roman = text in ROMAN or (text[-1:] in "abc" and text[:-1] in ROMAN)
         return len(text) == 1 or roman or any(letter.isdigit() for letter in text)
+
+
+def lexicon_names(lexicon: Lexicon) -> Iterator[Name]:
+    """Each meaning as a concept ``LEX:number``, its unambiguous words, expressions and safe abbreviations as names.
+
+    Verbs and combining forms are left out; of irregular plurals the first counts.
+    """
+    rows: set[tuple[str, str, str]] = set()
+    known: dict[str, str] = {}
+    for entry, meaning in zip(lexicon.entries, lexicon.meanings[0], strict=True):
+        if meaning is None or entry.table == "affix":
+            continue
+        concept = f"LEX:{meaning}"
+        known.setdefault(entry.name, concept)
+        for member in entry.members:
+            if "amb" not in member.marks and member.place == WHOLE and member.part != "v":
+                rows.update((concept, form, member.language) for form in (member.form, *member.plurals[:1]))
+    for one in lexicon.abbreviations:
+        if one.safe:
+            found = lexicon.find(one.long, one.language) or lexicon.find(one.english or one.long, "en")
+            meant = [known[e.name] for e, member in found if e.name in known and "amb" not in member.marks]
+            concept = meant[0] if meant else f"LEX:{normalise(one.english or one.long).replace(' ', '_')}"
+            rows.add((concept, one.long, one.language))
+            rows.update((concept, form, one.language) for form in one.forms[:_FORMS])
+            if one.english:
+                rows.add((concept, one.english, "en"))
+    for concept, text, language in sorted(rows):
+        yield Name(concept, text, language=language, source=LEXICON)
 
 
 class Synthesiser:
@@ -104,7 +133,6 @@ class Synthesiser:
         return ", ".join(" ".join(piece.split()) for piece in made) if meant else None
 
     def _said(self, units: list[_Unit]) -> str:
-        """A piece of a name in the language; numbers and what they number stay behind it."""
         if self.language == "en":
             return self._english(units)
         at = len(units)
@@ -117,7 +145,6 @@ class Synthesiser:
         return " ".join([said, *behind])
 
     def _units(self, said: Said, text: str) -> list[_Unit] | None:
-        """The words and phrases of an English name, ``None`` where the lexicon knows too few of them."""
         words = said.words
         if not 0 < len(words) <= _MOST:
             return None
@@ -160,7 +187,6 @@ class Synthesiser:
         return endings, [(re.compile(pattern), to) for pattern, to in self._rules.get("letters", ())]
 
     def _spell(self, word: str) -> tuple[str, bool, str]:
-        """A word that the lexicon lacks: part of speech, ``False`` for no plural, how the language spells it."""
         if len(word) < 6 or not word.isascii() or not word.isalpha() or not word.islower():
             return _NAME, False, word
         endings, letters = self._spelling
@@ -180,14 +206,12 @@ class Synthesiser:
         return members[0] if self._random.random() < _USUAL else self._random.choice(members)
 
     def _member(self, unit: _Unit, part: str) -> Member | None:
-        """A member of a meaning as a part of speech; one that the lexicon spells by rule is a member too."""
         if unit.meaning is None:
             return Member(unit.text, self.language, part=part) if unit.part == part else None
         found = self._words.get((unit.meaning, part))
         return self._drawn(found) if found else None
 
     def _noun(self, unit: _Unit) -> tuple[str, str]:
-        """A noun and its gender (``pl`` for a plural)."""
         member = self._member(unit, _NOUN)
         if member is None:
             other = self._member(unit, _ADJECTIVE)
@@ -207,7 +231,6 @@ class Synthesiser:
         return word + ("s" if word[-1] in "aeiouáéó" else "es")
 
     def _english(self, units: list[_Unit]) -> str:
-        """The name with one word put by another of its meaning and part of speech."""
         places = []
         for at, unit in enumerate(units):
             if unit.meaning is not None and not unit.plural:
@@ -221,7 +244,6 @@ class Synthesiser:
         return " ".join(texts)
 
     def _phrases(self, units: list[_Unit]) -> Iterator[tuple[str, list[_Unit]]]:
-        """Words between connectors, each with the connector before it; *of* is told from the others."""
         start, before = 0, ""
         for at, unit in enumerate([*units, _Unit(None, _CONNECTOR, False, "")]):
             if unit.part == _CONNECTOR:
@@ -283,7 +305,6 @@ class Synthesiser:
         return " ".join(filter(None, (article, *words, noun)))
 
     def _first_of(self, unit: _Unit) -> str | None:
-        """The first part of a compound."""
         found = self._first.get(unit.meaning) if unit.meaning is not None else None
         native = [member for member in found or () if member.form[:1].isupper()]
         if native:
@@ -325,7 +346,7 @@ def made_names(
         seed: of all that is drawn.
 
     Yields:
-        The words of the lexicon (:func:`~medlink.training.data.lexicon_names.lexicon_names`), then made names, each
+        The words of the lexicon (:func:`lexicon_names`), then made names, each
         once in a language of a concept, and none that is its English name to the letter.
     """
     yield from lexicon_names(lexicon)
@@ -345,7 +366,6 @@ def made_names(
 
 
 def _letters(text: str) -> dict[str, str]:
-    """The words of a name as they are written, by their exact form."""
     return {normalise(word): word for word in re.split(r"[\s/,()-]+", text) if word}
 
 
@@ -364,7 +384,6 @@ def _genitive(noun: str) -> str:
 
 
 def _agreeing(adjective: str, gender: str) -> str:
-    """A Spanish adjective of one word in the gender and number of its noun."""
     if " " in adjective:
         return adjective
     if gender[0] == "f":

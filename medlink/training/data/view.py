@@ -165,7 +165,6 @@ class TrainingView:
         return np.where(known, places, -1).astype(np.int32)
 
     def _columns(self, statement: Select[Any], *columns: Callable[[Sequence[Any]], Any]) -> list[NDArray[Any]]:
-        """Columns of a table, each made into an array by its function, part by part and never as one list."""
         parts = in_parts(self._reader.stream(statement), _PART)
         made = [[make(values) for make, values in zip(columns, zip(*part, strict=True), strict=True)] for part in parts]
         return [np.concatenate(column) for column in zip(*(made or [[make([]) for make in columns]]), strict=True)]
@@ -203,7 +202,6 @@ class TrainingView:
         self.definitions = by_owner(owner[usable], row[usable], self.concepts)
 
     def _store(self, more: Iterable[Definition]) -> Iterator[tuple[int, list[Definition]]]:
-        """Write added definitions into a file that goes with this view, and give them with the number of the first."""
         engine, first = None, 1
         for part in in_parts(more, _PART):
             values = [
@@ -258,7 +256,6 @@ class TrainingView:
 
 
 def _remove(folder: str, process: int) -> None:
-    """Remove a folder, unless this is a fork of the process that made it."""
     if os.getpid() == process:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -267,7 +264,6 @@ class _Numbering(dict[str, int]):
     """Texts with their numbers, in the order in which they come first."""
 
     def of(self, texts: Iterable[str]) -> Numbers:
-        """Their numbers."""
         return _rows([self.setdefault(text, len(self)) for text in texts])
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from medlink.errors import ConfigError
 from medlink.models.encoders import BUILTIN, load_encoder
 from medlink.training.common.trainer import Trainer
-from medlink.training.grounding.recipe import GroundingRecipe
 from medlink.training.grounding.synonyms import Sets, digest, hold_out
+from medlink.training.recipes import GroundingRecipe
 
 if TYPE_CHECKING:
     from medlink.training.common.run import Run
@@ -29,7 +29,7 @@ class ConceptualGroundingTrainer(Trainer):
     Args:
         sets: names of each concept (:func:`~medlink.training.grounding.synonyms.synonym_sets`).
         start: the encoder below: ``"builtin"``, a model folder, or ``hf:NAME``. It is not trained.
-        recipe: how to train; :meth:`~medlink.training.grounding.recipe.GroundingRecipe.map_alone` trains nothing.
+        recipe: how to train; :meth:`~medlink.training.recipes.GroundingRecipe.map_alone` trains nothing.
 
     >>> ConceptualGroundingTrainer({"A": ("kidney stone", "renal calculus"), "B": ("stroke",)}).recipe.batch_size
     64

@@ -60,7 +60,6 @@ def extra_columns(extras: Sequence[Extra], rows: Sequence[Sequence[str]], count:
 
 
 def _numbers(cells: Sequence[str]) -> Vectors:
-    """The number in each cell, NaN for anything else."""
     found = np.full(len(cells), math.nan)
     for i, cell in enumerate(cells):
         with suppress(ValueError):

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from medlink.errors import EncoderError
 from medlink.training.mlte.kernels import Vectors
-from medlink.training.mlte.recipe import MlteRecipe
+from medlink.training.recipes import MlteRecipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,6 @@ def fit_heads(features: Vectors, extra: Vectors, gold: Vectors, recipe: MlteReci
 
 
 def _start(features: int, extra: int, recipe: MlteRecipe) -> list[Tensor]:
-    """Weights of both layers, drawn as torch draws those of a linear layer, the same for every beta."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         layers = [torch.nn.Linear(features, recipe.hidden), torch.nn.Linear(recipe.hidden + extra, 1)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.training.common.cached_loss import features_of
+from medlink.training.common.losses import features_of
 from medlink.training.data.batches import in_parts
 
 Vectors = NDArray[np.float64]

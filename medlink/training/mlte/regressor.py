@@ -15,11 +15,11 @@ from medlink.errors import EncoderError
 from medlink.files.json import read_json, write_json
 from medlink.models import Encoder, TranslatedEncoder, load_encoder
 from medlink.models.transformer import TransformerEncoder
-from medlink.training.common.checkpoint import new_folder
+from medlink.training.common.run import new_folder
+from medlink.training.mlte import HOLDS, is_mlte
 from medlink.training.mlte.extra import Extra, extra_columns
 from medlink.training.mlte.head import Head
 from medlink.training.mlte.kernels import Vectors, pair_features
-from medlink.training.mlte.recipe import HOLDS, is_mlte
 
 _WEIGHTS, _ENCODER = "mlte.safetensors", "encoder"
 _REMEDY = "train it again"

@@ -18,15 +18,15 @@ from torch.nn import functional
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import load_encoder
 from medlink.training.biolord.sts import StsBatches
-from medlink.training.common.batch_trainer import Measure
-from medlink.training.common.recipes import RunOptions
+from medlink.training.common.fit import Measure
 from medlink.training.common.run import Run, training_run
 from medlink.training.data.rated import RatedPair
+from medlink.training.mlte import HOLDS
 from medlink.training.mlte.extra import Extra, extra_columns
 from medlink.training.mlte.head import Head, fit_heads, quality
 from medlink.training.mlte.kernels import Vectors, pair_features
-from medlink.training.mlte.recipe import HOLDS, MlteRecipe
 from medlink.training.mlte.regressor import MlteRegressor, reader_of, scores_of
+from medlink.training.recipes import MlteRecipe, RunOptions
 
 _TEMPERATURE = 0.05  # of SimCSE (Gao et al. 2021), whose loss the paper takes
 
@@ -130,7 +130,6 @@ class MlteTrainer:
         run.wait()
 
     def _best(self, heads: list[Head], dev: tuple[Vectors, Vectors], run: Run) -> tuple[int, list[float]]:
-        """Which head is best on the development pairs, the first of several, and the measure of each."""
         if self.dev is None:
             return 0, []
         gold, kind = _gold(self.dev), self.recipe.kind
@@ -143,7 +142,6 @@ class MlteTrainer:
         return int(np.nanargmax(found)), figures
 
     def _digest(self) -> str:
-        """Hash of all pairs."""
         rows = [[[p.one, p.other, p.rating, *p.extra] for p in some] for some in (self.pairs, self.dev or ())]
         return hashlib.sha256(json.dumps([self._names, *rows]).encode()).hexdigest()
 
@@ -154,7 +152,6 @@ def _translated(pairs: Sequence[RatedPair], translate: Callable[[Sequence[str]],
 
 
 def _pearson_of_cosines(pairs: Sequence[RatedPair]) -> Measure:
-    """What chooses the epoch of the fine-tuning, of a classifier too: the correlation of the cosines with the gold."""
     ones, others = [pair.one for pair in pairs], [pair.other for pair in pairs]
     evaluator = EmbeddingSimilarityEvaluator(
         ones, others, _gold(pairs).tolist(), batch_size=32, similarity_fn_names=["cosine"], write_csv=False
@@ -163,7 +160,6 @@ def _pearson_of_cosines(pairs: Sequence[RatedPair]) -> Measure:
 
 
 def _read(model: Any, pairs: Sequence[RatedPair], extras: Sequence[Extra]) -> tuple[Vectors, Vectors]:
-    """Features and extra features of pairs."""
     features = pair_features(model, [pair.one for pair in pairs], [pair.other for pair in pairs])
     return features, extra_columns(extras, [pair.extra for pair in pairs], len(pairs))
 
@@ -173,7 +169,6 @@ def _gold(pairs: Sequence[RatedPair]) -> Vectors:
 
 
 def _check(pairs: Sequence[RatedPair], what: str, kind: str) -> None:
-    """Refuse pairs that teach or measure nothing."""
     gold = _gold(pairs)
     if not len(gold):
         raise ConfigError(f"no {what} pairs", remedy="give two or more")

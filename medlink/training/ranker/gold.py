@@ -52,7 +52,6 @@ def read_gold(path: str | PathLike[str], problems: Problems) -> list[Example]:
 
 
 def _of_table(table: Table) -> Iterator[_Row]:
-    """The rows of a table."""
     places = table.places(_COLUMNS)
     around = table.places([_CONTEXT])[0] if table.has([_CONTEXT]) else None
     for line, row in table.rows:
@@ -61,7 +60,6 @@ def _of_table(table: Table) -> Iterator[_Row]:
 
 
 def _decided(path: str | PathLike[str]) -> Iterator[_Row]:
-    """The accepted rows of a table of decisions."""
     for row in read_decided(path):
         if row.decision == ACCEPT:
             yield row.line, (row.term, [row.concept_id], row.language, "")

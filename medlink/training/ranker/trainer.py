@@ -21,7 +21,7 @@ from medlink.linking.fit import Group, Weighing, weigh
 from medlink.linking.rankers.cross_encoder import HOLDS, MODEL, logits, open_model
 from medlink.models.encoders import check_folder, parted
 from medlink.models.transformer import HUB
-from medlink.training.ranker.recipe import RankerRecipe
+from medlink.training.recipes import RankerRecipe
 
 _HELD = 20  # mentions with a right candidate that are needed to fit a score on
 _LINES = 20  # lines of progress of a run
@@ -64,7 +64,6 @@ class RankerTrainer:
         self.digest = hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
     def _place(self, group: Group) -> float:
-        """A number from 0 to 1 that the text of a mention has."""
         digest = hashlib.sha256(f"{self.recipe.seed} {group.text.casefold()}".encode("utf-8", "surrogatepass"))
         return int.from_bytes(digest.digest()[:8]) / 2**64
 
@@ -111,7 +110,6 @@ class RankerTrainer:
         return model
 
     def _fit(self, model: CrossEncoder, log: Callable[[str], None]) -> float:
-        """Train in place; returns the mean loss of the last epoch."""
         recipe = self.recipe
         rng = np.random.default_rng(recipe.seed)
         steps = recipe.epochs * -(-len(self.trained) // recipe.batch_size)
@@ -144,14 +142,12 @@ class RankerTrainer:
         return round(mean, 4)
 
     def _drawn(self, group: Group, rng: np.random.Generator) -> tuple[str, list[str]]:
-        """A mention with one right text, the first, and some wrong ones."""
         right, wrong = np.flatnonzero(group.right), np.flatnonzero(~group.right)
         first = group.texts[int(rng.choice(right))] if len(right) else group.missing
         others = rng.choice(wrong, min(self.recipe.negatives, len(wrong)), replace=False).tolist()
         return group.text, [first, *(group.texts[at] for at in others)]
 
     def _measured(self, read: Sequence[Any], weighing: Weighing) -> dict[str, Any]:
-        """Shares of the held mentions whose first candidate is right, before and after."""
         before = [bool(one.right[0]) for one in self.held]
         after = [
             bool(one.right[int(np.argmax(weighing.first * one.ranks + weighing.read * found))])

@@ -26,13 +26,20 @@ from medlink.models.encoders import BUILTIN, load_encoder
 from medlink.models.static.encoder import StaticConfig, StaticEncoder
 from medlink.models.static.module import StaticEmbedding
 from medlink.records import Name
-from medlink.training.common.resumable import processes_here
+from medlink.training.common.fit import processes_here
 from medlink.training.common.run import Run
-from medlink.training.common.targets import principal_components, project, sum_embeddings, to_unit
-from medlink.training.common.teacher import keep_targets, keep_texts, regress
+from medlink.training.common.targets import (
+    keep_targets,
+    keep_texts,
+    principal_components,
+    project,
+    regress,
+    sum_embeddings,
+    to_unit,
+)
 from medlink.training.common.trainer import Trainer
 from medlink.training.data.text_store import Entry, TextStore
-from medlink.training.static.recipes import StaticStudentRecipe
+from medlink.training.recipes import StaticStudentRecipe
 
 _READ = 8192
 CARD = {
@@ -116,7 +123,6 @@ class StaticStudent(Trainer):
         )
 
     def _module(self, width: int) -> tuple[StaticEmbedding, str]:
-        """The trainable student, and the fingerprint of what it begins with; empty for random weights."""
         dropout = self.recipe.feature_dropout
         start = self._start or StaticConfig(dimension=min(StaticConfig().dimension, width))
         if isinstance(start, StaticConfig):
@@ -135,12 +141,10 @@ class StaticStudent(Trainer):
         return module, fingerprint
 
     def _targets(self, run: Run, store: TextStore, split: Split, dimension: int, start: str) -> dict[str, Any]:
-        """Embed the names by the teacher, reduce its embeddings, and measure both kinds; then let the teacher go."""
         teacher = load_encoder(self._teacher)
         run.bind(self.recipe, data=store.digest, teacher=teacher.fingerprint, width=dimension, start=start)
 
         def make(path: Path) -> Mapping[str, Any]:
-            """Write the targets."""
             run.progress(f"embedding {store.rows} names by the teacher")
             whole = path.with_name("whole.npy")
             rows = sum_embeddings(store, teacher.encode, teacher.dimension, whole)

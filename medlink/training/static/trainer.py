@@ -32,8 +32,8 @@ from medlink.models.static.module import StaticEmbedding, as_tensors
 from medlink.records import Name
 from medlink.training.common.card import write_card
 from medlink.training.common.losses import info_nce
+from medlink.training.recipes import StaticRecipe
 from medlink.training.static.bags import Bags
-from medlink.training.static.recipes import StaticRecipe
 from medlink.training.static.rows import RowAdam
 
 
@@ -155,7 +155,6 @@ class StaticTrainer:
         return self.module.compose(vectors, read, *weights), vectors
 
     def _kept(self, count: int, dropout: float, rng: np.random.Generator) -> Tensor:
-        """Weight of each of so many rows; the probes of an n-gram drop out together, as a name is known by any part."""
         if not dropout:
             return torch.ones(count)
         kept = rng.random(count // self.config.probes) >= dropout
@@ -170,7 +169,6 @@ class StaticTrainer:
         return np.asarray(np.repeat(anchors, times.astype(np.int64)[data.language[anchors]]))
 
     def _coarse_batches(self, fine: int) -> int:
-        """How many batches of coarse names join so many others."""
         return round(fine * self.recipe.coarse_share / (1 - self.recipe.coarse_share)) if self.coarse else 0
 
     def _epoch(
@@ -254,7 +252,6 @@ class StaticTrainer:
         return StaticEncoder.load(out)
 
     def _run(self, log: Callable[[str], None]) -> dict[str, object]:
-        """All epochs; returns what goes into the card."""
         recipe = self.recipe
         rng = np.random.default_rng(recipe.seed)
         fine = len(range(0, len(self._anchors()) - 1, recipe.batch_size))

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from medlink.training.common.run import new_folder
+from medlink.training.common.targets import TargetLoss, weighted_squared_error
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import MSELoss
 from sentence_transformers.sentence_transformer.modules import Dense
@@ -24,12 +26,10 @@ from medlink.models import load_encoder
 from medlink.records import Definition, Name
 from medlink.training import BioLordTrainer
 from medlink.training.biolord.distillation import concept_entries, with_head
-from medlink.training.biolord.recipes import HEAD, DistillationRecipe
 from medlink.training.common import teacher as teacher_module
-from medlink.training.common.checkpoint import new_folder
 from medlink.training.common.targets import principal_components, project, ridge, sum_embeddings, to_unit
-from medlink.training.common.teacher import TargetLoss, weighted_squared_error
 from medlink.training.data.text_store import ConceptTexts, Entry, TargetBatches, TextStore, concept_texts, read_targets
+from medlink.training.recipes import HEAD, DistillationRecipe
 from tests.training.small_bert import Killed, small_bert
 
 CONCEPTS = [

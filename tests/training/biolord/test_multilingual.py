@@ -9,15 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize
-
-from medlink.errors import ConfigError, EncoderError, InputError
-from medlink.models import load_encoder
-from medlink.records import Name
-from medlink.training import BioLordTrainer
-from medlink.training.biolord.multilingual import fitted
-from medlink.training.biolord.multilingual_data import (
+from medlink.training.biolord.multilingual import (
     Aligned,
     Alignments,
     SenseFilter,
@@ -30,8 +22,16 @@ from medlink.training.biolord.multilingual_data import (
     sense_weights,
     thresholds,
 )
-from medlink.training.biolord.recipes import MultilingualRecipe
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize
+
+from medlink.errors import ConfigError, EncoderError, InputError
+from medlink.models import load_encoder
+from medlink.records import Name
+from medlink.training import BioLordTrainer
+from medlink.training.biolord.multilingual import fitted
 from medlink.training.data.text_store import Entry
+from medlink.training.recipes import MultilingualRecipe
 from tests.training.small_bert import Killed, small_bert
 
 # each word of the made-up language is the English one with its letters moved on by 13
@@ -190,7 +190,7 @@ def test_each_text_is_asked_for_once_of_a_chunk() -> None:
 
 
 def test_thresholds_against_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medlink.training.biolord.multilingual_data._AT_ONCE", 4)
+    monkeypatch.setattr("medlink.training.biolord.multilingual._AT_ONCE", 4)
     rng = np.random.default_rng(0)
     angles = {f"{kind}{i}": float(rng.uniform(0, 180)) for kind in "stu" for i in range(11)}
     groups = [Aligned((f"s{i}", f"t{i}"), (f"u{i}",), ("de",)) for i in range(11)]
@@ -218,7 +218,7 @@ def test_a_sample_is_even_and_seeded() -> None:
 
 
 def test_entries_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("medlink.training.biolord.multilingual_data._AT_ONCE", 1)
+    monkeypatch.setattr("medlink.training.biolord.multilingual._AT_ONCE", 1)
     rash = Aligned(("rash",), ("Ausschlag", "Hast"), ("de", "de"))
     weights = {"fever": [(1, 0.5), (0, 1.0)], "rash": [(0, 1.0), (0, 0.0)]}
     found = list(aligned_entries([FEVER, rash], lambda some: [weights[one.sources[0]] for one in some]))

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from medlink.errors import ConfigError
-from medlink.training.biolord.recipes import StsRecipe
 from medlink.training.biolord.sts import StsBatches, sts_loss
+from medlink.training.recipes import StsRecipe
 
 
 @dataclass(frozen=True)

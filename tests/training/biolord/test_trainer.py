@@ -17,11 +17,9 @@ import medlink
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.training import BioLordTrainer
-from medlink.training.biolord.recipes import ContrastiveRecipe, DistillationRecipe, StsRecipe
-from medlink.training.common.recipes import PhaseRecipe
 from medlink.training.data.pairs import KnowledgeBasePairs, Pair
-from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.view import TrainingView
+from medlink.training.recipes import ContrastiveRecipe, DistillationRecipe, PairRecipe, PhaseRecipe, StsRecipe
 from medlink.training.static.student import random_student
 from tests.training.biolord.test_sts import Row
 from tests.training.data.pairs_kb import random_kb

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from medlink.training.coderpp.trainable import term_model
 from torch.utils.data import DataLoader
 
 from medlink.models import load_encoder
 from medlink.records import Name
 from medlink.training.coderpp.batches import Collator, RoundSampler, nearest_terms
-from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.coderpp.terms import Terms
-from medlink.training.coderpp.trainable import term_model
+from medlink.training.recipes import CoderPlusPlusRecipe
 from tests.index.gpus import stand_in
 from tests.training.small_bert import small_bert
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from medlink.training.common.losses import by_length, features_of
 
 from medlink.models import load_encoder
 from medlink.training.coderpp.loss import MultiSimilarityLoss, informative_pairs, multi_similarity, pair_loss
-from medlink.training.common.cached_loss import by_length, features_of
 from tests.training.small_bert import small_bert
 
 

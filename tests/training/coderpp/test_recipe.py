@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
+from medlink.training.recipes import CoderPlusPlusRecipe
 
 
 def test_the_defaults_are_those_of_section_5_1() -> None:

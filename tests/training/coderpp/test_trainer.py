@@ -26,8 +26,8 @@ from medlink.models.static.module import StaticEmbedding
 from medlink.models.transformer import TransformerEncoder
 from medlink.records import Name
 from medlink.training import CoderPlusPlusTrainer
-from medlink.training.coderpp.recipe import CoderPlusPlusRecipe
 from medlink.training.common import checkpoint
+from medlink.training.recipes import CoderPlusPlusRecipe
 from medlink.training.static.bags import Bags
 from tests.training.forgotten import forget
 from tests.training.killed import killed

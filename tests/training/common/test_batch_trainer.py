@@ -16,18 +16,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from medlink.training.common.fit import Figures
+from medlink.training.common.losses import WholeBatchLoss, features_of
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models.transformer import fingerprint_of
 from medlink.training.biolord.contrastive import InfoNceLoss, no_negatives
 from medlink.training.common import checkpoint
-from medlink.training.common.batch_trainer import Figures
-from medlink.training.common.cached_loss import WholeBatchLoss, features_of
-from medlink.training.common.recipes import PhaseRecipe, RunOptions
 from medlink.training.common.run import work_folder
 from medlink.training.data.batches import Batch
 from medlink.training.data.pairs import Pair
+from medlink.training.recipes import PhaseRecipe, RunOptions
 from tests.training.small_bert import Killed, small_bert
 
 RECIPE = PhaseRecipe(epochs=2, batch_size=6, learning_rate=1e-2, warmup=0.1, seed=3)
@@ -358,7 +358,7 @@ def test_losses_that_wait_on_a_gpu_are_seen_before_they_are_kept(
         return real(self, *args) * (float("inf") if len(calls) == step else 1)  # type: ignore[arg-type]
 
     monkeypatch.setattr(InfoNceLoss, "compute_loss_from_embeddings", broken)
-    monkeypatch.setattr("medlink.training.common.resumable._LOSSES_AT_ONCE", {"cpu": 16})
+    monkeypatch.setattr("medlink.training.common.fit._LOSSES_AT_ONCE", {"cpu": 16})
     with pytest.raises(EncoderError, match=rf"the loss is inf at step {step} \(batch {(step - 1) % 5 + 1} of epoch"):
         train(start, tmp_path, checkpoint_steps=6)
     assert len(calls) == seen

@@ -6,16 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from medlink.training.common.fit import Figures
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 
 from medlink.models import load_encoder
-from medlink.training.biolord.recipes import StsRecipe
 from medlink.training.biolord.sts import CARD
-from medlink.training.common.batch_trainer import Figures
 from medlink.training.common.card import write_card
-from medlink.training.common.recipes import RunOptions
 from medlink.training.common.run import training_run
+from medlink.training.recipes import RunOptions, StsRecipe
 from tests.training.small_bert import small_bert
 
 TEXTS = ["fever", "cough", "a rash of the skin"]

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from medlink.training.common.losses import by_length, embed
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
-from medlink.training.common.cached_loss import by_length, embed
 from tests.training.small_bert import small_bert
 
 TEXTS = ["b" * (1 + (7 * i) % 19) for i in range(40)]

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from medlink.errors import ConfigError
-from medlink.training.biolord.recipes import ContrastiveRecipe, StsRecipe
-from medlink.training.common.recipes import PhaseRecipe
+from medlink.training.recipes import ContrastiveRecipe, PhaseRecipe, StsRecipe
 
 
 def test_the_defaults_are_those_of_appendix_a() -> None:

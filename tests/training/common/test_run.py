@@ -9,8 +9,8 @@ import pytest
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import load_encoder
-from medlink.training.common.recipes import PhaseRecipe, RunOptions
 from medlink.training.common.run import training_run, work_folder
+from medlink.training.recipes import PhaseRecipe, RunOptions
 from tests.training.small_bert import Killed
 
 OPTIONS, RESUME = RunOptions(), RunOptions(resume=True)

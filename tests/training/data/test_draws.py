@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from medlink.training.data.pairs import counts_of, draw_ancestors, draw_places, draw_values, upto
 
 from medlink.training.data.batches import order
-from medlink.training.data.graph import counts_of, draw_ancestors, draw_places, draw_values, upto
 from medlink.training.data.view import Runs
 
 

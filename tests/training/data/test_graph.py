@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from medlink.training.data.pairs import Material
 
 from medlink.kb import KnowledgeBase
-from medlink.training.data.graph import Material
 from medlink.training.data.relations import relation_phrase
 from medlink.training.data.view import Runs, TrainingView
 

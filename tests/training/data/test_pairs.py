@@ -11,16 +11,16 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from medlink.training.data.pairs import Material
 
 from medlink.errors import ConfigError
 from medlink.kb import KnowledgeBase
 from medlink.language.text import normalise
 from medlink.records import Definition
 from medlink.training.data import pairs as pairs_module
-from medlink.training.data.graph import Material
 from medlink.training.data.pairs import KnowledgeBasePairs, Pair, PairSource, described
-from medlink.training.data.recipes import PairRecipe
 from medlink.training.data.view import TrainingView
+from medlink.training.recipes import PairRecipe
 
 from .pairs_kb import build, random_kb
 

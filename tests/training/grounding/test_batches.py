@@ -6,11 +6,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from medlink.training.grounding.network import GroundingBatches, draw_negatives
+from medlink.training.grounding.network import ANCHOR, NEGATIVE, POSITIVE
 
 from medlink.errors import ConfigError
-from medlink.training.grounding.batches import GroundingBatches, draw_negatives
-from medlink.training.grounding.losses import ANCHOR, NEGATIVE, POSITIVE
-from medlink.training.grounding.recipe import GroundingRecipe
+from medlink.training.recipes import GroundingRecipe
 
 SETS = {"A": ("a0", "a1", "a2", "a3"), "B": ("b0",), "C": ("c0", "c1")}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from medlink.training.grounding.network import concept_means, fit_map
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.training.grounding.cca import concept_means, fit_map
 
 
 def names(seed: int, concepts: int = 30, each: int = 4, d: int = 5) -> tuple[np.ndarray, np.ndarray]:

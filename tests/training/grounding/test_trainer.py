@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from medlink.training.grounding.network import fit_map
 
 import medlink
 from medlink.errors import ConfigError, EncoderError
@@ -19,9 +20,8 @@ from medlink.models.static.encoder import quantise
 from medlink.models.static.module import StaticEmbedding
 from medlink.models.transformer import TransformerEncoder
 from medlink.training import ConceptualGroundingTrainer
-from medlink.training.grounding.cca import fit_map
-from medlink.training.grounding.recipe import GroundingRecipe
 from medlink.training.grounding.synonyms import Sets, retrieve_synonyms
+from medlink.training.recipes import GroundingRecipe
 from tests.training.killed import killed
 from tests.training.small_bert import Killed, small_bert
 

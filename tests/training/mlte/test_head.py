@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 from medlink.errors import ConfigError, EncoderError
 from medlink.training.mlte.extra import Extra, extra_columns
 from medlink.training.mlte.head import Head, fit_heads, head_loss, order_penalty, quality
-from medlink.training.mlte.recipe import MlteRecipe
+from medlink.training.recipes import MlteRecipe
 
 RNG = np.random.default_rng(5)
 FEATURES, EXTRA = RNG.normal(size=(60, 10)) * 3 + 2, RNG.normal(size=(60, 2))

@@ -18,9 +18,9 @@ from medlink.training import MlteRegressor, MlteTrainer
 from medlink.training.data.rated import RatedPair
 from medlink.training.mlte.head import fit_heads
 from medlink.training.mlte.kernels import pair_features
-from medlink.training.mlte.recipe import MlteRecipe
 from medlink.training.mlte.regressor import reader_of
 from medlink.training.mlte.trainer import FineTuneLoss
+from medlink.training.recipes import MlteRecipe
 from tests.models.small_marian import small_marian
 from tests.training.small_bert import Killed, small_bert
 

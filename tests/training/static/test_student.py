@@ -14,7 +14,7 @@ from medlink.errors import ConfigError
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.records import Name
 from medlink.training.data.text_store import TextStore
-from medlink.training.static.recipes import StaticStudentRecipe
+from medlink.training.recipes import StaticStudentRecipe
 from medlink.training.static.student import (
     Split,
     StaticStudent,

@@ -12,7 +12,7 @@ import pytest
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticConfig
 from medlink.records import Name
-from medlink.training.static.recipes import StaticRecipe
+from medlink.training.recipes import StaticRecipe
 from medlink.training.static.trainer import StaticTrainer
 
 CONFIG = StaticConfig(families=False, rows=512, dimension=32, hidden=16)
