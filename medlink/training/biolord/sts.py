@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
-from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import CoSENTLoss, CosineSimilarityLoss
 
 from medlink.errors import ConfigError
@@ -42,16 +40,14 @@ class StsBatches:
         if not tables:
             raise ConfigError("no table of rated sentences to train on", remedy="name one or more")
         digest = hashlib.sha256(json.dumps([size, seed]).encode())
-        self._size, self._seed = size, seed
-        self._texts: list[tuple[list[str], list[str]]] = []
-        self._ratings: list[np.ndarray[tuple[int], np.dtype[np.float32]]] = []
+        self._size, self._seed, self._tables = size, seed, list(tables.values())
+        self._ratings = []
         for name, rows in tables.items():
             ratings = np.array([row.rating for row in rows], dtype=np.float64)
             if len(rows) < 2 or ratings.min() == ratings.max():
                 remedy = "train on tables of pairs with different ratings"
                 raise ConfigError(f"the ratings of {name} do not differ", remedy=remedy)
             self._ratings.append(((ratings - ratings.min()) / (ratings.max() - ratings.min())).astype(np.float32))
-            self._texts.append(([row.one for row in rows], [row.other for row in rows]))
             digest.update(json.dumps([[row.one, row.other, row.rating] for row in rows]).encode())
         self.digest = digest.hexdigest()
 
@@ -67,14 +63,8 @@ class StsBatches:
         for number in rng.permutation(len(places))[start:]:
             table, first = places[number]
             rows = orders[table][first : first + self._size]
-            one, other = self._texts[table]
-            yield Batch(([one[row] for row in rows], [other[row] for row in rows]), self._ratings[table][rows])
-
-
-def sts_loss(model: SentenceTransformer, recipe: StsRecipe) -> torch.nn.Module:
-    """The loss that a recipe names: squared error of the cosines, or CoSENT on their order."""
-    loss: torch.nn.Module = CoSENTLoss(model) if recipe.loss == "cosent" else CosineSimilarityLoss(model)
-    return loss
+            pairs = [self._tables[table][row] for row in rows]
+            yield Batch(([pair.one for pair in pairs], [pair.other for pair in pairs]), self._ratings[table][rows])
 
 
 def train_sts(run: Run, tables: Mapping[str, Sequence[RatedPair]], start: str | Path, recipe: StsRecipe) -> None:
@@ -86,4 +76,5 @@ def train_sts(run: Run, tables: Mapping[str, Sequence[RatedPair]], start: str | 
     batches = StsBatches(tables, recipe.batch_size, recipe.seed)
     data = {name: f"{len(rows):,} rated pairs" for name, rows in tables.items()}
     model = transformer(start)
-    run.train(Trainable(model, fingerprint_of(model), model), batches, sts_loss(model, recipe), recipe, data, **CARD)
+    loss = CoSENTLoss(model) if recipe.loss == "cosent" else CosineSimilarityLoss(model)
+    run.train(Trainable(model, fingerprint_of(model), model), batches, loss, recipe, data, **CARD)

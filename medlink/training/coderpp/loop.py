@@ -38,7 +38,7 @@ _EMBEDDED_TO_CHECK = 64
 _EMBEDDED_AT_ONCE = 65_536
 
 
-class _Tokens(NamedTuple):
+class Tokens(NamedTuple):
     """Terms as a transformer reads them, in processes of their own too, however these are started."""
 
     model: SentenceTransformer
@@ -77,7 +77,7 @@ class CoderPlusPlusLoop(ResumableTrainer):
             self._encode, self._embed = bags, lambda some: bags.embedded(module, some)
         else:
             cut_at(model, recipe.max_tokens)
-            self._encode = _Tokens(reader(model), terms)
+            self._encode = Tokens(reader(model), terms)
             self._embed = lambda some: start.encode(terms.texts(some))
         self._pair_loss = MultiSimilarityLoss(recipe.alpha, recipe.beta, recipe.threshold, recipe.epsilon)
         super().__init__(

@@ -1,29 +1,23 @@
 """A knowledge base as training reads it: what belongs to what as arrays of integers, texts fetched when needed.
 
 What is held in memory are numbers: 10 bytes for each name, 8 for each relation, 4 for each definition, step up and
-semantic type, and for each concept its id and 41 bytes. Texts stay in the file and are read by row number, so that
-memory does not grow with what is trained on them.
+semantic type, and for each concept its id and 41 bytes. The texts of the knowledge base stay in it and are read by row
+number, so that memory does not grow with what is trained on them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
-import tempfile
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import LargeBinary, Select, cast, create_engine, func, insert, select
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy import LargeBinary, Select, cast, func, select
 
-from medlink.errors import ConfigError, KnowledgeBaseError
+from medlink.errors import ConfigError
 from medlink.files.problems import Problems
 from medlink.kb import schema
 from medlink.kb.queries import HIERARCHY, given
@@ -64,11 +58,7 @@ _RELATIONS = select(schema.relation.c.head, schema.relation.c.tail, schema.relat
 
 
 def by_owner(owners: Numbers, values: Numbers, count: int) -> Runs:
-    """Values by owner, in the order given.
-
-    >>> [array.tolist() for array in by_owner(np.array([2, 0, 2]), np.array([7, 8, 9]), 3)]
-    [[0, 1, 1, 3], [8, 7, 9]]
-    """
+    """Values by owner, in the order given."""
     order = np.argsort(owners, kind="stable")
     ends = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))]).astype(np.int64)
     return ends, values[order]
@@ -100,7 +90,7 @@ class TrainingView:
 
     Raises:
         ConfigError: as a selection and its :meth:`~Selection.added` say, or fewer than two concepts are left.
-        KnowledgeBaseError: the file is damaged, or there is no room for the definitions.
+        KnowledgeBaseError: the file is damaged.
     """
 
     def __init__(
@@ -121,6 +111,7 @@ class TrainingView:
         self.concepts = len(self._ids)
         self.kept = np.ones(self.concepts, dtype=np.bool_)
         self.kept[self._numbers(selection.left_out)] = False
+        self._added: list[str] = []
         digest = hashlib.sha256(kb.content_hash.encode())
         self._read_names()
         problems = Problems()
@@ -150,12 +141,11 @@ class TrainingView:
     def definition_texts(self, numbers: Numbers) -> dict[int, str]:
         """Texts of definitions, by number; those of a table of definitions have numbers below 0."""
         asked = np.unique(numbers)
-        texts: dict[int, str] = {}
-        for reader, rows, sign in ((self._reader, asked[asked > 0], 1), (self._added, -asked[asked < 0], -1)):
-            if reader is not None and len(rows):
-                found = reader.rows(_DEFINITIONS_AT, rows=json.dumps(rows.tolist()))
-                texts.update((sign * row, text) for row, text in found)
-        return texts
+        found = self._reader.rows(_DEFINITIONS_AT, rows=json.dumps(asked[asked > 0].tolist()))
+        return {
+            **{row: text for row, text in found},
+            **{row: self._added[-1 - row] for row in asked[asked < 0].tolist()},
+        }
 
     def _numbers(self, concept_ids: Iterable[str]) -> Numbers:
         """Numbers of concepts, -1 where there is no such concept."""
@@ -192,42 +182,14 @@ class TrainingView:
             owners.append(self._numbers(concept for concept, _, _ in kept))
             rows.append(_rows([row for _, row, _ in kept]))
             digest.update("\n".join(text for _, _, text in kept).encode())
-        self._added: Reader | None = None
-        for first, part in self._store(more):
+        for part in in_parts(more, _PART):
             digest.update("\n".join(one.text for one in part).encode())
             owners.append(self._numbers(one.concept_id for one in part))
-            rows.append(-np.arange(first, first + len(part), dtype=np.int32))
+            rows.append(-1 - np.arange(len(self._added), len(self._added) + len(part), dtype=np.int32))
+            self._added += [one.text for one in part]
         owner, row = (np.concatenate([np.zeros(0, np.int32), *parts]) for parts in (owners, rows))
         usable = self._usable(owner)
         self.definitions = by_owner(owner[usable], row[usable], self.concepts)
-
-    def _store(self, more: Iterable[Definition]) -> Iterator[tuple[int, list[Definition]]]:
-        engine, first = None, 1
-        for part in in_parts(more, _PART):
-            values = [
-                {"id": i, "concept_id": one.concept_id, "text": one.text, "language": one.language, "source_id": 0}
-                for i, one in enumerate(part, start=first)
-            ]
-            try:
-                if engine is None:
-                    folder = tempfile.mkdtemp(prefix="medlink-definitions-")
-                    weakref.finalize(self, _remove, folder, os.getpid())
-                    self._added = Reader(Path(folder, "definitions.sqlite"))
-                    engine = create_engine(f"sqlite:///{self._added.path}")
-                    schema.definition.create(engine)
-                with engine.begin() as connection:
-                    connection.execute(insert(schema.definition), values)
-            except (DatabaseError, OSError) as error:
-                reason = getattr(error, "orig", None) or error
-                raise KnowledgeBaseError(
-                    f"the added definitions cannot be kept on disk: {reason}",
-                    path=tempfile.gettempdir(),
-                    remedy="make room there, or name another folder in TMPDIR",
-                ) from error
-            yield first, part
-            first += len(part)
-        if engine is not None:
-            engine.dispose()
 
     def _read_relations(self) -> None:
         types = _Numbering()
@@ -253,11 +215,6 @@ class TrainingView:
         known: NDArray[np.bool_] = owners >= 0
         known[known] = self.kept[owners[known]]
         return known
-
-
-def _remove(folder: str, process: int) -> None:
-    if os.getpid() == process:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Numbering(dict[str, int]):

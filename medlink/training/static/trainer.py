@@ -14,11 +14,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.optim.adam import adam
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.files.folders import whole_folder
@@ -34,7 +36,42 @@ from medlink.training.common.card import write_card
 from medlink.training.common.losses import info_nce
 from medlink.training.recipes import StaticRecipe
 from medlink.training.static.bags import Bags
-from medlink.training.static.rows import RowAdam
+
+
+class RowAdam:
+    """The steps of torch's ``SparseAdam``: moments move only in rows that have a gradient.
+
+    The rows are copied together, which is done by torch's dense kernel then, and copied back. On one core that takes
+    a third of the time of ``SparseAdam``, for whom a sparse gradient is searched row by row.
+
+    Args:
+        table: ``(rows, d)`` weights, stepped in place.
+    """
+
+    def __init__(self, table: Tensor) -> None:
+        self._whole = [table.detach(), torch.zeros_like(table), torch.zeros_like(table)]
+        # taken once: fresh memory for each batch would cost as much as what is written there
+        self._parts = [torch.empty_like(table) for _ in self._whole]
+        self._index = torch.zeros(0, dtype=torch.int64)
+        self._steps = torch.zeros(())
+
+    def rows(self, index: Tensor) -> Tensor:
+        """The rows of distinct numbers ``(n,)``, ``(n, d)``: a leaf whose gradient :meth:`step` uses up."""
+        self._index = index
+        return self._taken(0).requires_grad_()
+
+    def step(self, gradient: Tensor, rate: float) -> None:
+        """Move the rows that :meth:`rows` gave last by their gradient."""
+        weights, mean, square = parts = self._parts[0][: len(gradient)], self._taken(1), self._taken(2)
+        adam(
+            [weights], [gradient], [mean], [square], [], [self._steps], fused=True, amsgrad=False, beta1=0.9,
+            beta2=0.999, lr=rate, weight_decay=0.0, eps=1e-8, maximize=False,
+        )  # fmt: skip
+        for whole, part in zip(self._whole, parts, strict=True):
+            whole.index_copy_(0, self._index, part)
+
+    def _taken(self, part: int) -> Tensor:
+        return torch.index_select(self._whole[part], 0, self._index, out=self._parts[part][: len(self._index)])
 
 
 class _Data:
@@ -68,6 +105,11 @@ class _Data:
             "concepts": len(self.sizes),
             "SHA-256 of the names with their concepts and languages": f"`{digest}`",
         }
+
+    def checked(self, what: str, remedy: str) -> Self:
+        if int((self.sizes > 1).sum()) < 2:
+            raise ConfigError(f"fewer than two {what} have two names", remedy=remedy)
+        return self
 
     def partners(self, anchors: NDArray[np.int64], foreign: float, rng: np.random.Generator) -> NDArray[np.int64]:
         """For each anchor another name of its concept: by a chance, one in another language; else any.
@@ -121,20 +163,15 @@ class StaticTrainer:
             raise ConfigError("no names to train on", remedy="give a knowledge base with names, or a wider filter")
         if config.families:
             forms = with_own_words(forms or shipped_forms(), sorted({name.text for name in (*names, *coarse)}))
-        self.data = _Data(names, config, forms)
-        if int((self.data.sizes > 1).sum()) < 2:
-            remedy = "train on a source that has synonyms or translations"
-            raise ConfigError("fewer than two concepts have two names", remedy=remedy)
-        self.coarse = _Data(coarse, config, forms) if coarse else None
-        if self.coarse and int((self.coarse.sizes > 1).sum()) < 2:
-            remedy = "give each name the code that it shares with others as its concept, or leave coarse out"
-            raise ConfigError("fewer than two coarse concepts have two names", remedy=remedy)
+        remedy = "train on a source that has synonyms or translations"
+        self.data = _Data(names, config, forms).checked("concepts", remedy)
+        remedy = "give each name the code that it shares with others as its concept, or leave coarse out"
+        self.coarse = _Data(coarse, config, forms).checked("coarse concepts", remedy) if coarse else None
         generator = torch.Generator().manual_seed(self.recipe.seed)
         self.module = module = StaticEmbedding(config, forms=forms)
         with torch.no_grad():
-            module.table.weight.copy_(torch.randn(config.rows, config.dimension, generator=generator) * 0.1)
-            up = torch.randn(config.hidden, config.dimension, generator=generator)
-            module.up.weight.copy_(up * config.dimension**-0.5)
+            module.table.weight.normal_(generator=generator).mul_(0.1)
+            module.up.weight.normal_(generator=generator).mul_(config.dimension**-0.5)
             for zero in (module.down.weight, module.up.bias, module.down.bias):
                 zero.zero_()
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
-import torch
 
 from medlink.errors import ConfigError
-from medlink.training.biolord.sts import StsBatches, sts_loss
-from medlink.training.recipes import StsRecipe
+from medlink.training.biolord.sts import StsBatches
 
 
 @dataclass(frozen=True)
@@ -66,16 +63,3 @@ def test_the_order_is_of_the_epoch_and_the_seed() -> None:
 def test_tables_that_teach_nothing(tables: dict[str, list[Row]], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         StsBatches(tables, 4, seed=1)
-
-
-def test_the_losses_by_hand() -> None:
-    embeddings = [torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([[0.6, 0.8], [1.0, 0.0]])]
-    labels = torch.tensor([1.0, 0.0])
-    model = torch.nn.Identity()
-    cosine = sts_loss(model, StsRecipe())  # type: ignore[arg-type]  # no model is asked
-    # (0.6 - 1)^2 and (1 - 0)^2
-    assert float(cosine.compute_loss_from_embeddings(embeddings, labels)) == pytest.approx((0.16 + 1) / 2)
-    cosent = sts_loss(model, StsRecipe(loss="cosent"))  # type: ignore[arg-type]  # as above
-    # log(1 + exp(20 (1 - 0.6)))
-    expected = np.log1p(np.exp(8.0))
-    assert float(cosent.compute_loss_from_embeddings(embeddings, labels)) == pytest.approx(expected, rel=1e-5)

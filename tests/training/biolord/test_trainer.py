@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 
-import medlink
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.training import BioLordTrainer
@@ -23,7 +21,6 @@ from medlink.training.recipes import ContrastiveRecipe, DistillationRecipe, Pair
 from medlink.training.static.student import random_student
 from tests.training.biolord.test_sts import Row
 from tests.training.data.pairs_kb import random_kb
-from tests.training.forgotten import forget
 from tests.training.small_bert import Killed, small_bert
 
 RECIPE = ContrastiveRecipe(batch_size=8, learning_rate=1e-2, seed=3)
@@ -160,16 +157,6 @@ def test_a_static_encoder_learns_what_is_said_of_names(small: Path, tmp_path: Pa
     assert np.diag(cosines).min() > cosines[~np.eye(4, dtype=bool)].max() + 0.15
 
 
-def test_a_static_encoder_goes_on_to_the_same_weights(small: Path, pairs: KnowledgeBasePairs, tmp_path: Path) -> None:
-    recipe = RECIPE.replace(feature_dropout=0.2)
-    alone = BioLordTrainer(pairs, small, recipe).train(tmp_path / "alone")
-    with pytest.raises(Killed):
-        BioLordTrainer(pairs, small, recipe).train(tmp_path / "out", progress=kill_at(4), checkpoint_steps=2)
-    resumed = BioLordTrainer(pairs, small, recipe).train(tmp_path / "out", resume=True)
-    whole = BioLordTrainer(pairs, small, RECIPE).train(tmp_path / "whole")
-    assert resumed.fingerprint == alone.fingerprint != whole.fingerprint
-
-
 def test_the_recipe_follows_the_encoder(start: Path, small: Path, pairs: KnowledgeBasePairs, tmp_path: Path) -> None:
     assert BioLordTrainer(pairs, start).recipe == ContrastiveRecipe()
     assert BioLordTrainer(pairs, small).recipe == BioLordTrainer(pairs, "builtin").recipe == ContrastiveRecipe.static()
@@ -204,15 +191,3 @@ def test_what_is_refused(start: Path, pairs: KnowledgeBasePairs, tmp_path: Path)
         BioLordTrainer(TABLES, start, STS, teacher=start)
     with pytest.raises(ConfigError, match="PhaseRecipe is the recipe of no phase"):
         BioLordTrainer(TABLES, start, PhaseRecipe()).train(tmp_path / "out")
-
-
-@pytest.mark.parametrize("library", ["accelerate", "sentence_transformers"])
-def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    forget(monkeypatch, "common.resumable", "common.batch_trainer", "common.run", "biolord.sts", "biolord.distillation")
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ConfigError, match=rf"training needs {library}.*medlink\[train\]"):
-        BioLordTrainer(TABLES, start, STS).train(tmp_path / "out")
-
-
-def test_it_is_offered_at_the_top() -> None:
-    assert medlink.BioLordTrainer is BioLordTrainer

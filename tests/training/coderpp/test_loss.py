@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from medlink.training.common.losses import by_length, features_of
 
 from medlink.models import load_encoder
-from medlink.training.coderpp.loss import MultiSimilarityLoss, informative_pairs, multi_similarity, pair_loss
+from medlink.training.coderpp.loss import MultiSimilarityLoss, informative_pairs, multi_similarity
+from medlink.training.common.losses import EmbeddingLoss, by_length, features_of
 from tests.training.small_bert import small_bert
 
 
@@ -83,14 +83,6 @@ def test_mining_is_strict_at_the_margin() -> None:
     assert negative.int().tolist() == [[0, 0, 1], [0, 0, 1], [0, 0, 0]]
 
 
-def test_every_number_changes_the_loss() -> None:
-    embeddings, concepts = batch(1)
-    vectors, same = torch.from_numpy(embeddings), relation(concepts)
-    base = float(multi_similarity(vectors, same))
-    for option in ({"alpha": 1.0}, {"beta": 5.0}, {"threshold": 0.9}, {"epsilon": 1.5}):
-        assert float(multi_similarity(vectors, same, **option)) != pytest.approx(base), option
-
-
 def test_gradient_against_finite_differences() -> None:
     embeddings, concepts = batch(2, n=7)
     vectors = torch.from_numpy(embeddings + 0.1 * np.arange(21).reshape(7, 3)).requires_grad_()
@@ -129,11 +121,6 @@ def test_terms_of_several_concepts_are_negatives_of_none_of_them() -> None:
     assert negative.nonzero().tolist() == [[0, 2], [2, 0]]
 
 
-def test_a_relation_of_the_wrong_shape() -> None:
-    with pytest.raises(ValueError, match=r"shape \(2, 3\), \(2, 2\) expected"):
-        multi_similarity(torch.eye(2), torch.ones(2, 3).bool())
-
-
 def test_the_module_is_the_function_and_counts() -> None:
     embeddings, concepts = batch(3)
     vectors, same = torch.from_numpy(embeddings).float(), relation(concepts)
@@ -142,7 +129,8 @@ def test_the_module_is_the_function_and_counts() -> None:
         def forward(self, features: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
             return {"sentence_embedding": features["input_ids"].to(torch.bfloat16)}
 
-    module = MultiSimilarityLoss(Echo(), alpha=1, beta=10, threshold=0.6, epsilon=0.2)
+    pairs = MultiSimilarityLoss(alpha=1, beta=10, threshold=0.6, epsilon=0.2)
+    module = EmbeddingLoss(Echo(), pairs, 0, shared=False)
     rounded = vectors.to(torch.bfloat16).float()
     expected = multi_similarity(rounded, same, alpha=1, beta=10, threshold=0.6, epsilon=0.2)
     # under mixed precision the sums are still of 32 bits
@@ -152,13 +140,8 @@ def test_the_module_is_the_function_and_counts() -> None:
     torch.testing.assert_close(got, expected)
     unit = torch.nn.functional.normalize(rounded, dim=1)
     positive, negative = informative_pairs(unit @ unit.T, same, 0.2)
-    assert module.take_counts() == (pytest.approx(int((positive | negative).sum()) / (12 * 11)), 12)
-    assert module.take_counts() == (0, 0)
-
-
-def test_pair_loss_of_no_terms() -> None:
-    none = torch.zeros(0, 0).bool()
-    assert float(pair_loss(torch.zeros(0, 0), none, none)) == 0
+    assert pairs.take_counts() == (pytest.approx(int((positive | negative).sum()) / (12 * 11)), 12)
+    assert pairs.take_counts() == (0, 0)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
@@ -169,7 +152,8 @@ def test_few_terms_at_a_time_have_the_gradient_of_the_batch(dropout: float, tmp_
     numbers = {"alpha": 2, "beta": 50, "threshold": 0.5, "epsilon": 0.1}
     values, gradients = [], []
     for mini_batch in (0, 4):
-        loss = MultiSimilarityLoss(model, mini_batch, **numbers)
+        pairs = MultiSimilarityLoss(**numbers)
+        loss = EmbeddingLoss(model, pairs, mini_batch, shared=False)
         model.zero_grad()
         if dropout and not mini_batch:
             # the same parts, so that dropout draws the same numbers, with the graph of all of them in memory
@@ -185,7 +169,7 @@ def test_few_terms_at_a_time_have_the_gradient_of_the_batch(dropout: float, tmp_
         else:
             torch.manual_seed(7)
             value = loss([features_of(model, texts)], same)
-            assert loss.take_counts()[1] == 15
+            assert pairs.take_counts()[1] == 15
         torch.autograd.backward(value)
         values.append(value.item())
         gradients.append([p.grad.clone() for p in model.parameters() if p.grad is not None])

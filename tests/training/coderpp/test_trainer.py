@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import multiprocessing
 import os
-import shutil
 import socket
-import sys
 import warnings
-from hashlib import blake2b
 from pathlib import Path
 
 import faiss
@@ -18,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 
-import medlink
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
 from medlink.models.static.encoder import quantise
@@ -26,11 +21,8 @@ from medlink.models.static.module import StaticEmbedding
 from medlink.models.transformer import TransformerEncoder
 from medlink.records import Name
 from medlink.training import CoderPlusPlusTrainer
-from medlink.training.common import checkpoint
 from medlink.training.recipes import CoderPlusPlusRecipe
 from medlink.training.static.bags import Bags
-from tests.training.forgotten import forget
-from tests.training.killed import killed
 from tests.training.small_bert import small_bert
 
 WORDS = ("kidney", "renal", "nephros", "Niere")
@@ -116,23 +108,6 @@ def test_the_log_tells_of_loss_pairs_and_neighbours(whole: tuple[Path, list[str]
     assert "informative pairs" in lines[-1]
     assert "terms/s" in lines[-1]
     assert not any(name.text in line for line in lines for name in NAMES)
-
-
-@pytest.mark.parametrize("refresh", ["never", 2])
-def test_how_often_neighbours_are_renewed(refresh: str | int, start: Path, tmp_path: Path) -> None:
-    lines: list[str] = []
-    recipe = RECIPE.replace(refresh=refresh)
-    CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out", progress=lines.append)
-    rounds = sum(line.startswith("round") for line in lines)
-    assert rounds == (1 if refresh == "never" else STEPS / 2)
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
-@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on a machine of one core
-def test_workers_do_not_change_the_weights(start: Path, tmp_path: Path) -> None:
-    short = RECIPE.replace(epochs=2)
-    out = CoderPlusPlusTrainer(NAMES, start, short).train(tmp_path / "out", workers=2)
-    assert out.fingerprint == fingerprint(start, tmp_path / "alone", short)
 
 
 def test_every_option_changes_the_weights(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
@@ -249,14 +224,6 @@ CoderPlusPlusTrainer(NAMES, sys.argv[1], RECIPE).train(sys.argv[2], checkpoint_s
 """
 
 
-def test_a_process_killed_by_the_system(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
-    killed(KILLED, start, tmp_path / "out")
-    # what a kill in the middle of writing leaves behind
-    (tmp_path / "out.checkpoints" / "9.writing").mkdir()
-    resumed = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
-    assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
-
-
 def test_a_loss_that_is_no_number_keeps_the_last_good_checkpoint(
     start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,14 +243,6 @@ def test_a_loss_that_is_no_number_keeps_the_last_good_checkpoint(
     assert "checkpoint-5: the loss is nan at step 6. Remedy: lower the learning rate" in str(error.value)
     monkeypatch.undo()
     assert trainer.train(tmp_path / "out", resume=True).fingerprint == fingerprint(start, tmp_path / "alone", RECIPE)
-
-
-def test_a_loss_that_is_no_number_before_any_checkpoint(
-    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("medlink.training.coderpp.loss.pair_loss", lambda s, *_: s.sum() * float("inf"))
-    with pytest.raises(EncoderError, match=r"checkpoints: the loss is (inf|nan) at step 1\. Remedy: lower .* rate\.$"):
-        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
 
 
 def test_weights_that_are_no_numbers_keep_the_last_good_checkpoint(
@@ -306,48 +265,6 @@ def test_weights_that_are_no_numbers_keep_the_last_good_checkpoint(
     monkeypatch.undo()
     resumed = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
     assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
-
-
-@pytest.mark.parametrize("epochs", [1, 3])
-def test_weights_too_large_to_embed_with(epochs: int, start: Path, tmp_path: Path) -> None:
-    # the one step of an epoch makes weights that are numbers, and embeddings that are none
-    recipe = RECIPE.replace(anchors=24, accumulation=1, epochs=epochs, learning_rate=1e6, warmup=0.0)
-    with pytest.raises(EncoderError, match=r"checkpoints: weights or embeddings are NaN or infinite after step 1\."):
-        CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_start_whose_embeddings_are_nan(start: Path, tmp_path: Path) -> None:
-    encoder = StaticEncoder.load(start)
-    bias = np.full_like(encoder.tensors["norm.bias"], np.nan)
-    StaticEncoder(encoder.config, {**encoder.tensors, "norm.bias": bias}).save(tmp_path / "broken")
-    with pytest.raises(EncoderError, match=r"of the encoder to start from are NaN or infinite\. Remedy: start from"):
-        CoderPlusPlusTrainer(NAMES, tmp_path / "broken", RECIPE).train(tmp_path / "out")
-
-
-def test_a_failed_start_is_in_nobodys_way(
-    start: Path, whole: tuple[Path, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def kill(line: str) -> None:
-        if line.startswith("step 1/"):
-            raise Killed
-
-    with pytest.raises(Killed):
-        CoderPlusPlusTrainer(NAMES, start, RECIPE.replace(seed=8)).train(tmp_path / "out", progress=kill)
-    assert not list(tmp_path.iterdir())
-    corrected = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
-    assert corrected.fingerprint == load_encoder(whole[0]).fingerprint
-
-
-def test_what_a_kill_left_beside_the_encoder_is_cleared(
-    start: Path, whole: tuple[Path, list[str]], tmp_path: Path
-) -> None:
-    load_encoder(start).save(tmp_path / "out")
-    prefix = f".writing-{blake2b(b'out', digest_size=8).hexdigest()}-"
-    (tmp_path / f"{prefix}0f" / "draft").mkdir(parents=True)
-    (tmp_path / f"{prefix}0f" / ".lock").touch()
-    assert fingerprint(start, tmp_path / "out", RECIPE) == load_encoder(whole[0]).fingerprint
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 # a round of 5 steps is not at its end at step 12: one more must not be made
@@ -374,111 +291,6 @@ def test_a_kill_between_the_renames(
     resumed = CoderPlusPlusTrainer(NAMES, start, recipe).train(tmp_path / "out", resume=True)
     assert resumed.fingerprint == fingerprint(start, tmp_path / "alone", recipe)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "out"]
-
-
-def test_a_checkpoint_of_a_version_without_figures_ends_in_a_card_without(
-    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full_disk(monkeypatch, StaticEncoder, "save")
-    with pytest.raises(EncoderError):
-        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
-    monkeypatch.undo()
-    path = tmp_path / "out.checkpoints" / "checkpoint-12" / "schedule.json"
-    schedule = json.loads(path.read_text())
-    assert set(schedule.pop("figures")) == {"loss", "informative"}
-    path.write_text(json.dumps(schedule))
-    CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
-    assert (tmp_path / "out" / "README.md").read_text("utf-8").endswith("\n\n- steps: 12\n")
-
-
-def full_disk(monkeypatch: pytest.MonkeyPatch, owner: object, name: str, calls: int = 0) -> None:
-    """The disk is full from the so-many-th call of a function on."""
-    real, made = getattr(owner, name), []
-
-    def write(*args: object, **kwargs: object) -> object:
-        made.append(1)
-        if len(made) > calls:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(*args, **kwargs)
-
-    monkeypatch.setattr(owner, name, write)
-
-
-@pytest.mark.parametrize(
-    ("owner", "name", "calls", "message", "kept"),
-    [
-        # three files of tensors a checkpoint: random numbers, weights, moments
-        (checkpoint, "write_tensors", 5, "checkpoint-10: the checkpoint cannot be written: No space left on device", 5),
-        # the third round begins at step 6
-        (np, "save", 2, "neighbours-2.npy: the neighbours cannot be written: No space left", 5),
-        (os, "posix_fallocate", 2, ".writing-embeddings: the file of embeddings cannot be written: No space left", 5),
-        (StaticEncoder, "save", 0, "out: the encoder cannot be written: No space left on device", 12),
-    ],
-)
-def test_a_full_disk_costs_no_checkpoint(
-    owner: object,
-    name: str,
-    calls: int,
-    message: str,
-    kept: int,
-    start: Path,
-    whole: tuple[Path, list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    full_disk(monkeypatch, owner, name, calls)
-    with pytest.raises(
-        EncoderError, match=rf"{message}.*Remedy: make room, or mend the folder, and go on with --resume"
-    ):
-        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", checkpoint_steps=5)
-    monkeypatch.undo()
-    assert [path.name for path in tmp_path.iterdir()] == ["out.checkpoints"]
-    left = {path.name for path in (tmp_path / "out.checkpoints").iterdir() if not path.name.startswith("neighbours")}
-    assert left - {"lock"} == {f"checkpoint-{kept}", "run.json"}
-    resumed = CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
-    assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
-
-
-@pytest.fixture(scope="module")
-def unfinished(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a run that was cut short at step 5 of 12, ``out.checkpoints`` in it."""
-
-    def kill(line: str) -> None:
-        if line.startswith("step 6/"):
-            raise Killed
-
-    folder = tmp_path_factory.mktemp("unfinished")
-    with pytest.raises(Killed):
-        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(folder / "out", checkpoint_steps=5, progress=kill)
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "detail"),
-    [
-        ("run.json", None, "No such file"),
-        ("run.json", "[]", "list indices"),
-        ("run.json", "{}", "no 'names'"),
-        ("checkpoint-5/trainer_state.json", None, "No such file"),
-        ("checkpoint-5/trainer_state.json", "{", "Expecting"),
-        ("checkpoint-5/trainer_state.json", "{}", "it is of step 0"),
-        ("checkpoint-5/trainer_state.json", '{"colour": 1}', "unexpected keyword"),
-        ("checkpoint-5/schedule.json", "{}", "no 'rates'"),
-        ("checkpoint-5/random-0.safetensors", None, "No such file"),
-        ("neighbours-1.npy", None, "No such file"),
-    ],
-)
-def test_broken_files_are_named(
-    name: str, content: str | None, detail: str, start: Path, unfinished: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(unfinished, tmp_path, dirs_exist_ok=True)
-    path = tmp_path / "out.checkpoints" / name
-    path.unlink()
-    if content is not None:
-        path.write_text(content)
-    with pytest.raises(EncoderError, match=rf"{name}: the checkpoint cannot be read: .*{detail}.*Remedy: delete the"):
-        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
-    assert (tmp_path / "out.checkpoints" / "checkpoint-5" / "weights.safetensors").exists()
 
 
 def one_of_two(rank: int, port: int, start: Path, out: Path, stop: int, resume: bool) -> None:
@@ -545,64 +357,6 @@ def test_two_processes_go_on_to_the_same_weights(start: Path, whole: tuple[Path,
     assert both == [[*range(12)] * 4, [*range(12, 24)] * 4], "each embeds its part of the terms, in each round"
 
 
-def test_a_run_in_progress_is_not_disturbed(start: Path, tmp_path: Path) -> None:
-    refused = []
-
-    def begin_another(line: str) -> None:
-        if line.startswith("step 1/"):
-            with pytest.raises(ConfigError) as error:
-                CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
-            refused.append(str(error.value))
-
-    CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", progress=begin_another)
-    assert len(refused) == 1
-    assert "another process is writing the checkpoints" in refused[0]
-
-
-def test_folders_in_use(start: Path, tmp_path: Path) -> None:
-    trainer = CoderPlusPlusTrainer(NAMES, start, RECIPE)
-    (tmp_path / "thesis").mkdir()
-    (tmp_path / "thesis" / "thesis.doc").write_text("mine")
-    with pytest.raises(ConfigError, match="not empty and holds no encoder"):
-        trainer.train(tmp_path / "thesis")
-    with pytest.raises(ConfigError, match="there is a file of that name"):
-        trainer.train(tmp_path / "thesis" / "thesis.doc")
-    with pytest.raises(ConfigError, match=r"out\.checkpoints: the folder cannot be written: "):
-        trainer.train(tmp_path / "thesis" / "thesis.doc" / "out")
-    with pytest.raises(ConfigError, match="checkpoint_steps is 0"):
-        trainer.train(tmp_path / "out", checkpoint_steps=0)
-    with pytest.raises(ConfigError, match="workers is -1, at least 0 expected"):
-        trainer.train(tmp_path / "out", workers=-1)
-    (tmp_path / "out.checkpoints").mkdir()
-    (tmp_path / "out.checkpoints" / "letters").write_text("mine")
-    with pytest.raises(ConfigError, match="not empty and holds no run"):
-        trainer.train(tmp_path / "out")
-
-
-def test_an_unfinished_run_is_neither_lost_nor_mixed(start: Path, tmp_path: Path) -> None:
-    def kill(line: str) -> None:
-        if line.startswith("step 5/"):
-            raise Killed
-
-    with pytest.raises(Killed):
-        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", checkpoint_steps=2, progress=kill)
-    with pytest.raises(ConfigError, match=r"holds an unfinished run\. Remedy: resume it with --resume"):
-        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
-    with pytest.raises(ConfigError, match=r"has other names, seed 3 \(now 4\)\. Remedy: resume with"):
-        CoderPlusPlusTrainer(NAMES[1:], start, RECIPE.replace(seed=4)).train(tmp_path / "out", resume=True)
-    work = tmp_path / "out.checkpoints"
-    weights = next(work.glob("checkpoint-*")) / "weights.safetensors"
-    weights.write_bytes(weights.read_bytes()[:100])
-    with pytest.raises(EncoderError, match="the checkpoint cannot be read"):
-        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", resume=True)
-
-
-def test_an_encoder_in_the_place_is_replaced(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
-    load_encoder(start).save(tmp_path / "out")
-    assert fingerprint(start, tmp_path / "out", RECIPE) == load_encoder(whole[0]).fingerprint
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out"]
-
-
 def test_the_recipe_follows_the_encoder(start: Path, transformer: Path, tmp_path: Path) -> None:
     assert CoderPlusPlusTrainer(NAMES, start).recipe == CoderPlusPlusRecipe.static()
     assert CoderPlusPlusTrainer(NAMES, transformer).recipe == CoderPlusPlusRecipe()
@@ -613,14 +367,6 @@ def test_the_recipe_follows_the_encoder(start: Path, transformer: Path, tmp_path
     with pytest.raises(ConfigError, match=r"CODER\+\+ is trained without a development measure"):
         CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out", evaluate=lambda _: 1.0)
     assert not list(tmp_path.glob("out*"))
-
-
-@pytest.mark.parametrize("library", ["accelerate", "datasets"])
-def test_a_library_is_missing(library: str, start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    forget(monkeypatch, "coderpp.loop", "common.run", "common.batch_trainer", "common.resumable")
-    monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ConfigError, match=rf"training needs {library}.*medlink\[train\]"):
-        CoderPlusPlusTrainer(NAMES, start, RECIPE).train(tmp_path / "out")
 
 
 def test_fp16_needs_a_gpu(start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -636,7 +382,3 @@ def test_bf16_needs_a_gpu_that_has_it(start: Path, tmp_path: Path, monkeypatch: 
     with pytest.raises(ConfigError, match="this GPU has no bf16"):
         CoderPlusPlusTrainer(NAMES, start, RECIPE.replace(precision="bf16")).train(tmp_path / "out")
     assert not any(tmp_path.iterdir())
-
-
-def test_it_is_offered_at_the_top() -> None:
-    assert medlink.CoderPlusPlusTrainer is CoderPlusPlusTrainer

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -59,12 +57,6 @@ def test_the_mean_by_hand() -> None:
     )
 
 
-def test_one_alone_is_itself(three: list[Path], tmp_path: Path) -> None:
-    one = random_encoder()
-    assert average([one]).fingerprint == one.fingerprint
-    assert soup(three[:1], tmp_path / "out").fingerprint == load_encoder(three[0]).fingerprint
-
-
 def test_what_does_not_match_is_refused() -> None:
     with pytest.raises(EncoderError, match="different shapes"):
         average([random_encoder(), random_encoder(StaticConfig(families=False, rows=50, dimension=6, hidden=5))])
@@ -82,14 +74,6 @@ def test_the_mean_of_transformers_is_that_of_their_state(three: list[Path], tmp_
         torch.testing.assert_close(value.double(), expected, rtol=1e-6, atol=1e-8)
     assert mean.fingerprint not in [load_encoder(folder).fingerprint for folder in three]
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["out"]
-
-
-def test_numbers_by_hand(pair: list[Path], tmp_path: Path) -> None:
-    name, value = first(pair[0])
-    for folder, number in zip(pair, (1.0, 4.0), strict=True):
-        change(folder, name, torch.full_like(value, number))
-    soup(pair, tmp_path / "out")
-    assert set(load_file(tmp_path / "out" / WEIGHTS)[name].unique().tolist()) == {2.5}
 
 
 def test_16_bits_whole_numbers_and_single_ones(pair: list[Path], tmp_path: Path) -> None:
@@ -181,12 +165,6 @@ def test_tensors_must_agree(value: torch.Tensor | None, message: str, pair: list
         soup(pair, tmp_path / "out")
 
 
-def test_a_tensor_too_many_is_named(pair: list[Path], tmp_path: Path) -> None:
-    change(pair[1], "more", torch.zeros(1))
-    with pytest.raises(EncoderError, match=r"more is float32 \(1,\), missing in"):
-        soup(pair, tmp_path / "out")
-
-
 def test_whole_numbers_must_agree_and_weights_be_numbers(pair: list[Path], tmp_path: Path) -> None:
     name, value = first(pair[1])
     change(pair[0], "count", torch.tensor([1, 2]))
@@ -221,16 +199,6 @@ def test_damage_is_named(pair: list[Path], tmp_path: Path) -> None:
     (pair[1] / "modules.json").write_text("{}x")
     with pytest.raises(EncoderError, match=r"modules\.json cannot be read"):
         soup(pair, tmp_path / "out")
-
-
-def test_a_disk_that_is_full(pair: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(shutil, "copyfile", full)
-    with pytest.raises(EncoderError, match=r"the mean cannot be written: No space left on device\. Remedy: make room"):
-        soup(pair, tmp_path / "out")
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(folder.name for folder in pair)
 
 
 def test_a_folder_of_several_encoders_stands_for_them(three: list[Path], tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from medlink.training.common.fit import Figures
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Normalize
 
 from medlink.models import load_encoder
 from medlink.training.biolord.sts import CARD
 from medlink.training.common.card import write_card
+from medlink.training.common.fit import Figures
 from medlink.training.common.run import training_run
 from medlink.training.recipes import RunOptions, StsRecipe
 from tests.training.small_bert import small_bert

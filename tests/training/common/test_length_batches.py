@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from medlink.training.common.losses import by_length, embed
 from sentence_transformers import SentenceTransformer
 from torch import Tensor
 
+from medlink.training.common.losses import embed
 from tests.training.small_bert import small_bert
 
 TEXTS = ["b" * (1 + (7 * i) % 19) for i in range(40)]
@@ -47,25 +47,10 @@ def test_a_part_holds_no_more_tokens_than_suit_the_machine() -> None:
     assert model.shapes == [(5, 100), (2, 200), (2, 200), (1, 600)]
 
 
-def test_rows_of_one_length_keep_their_order() -> None:
-    _, places = by_length(features([3] * 20, width=4))
-    assert places.tolist() == list(range(20))
-
-
 def test_padding_before_a_text_is_kept() -> None:
     model = Seen()
     embed(model, features([1, 4, 2], width=6, left=True))
     assert model.shapes == [(3, 6)]
-
-
-def test_texts_without_a_token_are_embedded() -> None:
-    assert embed(Seen(), features([0, 0], width=3)).tolist() == [[0, 0], [1, 0]]
-
-
-def test_what_has_no_mask_is_embedded_at_once() -> None:
-    model = Seen()
-    embed(model, {"input_ids": torch.arange(900)[:, None]})
-    assert model.shapes == [(900, 1)]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -17,12 +16,6 @@ def test_the_defaults_are_those_of_appendix_a() -> None:
         assert (recipe.batch_size, recipe.warmup, recipe.weight_decay) == (64, 0.05, 0.01)
     assert (contrastive.epochs, contrastive.learning_rate) == (1, 2e-5)
     assert (sts.epochs, sts.learning_rate, sts.evaluate_steps) == (10, 6e-6, "epoch")
-
-
-@pytest.mark.parametrize("kind", [PhaseRecipe, ContrastiveRecipe, StsRecipe])
-def test_they_are_plain_data(kind: type[PhaseRecipe]) -> None:
-    recipe = kind(epochs=3, evaluate_steps=7)
-    assert kind(**json.loads(json.dumps(recipe.to_dict()))) == recipe
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import load_encoder
-from medlink.training.common.run import training_run, work_folder
+from medlink.training.common.run import read_neighbours, training_run, work_folder
 from medlink.training.recipes import PhaseRecipe, RunOptions
 from tests.training.small_bert import Killed
 
@@ -34,7 +36,6 @@ def test_a_run_without_a_checkpoint_begins_anew(tmp_path: Path) -> None:
     for options in (OPTIONS, RESUME):
         with work_folder(tmp_path, options) as run:
             run.bind(PhaseRecipe(), names="x")
-            assert run.newest() is None
         assert sorted(path.name for path in tmp_path.iterdir()) == ["lock", "run.json"]
     record = json.loads((tmp_path / "run.json").read_text("utf-8"))
     assert record["names"] == "x"
@@ -47,7 +48,7 @@ def test_a_run_that_began_is_not_mixed_with_another(tmp_path: Path) -> None:
         run.bind(PhaseRecipe(), data="a", teacher="b")
         (tmp_path / "targets").mkdir()
     with (
-        pytest.raises(ConfigError, match=r"holds an unfinished run\. Remedy: resume it with --resume"),
+        pytest.raises(ConfigError, match=r"holds an unfinished run\. Remedy: resume it"),
         work_folder(tmp_path, OPTIONS),
     ):
         pass
@@ -94,3 +95,20 @@ def test_the_encoder_appears_with_its_card_and_the_folder_of_the_run_goes(tmp_pa
         raise Killed
     # nothing had been trained
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        (None, "No such file"),
+        (np.array([{}], dtype=object), "allow_pickle"),
+        (np.zeros((1, 2), np.int32), r"\(1, 2\) int32, lists of 2 terms expected"),
+        (np.zeros((2, 2)), "lists of 2 terms expected"),
+        (np.array([[2], [0]], np.int32), "a term of number 2, below 2 expected"),
+    ],
+)
+def test_damaged_neighbours_are_named(lists: Any, message: str, tmp_path: Path) -> None:
+    if lists is not None:
+        np.save(tmp_path / "neighbours-4.npy", lists, allow_pickle=True)
+    with pytest.raises(EncoderError, match=rf"neighbours-4\.npy: the checkpoint cannot be read: .*{message}"):
+        read_neighbours(tmp_path, 4, 2)

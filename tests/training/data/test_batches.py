@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import count, islice
+from itertools import count
 
 import numpy as np
 import pytest
@@ -45,11 +45,3 @@ def test_only_as_many_are_read_as_are_needed() -> None:
     endless = ((frozenset([str(number)]), number) for number in count())
     assert list(distinct_batches(endless, 2, 2)) == [[0, 1], [2, 3]]
     assert next(endless)[1] == 4
-
-
-def test_edges() -> None:
-    assert list(distinct_batches([], 2, 2)) == [[], []]
-    assert list(distinct_batches(items(0, 5), 2, 0)) == []
-    # all alike: one a batch, and nothing is lost
-    alike = [(frozenset("a"), number) for number in range(3)]
-    assert list(islice(distinct_batches(alike, 2, 3), 3)) == [[0], [1], [2]]

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from medlink.training.data.pairs import counts_of, draw_ancestors, draw_places, draw_values, upto
 
 from medlink.training.data.batches import order
+from medlink.training.data.pairs import counts_of, draw_ancestors, draw_places, draw_values, upto
 from medlink.training.data.view import Runs
 
 
@@ -34,13 +34,6 @@ def test_draws_against_lists(seed: int) -> None:
         assert value == (given[int(share * len(given))] if given else -1)
         assert (runs[1][place] if given else -1) == value
     assert counts_of(runs, asked).tolist() == [len(values[owner]) for owner in asked]
-
-
-def test_no_owner_and_no_value() -> None:
-    none = owners()
-    assert draw_values(runs_of([[1]]), none, np.zeros(0)).tolist() == []
-    assert draw_values(runs_of([[], []]), owners(0, 1), np.array([0.0, 0.99])).tolist() == [-1, -1]
-    assert draw_ancestors(runs_of([[1], []]), none, np.random.default_rng(0)).tolist() == []
 
 
 def test_ancestors_by_hand() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from medlink.training.data.pairs import Material
 
 from medlink.kb import KnowledgeBase
+from medlink.training.data.pairs import Material
 from medlink.training.data.relations import relation_phrase
 from medlink.training.data.view import Runs, TrainingView
 
@@ -62,8 +62,3 @@ def test_names_of_descriptions_are_english(tmp_path: Path) -> None:
     assert [view.name_texts(view.names[1])[row][0] for row in material.related_names[1]] == ["cold", "fever"]
     assert of(material.related, 0) == [2]
     assert material.defined.tolist() == material.several.tolist()[1:] == []
-
-
-def test_nothing_to_relate(tmp_path: Path) -> None:
-    material = Material(TrainingView(build(tmp_path, names=[("C1", "one", "ENG"), ("C2", "two", "ENG")])))
-    assert len(material.described) == len(material.related[1]) == len(material.shared[1]) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import pickle
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -11,14 +10,13 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from medlink.training.data.pairs import Material
 
 from medlink.errors import ConfigError
 from medlink.kb import KnowledgeBase
 from medlink.language.text import normalise
 from medlink.records import Definition
 from medlink.training.data import pairs as pairs_module
-from medlink.training.data.pairs import KnowledgeBasePairs, Pair, PairSource, described
+from medlink.training.data.pairs import KnowledgeBasePairs, Material, Pair, PairSource, described
 from medlink.training.data.view import TrainingView
 from medlink.training.recipes import PairRecipe
 
@@ -95,16 +93,6 @@ def test_concepts_without_a_definition_are_described(drugs: KnowledgeBase, kb: K
     said = {pair.text for pair in epoch_of(KnowledgeBasePairs(view, RECIPE.replace(pairs=20_000, definition_share=0)))}
     assert len(said & {each.text for each in found}) > len(found) / 2
     assert found == list(described(view, 1, seed=1)) != list(described(view, 1, seed=2))
-
-
-def test_chunks_change_next_to_nothing_of_what_is_described(
-    view: TrainingView, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = [each.concept_id for each in described(view, 1, seed=1)]
-    monkeypatch.setattr(pairs_module, "_CHUNK", 7)
-    parts = [each.concept_id for each in described(view, 1, seed=1)]
-    assert len(set(whole) & set(parts)) > 0.9 * len(whole)
-    assert parts == sorted(parts)
 
 
 def test_pairs_say_what_the_knowledge_base_says(kb: KnowledgeBase, view: TrainingView) -> None:
@@ -233,26 +221,6 @@ def test_starting_later(view: TrainingView, monkeypatch: pytest.MonkeyPatch, sta
     assert list(source.batches(1, 16, start)) == list(source.batches(1, 16))[start:]
 
 
-def test_batches_larger_than_a_chunk_are_made_several_at_once(
-    view: TrainingView, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = KnowledgeBasePairs(view, RECIPE.replace(pairs=640))
-    monkeypatch.setattr(pairs_module, "_CHUNK", 1)
-    found = list(source.batches(0, 16))
-    monkeypatch.setattr(pairs_module, "_CHUNK", 16 * 16)
-    assert found == list(source.batches(0, 16))
-    monkeypatch.setattr(pairs_module, "_CHUNK", 17 * 16)
-    assert found != list(source.batches(0, 16))
-
-
-def test_epochs_go_on_where_the_last_one_ended(kb: KnowledgeBase, view: TrainingView) -> None:
-    definitions = kb.counts()["definitions"]
-    source = KnowledgeBasePairs(view, PairRecipe(pairs=definitions // 3, definition_share=1))
-    seen = Counter(pair.concept_id for epoch in range(3) for pair in epoch_of(source, epoch, size=2))
-    assert max(seen.values()) <= 2
-    assert len(seen) > 0.9 * definitions
-
-
 def test_every_option_changes_the_pairs(kb: KnowledgeBase, view: TrainingView) -> None:
     base = KnowledgeBasePairs(view, RECIPE.replace(pairs=320))
     pairs = epoch_of(base)
@@ -272,14 +240,6 @@ def test_every_option_changes_the_pairs(kb: KnowledgeBase, view: TrainingView) -
     digests.add(KnowledgeBasePairs(view, base.recipe.replace(definition_repeats=3)).digest)
     digests.add(KnowledgeBasePairs(TrainingView(kb, languages=["en"]), base.recipe).digest)
     assert len(digests) == len(options) + 3
-
-
-def test_shares_of_openings(view: TrainingView) -> None:
-    only = RECIPE.replace(definition_share=0, open_share=1, semantic_type_share=0)
-    assert {pair.text.split(" which ")[0] for pair in epoch_of(KnowledgeBasePairs(view, only))} == {"something"}
-    only = RECIPE.replace(definition_share=0, open_share=0, semantic_type_share=1)
-    openings = {pair.text.split(" which ")[0] for pair in epoch_of(KnowledgeBasePairs(view, only))}
-    assert openings == {"something", "finding", "disease or syndrome"}
 
 
 def test_concepts_left_out_are_nowhere(kb: KnowledgeBase) -> None:
@@ -316,12 +276,6 @@ def test_added_definitions_are_used(kb: KnowledgeBase) -> None:
     assert len(texts & {definition.text for definition in more}) > 100
 
 
-def test_counts(drugs: KnowledgeBase) -> None:
-    counts = KnowledgeBasePairs(TrainingView(drugs), PairRecipe(pairs=4)).counts()
-    # the relation XR says that there is none
-    assert counts == {"definitions": 1, "concepts_with_relations": 2, "relations": 3, "concepts_with_synonyms": 0}
-
-
 def test_a_generic_that_says_the_same_is_left_open(tmp_path: Path) -> None:
     kb = build(
         tmp_path,
@@ -333,12 +287,6 @@ def test_a_generic_that_says_the_same_is_left_open(tmp_path: Path) -> None:
     pairs = epoch_of(KnowledgeBasePairs(TrainingView(kb), recipe), size=1)
     # C4 is a kind of fever, but fever is its own name
     assert {pair.text for pair in pairs} == {"something which is a kind of Finding"}
-
-
-def test_a_copy_in_another_process(view: TrainingView) -> None:
-    source = KnowledgeBasePairs(view, RECIPE.replace(pairs=64))
-    copy = pickle.loads(pickle.dumps(source))  # noqa: S301  # our own bytes
-    assert list(copy.batches(0, 16)) == list(source.batches(0, 16))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # from Python 3.12 on
@@ -406,13 +354,6 @@ def test_no_relations_are_needed_where_the_shares_leave_none(tmp_path: Path) -> 
     assert {pair.kind for pair in epoch_of(source, size=2)} == {"definition", "name"}
 
 
-def test_no_pair_at_all(tmp_path: Path) -> None:
-    kb = build(tmp_path, names=[("C1", "one", "ENG"), ("C2", "One", "ENG")], relations=[("C1", "isa", "C2")])
-    source = KnowledgeBasePairs(TrainingView(kb), PairRecipe(definition_share=0))
-    with pytest.raises(ConfigError, match=r"no pair can be made: .*Remedy: add definitions"):
-        next(source.batches(0, 1))
-
-
 @pytest.mark.parametrize(
     ("option", "message"),
     [
@@ -433,10 +374,3 @@ def test_no_pair_at_all(tmp_path: Path) -> None:
 def test_recipes_out_of_range(option: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         PairRecipe(**option)  # type: ignore[arg-type]  # some are out of range by their type
-
-
-def test_the_defaults_are_those_of_the_paper() -> None:
-    recipe = PairRecipe()
-    assert (recipe.definition_share, recipe.description_share, recipe.name_share) == (0.15, 0.85, 0)
-    assert recipe.definition_repeats == 50
-    assert PairRecipe(**recipe.to_dict()) == recipe

@@ -56,10 +56,6 @@ def test_three_columns_without_a_header(tmp_path: Path) -> None:
     assert pairs(tmp_path, 'say "a"\tb\t5\n') == [RatedPair('say "a"', "b", 5.0, ("", ""), 1)]
 
 
-def test_ids_are_read_only_where_they_are(tmp_path: Path) -> None:
-    assert pairs(tmp_path, "text_1\ttext_2\tscore\nfever\tcough\t1\n")[0].ids == ("", "")
-
-
 def test_bad_rows_are_counted(tmp_path: Path) -> None:
     problems = Problems(adjustable=False)
     rows = (
@@ -126,13 +122,6 @@ def test_bad_json_is_counted(tmp_path: Path) -> None:
     path = write(tmp_path, "\n".join(lines) + "\n", "mli.jsonl")
     assert read_triplets(path, problems) == TRIPLETS
     assert problems.bad == {"no JSON object": 2, "no text under sentence1, sentence2, gold_label": 2}
-
-
-def test_empty_cells_of_labelled_pairs_are_counted(tmp_path: Path) -> None:
-    problems = Problems(adjustable=False)
-    rows = "a\tb\tentailment\na\tc\tcontradiction\n\tb\tentailment\n"
-    assert read_triplets(write(tmp_path, "sentence1\tsentence2\tgold_label\n" + rows), problems)
-    assert problems.bad == {"empty text": 1}
 
 
 def test_refusals_of_triplets(tmp_path: Path) -> None:

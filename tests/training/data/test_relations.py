@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
-from importlib import resources
-
 import pytest
 
-from medlink.training.data.relations import describe, relation_phrase, relation_words
+from medlink.training.data.relations import relation_phrase
 
 
 @pytest.mark.parametrize(
@@ -71,23 +67,3 @@ def test_phrases(relation: str, phrase: str) -> None:
 @pytest.mark.parametrize("relation", ["XR", "DEL"])
 def test_what_is_no_relation(relation: str) -> None:
     assert relation_phrase(relation) is None
-
-
-def test_template() -> None:
-    assert describe("drug", "may treat", "headache") == "drug which may treat headache"
-    # braces in a name are letters like others
-    assert describe("{x}", "is", "{0}") == "{x} which is {0}"
-
-
-def test_every_entry_has_a_source() -> None:
-    raw = json.loads(resources.files("medlink").joinpath("resources/relations/en.json").read_text("utf-8"))
-    assert all(set(entry) == {"value", "source"} and entry["source"] for entry in raw.values())
-
-
-def test_the_data() -> None:
-    words = relation_words()
-    assert [key for key in words.phrases if key != " ".join(key.lower().split())] == []
-    assert not set(words.left_out) & set(words.phrases)
-    assert not [verb for verb in words.verbs if re.search(r"[\s_]", verb)]
-    # the last rule takes whatever is left
-    assert words.rules[-1][0].pattern == "^(.+)$"

@@ -11,13 +11,12 @@ import pytest
 
 from medlink.errors import ConfigError
 from medlink.files.problems import Problems
-from medlink.kb import Input, KnowledgeBase, build_kb, extend_kb
+from medlink.kb import KnowledgeBase
 from medlink.language.tags import wanted
 from medlink.records import Definition
 from medlink.training.data import selection
 from medlink.training.data.selection import OTHER_LANGUAGE, UNKNOWN, Selection
 from medlink.training.data.view import TrainingView
-from tests.kb.writers import write_lines
 
 MORE = [
     Definition("H:3", "A seizure with fever.", "en"),
@@ -25,13 +24,6 @@ MORE = [
     Definition("H:3", "Ein Krampf bei Fieber.", "de-at"),
     Definition("H:1", "One without a language."),
 ]
-
-
-def test_all_of_it(kb: KnowledgeBase) -> None:
-    whole = Selection(kb)
-    assert list(whole.names()) == list(whole.names()) == list(kb.iter_names())
-    assert list(whole.definitions()) == list(kb.iter_definitions())
-    assert (whole.languages, whole.left_out, whole.unmatched) == (None, frozenset(), 0)
 
 
 def test_languages_by_hand(kb: KnowledgeBase) -> None:
@@ -72,15 +64,6 @@ def test_against_a_walk_through_everything(kb: KnowledgeBase, languages: list[st
         ]
     assert chosen.unmatched == without.count("no such id")
     assert chosen.left_out == set(without) - {"no such id"}
-
-
-def test_the_knowledge_base_may_be_closed_and_extended(house: Path, tmp_path: Path) -> None:
-    build_kb(tmp_path / "kb.sqlite", [Input("table", house)])
-    more = write_lines(tmp_path / "more.tsv", ["id\tname\tlanguage", "A:1\tfirst\ten"])
-    extend_kb(tmp_path / "kb.sqlite", tmp_path / "kb.sqlite", [Input("table", more)])
-    with KnowledgeBase(tmp_path / "kb.sqlite") as opened:
-        chosen = Selection(opened, languages=["en"])
-    assert next(chosen.names()).concept_id == "A:1"
 
 
 def test_what_is_not_there(kb: KnowledgeBase) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from medlink.training.grounding.network import ANCHOR, NEGATIVE, POSITIVE, GroundingLoss, prototype_loss, synonym_loss
 
 

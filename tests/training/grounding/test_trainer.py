@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from medlink.training.grounding.network import fit_map
 
 import medlink
 from medlink.errors import ConfigError, EncoderError
@@ -20,9 +17,9 @@ from medlink.models.static.encoder import quantise
 from medlink.models.static.module import StaticEmbedding
 from medlink.models.transformer import TransformerEncoder
 from medlink.training import ConceptualGroundingTrainer
+from medlink.training.grounding.network import fit_map
 from medlink.training.grounding.synonyms import Sets, retrieve_synonyms
 from medlink.training.recipes import GroundingRecipe
-from tests.training.killed import killed
 from tests.training.small_bert import Killed, small_bert
 
 WORDS = ("kidney", "renal", "nephros", "Niere")
@@ -122,17 +119,6 @@ def test_a_weight_or_another_trunk_changes_the_fingerprint(whole: tuple[Path, li
     assert encoder.fingerprint != before
 
 
-def test_what_the_run_says(whole: tuple[Path, list[str]]) -> None:
-    out, lines = whole
-    assert [line.split(" (")[0].split(" measure")[0] for line in lines if "measure" in line] == [
-        "step 5/15", "step 10/15", "step 15/15"
-    ]  # fmt: skip
-    card = (out / "README.md").read_text("utf-8")
-    assert "- names kept for validation: 4\n" in card
-    assert "- best development measure: " in card
-    assert sorted(path.name for path in out.parent.iterdir()) == ["out"]
-
-
 def test_training_stops_where_validation_is_no_better(start: Path, tmp_path: Path) -> None:
     lines: list[str] = []
     recipe = RECIPE.replace(epochs=60, patience=1)
@@ -166,12 +152,6 @@ from medlink.training import ConceptualGroundingTrainer
 
 ConceptualGroundingTrainer(SETS, sys.argv[1], RECIPE).train(sys.argv[2], checkpoint_steps=4, progress=kill)
 """
-
-
-def test_a_process_killed_by_the_system(start: Path, whole: tuple[Path, list[str]], tmp_path: Path) -> None:
-    killed(KILLED, start, tmp_path / "out")
-    resumed = ConceptualGroundingTrainer(SETS, start, RECIPE).train(tmp_path / "out", resume=True)
-    assert resumed.fingerprint == load_encoder(whole[0]).fingerprint
 
 
 def test_every_option_changes_the_weights(start: Path, tmp_path: Path) -> None:
@@ -227,13 +207,3 @@ def test_a_start_whose_embeddings_are_nan(start: Path, tmp_path: Path) -> None:
     for train in (partial(train_map, SETS, tmp_path / "broken"), without_map.train):
         with pytest.raises(EncoderError, match="an embedding of a name is NaN or infinite"):
             train(tmp_path / "out")
-
-
-def test_a_stack_with_a_foreign_module_is_not_loaded(whole: tuple[Path, list[str]], tmp_path: Path) -> None:
-    shutil.copytree(whole[0], tmp_path / "foreign")
-    described = tmp_path / "foreign" / "modules.json"
-    modules = json.loads(described.read_text("utf-8"))
-    modules[1]["type"] = "os.path.join"
-    described.write_text(json.dumps(modules), encoding="utf-8")
-    with pytest.raises(EncoderError, match=r"os\.path\.join is no module of sentence-transformers"):
-        load_encoder(tmp_path / "foreign")

@@ -13,7 +13,6 @@ import medlink
 from medlink.cli.main import app, main
 from medlink.errors import ConfigError, InputError
 from medlink.evaluation import TASKS, correlate
-from medlink.models import load_encoder
 from medlink.training import MlteRegressor
 from tests.training.small_bert import small_bert
 
@@ -43,17 +42,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert said.strip() == f"{folder / 'out'}: regressor of pairs, trained on 20, {best}"
     run(*named, "-o", folder / "extra", "--extra", "kind")
     return folder
-
-
-def test_options_reach_the_trainer(folder: Path, tmp_path: Path) -> None:
-    table = folder / "pairs.tsv"
-    named = ("train", "mlte", table, table, "--start", folder / "model", "--fine-tune", "--epochs", 1, "--hidden", 3)
-    said = run(*named, "-o", tmp_path / "out", "--beta", 2, "--head-epochs", 1, "--learning-rate", "1e-3").stdout
-    assert said.strip() == f"{tmp_path / 'out'}: regressor of pairs, trained on 40, beta 2"
-    recipe = MlteRegressor.load(tmp_path / "out").record["recipe"]
-    assert {"hidden": 3, "beta": [2.0], "epochs": 1, "fine_tune": True}.items() <= recipe.items()
-    tuned, start = load_encoder(tmp_path / "out" / "encoder"), load_encoder(folder / "model")
-    assert tuned.fingerprint != start.fingerprint
 
 
 def test_sts_and_similarity_by_a_regressor(folder: Path, tmp_path: Path) -> None:

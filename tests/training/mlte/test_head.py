@@ -11,8 +11,8 @@ import torch
 from sklearn.metrics import f1_score
 
 from medlink.errors import ConfigError, EncoderError
-from medlink.training.mlte.extra import Extra, extra_columns
-from medlink.training.mlte.head import Head, fit_heads, head_loss, order_penalty, quality
+from medlink.training.mlte.regressor import Extra, Head, extra_columns
+from medlink.training.mlte.trainer import fit_heads, head_loss, order_penalty, quality
 from medlink.training.recipes import MlteRecipe
 
 RNG = np.random.default_rng(5)
@@ -85,20 +85,6 @@ def test_a_head_is_trained_as_torch_would() -> None:
     np.testing.assert_allclose(fit_heads(FEATURES, EXTRA, GOLD, recipe)[0](FEATURES, EXTRA), expected, rtol=1e-6)
 
 
-def test_options_change_the_head() -> None:
-    def said(**changes: object) -> float:
-        return float(
-            fit_heads(FEATURES, EXTRA, GOLD, RECIPE.replace(**{"beta": (0.5,), **changes}))[0](FEATURES, EXTRA)[0]
-        )
-
-    changes: list[dict[str, object]] = [
-        {"head_epochs": 5}, {"head_batch_size": 12}, {"head_learning_rate": 0.01}, {"head_weight_decay": 0.1},
-        {"hidden": 4}, {"seed": 3}, {"beta": (1.0,)},
-    ]  # fmt: skip
-    assert len({said(), *(said(**change) for change in changes)}) == len(changes) + 1
-    assert said() == said()
-
-
 def test_it_learns_and_the_extra_features_help() -> None:
     recipe = MlteRecipe(beta=(0.0,))
     blind, seeing = fit_heads(FEATURES, NONE, GOLD, recipe)[0], fit_heads(FEATURES, EXTRA, GOLD, recipe)[0]
@@ -147,11 +133,3 @@ def test_extra_features_by_hand() -> None:
         extra_columns((words, numbers), [("a", "3")], 2)
     with pytest.raises(ConfigError, match="2 rows of extra features, 2 of kind expected"):
         extra_columns((words,), [("a", "3"), ("a", "3")], 2)
-
-
-def test_betas_in_range() -> None:
-    assert MlteRecipe().beta == (0, 0.5, 1, 1.5, 2, 2.5, 3)
-    with pytest.raises(ConfigError, match=r"beta is \(-1\.0,\), at least 0 and at most 1e\+06 expected"):
-        MlteRecipe(beta=(-1.0,))
-    with pytest.raises(ConfigError, match="beta is"):
-        MlteRecipe(beta=())

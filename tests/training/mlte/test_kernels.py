@@ -12,9 +12,8 @@ from sklearn.metrics import pairwise
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models import load_encoder
-from medlink.training.mlte import kernels as module
-from medlink.training.mlte.kernels import KERNELS, block_means, kernels, pair_features
-from medlink.training.mlte.regressor import reader_of
+from medlink.training.mlte import regressor as module
+from medlink.training.mlte.regressor import KERNELS, block_means, kernels, pair_features, reader_of
 from tests.training.small_bert import small_bert
 
 TEXTS = ["fever", "a b", "left arm of the man", "", "cough and fever"]

@@ -16,10 +16,8 @@ from medlink.errors import ConfigError, EncoderError
 from medlink.models import MarianTranslator, TranslatedEncoder, load_encoder
 from medlink.training import MlteRegressor, MlteTrainer
 from medlink.training.data.rated import RatedPair
-from medlink.training.mlte.head import fit_heads
-from medlink.training.mlte.kernels import pair_features
-from medlink.training.mlte.regressor import reader_of
-from medlink.training.mlte.trainer import FineTuneLoss
+from medlink.training.mlte.regressor import pair_features, reader_of
+from medlink.training.mlte.trainer import FineTuneLoss, fit_heads
 from medlink.training.recipes import MlteRecipe
 from tests.models.small_marian import small_marian
 from tests.training.small_bert import Killed, small_bert
@@ -115,12 +113,6 @@ def test_a_killed_run_goes_on_to_the_same_weights(start: Path, tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == ["alone", "out"]
 
 
-def test_a_killed_frozen_run_leaves_nothing_and_begins_anew(start: Path, tmp_path: Path) -> None:
-    with pytest.raises(Killed):
-        MlteTrainer(PAIRS, start, FROZEN, dev=PAIRS).train(tmp_path / "out", progress=kill_at("beta 1 "))
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_fine_tuning_options_change_the_encoder(start: Path, tmp_path: Path) -> None:
     recipe = TUNED.replace(epochs=1, beta=(0.0,))
     made = {}
@@ -182,11 +174,6 @@ def test_pairs_that_teach_nothing(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         MlteTrainer(pairs, start, MlteRecipe(**changes), dev=dev)
-
-
-def test_extra_features_that_are_not_there(start: Path) -> None:
-    with pytest.raises(ConfigError, match="pairs without the extra features kind, age, sex"):
-        MlteTrainer(PAIRS, start, FROZEN, dev=PAIRS, extras=["kind", "age", "sex"])
 
 
 def test_starts_that_cannot_be_read(start: Path, tmp_path: Path) -> None:

@@ -156,20 +156,6 @@ def test_scores_are_those_of_the_curves_of_the_ranker(folder: Path, demo: Bundle
     assert linker.link(MENTIONS[1:2])[0].candidates[0].score == pytest.approx(score, abs=1e-6)
 
 
-def test_same_input_same_output(folder: Path, demo: Bundle, tmp_path: Path) -> None:
-    linker = Linker(demo, ranker=folder, ranker_cache=str(tmp_path))
-    together = linker.link(MENTIONS)
-    one_by_one = [Linker(demo, reranker=linker.reranker).link([mention])[0] for mention in reversed(MENTIONS)][::-1]
-    assert together == one_by_one
-    # from the cache, without the model
-    again = Linker(demo, ranker=folder, ranker_cache=str(tmp_path))
-    assert again.link(MENTIONS) == together
-    assert isinstance(again.reranker, CrossEncoderRanker)
-    assert "model" not in vars(again.reranker)
-    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert not any(word in kept for word in (b"Lunge", b"breath", b"DEMO"))
-
-
 def test_context_and_definitions_are_read(
     folder: Path, demo: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,10 +33,6 @@ def test_bags_embed_as_the_encoder_does(encoder: StaticEncoder, monkeypatch: pyt
     assert module.training
 
 
-def test_a_copy_is_the_encoder(encoder: StaticEncoder) -> None:
-    assert StaticEmbedding.of(encoder, 0.0).encoder().fingerprint == encoder.fingerprint
-
-
 def test_the_gradient_reaches_the_rows_in_use_alone(encoder: StaticEncoder) -> None:
     module, bags = StaticEmbedding.of(encoder, 0.0), Bags(TEXTS, CONFIG)
     features = bags(np.array([0, 2]))

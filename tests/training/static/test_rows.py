@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from medlink.training.static.rows import RowAdam
+from medlink.training.static.trainer import RowAdam
 
 
 def test_the_steps_are_those_of_sparse_adam() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from medlink.errors import ConfigError
 from medlink.models import StaticConfig, StaticEncoder, load_encoder
@@ -21,7 +20,6 @@ from medlink.training.static.student import (
     Synonym,
     accuracy_at_1,
     hold_out,
-    random_student,
     synonyms,
 )
 from tests.training.small_bert import Killed, small_bert
@@ -114,18 +112,6 @@ def test_accuracy_against_a_loop() -> None:
 
 
 # the student
-
-
-def test_texts_are_embedded_as_the_encoder_does() -> None:
-    module = random_student(CONFIG, dropout=0.5, seed=1)
-    torch.nn.init.normal_(module.down.weight)
-    module.eval()
-    found = module(module.preprocess(["a stone", "", "Ödem"]))["sentence_embedding"].detach().numpy()
-    # eight bits of the encoder's table
-    np.testing.assert_allclose(found, module.encoder().encode(["a stone", "", "Ödem"]), atol=0.03)
-    same = random_student(CONFIG, dropout=0.5, seed=1)
-    assert torch.equal(module.table.weight, same.table.weight)
-    assert not torch.equal(module.table.weight, random_student(CONFIG, dropout=0.5, seed=2).table.weight)
 
 
 def test_it_learns_what_the_teacher_says(teacher: Path, tmp_path: Path) -> None:
@@ -238,12 +224,3 @@ def test_what_it_refuses(teacher: Path, tmp_path: Path) -> None:
     for option, value in (("held_out", 0), ("feature_dropout", 1.0)):
         with pytest.raises(ConfigError, match=f"{option} is {value}"):
             RECIPE.replace(**{option: value})
-
-
-def test_several_processes_are_refused(teacher: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Two:
-        num_processes = 2
-
-    monkeypatch.setattr("medlink.training.static.student.processes_here", Two)
-    with pytest.raises(ConfigError, match="a static student is trained by one process"):
-        distil(teacher, tmp_path / "out")

@@ -59,14 +59,6 @@ def test_every_option_changes_the_weights(tmp_path: Path) -> None:
     assert len(seen) == 1 + len(changes)
 
 
-def test_hard_epochs_are_among_the_epochs() -> None:
-    assert StaticRecipe(epochs=2).hard_epochs == 2
-    assert StaticRecipe(epochs=2, hard_epochs=0).hard_epochs == 0
-    for change in ({"epochs": 2, "hard_epochs": 3}, {"hard_epochs": 9}):
-        with pytest.raises(ConfigError, match=r"hard_epochs is \d, at most the \d epochs expected"):
-            StaticRecipe(**change)
-
-
 def test_small_languages_are_anchors_more_often() -> None:
     many = [Name(f"C{i}", f"{word} {i}", "en") for i in range(40) for word in ("one", "two")]
     trainer = StaticTrainer([*many, Name("C0", "eins null", "de")], CONFIG, RECIPE)
@@ -99,16 +91,6 @@ def test_a_name_meets_each_of_the_other_languages() -> None:
     assert {data.text[i] for i in partners[~several]} <= {"ulcer", "sore", "raw spot"}
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.5])
-def test_the_share_of_names_that_meet_another_language(share: float) -> None:
-    data = StaticTrainer(in_languages(2000), CONFIG).data
-    english = np.flatnonzero((data.language == 1) & (np.arange(len(data.text)) < 2000 * 9))
-    partners = data.partners(english, share, np.random.default_rng(6))
-    # three of the eight other names are in another language: they come by chance as well
-    expected = share + (1 - share) * 3 / 8
-    assert abs(np.mean(data.language[partners] != 1) - expected) < 0.02
-
-
 def test_what_is_no_negative() -> None:
     given = [
         Name("cool", "cold", "en"), Name("cool", "low temperature", "en"),
@@ -126,12 +108,6 @@ def test_what_is_no_negative() -> None:
         [1, 1, 1, 1, 0],
         [0, 0, 0, 0, 1],
     ]
-
-
-def test_names_spelt_alike_do_not_push_each_other_apart() -> None:
-    given = [Name("A", "cold"), Name("A", "a chill"), Name("B", "Cold"), Name("B", "A chill")]
-    trainer = StaticTrainer(given, CONFIG, RECIPE.replace(epochs=1, hard_epochs=0))
-    assert trainer._run(lambda _: None)["loss over the last of them"] == "0.0000"
 
 
 COARSE = [

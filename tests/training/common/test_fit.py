@@ -7,23 +7,24 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import socket
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from medlink.training.common.fit import Figures
-from medlink.training.common.losses import WholeBatchLoss, features_of
 from sentence_transformers import SentenceTransformer
 
 from medlink.errors import ConfigError, EncoderError
 from medlink.models.transformer import fingerprint_of
 from medlink.training.biolord.contrastive import InfoNceLoss, no_negatives
-from medlink.training.common import checkpoint
+from medlink.training.common.fit import Figures, newest
+from medlink.training.common.losses import EmbeddingLoss, features_of
 from medlink.training.common.run import work_folder
 from medlink.training.data.batches import Batch
 from medlink.training.data.pairs import Pair
@@ -132,12 +133,6 @@ def test_it_says_how_it_goes(start: Path, whole: tuple[str, Figures, list[str]])
     assert not any("kidney" in line for line in lines)
 
 
-def test_it_learns(still: Path, tmp_path: Path) -> None:
-    lines: list[str] = []
-    train(still, tmp_path, RECIPE.replace(epochs=8), log=lines.append)
-    assert losses(lines)[-1] < 0.5 * losses(lines)[0]
-
-
 # before a checkpoint, within an epoch, at its end, in the last
 @pytest.mark.parametrize("stops", [(1, 3), (3, 6), (5, 10)])
 def test_a_run_killed_twice_ends_in_the_same_weights(
@@ -184,10 +179,10 @@ def test_how_often_checkpoints_are_written_may_change(
         train(start, tmp_path, log=kill_at("step 4"), checkpoint_steps=2)
     with pytest.raises(Killed):
         train(start, tmp_path, log=kill_at("step 10"), checkpoint_steps=4, resume=True)
-    assert checkpoint.newest(tmp_path) == tmp_path / "checkpoint-8"
+    assert newest(tmp_path) == tmp_path / "checkpoint-8"
     with pytest.raises(Killed):
         train(start, tmp_path, log=kill_at("step 10"), checkpoint_steps=9, resume=True)
-    assert checkpoint.newest(tmp_path) == tmp_path / "checkpoint-9"
+    assert newest(tmp_path) == tmp_path / "checkpoint-9"
     assert not caplog.records
 
 
@@ -243,16 +238,6 @@ def test_every_option_changes_the_weights(start: Path, tmp_path: Path) -> None:
         seen.add(weights)
 
 
-def test_few_rows_at_a_time_learn_the_same(still: Path, tmp_path: Path) -> None:
-    models = []
-    for name, mini_batch in (("whole", 0), ("few", 4)):
-        model = SentenceTransformer(str(still), device="cpu")
-        fit(model, Pairs(), InfoNceLoss(0.05), RECIPE.replace(mini_batch=mini_batch), work=tmp_path / name)
-        models.append(model.state_dict())
-    for name, tensor in models[0].items():
-        torch.testing.assert_close(models[1][name], tensor, rtol=1e-4, atol=1e-4, msg=name)
-
-
 def measured(*values: float) -> object:
     """A measure that has these values one after the other."""
     left = list(values)
@@ -273,37 +258,13 @@ def test_the_best_weights_are_kept(start: Path, tmp_path: Path) -> None:
         "step 8/10 measure 0.4000",
         "step 10/10 measure 0.2000",
     ]
-    assert sorted(path.name for path in (tmp_path / "a").glob("[bc]*")) == ["best-4", "checkpoint-10"]
+    assert sorted(path.name for path in (tmp_path / "a").glob("[bc]*")) == ["checkpoint-10", "checkpoint-4"]
     last = train(start, tmp_path / "b", recipe, evaluate=measured(0.1, 0.2, 0.3, 0.4, 0.5))
     assert last[1].best_step == STEPS
     assert last[0] != weights
     # measured at the end of each epoch, and at the end of the run
     assert train(start, tmp_path / "c", evaluate=measured(0.1, 0.2))[1].best_step == STEPS
     assert train(start, tmp_path / "d", recipe.replace(evaluate_steps=7), evaluate=measured(0.2, 0.1))[1].best_step == 7
-
-
-def test_best_weights_do_not_pile_up_between_checkpoints(start: Path, tmp_path: Path) -> None:
-    seen: list[set[str]] = []
-
-    def look(line: str) -> None:
-        if "measure" in line:
-            seen.append({path.name for path in tmp_path.glob("best-*")})
-
-    recipe = RECIPE.replace(evaluate_steps=1)
-    values = [step / 10 for step in range(STEPS)]
-    train(start, tmp_path, recipe, evaluate=measured(*values), log=look, checkpoint_steps=4)
-    expected = [{"best-1"}, {"best-2"}, {"best-3"}, {"best-4"}, *({"best-4", f"best-{step}"} for step in (5, 6, 7))]
-    assert seen[:7] == expected
-    assert seen[8:] == [{"best-8", "best-9"}, {"best-8", "best-10"}]
-
-
-def test_numbers_of_another_type_are_another_run(start: Path, tmp_path: Path) -> None:
-    with pytest.raises(Killed):
-        train(start, tmp_path, log=kill_at("step 3"), checkpoint_steps=2)
-    with pytest.raises(ConfigError, match=r"the unfinished run has precision fp32 \(now bf16\)"):
-        train(start, tmp_path, RECIPE.replace(precision="bf16"), resume=True)
-    # what "auto" stands for here
-    assert train(start, tmp_path, RECIPE.replace(precision="fp32"), resume=True)[1].steps == STEPS
 
 
 def test_it_stops_when_nothing_is_better(start: Path, tmp_path: Path) -> None:
@@ -362,7 +323,7 @@ def test_losses_that_wait_on_a_gpu_are_seen_before_they_are_kept(
     with pytest.raises(EncoderError, match=rf"the loss is inf at step {step} \(batch {(step - 1) % 5 + 1} of epoch"):
         train(start, tmp_path, checkpoint_steps=6)
     assert len(calls) == seen
-    found = checkpoint.newest(tmp_path)
+    found = newest(tmp_path)
     assert (found and found.name) == ("checkpoint-6" if step > 6 else None)
 
 
@@ -373,88 +334,6 @@ def test_a_start_whose_embeddings_are_nan(start: Path, tmp_path: Path) -> None:
         fit(model, Pairs(), InfoNceLoss(0.05), RECIPE, work=tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("name", "calls", "message", "kept"),
-    [
-        # three files of tensors a checkpoint, one for each time that the measure is better
-        ("write_tensors", 2, "checkpoint-4: the checkpoint cannot be written: No space left", []),
-        ("write_tensors", 5, "checkpoint-8: the checkpoint cannot be written: No space left", ["checkpoint-4"]),
-        (
-            "write_weights",
-            2,
-            "best-10: the best weights cannot be written: No space",
-            ["best-5", "checkpoint-8"],
-        ),
-    ],
-)
-def test_a_full_disk_costs_nothing(
-    name: str,
-    calls: int,
-    message: str,
-    kept: list[str],
-    start: Path,
-    whole: tuple[str, Figures, list[str]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    real, made = getattr(checkpoint, name), []
-
-    def write(*args: object) -> object:
-        made.append(1)
-        if len(made) > calls:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(*args)
-
-    values = (0.1, 0.2) if name == "write_weights" else ()
-    # a checkpoint writes its weights by the same function: two of these and the first best are made, the next is not
-    monkeypatch.setattr(checkpoint, name, write)
-    options = {"evaluate": measured(*values)} if values else {}
-    with pytest.raises(
-        EncoderError, match=rf"{message}.*Remedy: make room, or mend the folder, and go on with --resume"
-    ):
-        train(start, tmp_path, checkpoint_steps=8 if values else 4, **options)
-    monkeypatch.undo()
-    assert sorted(path.name for path in tmp_path.glob("[bc]*-*")) == kept
-    if not values:
-        assert train(start, tmp_path, resume=True)[0] == whole[0]
-
-
-class Head(InfoNceLoss):
-    """A loss with weights of its own."""
-
-    def __init__(self) -> None:
-        super().__init__(0.05)
-        self.head = torch.nn.Linear(16, 16)
-
-    def compute_loss_from_embeddings(self, embeddings: list[torch.Tensor], labels: torch.Tensor) -> torch.Tensor:
-        return super().compute_loss_from_embeddings([self.head(column) for column in embeddings], labels)
-
-
-def headed(start: Path, work: Path, seed: int, **options: object) -> tuple[str, torch.Tensor]:
-    """Train with a head of random weights; the fingerprint, and the weights of the head."""
-    model = SentenceTransformer(str(start), device="cpu")
-    torch.manual_seed(seed)
-    loss = Head()
-    fit(model, Pairs(), loss, RECIPE, work=work, **options)  # type: ignore[arg-type]
-    return fingerprint_of(model), loss.head.weight.detach()
-
-
-def test_weights_of_the_loss_are_trained_and_resumed(start: Path, tmp_path: Path) -> None:
-    weights, head = headed(start, tmp_path / "alone", seed=1)
-    torch.manual_seed(1)
-    assert not torch.equal(head, torch.nn.Linear(16, 16).weight)
-    with pytest.raises(Killed):
-        headed(start, tmp_path / "killed", seed=1, log=kill_at("step 5"), checkpoint_steps=2)
-    # whatever the head began with
-    resumed, again = headed(start, tmp_path / "killed", seed=2, resume=True)
-    assert resumed == weights
-    torch.testing.assert_close(again, head, rtol=0, atol=0)
-    path = next((tmp_path / "killed").glob("checkpoint-*")) / "loss.safetensors"
-    path.unlink()
-    with pytest.raises(EncoderError, match=r"loss\.safetensors: the checkpoint cannot be read"):
-        headed(start, tmp_path / "killed", seed=1, resume=True)
-
-
 def test_what_is_refused(start: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="checkpoint_steps is 0, at least 1 expected"):
         train(start, tmp_path, checkpoint_steps=0)
@@ -462,30 +341,10 @@ def test_what_is_refused(start: Path, tmp_path: Path) -> None:
         train(start, tmp_path, workers=-1)
     with pytest.raises(ConfigError, match=r"the data do not fill one batch\. Remedy: train on more data"):
         train(start, tmp_path, batches=Pairs(0))
-    model = SentenceTransformer(str(start), device="cpu")
-    with pytest.raises(TypeError, match="Identity is no function of embeddings"):
-        fit(model, Pairs(), torch.nn.Identity(), RECIPE, work=tmp_path / "a")
     short = Pairs()
     short.batches_per_epoch = lambda: 6  # type: ignore[method-assign]
     with pytest.raises(ValueError, match="epoch 0 had 5 batches, 6 announced"):
         train(start, tmp_path / "b", batches=short)
-
-
-def test_an_unfinished_run_is_not_mixed(start: Path, tmp_path: Path) -> None:
-    with pytest.raises(Killed):
-        train(start, tmp_path, log=kill_at("step 3"), checkpoint_steps=2)
-    with pytest.raises(ConfigError, match=r"holds an unfinished run\. Remedy: resume it with --resume"):
-        train(start, tmp_path)
-    other = Pairs()
-    other.digest = "others"
-    with pytest.raises(ConfigError, match=r"has other data, measured False \(now True\), seed 3 \(now 4\)\. Remedy"):
-        train(start, tmp_path, RECIPE.replace(seed=4), other, evaluate=measured(1), resume=True)
-    path = next(tmp_path.glob("checkpoint-*")) / "schedule.json"
-    schedule = json.loads(path.read_text())
-    del schedule["since"]
-    path.write_text(json.dumps(schedule))
-    with pytest.raises(EncoderError, match=r"schedule\.json: the checkpoint cannot be read: no 'since'"):
-        train(start, tmp_path, resume=True)
 
 
 def one_of_two(rank: int, port: int, start: Path, work: Path, recipe: PhaseRecipe, rows: int, stop: int) -> None:
@@ -507,7 +366,7 @@ def one_of_two(rank: int, port: int, start: Path, work: Path, recipe: PhaseRecip
             os._exit(9)
 
     model = SentenceTransformer(str(start), device="cpu")
-    fit(model, Pairs(rows=rows), Head(), recipe, work=work, log=log, checkpoint_steps=2, resume=True)
+    fit(model, Pairs(rows=rows), InfoNceLoss(0.05), recipe, work=work, log=log, checkpoint_steps=2, resume=True)
     if not rank:
         (work / "losses.json").write_text(json.dumps(losses(lines)))
         model.save(str(work / "model"), create_model_card=False)
@@ -520,7 +379,6 @@ def two(start: Path, work: Path, recipe: PhaseRecipe = RECIPE, rows: int = 6, st
         port = free.getsockname()[1]
     context = multiprocessing.get_context("fork")
     both = [context.Process(target=one_of_two, args=(rank, port, start, work, recipe, rows, stop)) for rank in (0, 1)]
-    torch.manual_seed(5)
     for process in both:
         process.start()
     both[0].join(60)
@@ -538,8 +396,7 @@ def test_two_processes_learn_what_one_does(rows: int, mini_batch: int, still: Pa
     recipe = RECIPE.replace(mini_batch=mini_batch)
     assert two(still, tmp_path / "two", recipe, rows) == [0, 0]
     model, lines = SentenceTransformer(str(still), device="cpu"), []
-    torch.manual_seed(5)
-    fit(model, Pairs(rows=rows), Head(), recipe, work=tmp_path / "one", log=lines.append)
+    fit(model, Pairs(rows=rows), InfoNceLoss(0.05), recipe, work=tmp_path / "one", log=lines.append)
     shared = json.loads((tmp_path / "two" / "losses.json").read_text())
     assert len(shared) == STEPS
     # four digits are logged
@@ -564,7 +421,7 @@ def test_cached_gradients_are_those_of_the_whole_batch(still: Path) -> None:
     gradients, values = [], []
     for mini_batch in (0, 4):
         model = SentenceTransformer(str(still), device="cpu")
-        loss = WholeBatchLoss(model, InfoNceLoss(0.05), mini_batch)
+        loss = EmbeddingLoss(model, InfoNceLoss(0.05), mini_batch, shared=True)
         value = loss([features_of(model, column) for column in batch.columns], torch.from_numpy(batch.labels))
         torch.autograd.backward(value)
         gradients.append({name: p.grad for name, p in model.named_parameters() if p.grad is not None})
@@ -575,3 +432,88 @@ def test_cached_gradients_are_those_of_the_whole_batch(still: Path) -> None:
     assert gradients[0].keys() == gradients[1].keys()
     for name, gradient in gradients[0].items():
         torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@pytest.fixture(scope="module")
+def unfinished(start: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that was cut short after its checkpoint of step 4."""
+    work = tmp_path_factory.mktemp("unfinished") / "work"
+    with pytest.raises(Killed):
+        train(start, work, log=kill_at("step 6"), checkpoint_steps=4)
+    return work
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "detail"),
+    [
+        ("run.json", "[]", "list indices"),
+        ("checkpoint-4/trainer_state.json", "{", "Expecting"),
+        ("checkpoint-4/trainer_state.json", "{}", "no 'global_step'"),
+        ("checkpoint-4/optimizer.pt", None, "no such file"),
+        ("checkpoint-4/rng_state.pth", None, "no such file"),
+        ("checkpoint-4/optimizer.pt", "junk", ""),
+        ("checkpoint-4/rng_state.pth", "junk", ""),
+        ("checkpoint-4/model.safetensors", "junk", ""),
+    ],
+)
+def test_damage_is_named(
+    name: str, content: str | None, detail: str, start: Path, unfinished: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(unfinished, tmp_path / "work")
+    path = tmp_path / "work" / name
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    place = name if detail else "checkpoint-4"
+    with pytest.raises(EncoderError, match=rf"{place}: the checkpoint cannot be read: .*{detail}.*Remedy: delete the"):
+        train(start, tmp_path / "work", resume=True)
+    assert (tmp_path / "work" / "checkpoint-4").exists()
+
+
+def test_a_pickle_in_a_checkpoint_is_not_opened(start: Path, unfinished: Path, tmp_path: Path) -> None:
+    shutil.copytree(unfinished, tmp_path / "work")
+
+    class Code:
+        def __reduce__(self) -> tuple[object, ...]:
+            return Path.touch, (tmp_path / "ran",)
+
+    torch.save(Code(), tmp_path / "work" / "checkpoint-4" / "optimizer.pt")
+    with pytest.raises(EncoderError, match="checkpoint-4: the checkpoint cannot be read"):
+        train(start, tmp_path / "work", resume=True)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_checkpoint_that_was_not_finished_is_passed_over(
+    start: Path, whole: tuple[str, Figures, list[str]], unfinished: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(unfinished, tmp_path / "work")
+    shutil.copytree(unfinished / "checkpoint-4", tmp_path / "work" / "checkpoint-5")
+    state = tmp_path / "work" / "checkpoint-5" / "trainer_state.json"
+    state.write_text(state.read_text()[:50])
+    shutil.copytree(unfinished / "checkpoint-4", tmp_path / "work" / "checkpoint-6")
+    (tmp_path / "work" / "checkpoint-6" / "trainer_state.json").unlink()
+    lines: list[str] = []
+    assert train(start, tmp_path / "work", resume=True, log=lines.append)[0] == whole[0]
+    assert lines[0].startswith("step 5/")
+
+
+@pytest.mark.parametrize("owner", [SentenceTransformer, torch])
+def test_a_full_disk_costs_nothing(
+    owner: Any, start: Path, whole: tuple[str, Figures, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "save" if owner is torch else "save_pretrained"
+    real, made = getattr(owner, name), []
+
+    def write(*args: Any, **kwargs: Any) -> Any:
+        made.append(1)
+        # torch writes optimizer, schedule and random numbers
+        if len(made) > (3 if owner is torch else 1):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, write)
+    with pytest.raises(EncoderError, match=r"the checkpoint cannot be written: No space.*Remedy: make room"):
+        train(start, tmp_path, checkpoint_steps=4)
+    monkeypatch.undo()
+    assert newest(tmp_path) == tmp_path / "checkpoint-4"
+    assert train(start, tmp_path, resume=True)[0] == whole[0]
